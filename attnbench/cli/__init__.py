@@ -1,0 +1,1 @@
+"""The doors: only here is anything printed or exited."""

@@ -1,0 +1,78 @@
+"""`attnbench plan`: the cells of a suite, with predicted time and memory; nothing is measured."""
+
+from tabulate import tabulate
+
+from attnbench.cli.select import check_parameters, select
+from attnbench.executors.scout import Scouted, scout
+from attnbench.measure import environment
+from attnbench.schema import units
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Surroundings
+from attnbench.store import roofs
+from attnbench.worker.isolate import Isolation
+
+_UNKNOWN = "unknown"
+
+
+def show_plan(name: str, impls: tuple[str, ...], device: str | None) -> None:
+    """A row a cell: what it is, how long one call takes at least, and the memory that it is expected to need."""
+    loaded, suite = select(name, impls, device)
+    with Isolation() as worker:
+        scouted = scout(suite, worker, roof=False)
+    check_parameters(loaded, scouted)
+    facts = environment.gather() | scouted.surroundings.facts
+    known = roofs.recall(environment.digest(facts))
+    refused = scouted.refusals()
+    rows = [row(cell, scouted, known, refused[cell.key].reason if cell.key in refused else None) for cell in scouted.cells]
+    print(tabulate(rows, headers=["N", "B", "workload", "causal", "method", "a call, at least", "memory", "note"]))
+    print()
+    print("\n".join(summary(scouted, known, sum(cell.key not in refused for cell in scouted.cells))))
+
+
+def row(cell: Cell, scouted: Scouted, known: Surroundings | None, refusal: str | None) -> list[str]:
+    """One cell in words; a cell over budget or over memory is told so."""
+    p = cell.problem
+    seconds, memory = floor_seconds(cell, scouted, known), peak_bytes(cell, scouted)
+    budget = scouted.suite.budget
+    notes = [refusal] if refusal else []
+    if seconds is not None and seconds > budget.seconds / 2:
+        notes.append(f"over budget ({budget.seconds / 2:g} s a call)")
+    if memory is not None and memory > budget.memory * scouted.surroundings.memory_bytes:
+        notes.append("over memory")
+    return [
+        str(p.N),
+        str(p.B),
+        cell.workload,
+        "yes" if p.causal else "no",
+        cell.label,
+        _UNKNOWN if seconds is None else units.seconds(seconds),
+        _UNKNOWN if memory is None else units.bytes_(memory),
+        "; ".join(notes),
+    ]
+
+
+def floor_seconds(cell: Cell, scouted: Scouted, known: Surroundings | None) -> float | None:
+    """Executed FLOPs and least traffic against the roof that was measured last; None where either is unknown."""
+    cost = scouted.costs().get(cell.key)
+    roof = known.roof.get(cell.problem.dtype) if known else None
+    return None if cost is None or roof is None else cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
+
+
+def peak_bytes(cell: Cell, scouted: Scouted) -> float | None:
+    """By the method's formula, beyond inputs and parameters."""
+    cost = scouted.costs().get(cell.key)
+    return None if cost is None else cost.peak_bytes
+
+
+def summary(scouted: Scouted, known: Surroundings | None, runnable: int) -> list[str]:
+    """The size of it all."""
+    suite = scouted.suite
+    # warm-up, samples, memory pass: each within the budget, by and large
+    most = runnable * suite.budget.seconds * (suite.replicates + suite.memory_replicates)
+    lines = [
+        f"{len(scouted.cells)} cells, {runnable} to be measured, x {suite.replicates} replicates, on {suite.device}",
+        f"at most about {most / 60:.0f} min; cells over budget or memory end at once",
+    ]
+    if known is None:
+        lines.append("times are unknown until this machine's roof was measured once: attnbench doctor")
+    return lines

@@ -1,0 +1,153 @@
+"""`attnbench run`: from a suite to a run folder with records, tables and plots."""
+
+import secrets
+import shlex
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from attnbench.cli.errors import UsageError
+from attnbench.cli.progress import Progress
+from attnbench.cli.report import make_report
+from attnbench.cli.select import check_parameters, select
+from attnbench.cli.signals import Interrupted, interruptible
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import LocalExecutor
+from attnbench.executors.scout import Scouted, scout
+from attnbench.measure import environment
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Suite
+from attnbench.store.lock import FolderLock
+from attnbench.store.roofs import remember
+from attnbench.store.run_folder import RunFolder
+from attnbench.suite.load import Loaded
+from attnbench.worker.isolate import Isolation
+
+_ASK_ABOVE = 1000
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line said."""
+
+    suite: str
+    impls: tuple[str, ...]
+    device: str | None
+    replicates: int | None
+    results: Path
+    resume: Path | None
+    fresh: bool
+    yes: bool
+
+
+def run_suite(options: Options) -> None:
+    """Measure; exits with 130 or 143 when interrupted, after saving."""
+    with interruptible():
+        try:
+            _run(options)
+        except Interrupted as interruption:
+            print(f"\ninterrupted ({interruption})", file=sys.stderr)
+            sys.exit(interruption.exit_code)
+
+
+def _run(options: Options) -> None:
+    if options.resume is None:
+        if not options.suite:
+            raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
+        loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
+        scouted = _scout(suite, options, loaded)
+        _ask_if_many(len(scouted.cells), options)
+        info = describe_run(scouted)
+        remember(info)
+        folder = RunFolder.create(options.results, info)
+    else:
+        folder = RunFolder(options.resume)
+        info = folder.info()
+        scouted = _scout_again(options, info)
+    _measure(options, folder, info, scouted)
+
+
+def _scout(suite: Suite, options: Options, loaded: Loaded | None) -> Scouted:
+    with Isolation(fresh=options.fresh) as worker:
+        scouted = scout(suite, worker, roof=loaded is not None)
+    if loaded is not None:
+        check_parameters(loaded, scouted)
+    return scouted
+
+
+def _scout_again(options: Options, info: RunInfo) -> Scouted:
+    """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
+    suite = info.suite
+    if options.suite:
+        _, suite = select(options.suite, options.impls, options.device, options.replicates)
+    scouted = _scout(suite, options, None)
+    if different := info.differences(describe_run(scouted)):
+        lines = "\n  ".join(different)
+        raise UsageError(f"{options.resume} cannot be continued; what has changed since:\n  {lines}\nstart a new run instead")
+    return scouted
+
+
+def describe_run(scouted: Scouted) -> RunInfo:
+    """What run.json will say."""
+    now = datetime.now(UTC)
+    facts = environment.gather() | scouted.surroundings.facts
+    return RunInfo(
+        id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+        suite=scouted.suite,
+        command=shlex.join(["attnbench", *sys.argv[1:]]),
+        started=now.isoformat(timespec="seconds"),
+        environment=facts,
+        environment_digest=environment.digest(facts),
+        git=environment.git_state(Path.cwd()),
+        surroundings=scouted.surroundings,
+        methods=scouted.descriptions_without_prospects(),
+        cells=scouted.cells,
+        costs=scouted.costs(),
+    )
+
+
+def _ask_if_many(count: int, options: Options) -> None:
+    if count <= _ASK_ABOVE or options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"the suite has {count:,} cells; add --yes to measure them all")
+    typer.confirm(f"The suite has {count:,} cells. Go on?", abort=True)
+
+
+def _measure(options: Options, folder: RunFolder, info: RunInfo, scouted: Scouted) -> None:
+    with FolderLock(folder.path) as lock:
+        records = folder.repair()
+        progress = Progress(info, records)
+        if lock.took_over:
+            progress.say(f"took over the lock of {lock.took_over}, which is gone")
+        for line in folder.set_aside:
+            progress.say(f"a record was set aside and its cell is measured again: {line}")
+        executor = LocalExecutor(
+            run_info=info,
+            ledger=Ledger.of(records),
+            refusals=scouted.refusals(),
+            check_cells=scouted.check_cells(),
+            isolation=lambda: Isolation(fresh=options.fresh),
+            on_start=progress.starts,
+        )
+        size = f"{len(info.cells)} cells x {info.suite.replicates} replicates"
+        progress.say(f"{size} on {info.surroundings.device}: {folder.path}")
+        _collect(executor, folder, progress)
+        make_report(folder)
+    progress.say(f"\nrecords, tables and plots: {folder.path}")
+
+
+def _collect(executor: LocalExecutor, folder: RunFolder, progress: Progress) -> None:
+    try:
+        with progress:
+            for record in executor.run():
+                folder.append(record)
+                progress.took(record)
+    except Interrupted:
+        if (record := executor.interrupted()) is not None:
+            folder.append(record)
+        progress.say(f"what was measured is kept; go on with: attnbench run --resume {shlex.quote(str(folder.path))}")
+        raise

@@ -1,0 +1,66 @@
+"""From the words of a command line to a suite, its methods checked by name and parameter."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from attnbench import registry
+from attnbench.cli.errors import UsageError
+from attnbench.executors.scout import Scouted
+from attnbench.schema.suite import Method, Suite
+from attnbench.suite.load import Loaded, load
+
+
+def select(name: str, impls: tuple[str, ...], device: str | None, replicates: int | None = None) -> tuple[Loaded, Suite]:
+    """The suite as its file says it, and as the command line changes it; raises SuiteError, UsageError."""
+    loaded = load(name)
+    changes: dict[str, object] = {"methods": loaded.suite.methods + tuple(Method(name=address(i)) for i in impls)}
+    if device is not None:
+        changes["device"] = device
+    if replicates is not None:
+        changes["replicates"] = replicates
+    suite = Suite.model_validate({**dict(loaded.suite), **changes})
+    if replicates is not None:
+        on = {kind: o.model_copy(update={"replicates": replicates}) for kind, o in suite.on.items()}
+        suite = suite.model_copy(update={"on": on})
+    known = registry.catalogue()
+    wrong = [
+        loaded.error(("methods", i, "name"), _unknown(method.name, known))
+        for i, method in enumerate(suite.methods)
+        if ":" not in method.name and method.name not in known
+    ]
+    if wrong:
+        raise UsageError("\n".join(wrong))
+    return loaded, suite
+
+
+def address(impl: str) -> str:
+    """Check the form module:Class; raises UsageError."""
+    module, colon, name = impl.partition(":")
+    if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"--impl {impl}: write it as module:Class, for example --impl my_attention:MyAttention")
+    return impl
+
+
+def check_parameters(loaded: Loaded, scouted: Scouted) -> None:
+    """Refuse parameters that a method does not have, with the place in the file; raises UsageError."""
+    wrong = []
+    for i, method in enumerate(loaded.suite.methods):
+        description = scouted.descriptions.get(method.name)
+        for name in method.params if description else ():
+            if description and name not in description.parameters:
+                wrong.append(loaded.error(("methods", i, "params", name), _no_parameter(name, description.parameters)))
+    if wrong:
+        raise UsageError("\n".join(wrong))
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    return f"no method {name!r}; {_meant(name, known)}installed: {', '.join(known)}; one's own: module:Class"
+
+
+def _no_parameter(name: str, known: tuple[str, ...]) -> str:
+    return f"the method has no such parameter; {_meant(name, known)}it has: {', '.join(known) or 'none'}"
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    meant = get_close_matches(name, list(known), n=1)
+    return f"did you mean {meant[0]!r}? " if meant else ""

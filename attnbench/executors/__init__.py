@@ -1,0 +1,1 @@
+"""Where blocks of cells go."""

@@ -1,0 +1,19 @@
+"""A lane: at most one measurement at a time on one device, whoever runs it on this machine."""
+
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def lane(device_id: str) -> Iterator[None]:
+    """Wait for the device's lock file, hold it; freed by the kernel when its holder dies."""
+    name = re.sub(r"[^A-Za-z0-9-]", "_", device_id)
+    file = Path(tempfile.gettempdir()) / f"attnbench-lane-{os.getuid()}-{name}.lock"
+    with file.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield

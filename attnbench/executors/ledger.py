@@ -1,0 +1,82 @@
+"""The ledger: what is known so far of a run, and so what need not be started (again)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from attnbench.executors.base import check_group, sweep_of
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.record import Record
+
+_CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", Status.BUDGET: "over budget"}
+
+
+@dataclass
+class Ledger:
+    """Filled from the records on disk and from each new one; a resumed run decides as the undisturbed one would have."""
+
+    _done: set[tuple[str, Pass, int]] = field(default_factory=set)
+    _failed: dict[str, Failed] = field(default_factory=dict)
+    _checks: dict[str, Failed | None] = field(default_factory=dict)
+    _ceilings: dict[str, tuple[int, Status]] = field(default_factory=dict)
+    _warmups: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Ledger":
+        """What a folder's records tell."""
+        ledger = cls()
+        for record in records:
+            ledger.add(record)
+        return ledger
+
+    def add(self, record: Record) -> None:
+        """Take one record into account; an interrupted one is as good as none."""
+        job, outcome = record.job, record.outcome
+        if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
+            return
+        if job.phase is Pass.CHECK:
+            self._checks[check_group(job.cell)] = outcome if isinstance(outcome, Failed) else None
+            return
+        self._done.add((job.cell.key, job.phase, job.replicate))
+        if job.phase is Pass.TIME:
+            self._take_time(job.cell, outcome)
+
+    def _take_time(self, cell: Cell, outcome: Measured | Failed) -> None:
+        if isinstance(outcome, Failed):
+            self._failed[cell.key] = outcome
+            if outcome.status.monotonic:
+                known = self._ceilings.get(sweep_of(cell))
+                if known is None or known[0] > cell.problem.N:
+                    self._ceilings[sweep_of(cell)] = (cell.problem.N, outcome.status)
+        elif isinstance(count := outcome.facts.get("warmup_calls"), int):
+            self._warmups.setdefault(cell.key, count)
+
+    def finished(self, cell: Cell, phase: Pass, replicate: int) -> bool:
+        """Whether that pass of that replicate has its record."""
+        return (cell.key, phase, replicate) in self._done
+
+    def measured(self, cell: Cell) -> bool:
+        """Whether some replicate gave a time and none failed."""
+        return cell.key not in self._failed and (cell.key, Pass.TIME, 0) in self._done
+
+    def failed(self, cell: Cell) -> bool:
+        """Whether the cell has its final, failed record."""
+        return cell.key in self._failed
+
+    def checked(self, cell: Cell) -> bool:
+        """Whether the check that speaks for this cell has been made."""
+        return check_group(cell) in self._checks
+
+    def warmup(self, cell: Cell) -> int | None:
+        """The warm-up calls of the first replicate; every later one takes the same."""
+        return self._warmups.get(cell.key)
+
+    def hopeless(self, cell: Cell) -> Failed | None:
+        """Why this cell need not start: its check failed, or a shorter one ran out of memory or budget."""
+        if (check := self._checks.get(check_group(cell))) is not None:
+            return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
+        N, status = self._ceilings.get(sweep_of(cell), (cell.problem.N, Status.ERROR))
+        if N < cell.problem.N:
+            return Failed(status=status, reason=f"not started: {_CAUSE.get(status, status.value)} at N={N}")
+        return None

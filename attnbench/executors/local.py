@@ -1,0 +1,157 @@
+"""The local executor: one process per replicate on this machine, in interleaved random order, one at a time."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol, Self
+
+from attnbench.executors.base import blocks
+from attnbench.executors.lane import lane
+from attnbench.executors.ledger import Ledger
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.seeds import draw_seed
+from attnbench.worker.isolate import Isolation
+
+_RERUN = frozenset({"throttled", "shared"})
+_MOST_ATTEMPTS = 3
+Answer = Measured | Failed | Description | Surroundings
+
+
+class Asking(Protocol):
+    """What the executor needs of an Isolation."""
+
+    def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
+        """The answer, and how long the process lived."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+@dataclass
+class LocalExecutor:
+    """Runs what the ledger does not have yet.
+
+    Round r takes replicate r of every cell, so that replicates of one cell lie far apart in time and the methods
+    of a block close together. Each round has a warm server of its own: forked children share one address layout,
+    and one server for all would hide the variance between processes.
+    """
+
+    run_info: RunInfo
+    ledger: Ledger
+    refusals: dict[str, Failed] = field(default_factory=dict)
+    """By cell key: cells that their method, or the lack of a package, rules out before anything is started."""
+    check_cells: dict[str, Cell] = field(default_factory=dict)
+    """By cell key: the small cell on which the method is checked first."""
+    isolation: Callable[[], Asking] = Isolation
+    on_start: Callable[[Job], object] = id
+    _worker: Asking = field(init=False, repr=False)
+    _in_flight: Job | None = field(default=None, init=False)
+
+    def run(self) -> Iterator[Record]:
+        """Records as they come; the caller stores each before it asks for the next."""
+        for replicate in range(self.run_info.suite.replicates):
+            with self.isolation() as self._worker:
+                for number, block in enumerate(blocks(self.run_info.cells)):
+                    # an order, not a secret
+                    random.Random(f"{self.run_info.suite.seed}/{replicate}/{number}").shuffle(block)  # noqa: S311
+                    for cell in block:
+                        yield from self._replicate(cell, replicate)
+
+    def interrupted(self) -> Record | None:
+        """The record of the job that was in flight when an interruption ended `run`, if one was."""
+        if self._in_flight is None:
+            return None
+        reason = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
+        return self._record(self._in_flight, reason, _now(), None)
+
+    def _replicate(self, cell: Cell, replicate: int) -> Iterator[Record]:
+        if self.ledger.failed(cell):
+            return
+        if not self.ledger.finished(cell, Pass.TIME, replicate):
+            yield from self._time(cell, replicate)
+        wants_memory = replicate < self.run_info.suite.memory_replicates and self.ledger.measured(cell)
+        if wants_memory and not self.ledger.finished(cell, Pass.MEMORY, replicate):
+            yield self._do(self._job(cell, Pass.MEMORY, replicate))
+
+    def _time(self, cell: Cell, replicate: int) -> Iterator[Record]:
+        job = self._job(cell, Pass.TIME, replicate)
+        if (reason := self.refusals.get(cell.key) or self._over_budget(cell)) is not None:
+            yield self._note(job, reason)
+            return
+        if not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
+            yield self._do(self._job(small, Pass.CHECK, 0))
+        if (reason := self.ledger.hopeless(cell)) is not None:
+            yield self._note(job, reason)
+            return
+        yield from self._attempts(job)
+
+    def _attempts(self, job: Job) -> Iterator[Record]:
+        """Once; again, at most twice, where heat or another process disturbed it. Every attempt is a record."""
+        for attempt in range(_MOST_ATTEMPTS):
+            record = self._do(job.model_copy(update={"attempt": attempt}))
+            yield record
+            if not (isinstance(record.outcome, Measured) and _RERUN & set(record.outcome.flags)):
+                return
+
+    def _over_budget(self, cell: Cell) -> Failed | None:
+        """A cell whose every call must exceed half the budget, by its FLOPs and bytes against the measured roof."""
+        cost = self.run_info.costs.get(cell.key)
+        roof = self.run_info.surroundings.roof.get(cell.problem.dtype)
+        half = self.run_info.suite.budget.seconds / 2
+        if cost is None or roof is None or self.ledger.measured(cell):
+            return None
+        floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
+        if floor <= half:
+            return None
+        reason = f"not started: a call takes at least {floor:.3g} s by the roof, {half:g} s are allowed"
+        return Failed(status=Status.BUDGET, reason=reason)
+
+    def _job(self, cell: Cell, phase: Pass, replicate: int) -> Job:
+        suite = self.run_info.suite
+        # only the first replicate may find a cell too slow: later ones repeat what was found to fit
+        first_call = suite.budget.seconds / 2 if phase is Pass.TIME and not self.ledger.measured(cell) else None
+        limits = Limits(
+            seconds=suite.budget.seconds,
+            timeout=suite.budget.timeout_seconds,
+            memory_bytes=self.memory_bytes(cell),
+            first_call=first_call,
+        )
+        seed = draw_seed(suite.seed, cell, replicate)
+        return Job(cell=cell, phase=phase, replicate=replicate, seed=seed, warmup=self.ledger.warmup(cell), limits=limits)
+
+    def memory_bytes(self, cell: Cell) -> int | None:
+        """The suite's share of what was free at the start; the device's allocator knows its own limit."""
+        if cell.device_kind != "cpu":
+            return None
+        return int(self.run_info.suite.budget.memory * self.run_info.surroundings.memory_bytes)
+
+    def _do(self, job: Job) -> Record:
+        self.on_start(job)
+        started = _now()
+        self._in_flight = job
+        with lane(str(self.run_info.surroundings.facts.get("gpu_uuid") or "cpu")):
+            answer, seconds = self._worker.ask(job, job.limits.timeout)
+        self._in_flight = None
+        if not isinstance(answer, Measured | Failed):
+            answer = Failed(status=Status.ERROR, reason=f"the worker answered with a {type(answer).__name__}")
+        return self._taken(self._record(job, answer, started, seconds))
+
+    def _note(self, job: Job, reason: Failed) -> Record:
+        """A record for a cell that was not started."""
+        return self._taken(self._record(job, reason, _now(), None))
+
+    def _taken(self, record: Record) -> Record:
+        self.ledger.add(record)
+        return record
+
+    def _record(self, job: Job, outcome: Measured | Failed, started: str, seconds: float | None) -> Record:
+        return Record(job=job, outcome=outcome, environment=self.run_info.environment_digest, started=started, seconds=seconds)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

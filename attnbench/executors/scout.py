@@ -1,0 +1,82 @@
+"""Scouting: what the machine and the methods say of a suite before anything is measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from attnbench.executors.local import Asking
+from attnbench.schema.cell import Cell
+from attnbench.schema.cost import Cost
+from attnbench.schema.errand import Description, Inquiry, Prospect, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.suite import Suite
+from attnbench.suite.expand import expand
+
+SURVEY_TIMEOUT = 120.0
+INQUIRY_TIMEOUT = 30.0
+
+
+class ScoutError(RuntimeError):
+    """The machine cannot be surveyed: no such device, or torch does not work."""
+
+
+@dataclass
+class Scouted:
+    """A suite resolved for its device, its cells, and what is known of each."""
+
+    suite: Suite
+    cells: tuple[Cell, ...]
+    surroundings: Surroundings
+    descriptions: dict[str, Description] = field(default_factory=dict)
+    failures: dict[str, Failed] = field(default_factory=dict)
+    """By method: one that cannot even be asked."""
+    prospects: dict[str, Prospect] = field(default_factory=dict)
+
+    def refusals(self) -> dict[str, Failed]:
+        """By cell key: cells that are ruled out, and why."""
+        found = {cell.key: self._refusal(cell) for cell in self.cells}
+        return {key: failed for key, failed in found.items() if failed is not None}
+
+    def _refusal(self, cell: Cell) -> Failed | None:
+        if (failed := self.failures.get(cell.method)) is not None:
+            return failed
+        if absent := self.descriptions[cell.method].missing:
+            return Failed(status=Status.MISSING, reason=f"not installed; pip install {' '.join(map(repr, absent))}")
+        reason = self.prospects[cell.key].why_not
+        return None if reason is None else Failed(status=Status.UNSUPPORTED, reason=reason)
+
+    def descriptions_without_prospects(self) -> dict[str, Description]:
+        """Who the methods are, without the cells they were asked about."""
+        return {name: d.model_copy(update={"prospects": ()}) for name, d in self.descriptions.items()}
+
+    def costs(self) -> dict[str, Cost]:
+        """By cell key, where the method has a formula."""
+        return {key: p.cost for key, p in self.prospects.items() if p.cost is not None}
+
+    def check_cells(self) -> dict[str, Cell]:
+        """By cell key: the small cell to check its method on."""
+        return {key: p.check for key, p in self.prospects.items() if p.check is not None}
+
+
+def scout(suite: Suite, worker: Asking, *, roof: bool = True) -> Scouted:
+    """Resolve `device: auto`, expand, and ask every method about its cells. Raises ScoutError, TooManyCellsError."""
+    dtypes = tuple(dict.fromkeys(d.value for d in suite.axes.dtype)) if roof else ()
+    surroundings, _ = worker.ask(Survey(device=suite.device, dtypes=dtypes), SURVEY_TIMEOUT)
+    if not isinstance(surroundings, Surroundings):
+        why = surroundings.reason if isinstance(surroundings, Failed) else "no answer"
+        raise ScoutError(f"device {suite.device!r} cannot be used: {why}")
+    resolved = suite.resolved(surroundings.device)
+    scouted = Scouted(resolved, tuple(expand(resolved)), surroundings)
+    for method in dict.fromkeys(cell.method for cell in scouted.cells):
+        _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])
+    return scouted
+
+
+def _ask(scouted: Scouted, worker: Asking, method: str, cells: Sequence[Cell]) -> None:
+    answer, _ = worker.ask(Inquiry(method=method, cells=tuple(cells)), INQUIRY_TIMEOUT)
+    if isinstance(answer, Description):
+        scouted.descriptions[method] = answer
+        scouted.prospects |= {cell.key: p for cell, p in zip(cells, answer.prospects, strict=True)}
+    else:
+        scouted.failures[method] = (
+            answer if isinstance(answer, Failed) else Failed(status=Status.ERROR, reason="no description")
+        )

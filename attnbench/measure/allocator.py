@@ -1,0 +1,28 @@
+"""The C allocator's policy: a condition of every CPU timing, set before torch allocates.
+
+glibc returns large freed blocks to the kernel, and the page faults of getting them back then dominate dense
+methods. `retain` keeps them, as a long-running process does; `system` is glibc's default.
+"""
+
+import ctypes
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+_PAD = 256 * 2**20
+
+
+def retain() -> bool:
+    """Keep freed memory in the process from now on; False where this C library has no mallopt."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    # no block of its own mapping, no trimming of the heap's top, and growth in large steps
+    return all(mallopt(option, value) for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, _PAD)))
+
+
+def trim() -> bool:
+    """Give all free memory back to the kernel; False where this C library has no malloc_trim."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is None:
+        return False
+    malloc_trim(0)
+    return True

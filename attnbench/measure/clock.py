@@ -1,0 +1,141 @@
+"""Clocks: what one sample of time means on each device. The label of the clock is part of every result."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from attnbench.measure.cache_flush import CacheFlush
+
+Call = Callable[[], object]
+_MIN_SAMPLE = 0.005
+_COLD_RATIO = 1.1
+_CYCLES_PER_SECOND = 2e9  # at or above the SM clock of current devices: the stream is held at least as long as asked
+
+
+class Clock(Protocol):
+    """Turns a call into seconds."""
+
+    label: str
+    min_sample: float
+    """Seconds that one sample should last at least; calls are batched until it does."""
+
+    def prepare(self, call: Call) -> Call:
+        """Give the call that is timed from now on (a captured graph of it, say)."""
+
+    def sample(self, call: Call, batch: int) -> float:
+        """Seconds per call over `batch` calls."""
+
+
+class WallClock:
+    """Host time by `perf_counter`, with the device idle before and after; includes launch and Python overhead."""
+
+    label = "wall"
+    min_sample = _MIN_SAMPLE
+
+    def __init__(self, synchronize: Callable[[], None] | None = None) -> None:
+        self.synchronize = synchronize or (lambda: None)
+
+    def prepare(self, call: Call) -> Call:
+        """Nothing to prepare."""
+        return call
+
+    def sample(self, call: Call, batch: int) -> float:
+        """Seconds per call of a loop over `batch` calls."""
+        self.synchronize()
+        start = time.perf_counter_ns()
+        for _ in range(batch):
+            call()
+        self.synchronize()
+        return (time.perf_counter_ns() - start) / batch / 1e9
+
+
+class ColdClock:
+    """Device time between two CUDA events on the current stream, with L2 evicted before each sample.
+
+    The stream is held back while the host queues the call, so that gaps between launches stay outside;
+    a call that synchronises inside itself still shows its own gaps. A copy of known size is timed cold and
+    warm first: where the two do not differ the label `cold` is refused.
+    """
+
+    min_sample = 0.0
+
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401 - the module, or a stub of it
+        self.device, self.cuda = device, cuda
+        self.flush = CacheFlush(device, cuda)
+        self.queue_seconds = 1e-3
+        self.cold_ratio = self._cold_ratio()
+        self.label = "cold" if self.cold_ratio >= _COLD_RATIO else "events"
+
+    def prepare(self, call: Call) -> Call:
+        """Learn how long the host takes to queue the call."""
+        self.cuda.synchronize(self.device)
+        start = time.perf_counter()
+        call()
+        self.queue_seconds = min(0.05, 1.5 * (time.perf_counter() - start) + 1e-4)
+        self.cuda.synchronize(self.device)
+        return call
+
+    def sample(self, call: Call, batch: int) -> float:
+        """Seconds of device time per call; `batch` calls are each flushed and timed on their own."""
+        return sum(self._once(call, cold=True) for _ in range(batch)) / batch
+
+    def _once(self, call: Call, *, cold: bool) -> float:
+        start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
+        if cold:
+            self.flush()
+        self.cuda._sleep(math.ceil(self.queue_seconds * _CYCLES_PER_SECOND))
+        start.record()
+        call()
+        end.record()
+        self.cuda.synchronize(self.device)
+        return float(start.elapsed_time(end)) / 1e3
+
+    def _cold_ratio(self) -> float:
+        """How much longer a copy that fits in L2 takes cold than warm; medians of seven."""
+        size = self.flush.buffer.numel() // 8
+        source = torch.ones(size, dtype=torch.int8, device=self.flush.buffer.device)
+        target = torch.empty_like(source)
+
+        def copy() -> None:
+            target.copy_(source)
+
+        copy()
+        cold, warm = (sorted(self._once(copy, cold=cold) for _ in range(7))[3] for cold in (True, False))
+        return cold / warm if warm > 0 else 1.0
+
+
+class GraphClock:
+    """Device time per replay of a CUDA graph captured from the call; caches warm, no launch cost per kernel."""
+
+    label = "graph"
+    min_sample = 0.0
+
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
+        self.device, self.cuda = device, cuda
+
+    def prepare(self, call: Call) -> Call:
+        """Capture the call after three runs on a side stream, as CUDA graphs ask for; give its replay."""
+        stream = self.cuda.Stream(self.device)
+        stream.wait_stream(self.cuda.current_stream(self.device))
+        with self.cuda.stream(stream):
+            for _ in range(3):
+                call()
+        self.cuda.current_stream(self.device).wait_stream(stream)
+        graph = self.cuda.CUDAGraph()
+        with self.cuda.graph(graph):
+            call()
+        replay: Call = graph.replay
+        return replay
+
+    def sample(self, call: Call, batch: int) -> float:
+        """Seconds of device time per replay."""
+        start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(batch):
+            call()
+        end.record()
+        self.cuda.synchronize(self.device)
+        return float(start.elapsed_time(end)) / 1e3 / batch

@@ -1,0 +1,64 @@
+"""The one place that branches on the device."""
+
+import os
+
+import psutil
+import torch
+
+from attnbench.measure.clock import Clock, ColdClock, GraphClock, WallClock
+from attnbench.measure.host_conditions import cgroup_file
+
+
+def resolve(device: str) -> str:
+    """`auto` becomes cuda:0 where torch finds a GPU, else cpu; `cuda` becomes cuda:0."""
+    if device == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    return "cuda:0" if device == "cuda" else device
+
+
+def clock(device: str, mode: str) -> Clock:
+    """The clock of a mode (default, cold, graph, wall); ValueError where the device has none such."""
+    if not device.startswith("cuda"):
+        if mode not in {"default", "wall"}:
+            raise ValueError(f"a CPU has no {mode!r} clock; use wall")
+        return WallClock()
+    if mode == "wall":
+        return WallClock(lambda: torch.cuda.synchronize(device))
+    return GraphClock(device) if mode == "graph" else ColdClock(device)
+
+
+def free_bytes(device: str) -> int:
+    """Memory that is free now: of the GPU, or of the host within its container's limit."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(device)[0])
+    return host_free_bytes()
+
+
+def host_free_bytes() -> int:
+    """What the kernel says is available, or what the container's limit leaves, whichever is less."""
+    available = int(psutil.virtual_memory().available)
+    limit, current = (cgroup_file(name) for name in ("memory.max", "memory.current"))
+    if limit is None or current is None or (text := limit.read_text().strip()) == "max":
+        return available
+    return max(0, min(available, int(text) - int(current.read_text())))
+
+
+def facts(device: str) -> dict[str, bool | int | float | str | None]:
+    """What a reader must know of the device and of how torch will use it."""
+    found: dict[str, bool | int | float | str | None] = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+    }
+    if device.startswith("cuda"):
+        properties = torch.cuda.get_device_properties(device)
+        found |= {
+            "gpu": properties.name,
+            "gpu_uuid": str(properties.uuid),
+            "gpu_memory_bytes": properties.total_memory,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+        }
+    return found

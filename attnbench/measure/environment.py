@@ -1,0 +1,63 @@
+"""What numbers depend on besides the device: processor, memory, kernel, interpreter, versions. Never imports torch."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import psutil
+
+Facts = dict[str, bool | int | float | str | None]
+_PACKAGES = ("torch", "numpy", "triton", "reformer-pytorch", "nvidia-ml-py")
+
+
+def gather() -> Facts:
+    """Facts that stay the same from run to run on one machine with one set of packages."""
+    return {
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "system": f"{platform.system()} {platform.release()}",
+        "libc": "-".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        **{package: version(package) for package in _PACKAGES},
+    }
+
+
+def digest(facts: Facts) -> str:
+    """Twelve hex digits that name an environment."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def version(package: str) -> str | None:
+    """Version of an installed distribution, without importing it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def processor() -> str:
+    """The processor's model name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def git_state(folder: Path) -> Facts:
+    """Commit and cleanliness of the checkout that a folder lies in; empty outside one."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=True)
+        return done.stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return {}

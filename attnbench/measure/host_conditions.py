@@ -1,0 +1,83 @@
+"""The state of a CPU around a measurement: load, stolen time, throttling by the container, governor."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+Facts = dict[str, bool | int | float | str | None]
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+@dataclass(frozen=True)
+class HostCounters:
+    """Counters that only rise; two of them around a measurement tell what happened in between."""
+
+    total_ticks: int
+    steal_ticks: int
+    throttled: int | None
+
+    @classmethod
+    def read(cls) -> Self:
+        """Read /proc/stat and the container's cpu.stat; zeros where there is no /proc."""
+        try:
+            ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        except (OSError, ValueError):
+            ticks = [0] * 8
+        return cls(sum(ticks), ticks[7], throttled_periods())
+
+
+def throttled_periods() -> int | None:
+    """How often this container was held back by its CPU quota; None without a quota."""
+    for line in _lines(cgroup_file("cpu.stat")):
+        if line.startswith("nr_throttled"):
+            return int(line.split()[1])
+    return None
+
+
+def cgroup_file(name: str) -> Path | None:
+    """A file of this process' own control group (version 2), where there is one."""
+    for line in _lines(Path("/proc/self/cgroup")):
+        if line.startswith("0::"):
+            path = Path("/sys/fs/cgroup") / line[3:].lstrip("/") / name
+            return path if path.exists() else None
+    return None
+
+
+def _lines(path: Path | None) -> list[str]:
+    try:
+        return path.read_text().splitlines() if path else []
+    except OSError:
+        return []
+
+
+def facts(before: HostCounters, after: HostCounters) -> Facts:
+    """What a reader must know of the host during a measurement."""
+    ticks = after.total_ticks - before.total_ticks
+    return {
+        "load_1min": os.getloadavg()[0],
+        "steal_percent": 100 * (after.steal_ticks - before.steal_ticks) / ticks if ticks else None,
+        "cgroup_throttled": None if after.throttled is None else after.throttled - (before.throttled or 0),
+        "governor": next(iter(_lines(_GOVERNOR)), None),
+    }
+
+
+def flags(conditions: Facts, samples: list[float], cores: int) -> tuple[str, ...]:
+    """`noisy` (spread over 10 %), `loaded` (beyond half the cores and our own), `stolen` (over 1 %), `throttled`."""
+    steal, load = float(conditions.get("steal_percent") or 0), float(conditions.get("load_1min") or 0)
+    found = {
+        "noisy": _spread(samples) > 0.10,
+        "loaded": load > 1.5 * cores,
+        "stolen": steal > 1.0,
+        "throttled": bool(conditions.get("cgroup_throttled")),
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
+def _spread(samples: list[float]) -> float:
+    """Standard deviation over mean."""
+    if len(samples) < 2:
+        return 0.0
+    mean = sum(samples) / len(samples)
+    variance = sum((x - mean) ** 2 for x in samples) / (len(samples) - 1)
+    return float(variance**0.5 / mean) if mean else 0.0

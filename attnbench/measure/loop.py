@@ -1,0 +1,113 @@
+"""The adaptive loop: how long to warm up, how many samples to take, and when to stop."""
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from attnbench.measure.clock import Call, Clock
+
+MIN_SAMPLES = 10
+_MIN_SECONDS = 0.5
+_STEADY = 0.01
+_WINDOW = 3
+_WARMUP_SECONDS = 5.0
+
+
+class OverBudgetError(Exception):
+    """The first call alone took more than it may; `seconds` says how long."""
+
+    def __init__(self, seconds: float, limit: float) -> None:
+        super().__init__(f"one call took {seconds:.3g} s, above the {limit:.3g} s that a call may take")
+        self.seconds = seconds
+
+
+@dataclass
+class Timing:
+    """Raw samples in seconds per call, and how they came about."""
+
+    first_call: float
+    samples: list[float] = field(default_factory=list)
+    warmup: list[float] = field(default_factory=list)
+    warmup_calls: int = 1
+    batch: int = 1
+    stop: str = "budget"
+
+
+@dataclass
+class Loop:
+    """Times a call by a clock within a budget of seconds, warm-up included."""
+
+    clock: Clock
+    seconds: float
+    first_call: float | None = None
+    compiles: bool = False
+    now: Callable[[], float] = time.perf_counter
+
+    def run(self, call: Call, warmup_calls: int | None = None) -> Timing:
+        """Warm up (adaptively, or by that many calls) and sample; raises OverBudgetError."""
+        start = self.now()
+        timing = Timing(first_call=self._timed_once(call))
+        if not self.compiles:
+            self._refuse(timing.first_call)
+        call = self.clock.prepare(call)
+        gc.collect()
+        gc.disable()
+        try:
+            self._warm_up(call, timing, warmup_calls)
+            self._sample(call, timing, start + self.seconds)
+        finally:
+            gc.enable()
+        return timing
+
+    def _timed_once(self, call: Call) -> float:
+        start = self.now()
+        call()
+        return max(self.now() - start, 1e-9)
+
+    def _refuse(self, seconds: float) -> None:
+        if self.first_call is not None and seconds > self.first_call:
+            raise OverBudgetError(seconds, self.first_call)
+
+    def _warm_up(self, call: Call, timing: Timing, count: int | None) -> None:
+        """Until the medians of two windows agree, or the time for it is over, or by the count of an earlier replicate."""
+        if timing.first_call > self.seconds / 3 and not self.compiles:
+            return  # one call fills the warm-up's share of the budget; the rest goes into samples
+        end = self.now() + min(_WARMUP_SECONDS, self.seconds / 3)
+        again = self.clock.sample(call, 1)
+        self._refuse(again)
+        timing.warmup.append(again)
+        timing.warmup_calls += 1
+        timing.batch = max(1, min(10_000, math.ceil(self.clock.min_sample / max(again, 1e-9))))
+        while timing.warmup_calls < count if count is not None else not steady(timing.warmup) and self.now() < end:
+            batch = timing.batch if count is None else min(timing.batch, count - timing.warmup_calls)
+            timing.warmup.append(self.clock.sample(call, batch))
+            timing.warmup_calls += batch
+
+    def _sample(self, call: Call, timing: Timing, end: float) -> None:
+        start = self.now()
+        while True:
+            timing.samples.append(self.clock.sample(call, timing.batch))
+            now = self.now()
+            if len(timing.samples) >= MIN_SAMPLES and now - start >= _MIN_SECONDS and stable(timing.samples):
+                timing.stop = "stable"
+                return
+            if now + timing.batch * statistics.median(timing.samples) > end:
+                return
+
+
+def steady(values: list[float]) -> bool:
+    """Whether the medians of the last two windows agree within 1 %."""
+    if len(values) < 2 * _WINDOW:
+        return False
+    last, before = statistics.median(values[-_WINDOW:]), statistics.median(values[-2 * _WINDOW : -_WINDOW])
+    return abs(last - before) <= _STEADY * before
+
+
+def stable(values: list[float]) -> bool:
+    """IQR / median below 1 %, or the median moved by less than 1 % over the last half of the samples."""
+    median = statistics.median(values)
+    low, _, high = statistics.quantiles(values, n=4)
+    return high - low < _STEADY * median or abs(statistics.median(values[: len(values) // 2]) - median) < _STEADY * median

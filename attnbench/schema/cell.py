@@ -1,0 +1,90 @@
+"""Cell: one point of a comparison, and its key."""
+
+import hashlib
+import json
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field
+
+from attnbench.schema.noun import Lax, Noun, Scalar
+from attnbench.schema.problem import Problem
+
+
+class Workload(StrEnum):
+    """What is done with a method."""
+
+    FORWARD = "forward"
+    FORWARD_BACKWARD = "forward_backward"
+
+
+class Allocator(StrEnum):
+    """What the C allocator does with freed blocks: keep them, or glibc's default of giving large ones back."""
+
+    RETAIN = "retain"
+    SYSTEM = "system"
+
+
+class Precision(StrEnum):
+    """torch's float32 matmul precision."""
+
+    HIGHEST = "highest"
+    HIGH = "high"
+    MEDIUM = "medium"
+
+
+class ClockMode(StrEnum):
+    """How time is read; `default` is cold on CUDA and wall on a CPU."""
+
+    DEFAULT = "default"
+    COLD = "cold"
+    GRAPH = "graph"
+    WALL = "wall"
+
+
+class Inputs(StrEnum):
+    """How q, k and v are drawn."""
+
+    NORMAL = "normal"
+
+
+class Cell(Noun):
+    """One method, with its parameters, on one problem, under stated conditions."""
+
+    method: str
+    problem: Problem
+    workload: Lax[Workload] = Workload.FORWARD
+    params: dict[str, Scalar] = Field(default_factory=dict)
+    device: str = "cpu"
+    inputs: Lax[Inputs] = Inputs.NORMAL
+    allocator: Lax[Allocator] = Allocator.RETAIN
+    matmul_precision: Lax[Precision] = Precision.HIGHEST
+    clock: Lax[ClockMode] = ClockMode.DEFAULT
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON-ready fields with defaults left out, so that a field added later changes no old key."""
+        data = self.model_dump(mode="json", exclude_defaults=True, exclude={"problem"})
+        return {**data, "problem": self.problem.canonical()}
+
+    @cached_property
+    def key(self) -> str:
+        """sha256 of the canonical JSON."""
+        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def label(self) -> str:
+        """The method with its parameters, as tables and legends show it."""
+        return label(self.method, self.params)
+
+    @property
+    def device_kind(self) -> str:
+        """The device without its index: cpu or cuda."""
+        return self.device.partition(":")[0]
+
+
+def label(method: str, params: dict[str, Scalar]) -> str:
+    """`linear.chunked`, or `linear.chunked(chunk=32)`."""
+    inner = ", ".join(f"{name}={value}" for name, value in sorted(params.items()))
+    return f"{method}({inner})" if inner else method

@@ -1,0 +1,109 @@
+"""Conditions: the small language of `when:`, as in `N >= 2^12 and not causal`.
+
+Comparisons of a cell's axes and parameters with constants, joined by and, or, not. Nothing else is evaluated.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnbench.schema.noun import Scalar
+
+NAMES = frozenset({"B", "H", "N", "D", "M", "kv_heads", "dtype", "causal", "workload", "device"})
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+Condition = Callable[[Mapping[str, Scalar]], bool]
+
+
+def compile_condition(text: str, params: frozenset[str] = frozenset()) -> Condition:
+    """A predicate over a cell's axes and parameters. ValueError says what is wrong and what is allowed."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"{text!r} is not a condition; write one like N >= 4096 and not causal") from None
+    if len(text) > 1000:
+        raise ValueError("a condition of over 1000 characters")
+    _check(tree, NAMES | params)
+    return lambda values: bool(_value(tree, values))
+
+
+def _check(tree: ast.expr, names: frozenset[str]) -> None:
+    """Refuse, before anything is evaluated, whatever the small language does not have."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in names:
+            raise ValueError(f"unknown name {node.id!r}; allowed: {', '.join(sorted(names))}")
+        if isinstance(node, ast.Constant) and not isinstance(node.value, bool | int | float | str):
+            raise ValueError(f"{node.value!r} is not a number, a text, True or False")
+        if isinstance(node, ast.expr) and not _allowed(node):
+            raise ValueError(f"{ast.unparse(node)!r} is not allowed; use comparisons, and, or, not, + - * // % ^")
+
+
+def _allowed(node: ast.expr) -> bool:
+    match node:
+        case ast.Name() | ast.Constant() | ast.BoolOp() | ast.Tuple() | ast.List():
+            return True
+        case ast.UnaryOp(op=ast.Not() | ast.USub()):
+            return True
+        case ast.BinOp(op=op):
+            return type(op) in _ARITHMETIC or _is_power(node)
+        case ast.Compare(ops=ops):
+            return all(type(op) in _COMPARE for op in ops)
+    return False
+
+
+def _is_power(node: ast.BinOp) -> bool:
+    """`2^12`, as lengths are written; both sides plain numbers and small, so that nothing can explode."""
+    sides = (node.left, node.right)
+    plain = all(isinstance(side, ast.Constant) and isinstance(side.value, int) and 0 <= side.value <= 64 for side in sides)
+    return plain and isinstance(node.op, ast.BitXor | ast.Pow)
+
+
+def _value(node: ast.expr, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401 - a constant, a list or a truth value
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return values.get(name)
+        case ast.BoolOp(op=op, values=parts):
+            results = (_value(part, values) for part in parts)
+            return all(results) if isinstance(op, ast.And) else any(results)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [_value(part, values) for part in parts]
+        case ast.UnaryOp(op=op, operand=operand):
+            inner = _value(operand, values)
+            return not inner if isinstance(op, ast.Not) else -inner
+        case ast.Compare():
+            return _compare(node, values)
+        case ast.BinOp(left=left, op=op, right=right):
+            apply = operator.pow if _is_power(node) else _ARITHMETIC[type(op)]
+            return apply(_value(left, values), _value(right, values))
+    raise AssertionError(f"unchecked node {node!r}")
+
+
+def _compare(node: ast.Compare, values: Mapping[str, Scalar]) -> bool:
+    left = _value(node.left, values)
+    for op, part in zip(node.ops, node.comparators, strict=True):
+        right = _value(part, values)
+        try:
+            if not _COMPARE[type(op)](left, right):
+                return False
+        except TypeError:
+            raise ValueError(f"{ast.unparse(node)!r} compares {left!r} with {right!r}") from None
+        left = right
+    return True

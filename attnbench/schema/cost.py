@@ -1,0 +1,23 @@
+"""Cost: the work a call needs, by formula."""
+
+from pydantic import Field
+
+from attnbench.schema.noun import Noun
+
+
+class Cost(Noun):
+    """FLOPs (2 x multiply-adds, matrix products only) and bytes of one whole call.
+
+    `nominal`: dense attention of this shape. `exact`: what the method's definition needs.
+    `executed`: what this implementation does.
+    """
+
+    nominal_flops: float = Field(ge=0)
+    exact_flops: float = Field(ge=0)
+    executed_flops: float = Field(ge=0)
+    traffic_bytes: float = Field(ge=0, description="least traffic to memory: each input read once, each output written once")
+    peak_bytes: float = Field(ge=0, description="expected peak beyond inputs and parameters; output and gradients included")
+
+    def floor_seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
+        """No call of this implementation can be faster than this on a machine with that roof."""
+        return max(self.executed_flops / flops_per_second, self.traffic_bytes / bytes_per_second)

@@ -1,0 +1,106 @@
+"""Errands: the objects that go down to a child process; their answers come back up as JSON.
+
+Job -> Outcome. Inquiry -> Description. Survey -> Surroundings. Any of them may come back as Failed.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from attnbench.schema.cell import Cell
+from attnbench.schema.cost import Cost
+from attnbench.schema.noun import Lax, Noun, Scalar
+from attnbench.schema.outcome import Failed, Measured
+
+
+class Pass(StrEnum):
+    """Correctness, time and memory are separate: polling disturbs timing, and profiling disturbs both."""
+
+    CHECK = "check"
+    TIME = "time"
+    MEMORY = "memory"
+
+
+class Limits(Noun):
+    """What one job may use."""
+
+    seconds: float = Field(default=15.0, gt=0, description="warm-up and samples together end by then")
+    timeout: float = Field(default=120.0, gt=0, description="the whole process group is killed then")
+    memory_bytes: int | None = Field(default=None, description="host memory beyond the interpreter's own; CPU cells only")
+    first_call: float | None = Field(default=None, description="a first call above this many seconds is `budget`")
+
+
+class Job(Noun):
+    """One replicate of one pass over one cell."""
+
+    kind: Literal["job"] = "job"
+    cell: Cell
+    phase: Lax[Pass] = Pass.TIME
+    replicate: int = 0
+    attempt: int = 0
+    seed: int = 0
+    warmup: int | None = Field(default=None, description="calls; None = until steady")
+    limits: Limits = Limits()
+
+
+class Inquiry(Noun):
+    """A question to one method: who are you, which of these cells can you run, and what do they cost?"""
+
+    kind: Literal["inquiry"] = "inquiry"
+    method: str
+    cells: tuple[Cell, ...] = ()
+
+
+class Survey(Noun):
+    """A question to the machine: which device, what is it, and how fast are its products and copies?"""
+
+    kind: Literal["survey"] = "survey"
+    device: str = "auto"
+    dtypes: tuple[str, ...] = ()
+
+
+class Prospect(Noun):
+    """What a method says of one cell: the reason it cannot run; or its cost, and the small cell to check it on."""
+
+    why_not: str | None = None
+    cost: Cost | None = None
+    check: Cell | None = None
+
+
+class Description(Noun):
+    """What a method says of itself."""
+
+    kind: Literal["description"] = "description"
+    method: str
+    paper: str
+    tier: str
+    causality: str
+    summary: str
+    version: str = Field(description="distribution, version and digest of the source that will run")
+    parameters: tuple[str, ...] = ()
+    missing: tuple[str, ...] = Field(default=(), description="requirements that are not installed")
+    prospects: tuple[Prospect, ...] = ()
+
+
+class Roof(Noun):
+    """Measured ceilings of one dtype: a large matrix product and a large copy (bytes read plus written)."""
+
+    flops_per_second: float
+    bytes_per_second: float
+
+
+class Surroundings(Noun):
+    """The device that `auto` came to, its facts, and the roof per dtype."""
+
+    kind: Literal["surroundings"] = "surroundings"
+    device: str
+    facts: dict[str, Scalar | None]
+    memory_bytes: int
+    roof: dict[str, Roof]
+
+
+Errand = Annotated[Job | Inquiry | Survey, Field(discriminator="kind")]
+Answer = Annotated[Measured | Failed | Description | Surroundings, Field(discriminator="kind")]
+ERRAND: TypeAdapter[Job | Inquiry | Survey] = TypeAdapter(Errand)
+ANSWER: TypeAdapter[Measured | Failed | Description | Surroundings] = TypeAdapter(Answer)

@@ -1,0 +1,65 @@
+"""Outcome: what came of a job. A sum type, so that every reader must face failure."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from attnbench.schema.noun import Lax, Noun, Scalar
+
+
+class Status(StrEnum):
+    """Why there are no numbers."""
+
+    UNSUPPORTED = "unsupported"
+    MISSING = "missing"
+    OOM_DEVICE = "oom_device"
+    OOM_HOST = "oom_host"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    ERROR = "error"
+    INCORRECT = "incorrect"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def monotonic(self) -> bool:
+        """Whether a longer sequence would surely end the same way."""
+        return self in {Status.OOM_DEVICE, Status.OOM_HOST, Status.BUDGET, Status.TIMEOUT}
+
+
+class Series(Noun):
+    """Raw samples of one metric, in the order they were taken."""
+
+    unit: str
+    values: tuple[float, ...]
+
+
+class Counter(Noun):
+    """One memory counter. Where it could not be read, `bytes` is None and `reason` says why; never 0."""
+
+    bytes: int | None
+    source: str
+    reason: str | None = None
+
+
+class Measured(Noun):
+    """Raw samples and counters; statistics are computed by the reader, never stored."""
+
+    kind: Literal["measured"] = "measured"
+    samples: dict[str, Series] = Field(default_factory=dict)
+    memory: dict[str, Counter] = Field(default_factory=dict)
+    facts: dict[str, Scalar | None] = Field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+
+class Failed(Noun):
+    """No numbers, and why: a status, a reason in words, and the last lines that were seen."""
+
+    kind: Literal["failed"] = "failed"
+    status: Lax[Status]
+    reason: str
+    detail: str = ""
+
+
+Outcome = Annotated[Measured | Failed, Field(discriminator="kind")]

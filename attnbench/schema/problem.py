@@ -1,0 +1,67 @@
+"""Problem: the shape, dtype and mask of one attention call.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from attnbench.schema.noun import Lax, Noun
+
+
+class DType(StrEnum):
+    """The element types a suite may name; the values are torch's own names."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes per element."""
+        return {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}[self.value]
+
+
+class Problem(Noun):
+    """q [B, H, N, D], k [B, kv_heads, N, D], v [B, kv_heads, N, M] -> o [B, H, N, M]."""
+
+    B: int = Field(default=1, ge=1)
+    H: int = Field(default=8, ge=1)
+    N: int = Field(ge=1)
+    D: int = Field(default=64, ge=1)
+    M: int = Field(ge=1, description="value width; D where not given")
+    kv_heads: int = Field(ge=1, description="heads of k and v; H where not given")
+    dtype: Lax[DType] = DType.FLOAT32
+    causal: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _widths_follow(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever it was given
+        if isinstance(data, dict):
+            data = dict(data)
+            data.setdefault("M", data.get("D", cls.model_fields["D"].default))
+            data.setdefault("kv_heads", data.get("H", cls.model_fields["H"].default))
+        return data
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.H % self.kv_heads:
+            raise ValueError(f"kv_heads={self.kv_heads} must divide H={self.H}")
+        return self
+
+    # pydantic's own synthesised signature would demand M and kv_heads
+    def __init__(self, **data: Any) -> None:  # noqa: ANN401
+        """Build a problem; M and kv_heads follow D and H where they are not given."""
+        super().__init__(**data)
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON-ready fields, with defaults left out: the part of a cell's key."""
+        data = self.model_dump(mode="json", exclude_defaults=True)
+        if self.M == self.D:
+            del data["M"]
+        if self.kv_heads == self.H:
+            del data["kv_heads"]
+        return data

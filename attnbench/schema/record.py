@@ -1,0 +1,46 @@
+"""Record: one line of records.jsonl, and how older lines are read."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from attnbench.schema.errand import Job
+from attnbench.schema.noun import Noun
+from attnbench.schema.outcome import Measured, Outcome
+
+VERSION = 1
+# from a version to the function that lifts a line of that version to the next
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+class Record(Noun):
+    """What came of one job, when and where; `seconds` is the whole process, start to end."""
+
+    schema_version: int = VERSION
+    job: Job
+    outcome: Outcome
+    environment: str
+    started: str
+    seconds: float | None = None
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are numbers."""
+        return isinstance(self.outcome, Measured)
+
+    def line(self) -> str:
+        """One line of strict JSON."""
+        return json.dumps(self.model_dump(mode="json"), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+
+def parse(line: str) -> Record:
+    """Read one line of any known version; ValueError says what is wrong with it."""
+    data = json.loads(line)
+    if not isinstance(data, dict) or not isinstance(data.get("schema_version"), int):
+        raise ValueError("not a record: no schema_version")
+    if data["schema_version"] > VERSION:
+        raise ValueError(f"written by a newer attnbench (schema {data['schema_version']}, this one reads up to {VERSION})")
+    while data["schema_version"] < VERSION:
+        data = UPGRADES[data["schema_version"]](data)
+    return Record.model_validate_json(json.dumps(data))

@@ -1,0 +1,43 @@
+"""RunInfo: what run.json holds: everything about a run but its records."""
+
+from typing import Any
+
+from pydantic import Field
+
+from attnbench.schema.cell import Cell
+from attnbench.schema.cost import Cost
+from attnbench.schema.errand import Description, Surroundings
+from attnbench.schema.noun import Noun, Scalar
+from attnbench.schema.suite import Suite
+
+RUN_VERSION = 1
+
+
+class RunInfo(Noun):
+    """The resolved suite, the command, where it ran, and the cells that were planned."""
+
+    schema_version: int = RUN_VERSION
+    id: str
+    suite: Suite
+    command: str
+    started: str
+    environment: dict[str, Scalar | None] = Field(description="what numbers depend on: versions, processor, device")
+    environment_digest: str
+    git: dict[str, Scalar | None] = Field(default_factory=dict)
+    surroundings: Surroundings
+    methods: dict[str, Description]
+    cells: tuple[Cell, ...]
+    costs: dict[str, Cost] = Field(default_factory=dict, description="by cell key; absent where the method has none")
+
+    def differences(self, other: "RunInfo") -> list[str]:
+        """In words, what keeps two runs from being one: suite, method versions, environment."""
+        found = _differ("suite", self.suite.model_dump(mode="json"), other.suite.model_dump(mode="json"))
+        versions = [{name: d.version for name, d in run.methods.items()} for run in (self, other)]
+        return found + _differ("method", *versions) + _differ("environment", self.environment, other.environment)
+
+
+def _differ(where: str, old: Any, new: Any) -> list[str]:  # noqa: ANN401 - two JSON values
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted(old.keys() | new.keys())
+        return [line for key in keys for line in _differ(f"{where}.{key}", old.get(key), new.get(key))]
+    return [] if old == new else [f"{where}: {old!r} then, {new!r} now"]

@@ -1,0 +1,167 @@
+"""Suite: what to compare, as a suite file says it. The fields are the documentation of the file's keys."""
+
+import re
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from attnbench.schema.cell import Allocator, ClockMode, Inputs, Precision, Workload
+from attnbench.schema.condition import compile_condition
+from attnbench.schema.noun import Lax, Noun, Scalar
+from attnbench.schema.problem import DType
+
+_T = TypeVar("_T")
+_POWER = re.compile(r"\s*(?:(\d+)\s*\^\s*)?(\d+)\s*")
+_LARGEST = 2**40
+
+
+def _integer(text: str) -> int:
+    """`512` or `2^9`."""
+    match = _POWER.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not a number; write 512, 2^9, or a range 2^9..2^16")
+    base, last = match.groups()
+    if base is not None and int(last) > 40:
+        raise ValueError(f"{text!r} is too large; lengths go up to 2^40")
+    value = int(base) ** int(last) if base else int(last)
+    if value > _LARGEST:
+        raise ValueError(f"{text!r} is too large; lengths go up to 2^40")
+    return value
+
+
+def _integers(value: Any) -> Any:  # noqa: ANN401 - whatever the file says; pydantic judges the rest
+    """One number, `2^9`, `2^9..2^16` (steps by powers of two), or a list of these, as a flat tuple."""
+    if isinstance(value, list | tuple):
+        return tuple(item for part in value for item in (_integers(part) if isinstance(part, str) else (part,)))
+    if not isinstance(value, str):
+        return (value,)
+    low, dots, high = value.partition("..")
+    if not dots:
+        return (_integer(low),)
+    first, last = _integer(low), _integer(high)
+    if not 1 <= first <= last:
+        raise ValueError(f"the range {value!r} is empty; write it from low to high, as 2^9..2^16")
+    return tuple(first << step for step in range((last // first).bit_length()))
+
+
+def _many(value: Any) -> Any:  # noqa: ANN401
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+Positive = Annotated[int, Field(ge=1)]
+Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
+Many = Annotated[tuple[_T, ...], BeforeValidator(_many), Field(min_length=1)]
+
+
+class Axes(Noun):
+    """The axes of the sweep; each is one value or a list. Fields of one name mean the same as in Problem and Cell."""
+
+    N: Integers = Field(default=(), description="tokens: 512, 2^9, 2^9..2^16 (by powers of two), or a list")
+    B: Integers = Field(default=(), description="batch; or give `tokens`")
+    tokens: Integers = Field(default=(), description="tokens in the batch: B = max(1, tokens // N)")
+    H: Integers = (8,)
+    D: Integers = (64,)
+    M: Integers = Field(default=(), description="value width; D where not given")
+    kv_heads: Integers = Field(default=(), description="heads of k and v; H where not given")
+    dtype: Many[Lax[DType]] = (DType.FLOAT32,)
+    causal: Many[bool] = (False,)
+    inputs: Many[Lax[Inputs]] = (Inputs.NORMAL,)
+    allocator: Many[Lax[Allocator]] = (Allocator.RETAIN,)
+    matmul_precision: Many[Lax[Precision]] = (Precision.HIGHEST,)
+    clock: Many[Lax[ClockMode]] = (ClockMode.DEFAULT,)
+
+    @model_validator(mode="after")
+    def _one_batch_rule(self) -> Self:
+        if self.B and self.tokens:
+            raise ValueError("give B or tokens, not both")
+        return self
+
+
+class Method(Noun):
+    """One method; a parameter given as a list is swept; `when` keeps only the cells for which it holds."""
+
+    name: str = Field(min_length=1)
+    params: dict[str, Many[Scalar]] = Field(default_factory=dict)
+    when: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_name_alone(cls, value: Any) -> Any:  # noqa: ANN401
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("when")
+    @classmethod
+    def _is_a_condition(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None:
+            compile_condition(value, frozenset(info.data.get("params", ())))
+        return value
+
+
+class Budget(Noun):
+    """What one cell may cost."""
+
+    seconds: float = Field(default=15.0, gt=0, description="warm-up and samples of one replicate")
+    memory: float = Field(default=0.7, gt=0, le=1, description="share of the memory that is free at the start")
+    timeout: float | None = Field(default=None, gt=0, description="seconds until a replicate is killed; else 60 + 8 x seconds")
+
+    @property
+    def timeout_seconds(self) -> float:
+        """When a replicate's processes are killed."""
+        return self.timeout or 60.0 + 8.0 * self.seconds
+
+
+class ReportSpec(Noun):
+    """Which tables and plots a run ends in."""
+
+    tables: tuple[Literal["summary", "time", "memory"], ...] = ("summary", "time", "memory")
+    plots: tuple[Literal["time", "memory"], ...] = ("time", "memory")
+
+
+class Override(Noun):
+    """What is different on one kind of device; only the keys that are written count."""
+
+    axes: Axes = Axes()
+    budget: Budget = Budget()
+    replicates: Positive | None = None
+    workloads: Many[Lax[Workload]] | None = None
+    methods: tuple[Method, ...] | None = Field(default=None, min_length=1)
+
+
+class Suite(Noun):
+    """A named cartesian product of axes, methods and workloads."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="also the name of the folder under results/")
+    source: str = Field(default="", description="the paper and figure, or the purpose, in words")
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    axes: Axes
+    workloads: Many[Lax[Workload]] = (Workload.FORWARD,)
+    methods: tuple[Method, ...] = Field(min_length=1)
+    budget: Budget = Budget()
+    replicates: Positive = 3
+    memory_replicates: Positive = Field(default=1, description="memory passes per cell; the counters are near deterministic")
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict)
+    report: ReportSpec = ReportSpec()
+
+    @model_validator(mode="after")
+    def _has_lengths(self) -> Self:
+        if not self.axes.N:
+            raise ValueError("axes.N is missing; write N: 2^9..2^16, or a list of lengths")
+        return self
+
+    def resolved(self, device: str) -> "Suite":
+        """This suite on one device: its overrides folded in."""
+        override = self.on.get("cuda" if device.startswith("cuda") else "cpu")  # type: ignore[call-overload]
+        changed: dict[str, Any] = {"device": device, "on": {}}
+        if override is not None:
+            changed |= {name: getattr(override, name) for name in override.model_fields_set - {"axes", "budget"}}
+            changed["axes"] = _fold(self.axes, override.axes)
+            changed["budget"] = _fold(self.budget, override.budget)
+        return self.model_copy(update=changed)
+
+
+def _fold(base: Any, over: Any) -> Any:  # noqa: ANN401 - two nouns of one type
+    written = {name: getattr(over, name) for name in over.model_fields_set}
+    if {"B", "tokens"} & set(written):
+        written = {"B": (), "tokens": ()} | written
+    return base.model_copy(update=written)

@@ -1,0 +1,1 @@
+"""Run folders: durable records, and the lock that keeps two runs apart."""

@@ -1,0 +1,45 @@
+"""Answers that methods gave about themselves, kept until their package or source changes."""
+
+import hashlib
+import importlib.util
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from attnbench.schema.errand import Description
+from attnbench.store.roofs import cache_folder
+from attnbench.store.run_folder import write_durably
+
+
+def recall(entry: EntryPoint) -> Description | None:
+    """What the method said last time, if nothing has changed since."""
+    try:
+        return Description.model_validate_json(_file(entry).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def remember(entry: EntryPoint, description: Description) -> None:
+    """Keep it; a cache that cannot be written is none."""
+    try:
+        file = _file(entry)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(file, description.model_dump_json().encode())
+    except OSError:
+        return
+
+
+def _file(entry: EntryPoint) -> Path:
+    installed = f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
+    text = f"{entry.name} {entry.value} {installed} {_changed(entry.module)}"
+    return cache_folder() / f"method-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def _changed(module: str) -> int:
+    """When the method's own file last changed, found without importing its package."""
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
+    files = [folder.joinpath(*rest).with_suffix(".py") for folder in folders if rest]
+    if spec and spec.origin and not files:
+        files = [Path(spec.origin)]
+    return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)

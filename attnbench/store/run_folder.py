@@ -1,0 +1,136 @@
+"""A run folder: run.json, records.jsonl, and only this file knows their names.
+
+Appending is durable; a torn last line and lines that cannot be read are set aside with the reason, never lost.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from attnbench.schema.record import Record, parse
+from attnbench.schema.run import RunInfo
+
+_RUN, _RECORDS, _ASIDE = "run.json", "records.jsonl", "records.aside"
+
+
+class StoreError(RuntimeError):
+    """A run folder that cannot be read or written; the message says which and what to do."""
+
+
+@dataclass
+class RunFolder:
+    """Records of one run on disk. Writers hold a FolderLock."""
+
+    path: Path
+    set_aside: list[str] = field(default_factory=list)
+    """In words, lines of records.jsonl that were moved to records.aside."""
+
+    @classmethod
+    def create(cls, results: Path, info: RunInfo) -> "RunFolder":
+        """Make `results/<suite>/<run id>/` with its run.json; raises StoreError."""
+        folder = cls(results / safe_name(info.suite.name) / safe_name(info.id))
+        try:
+            folder.path.mkdir(parents=True)
+            write_durably(folder.path / _RUN, info.model_dump_json(indent=1).encode())
+            _sync(folder.path.parent)
+        except OSError as error:
+            raise StoreError(f"cannot create {folder.path}: {error.strerror}") from error
+        return folder
+
+    def info(self) -> RunInfo:
+        """What run.json says; raises StoreError."""
+        file = self.path / _RUN
+        try:
+            return RunInfo.model_validate_json(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise StoreError(f"{self.path} is not a run folder: {_RUN}: {error.strerror}") from error
+        except ValueError as error:
+            raise StoreError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+
+    def rewrite(self, info: RunInfo) -> None:
+        """Replace run.json."""
+        write_durably(self.path / _RUN, info.model_dump_json(indent=1).encode())
+
+    def records(self) -> list[Record]:
+        """All records that can be read, in the order they were written; changes nothing on disk."""
+        return [record for record in map(_try_parse, self._lines()) if isinstance(record, Record)]
+
+    def repair(self) -> list[Record]:
+        """Read for writing on: bad lines and a torn end go to records.aside with the reason, the rest stays."""
+        lines = self._lines()
+        parsed = [(line, _try_parse(line)) for line in lines]
+        bad = [(line, reason) for line, reason in parsed if isinstance(reason, str)]
+        if bad:
+            self.set_aside = [f"{reason}: {line[:80]!r}" for line, reason in bad]
+            with (self.path / _ASIDE).open("a", encoding="utf-8") as aside:
+                aside.writelines(f"# {reason}\n{line}\n" for line, reason in bad)
+            good = "".join(line + "\n" for line, record in parsed if isinstance(record, Record))
+            write_durably(self.path / _RECORDS, good.encode())
+        elif lines:
+            self._end_the_last_line()
+        return [record for _, record in parsed if isinstance(record, Record)]
+
+    def append(self, record: Record) -> None:
+        """Add one record and wait until it is on the disk; raises StoreError, and then leaves no half line."""
+        file, data = self.path / _RECORDS, (record.line() + "\n").encode()
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        before = os.fstat(descriptor).st_size
+        try:
+            if os.write(descriptor, data) < len(data):
+                raise OSError(28, "no space left on device")
+            os.fsync(descriptor)
+        except OSError as error:
+            os.ftruncate(descriptor, before)
+            raise StoreError(f"cannot write {file}: {error.strerror}; what was recorded so far is kept") from error
+        finally:
+            os.close(descriptor)
+
+    def _lines(self) -> list[str]:
+        try:
+            text = (self.path / _RECORDS).read_bytes().decode("utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"cannot read {self.path / _RECORDS}: {error.strerror}") from error
+        return [line for line in text.split("\n") if line.strip()]
+
+    def _end_the_last_line(self) -> None:
+        """A kill between a whole line and its newline must not glue the next record to it."""
+        with (self.path / _RECORDS).open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+
+
+def _try_parse(line: str) -> Record | str:
+    """The record, or why it is none."""
+    try:
+        return parse(line)
+    except (ValueError, KeyError) as error:
+        return str(error).splitlines()[0]
+
+
+def safe_name(name: str) -> str:
+    """A file name of at most 80 plain characters; names come from users and are data, never paths."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".")[:80]
+    return plain or "_"
+
+
+def write_durably(file: Path, data: bytes) -> None:
+    """Replace a file as a whole: a temporary beside it, fsync, rename, fsync of the folder."""
+    partial = file.with_name(f".{file.name}.partial")
+    with partial.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    partial.replace(file)
+    _sync(file.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

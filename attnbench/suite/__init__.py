@@ -1,0 +1,1 @@
+"""From YAML to cells: loading with line numbers, and expansion."""

@@ -1,0 +1,75 @@
+"""From a Suite to its cells: sorted small to large, pure."""
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+from attnbench.schema.cell import Allocator, Cell, ClockMode, Inputs, Precision, Workload
+from attnbench.schema.condition import compile_condition
+from attnbench.schema.noun import Scalar
+from attnbench.schema.problem import Problem
+from attnbench.schema.suite import Axes, Method, Suite
+
+MOST_CELLS = 100_000
+
+
+class TooManyCellsError(ValueError):
+    """A suite whose product of axes is beyond reason."""
+
+
+def expand(suite: Suite) -> list[Cell]:
+    """All cells of a suite that was resolved for its device; small lengths first, one shape after another."""
+    count = len(suite.workloads) * _shapes(suite.axes) * sum(prod(len(v) for v in m.params.values()) for m in suite.methods)
+    if count > MOST_CELLS:
+        raise TooManyCellsError(f"suite {suite.name!r} has {count:,} cells; at most {MOST_CELLS:,} make sense")
+    methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
+    cells = [
+        Cell(
+            method=method.name,
+            params=params,
+            problem=problem,
+            workload=workload,
+            device=suite.device,
+            inputs=inputs,
+            allocator=allocator,
+            matmul_precision=precision,
+            clock=clock,
+        )
+        for problem in _problems(suite.axes)
+        for workload in suite.workloads
+        for inputs, allocator, precision, clock in _conditions(suite.axes)
+        for method, when in methods
+        for params in _variants(method)
+        if when is None or when(_values(problem, workload, suite.device, params))
+    ]
+    return list({cell.key: cell for cell in cells}.values())
+
+
+def _shapes(axes: Axes) -> int:
+    per_axis = (axes.N, axes.B or axes.tokens, axes.H, axes.D, axes.M, axes.kv_heads, axes.dtype, axes.causal)
+    conditions = (axes.inputs, axes.allocator, axes.matmul_precision, axes.clock)
+    return prod(len(axis) or 1 for axis in (*per_axis, *conditions))
+
+
+def _problems(axes: Axes) -> Iterator[Problem]:
+    for N, dtype, causal, H, D in product(sorted(axes.N), axes.dtype, axes.causal, axes.H, axes.D):
+        for B, M, kv_heads in product(_batches(axes, N), axes.M or (D,), axes.kv_heads or (H,)):
+            yield Problem(B=B, H=H, N=N, D=D, M=M, kv_heads=kv_heads, dtype=dtype, causal=causal)
+
+
+def _batches(axes: Axes, N: int) -> tuple[int, ...]:
+    return axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
+
+
+def _conditions(axes: Axes) -> list[tuple[Inputs, Allocator, Precision, ClockMode]]:
+    return list(product(axes.inputs, axes.allocator, axes.matmul_precision, axes.clock))
+
+
+def _variants(method: Method) -> Iterator[dict[str, Scalar]]:
+    for values in product(*method.params.values()):
+        yield dict(zip(method.params, values, strict=True))
+
+
+def _values(problem: Problem, workload: Workload, device: str, params: dict[str, Scalar]) -> dict[str, Scalar]:
+    """What a `when:` may speak of."""
+    return {**problem.model_dump(mode="json"), "workload": workload.value, "device": device.partition(":")[0], **params}

@@ -1,0 +1,115 @@
+"""YAML as plain data with the position of every key and value; hostile files are refused before they can hurt.
+
+Positions: (line, column), 1-based, by path. Refused: aliases and anchors (a bomb is made of them), tags of other
+types, duplicate keys, deep nesting, large files.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Path = tuple[str | int, ...]
+Position = tuple[int, int]
+_MAX_BYTES = 2**20
+_MAX_DEPTH = 20
+_TAG = "tag:yaml.org,2002:"
+_KNOWN = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
+_TOO_DEEP = re.compile(r"[\[{(]{200}|(?:- ){200}")
+
+
+class TreeError(ValueError):
+    """What is wrong, and where."""
+
+    def __init__(self, message: str, position: Position = (1, 1)) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass
+class Tree:
+    """Plain data, and where each part of it stands."""
+
+    data: Any = None
+    positions: dict[Path, Position] = field(default_factory=dict)
+
+    def position(self, path: Path) -> Position:
+        """Where a path stands, or the nearest thing above it that is in the file."""
+        while path and path not in self.positions:
+            path = path[:-1]
+        return self.positions.get(path, (1, 1))
+
+
+def parse(text: str) -> Tree:
+    """Plain data from one YAML document; raises TreeError."""
+    if len(text) > _MAX_BYTES:
+        raise TreeError(f"the file has {len(text):,} characters; a suite has at most {_MAX_BYTES:,}")
+    if _TOO_DEEP.search(text):
+        raise TreeError("nested too deeply")
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except RecursionError:
+        raise TreeError("nested too deeply") from None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise TreeError(f"not YAML: {error.problem or error.context}", place) from None
+    except YAMLError as error:
+        raise TreeError(f"not YAML: {str(error).splitlines()[0]}") from None
+    tree = Tree()
+    tree.data = _plain(root, (), tree, set()) if root is not None else None
+    return tree
+
+
+def _plain(node: Node, path: Path, tree: Tree, seen: set[int]) -> Any:  # noqa: ANN401 - plain data of any shape
+    here = (node.start_mark.line + 1, node.start_mark.column + 1)
+    tree.positions.setdefault(path, here)
+    if id(node) in seen:
+        raise TreeError("aliases (*name) are not used in suites; write the value out", here)
+    seen.add(id(node))
+    if len(path) > _MAX_DEPTH:
+        raise TreeError("nested too deeply", here)
+    tag = str(node.tag)
+    if not tag.startswith(_TAG) or tag.removeprefix(_TAG) not in _KNOWN:
+        raise TreeError(f"the tag {tag} is not used in suites", here)
+    if isinstance(node, MappingNode):
+        return _mapping(node, path, tree, seen)
+    if isinstance(node, SequenceNode):
+        return [_plain(item, (*path, i), tree, seen) for i, item in enumerate(node.value)]
+    assert isinstance(node, ScalarNode)
+    return _scalar(tag.removeprefix(_TAG), node.value, here)
+
+
+def _mapping(node: MappingNode, path: Path, tree: Tree, seen: set[int]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for key, value in node.value:
+        here = (key.start_mark.line + 1, key.start_mark.column + 1)
+        if not isinstance(key, ScalarNode):
+            raise TreeError("a key must be a plain word", here)
+        # `on` is a word here, as it is in YAML 1.2
+        name = str(key.value)
+        if name in data:
+            raise TreeError(f"the key {name!r} stands twice", here)
+        tree.positions[(*path, name)] = here
+        data[name] = _plain(value, (*path, name), tree, seen)
+    return data
+
+
+def _scalar(kind: str, text: str, here: Position) -> Any:  # noqa: ANN401 - bool, number, text or None
+    """A scalar by YAML 1.2's core rules."""
+    try:
+        match kind:
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int":
+                return int(text.replace("_", ""), 0) if text.lower().lstrip("+-")[:2] in {"0x", "0o", "0b"} else int(text)
+            case "float":
+                return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:
+        raise TreeError(f"{text!r} is not a number", here) from None
+    return text

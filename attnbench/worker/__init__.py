@@ -1,0 +1,1 @@
+"""The child's side of an errand, and the parent's side that always comes back with an answer."""

@@ -1,0 +1,166 @@
+"""The parent's side of an errand: whatever happens to the child, an answer comes back.
+
+The server that forks the children is started at first use, and again after its death.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Status
+
+Answer = Measured | Failed | Description | Surroundings
+_START_TIMEOUT = 120.0
+_SLACK = 10.0
+_LAST_LINES = 12
+
+
+class ServerError(RuntimeError):
+    """The server cannot be started or has died."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a child ended, as the server tells it."""
+
+    exit: int
+    timed_out: bool
+    oom_kills: int
+    output: str
+    seconds: float
+
+
+@dataclass
+class Isolation:
+    """Runs errands, each in its own process; `fresh` starts a new interpreter for each instead of forking a warm one."""
+
+    fresh: bool = False
+    _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _socket: socket.socket | None = field(default=None, repr=False)
+    _replies: IO[bytes] | None = field(default=None, repr=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
+        """The answer and the seconds that the process lived; a Failed for every way in which it can go wrong."""
+        with tempfile.TemporaryDirectory(prefix="attnbench-") as folder:
+            question, out = Path(folder) / "errand.json", Path(folder) / "answer.json"
+            question.write_text(errand.model_dump_json(), encoding="utf-8")
+            try:
+                ending = self._request({"errand": str(question), "out": str(out), "timeout": timeout})
+            except ServerError as error:
+                self.close()
+                return Failed(status=Status.CRASHED, reason=str(error)), 0.0
+            return _read(out) or post_mortem(ending, timeout), ending.seconds
+
+    def close(self) -> None:
+        """End the server and all that it started."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._replies is not None:
+            self._replies.close()
+        if self._server is not None:
+            self._server.terminate()
+            try:
+                self._server.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+        self._server = self._socket = self._replies = None
+
+    def _request(self, request: dict[str, Any]) -> Ending:
+        if self._server is None:
+            self._start()
+        assert self._socket is not None
+        # the server ends the child in time; this limit is for a server that hangs itself
+        self._socket.settimeout(request["timeout"] + _SLACK)
+        try:
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise ServerError(f"the worker's server died: {error}") from error
+        return Ending(**self._reply())
+
+    def _start(self) -> None:
+        try:
+            self._launch()
+        except ServerError:
+            if self.fresh:
+                raise
+            # torch cannot even be imported in a warm server, or it hangs: each errand gets an interpreter of its own
+            self.close()
+            self.fresh = True
+            self._launch()
+
+    def _launch(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            arguments = [
+                sys.executable,
+                "-m",
+                "attnbench.worker.server",
+                str(theirs.fileno()),
+                *(["--fresh"] if self.fresh else []),
+            ]
+            self._server = subprocess.Popen(
+                arguments,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        ours.settimeout(_START_TIMEOUT)
+        self._socket, self._replies = ours, ours.makefile("rb")
+        self._reply()
+
+    def _reply(self) -> dict[str, Any]:
+        assert self._replies is not None
+        try:
+            line = self._replies.readline()
+        except OSError as error:
+            raise ServerError(f"the worker's server does not answer: {error}") from error
+        if not line:
+            raise ServerError("the worker's server died")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+
+def _read(out: Path) -> Answer | None:
+    """The answer that the child left, if it is whole."""
+    try:
+        return ANSWER.validate_json(out.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def post_mortem(ending: Ending, timeout: float) -> Failed:
+    """Status and reason of a child that left no answer."""
+    detail = "\n".join(ending.output.splitlines()[-_LAST_LINES:])
+    if ending.timed_out:
+        return Failed(status=Status.TIMEOUT, reason=f"no answer within {timeout:g} s", detail=detail)
+    if ending.exit == -signal.SIGKILL and ending.oom_kills > 0:
+        return Failed(status=Status.OOM_HOST, reason="killed by the kernel for lack of memory", detail=detail)
+    if "std::bad_alloc" in detail:
+        return Failed(status=Status.OOM_HOST, reason="memory limit of this cell reached: std::bad_alloc", detail=detail)
+    if ending.exit < 0:
+        return Failed(status=Status.CRASHED, reason=_signal_name(-ending.exit), detail=detail)
+    return Failed(status=Status.ERROR, reason=f"the process ended with exit code {ending.exit} and no answer", detail=detail)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"

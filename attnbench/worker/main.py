@@ -1,0 +1,93 @@
+"""The child's side: one errand, in its own process, always answered unless the process dies.
+
+The answer is one JSON file, written beside its place and renamed, so that it is there whole or not at all.
+"""
+
+import faulthandler
+import os
+import resource
+import sys
+import traceback
+from pathlib import Path
+
+from attnbench.measure import allocator
+from attnbench.schema.cell import Allocator
+from attnbench.schema.errand import ERRAND, Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Status
+
+_LAST_FRAMES = 3
+
+
+def serve(errand: Path, out: Path) -> None:
+    """Answer the errand in one file (JSON) into another; both absolute, since a plugin may change the folder."""
+    sys.path.insert(0, str(Path.cwd()))
+    faulthandler.enable()
+    answer = answer_to(ERRAND.validate_json(errand.read_bytes()))
+    partial = out.with_name(out.name + ".partial")
+    partial.write_text(answer.model_dump_json(), encoding="utf-8")
+    partial.replace(out)
+
+
+def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
+    """Do the errand; anything raised becomes a Failed with its status."""
+    try:
+        if isinstance(errand, Job):
+            confine(errand)
+        return _do(errand)
+    except BaseException as error:  # noqa: BLE001 - whatever a plugin raises, SystemExit included, is a row
+        return failure(error)
+
+
+def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
+    # imported here: torch must not allocate before the allocator's policy is set
+    from attnbench.workloads import check, describe, footprint, survey, timing
+
+    if isinstance(errand, Inquiry):
+        return describe.describe(errand)
+    if isinstance(errand, Survey):
+        return survey.survey(errand)
+    passes = {Pass.CHECK: check.check, Pass.TIME: timing.measure_time, Pass.MEMORY: footprint.measure_memory}
+    return passes[errand.phase](errand)
+
+
+def confine(job: Job) -> None:
+    """Make this process the first to go when memory is short, and set the allocator policy that the job asks for."""
+    # memory is always measured under the system's own policy: kept blocks are not the method's
+    if job.phase is not Pass.MEMORY and job.cell.allocator is Allocator.RETAIN and not allocator.retain():
+        raise OSError("this C library has no mallopt: use allocator: system")
+    if job.limits.memory_bytes is not None and job.cell.device_kind == "cpu":
+        resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes,) * 2)
+
+
+def _virtual_bytes() -> int:
+    """Address space in use: the limit counts it all, libraries included."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def failure(error: BaseException) -> Failed:
+    """The status and the reason of an exception; its last frames are kept."""
+    text = (str(error) or type(error).__name__).strip()
+    frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[-_LAST_FRAMES:])
+    detail = "".join(frames) + "".join(traceback.format_exception_only(error))
+    status, reason = _classify(error, text)
+    return Failed(status=status, reason=reason, detail=detail[-4000:])
+
+
+def _classify(error: BaseException, text: str) -> tuple[Status, str]:
+    name = type(error).__name__
+    first = text.splitlines()[0][:400]
+    if name == "OutOfMemoryError":
+        return Status.OOM_DEVICE, first
+    if isinstance(error, MemoryError) or text.startswith("[enforce fail at alloc_cpu") or "DefaultCPUAllocator" in first:
+        return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
+    if name == "MissingPackageError":
+        return Status.MISSING, first
+    if name == "UnsupportedError":
+        return Status.UNSUPPORTED, first
+    if name == "OverBudgetError":
+        return Status.BUDGET, first
+    return Status.ERROR, f"{name}: {first}"
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), Path(sys.argv[2]))

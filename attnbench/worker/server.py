@@ -1,0 +1,205 @@
+"""The warm server: imports torch once, then forks one child per errand and watches it to its end.
+
+It touches neither CUDA nor a thread pool, so that forking stays safe. Requests and replies are JSON lines on one
+socket; when that socket closes, or this process is told to end, everything it started is killed. With `--fresh`
+it imports nothing and each child is a new interpreter.
+
+A request names an errand, the file for its answer and a time limit; the reply tells how the child ended.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_KEEP_OUTPUT = 64 * 1024
+_GRACE = 0.5
+_FRESH_CHILD = [sys.executable, "-m", "attnbench.worker.main"]
+
+
+def main(descriptor: int, *, fresh: bool) -> None:
+    """Serve requests until the socket closes."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: _end())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=descriptor)
+    if not fresh:
+        import attnbench.workloads.check
+        import attnbench.workloads.describe
+        import attnbench.workloads.footprint
+        import attnbench.workloads.survey
+        import attnbench.workloads.timing  # noqa: F401 - imported for the children: all of them need torch
+    _send(control, {"ready": os.getpid()})
+    requests = control.makefile("rb")
+    for line in requests:
+        _send(control, _Child.start(json.loads(line), control, fresh=fresh).watch())
+    _end()
+
+
+def _end() -> None:
+    """Kill whatever is left and go."""
+    kill_descendants()
+    os._exit(0)
+
+
+def _send(control: socket.socket, message: dict[str, Any]) -> None:
+    control.sendall(json.dumps(message).encode() + b"\n")
+
+
+@dataclass
+class _Child:
+    """One forked child: its output, its time limit, its end."""
+
+    pid: int
+    output: int
+    control: socket.socket
+    timeout: float
+    oom_kills: int = field(default_factory=lambda: oom_kills())
+    started: float = field(default_factory=time.monotonic)
+    tail: bytes = b""
+
+    @classmethod
+    def start(cls, request: dict[str, Any], control: socket.socket, *, fresh: bool) -> "_Child":
+        reading, writing = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _become(request, parent, writing, fresh=fresh)
+        os.close(writing)
+        os.set_blocking(reading, False)
+        return cls(pid, reading, control, request["timeout"])
+
+    def watch(self) -> dict[str, Any]:
+        """Wait for the end, a time-out, or the parent's going away; then kill all that the child started."""
+        timed_out = not self._wait(self.timeout)
+        if timed_out:
+            # faulthandler prints where it hangs
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGABRT)
+            self._wait(_GRACE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        seconds = time.monotonic() - self.started
+        kill_descendants()
+        self._drain()
+        os.close(self.output)
+        return {
+            "exit": os.waitstatus_to_exitcode(status),
+            "timed_out": timed_out,
+            "oom_kills": oom_kills() - self.oom_kills,
+            "output": self.tail.decode(errors="replace"),
+            "seconds": seconds,
+        }
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether the child ended within that time; meanwhile its output is read, so that it never blocks on it."""
+        end = time.monotonic() + seconds
+        handle = os.pidfd_open(self.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                for source in (handle, self.output, self.control):
+                    selector.register(source, selectors.EVENT_READ)
+                while (left := end - time.monotonic()) > 0:
+                    ready = {key.fileobj for key, _ in selector.select(left)}
+                    if self.control in ready and not self.control.recv(1, socket.MSG_PEEK):
+                        _end()
+                    if self.output in ready and not self._drain():
+                        selector.unregister(self.output)
+                    if handle in ready:
+                        return True
+                return False
+        finally:
+            os.close(handle)
+
+    def _drain(self) -> bool:
+        """Read what the child has printed, keep its end; False at the end of the stream."""
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self.output, 1 << 16):
+                self.tail = (self.tail + data)[-_KEEP_OUTPUT:]
+            return False
+        return True
+
+
+def _become(request: dict[str, Any], parent: int, writing: int, *, fresh: bool) -> None:
+    """In the child: a process group and a death of its own, then the errand. Never returns."""
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            # the child is the one to go when the machine runs out of memory, never the runner
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        _run(request, fresh=fresh)
+        sys.stdout.flush()
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the child must end here, with words, whatever happens
+        import traceback
+
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _run(request: dict[str, Any], *, fresh: bool) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if fresh:
+        os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"]])
+    from attnbench.worker.main import serve
+
+    serve(Path(request["errand"]), Path(request["out"]))
+
+
+def kill_descendants() -> None:
+    """Kill every process below this one: as a subreaper it inherits even those that left their group."""
+    import psutil
+
+    for _ in range(20):
+        below = psutil.Process().children(recursive=True)
+        for process in below:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not below:
+            return
+        time.sleep(0.01)
+
+
+def oom_kills() -> int:
+    """How often the kernel killed for lack of memory, in this control group, else on this machine."""
+    from attnbench.measure.host_conditions import cgroup_file
+
+    for file in (cgroup_file("memory.events"), Path("/proc/vmstat")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in file.read_text().splitlines() if file else ():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return 0
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), fresh="--fresh" in sys.argv)

@@ -1,0 +1,1 @@
+"""From a cell to measured samples, here and now."""

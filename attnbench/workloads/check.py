@@ -1,0 +1,145 @@
+"""The correctness gate: a method against its own reference, before any of its times count.
+
+With r the float64 reference of the rounded inputs and e the reference in the dtype, an output o passes where
+max|o - r| <= 2 max|e - r| + 2 max|(r + 0.3 - 0.3) - r|, the last term in the dtype; so do all gradients.
+"""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Causality
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Failed, Measured, Outcome, Status
+from attnbench.workloads.setting import prepare, unique
+
+LENGTHS = (64, 128, 256, 512, 1024)
+_FLOAT64_TOLERANCE = 1e-10
+
+
+def check_cell(method: type[Attention], cell: Cell) -> Cell | None:
+    """The small cell on which a cell's method is checked: B = 1, H = 2, the smallest allowed N; None where none is."""
+    kv_heads = 2 if cell.problem.kv_heads == cell.problem.H else 1
+    for N in LENGTHS:
+        problem = cell.problem.model_copy(update={"B": 1, "H": 2, "kv_heads": kv_heads, "N": N})
+        for workload in (Workload.FORWARD_BACKWARD, Workload.FORWARD):
+            small = cell.model_copy(update={"problem": problem, "workload": workload})
+            if not method.why_not(small):
+                return small
+    return None
+
+
+def check(job: Job) -> Outcome:
+    """Values, gradients and causality of the job's (small) cell. Raises whatever the method raises."""
+    setting = prepare(job.cell, job.seed)
+    method, inputs, gradient = setting.method, setting.inputs, setting.gradient
+    choices = method.choose(*inputs)
+    exact = copy.deepcopy(method).to(torch.float64)
+    try:
+        got = _evaluate(method, "forward", inputs, gradient, choices)
+        eager = _evaluate(method, "reference", inputs, gradient, choices)
+        wide = _evaluate(exact, "reference", _widen(inputs), gradient.double() if gradient is not None else None, choices)
+        findings = [_compare(name, *tensors) for name, *tensors in zip(_names(got), got, eager, wide, strict=True)]
+        if job.cell.problem.causal:
+            findings += _future(method, inputs, choices, findings[0].tolerance)
+    except _ShapeError as error:
+        return Failed(status=Status.INCORRECT, reason=str(error))
+    worst = max(findings, key=lambda f: f.excess)
+    facts: dict[str, Scalar | None] = {
+        "N": job.cell.problem.N,
+        "worst": worst.name,
+        "error": worst.error,
+        "tolerance": worst.tolerance,
+    }
+    if worst.excess > 1:
+        return Failed(status=Status.INCORRECT, reason=worst.words(job.cell.problem.N))
+    return Measured(facts=facts)
+
+
+class _ShapeError(ValueError):
+    """The output is no tensor of the shape and dtype that it must have."""
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """One comparison; `excess` above 1 is a failure."""
+
+    name: str
+    error: float
+    tolerance: float
+
+    @property
+    def excess(self) -> float:
+        return self.error / self.tolerance if self.tolerance > 0 else float(self.error > 0)
+
+    def words(self, N: int) -> str:
+        return f"{self.name} off by {self.error:.3g} where {self.tolerance:.3g} is allowed, at N={N}"
+
+
+def _evaluate(
+    method: Attention, function: str, inputs: tuple[Tensor, ...], gradient: Tensor | None, choices: Tensor | None
+) -> list[Tensor]:
+    """The output, then the gradient of each input, where there is one."""
+    keywords = {} if choices is None else {"choices": choices}
+    o = (method if function == "forward" else method.reference)(*inputs, **keywords)
+    p = method.problem
+    if not isinstance(o, Tensor) or o.shape != (p.B, p.H, p.N, p.M) or o.dtype != inputs[-1].dtype:
+        found = f"{o.dtype} {list(o.shape)}" if isinstance(o, Tensor) else type(o).__name__
+        raise _ShapeError(f"{function} gave {found} where {inputs[-1].dtype} {[p.B, p.H, p.N, p.M]} is right")
+    if gradient is None:
+        return [o]
+    return [o.detach(), *torch.autograd.grad(o, unique(list(inputs)), gradient)]
+
+
+def _names(got: list[Tensor]) -> list[str]:
+    return ["output", *(f"gradient of input {i}" for i in range(len(got) - 1))]
+
+
+def _widen(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The same values in float64; a tensor given twice stays one tensor."""
+    wide = {id(t): t.detach().double().requires_grad_(t.requires_grad) for t in unique(list(inputs))}
+    return tuple(wide.get(id(t), t) for t in inputs)
+
+
+def _compare(name: str, got: Tensor, eager: Tensor, exact: Tensor) -> _Finding:
+    error = _distance(got, exact)
+    if got.dtype is torch.float64:
+        return _Finding(name, error, _FLOAT64_TOLERANCE * max(1.0, float(exact.abs().max())))
+    rounded = exact.to(got.dtype)
+    rounding = _distance((rounded + 0.3) - 0.3, rounded.double())
+    return _Finding(name, error, 2 * _distance(eager, exact) + 2 * rounding)
+
+
+def _distance(a: Tensor, b: Tensor) -> float:
+    """max|a - b| in float64; a NaN on either side is infinitely far."""
+    worst = float((a.double() - b.double()).abs().max())
+    return worst if worst == worst else float("inf")  # noqa: PLR0124 - NaN alone differs from itself
+
+
+def _future(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | None, tolerance: float) -> list[_Finding]:
+    """Change everything after the middle (only values, for a method that sees later keys): what came before must not move."""
+    if method.causality is Causality.NONE:
+        return [_Finding("causality (the method has none)", 1.0, 0.5)]
+    middle = method.problem.N // 2
+    changed = {id(t): _with_other_future(t, middle) for t in unique(list(inputs))}
+    later = tuple(changed[id(t)] if method.causality is Causality.FULL or i == 2 else t for i, t in enumerate(inputs))
+    keywords = {} if choices is None else {"choices": choices}
+    with torch.no_grad():
+        before, after = method(*inputs, **keywords), method(*later, **keywords)
+    return [
+        _Finding(
+            "causality (earlier outputs, when the future changes)",
+            _distance(before[:, :, :middle], after[:, :, :middle]),
+            tolerance,
+        )
+    ]
+
+
+def _with_other_future(x: Tensor, middle: int) -> Tensor:
+    x = x.detach().clone()
+    x[:, :, middle:] = 3 - x[:, :, middle:]
+    return x

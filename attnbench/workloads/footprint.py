@@ -1,0 +1,87 @@
+"""The memory pass: every counter of one cell, each named and sourced; never timed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnbench.measure import cuda_memory, host_memory, nvml, profiler_memory
+from attnbench.measure.reading import Reading
+from attnbench.schema.cell import Workload
+from attnbench.schema.errand import Job
+from attnbench.schema.outcome import Counter, Measured
+from attnbench.workloads.setting import Setting, prepare
+
+Readings = dict[str, Reading]
+
+
+def measure_memory(job: Job) -> Measured:
+    """Bytes of one whole call. Raises whatever the method raises."""
+    setting = prepare(job.cell, job.seed)
+    readings = sizes(setting)
+    setting.call()  # libraries, thread pools and autograd's own structures are not the method's memory
+    readings |= on_cuda(setting) if job.cell.device_kind == "cuda" else on_cpu(setting)
+    flags = tuple(dict.fromkeys(r.flag for r in readings.values() if r.flag))
+    memory = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
+    return Measured(memory=memory, flags=flags)
+
+
+def sizes(setting: Setting) -> Readings:
+    """Inputs, parameters and output, by shape."""
+    p = setting.cell.problem
+    output = p.B * p.H * p.N * p.M * setting.inputs[-1].element_size()
+    held = {
+        "input_bytes": list({id(t): t for t in setting.inputs}.values()),
+        "parameter_bytes": list(setting.method.parameters()),
+    }
+    readings = {name: Reading(_bytes(tensors), "sum of the tensors' storages") for name, tensors in held.items()}
+    return readings | {"output_bytes": Reading(output, "B H N M x element size")}
+
+
+def on_cpu(setting: Setting) -> Readings:
+    """Host counters; those of a GPU are not applicable, and say so."""
+    none = "this cell ran on a CPU"
+    return {
+        "host_rss_peak": host_memory.host_rss_peak(setting.call),
+        "torch_profiler_peak": profiler_memory.torch_profiler_peak(setting.call),
+        "saved_for_backward": _saved(setting, profiler_memory.saved_for_backward),
+        "torch_allocated_peak": Reading(None, "torch's CUDA allocator", none),
+        "torch_reserved_peak": Reading(None, "torch's CUDA allocator", none),
+        **nvml.unavailable(none),
+    }
+
+
+def on_cuda(setting: Setting) -> Readings:
+    """The allocator's peaks in one call, NVML's in another: its polling thread would not disturb them, but one at a time is plain."""
+    device = setting.cell.device
+    none = "this cell ran on a GPU"
+    return {
+        **cuda_memory.allocator_peaks(setting.call, device),
+        "saved_for_backward": _saved(setting, lambda forward: cuda_memory.saved_for_backward(forward, device)),
+        **_by_nvml(setting),
+        "host_rss_peak": Reading(None, "VmHWM", none),
+        "torch_profiler_peak": Reading(None, "torch.profiler", none),
+    }
+
+
+def _saved(setting: Setting, probe: Callable[[Callable[[], Tensor]], Reading]) -> Reading:
+    if setting.cell.workload is Workload.FORWARD:
+        return Reading(None, "torch's allocator after the forward", "forward alone keeps nothing for a backward")
+    return probe(setting.forward)
+
+
+def _by_nvml(setting: Setting) -> Readings:
+    device = setting.cell.device
+    try:
+        with nvml.session() as library:
+            handle = nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid))
+            with nvml.NvmlSampler(library, handle) as sampler:
+                setting.call()
+                torch.cuda.synchronize(device)
+            return sampler.readings()
+    except nvml.NvmlUnavailableError as error:
+        return nvml.unavailable(str(error))
+
+
+def _bytes(tensors: list[Tensor]) -> int:
+    return sum(t.untyped_storage().nbytes() for t in tensors)

@@ -1,0 +1,1 @@
+"""The attentions, one folder a family; they know only attnbench.api."""

@@ -1,0 +1,1 @@
+"""Linear attention: a feature map in place of the softmax."""
