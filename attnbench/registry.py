@@ -60,12 +60,10 @@ def load(name: str) -> "type[Attention]":
     try:
         loaded: type[Attention] = entry.load()
     except ModuleNotFoundError as error:
-        own = entry.module.partition(".")[0]
-        if error.name is None or error.name.partition(".")[0] == own:
+        lacking = (error.name or "").partition(".")[0]
+        if lacking in {"", entry.module.partition(".")[0]}:
             raise
-        raise MissingPackageError(
-            f"{name} needs the module {error.name!r}: pip install {error.name.partition('.')[0]}"
-        ) from error
+        raise MissingPackageError(f"{name} needs the module {lacking!r}: pip install {lacking}") from error
     if not callable(getattr(loaded, "why_not", None)):
         raise TypeError(f"{entry.value} is not an attention: subclass attnbench.api.Attention")
     return loaded

@@ -8,6 +8,7 @@ from attnbench.measure import environment
 from attnbench.schema import units
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Surroundings
+from attnbench.schema.outcome import Failed
 from attnbench.store import roofs
 from attnbench.worker.isolate import Isolation
 
@@ -20,25 +21,19 @@ def show_plan(name: str, impls: tuple[str, ...], device: str | None) -> None:
     with Isolation() as worker:
         scouted = scout(suite, worker, roof=False)
     check_parameters(loaded, scouted)
-    facts = environment.gather() | scouted.surroundings.facts
-    known = roofs.recall(environment.digest(facts))
+    known = roofs.recall(environment.digest(environment.gather() | scouted.surroundings.facts))
     refused = scouted.refusals()
-    rows = [row(cell, scouted, known, refused[cell.key].reason if cell.key in refused else None) for cell in scouted.cells]
+    notes = {cell.key: note(cell, scouted, known, refused.get(cell.key)) for cell in scouted.cells}
+    rows = [row(cell, scouted, known, notes[cell.key]) for cell in scouted.cells]
     print(tabulate(rows, headers=["N", "B", "workload", "causal", "method", "a call, at least", "memory", "note"]))
     print()
-    print("\n".join(summary(scouted, known, sum(cell.key not in refused for cell in scouted.cells))))
+    print("\n".join(summary(scouted, known, len(refused), sum(not text for text in notes.values()))))
 
 
-def row(cell: Cell, scouted: Scouted, known: Surroundings | None, refusal: str | None) -> list[str]:
-    """One cell in words; a cell over budget or over memory is told so."""
+def row(cell: Cell, scouted: Scouted, known: Surroundings | None, text: str) -> list[str]:
+    """One cell in words."""
     p = cell.problem
     seconds, memory = floor_seconds(cell, scouted, known), peak_bytes(cell, scouted)
-    budget = scouted.suite.budget
-    notes = [refusal] if refusal else []
-    if seconds is not None and seconds > budget.seconds / 2:
-        notes.append(f"over budget ({budget.seconds / 2:g} s a call)")
-    if memory is not None and memory > budget.memory * scouted.surroundings.memory_bytes:
-        notes.append("over memory")
     return [
         str(p.N),
         str(p.B),
@@ -47,8 +42,21 @@ def row(cell: Cell, scouted: Scouted, known: Surroundings | None, refusal: str |
         cell.label,
         _UNKNOWN if seconds is None else units.seconds(seconds),
         _UNKNOWN if memory is None else units.bytes_(memory),
-        "; ".join(notes),
+        text,
     ]
+
+
+def note(cell: Cell, scouted: Scouted, known: Surroundings | None, refusal: Failed | None) -> str:
+    """Why a cell will not be measured, as far as that is known; empty for one that will."""
+    if refusal is not None:
+        return f"{refusal.status}: {refusal.reason}"
+    seconds, memory = floor_seconds(cell, scouted, known), peak_bytes(cell, scouted)
+    budget, notes = scouted.suite.budget, []
+    if seconds is not None and seconds > budget.seconds / 2:
+        notes.append(f"over budget ({budget.seconds / 2:g} s a call)")
+    if memory is not None and memory > budget.memory * scouted.surroundings.memory_bytes:
+        notes.append("over memory")
+    return "; ".join(notes)
 
 
 def floor_seconds(cell: Cell, scouted: Scouted, known: Surroundings | None) -> float | None:
@@ -64,14 +72,14 @@ def peak_bytes(cell: Cell, scouted: Scouted) -> float | None:
     return None if cost is None else cost.peak_bytes
 
 
-def summary(scouted: Scouted, known: Surroundings | None, runnable: int) -> list[str]:
+def summary(scouted: Scouted, known: Surroundings | None, refused: int, likely: int) -> list[str]:
     """The size of it all."""
-    suite = scouted.suite
-    # warm-up, samples, memory pass: each within the budget, by and large
-    most = runnable * suite.budget.seconds * (suite.replicates + suite.memory_replicates)
+    suite, count = scouted.suite, len(scouted.cells)
+    # warm-up and samples of each replicate end within the budget; a memory pass takes about as long
+    most = likely * suite.budget.seconds * (suite.replicates + suite.memory_replicates)
     lines = [
-        f"{len(scouted.cells)} cells, {runnable} to be measured, x {suite.replicates} replicates, on {suite.device}",
-        f"at most about {most / 60:.0f} min; cells over budget or memory end at once",
+        f"{count} cells, {count - refused} to be measured, x {suite.replicates} replicates, on {suite.device}",
+        f"at most about {max(1, round(most / 60))} min; cells over budget or memory are rows, and cost nothing",
     ]
     if known is None:
         lines.append("times are unknown until this machine's roof was measured once: attnbench doctor")

@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-from attnbench.report import console, write
 from attnbench.store.run_folder import RunFolder
 
 
@@ -15,6 +14,9 @@ def remake(run: Path) -> None:
 
 def make_report(folder: RunFolder) -> list[Path]:
     """Write everything, print the summary."""
+    # pandas and matplotlib take seconds to import; a run that is only starting need not wait for them
+    from attnbench.report import console, write
+
     info, records = folder.info(), folder.records()
     files = write.write(folder.path, info, records)
     encoding = (sys.stdout.encoding or "ascii").lower()

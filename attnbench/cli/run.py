@@ -147,7 +147,7 @@ def _collect(executor: LocalExecutor, folder: RunFolder, progress: Progress) -> 
                 folder.append(record)
                 progress.took(record)
     except Interrupted:
-        if (record := executor.interrupted()) is not None:
-            folder.append(record)
+        if (unfinished := executor.interrupted()) is not None:
+            folder.append(unfinished)
         progress.say(f"what was measured is kept; go on with: attnbench run --resume {shlex.quote(str(folder.path))}")
         raise

@@ -26,7 +26,7 @@ def blocks(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def sweep_of(cell: Cell) -> str:
-    """Names all cells that differ in length and batch only: what ran out of memory at N does so above N."""
+    """Names all cells that differ in length and batch only: what ran out of memory does so with more of both."""
     problem = cell.problem.model_copy(update={"N": 1, "B": 1})
     return cell.model_copy(update={"problem": problem}).key
 

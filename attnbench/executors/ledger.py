@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from attnbench.executors.base import check_group, sweep_of
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Pass
+from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 
@@ -19,8 +19,10 @@ class Ledger:
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
     _failed: dict[str, Failed] = field(default_factory=dict)
     _checks: dict[str, Failed | None] = field(default_factory=dict)
-    _ceilings: dict[str, tuple[int, Status]] = field(default_factory=dict)
-    _warmups: dict[str, int] = field(default_factory=dict)
+    _ceilings: dict[str, set[tuple[int, int, Status]]] = field(default_factory=dict)
+    """By sweep: the length and the tokens in the batch at which memory or time ran out, and how."""
+    _warmups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """By cell key: replicate, attempt and count of the earliest measurement."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Ledger":
@@ -36,21 +38,29 @@ class Ledger:
         if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
             return
         if job.phase is Pass.CHECK:
-            self._checks[check_group(job.cell)] = outcome if isinstance(outcome, Failed) else None
+            self._take_check(job.cell, outcome)
             return
         self._done.add((job.cell.key, job.phase, job.replicate))
         if job.phase is Pass.TIME:
-            self._take_time(job.cell, outcome)
+            self._take_time(job, outcome)
 
-    def _take_time(self, cell: Cell, outcome: Measured | Failed) -> None:
+    def _take_check(self, cell: Cell, outcome: Measured | Failed) -> None:
+        group = check_group(cell)
         if isinstance(outcome, Failed):
-            self._failed[cell.key] = outcome
+            self._checks[group] = outcome
+        else:
+            self._checks.setdefault(group, None)
+
+    def _take_time(self, job: Job, outcome: Measured | Failed) -> None:
+        key, problem = job.cell.key, job.cell.problem
+        if isinstance(outcome, Failed):
+            self._failed[key] = outcome
             if outcome.status.monotonic:
-                known = self._ceilings.get(sweep_of(cell))
-                if known is None or known[0] > cell.problem.N:
-                    self._ceilings[sweep_of(cell)] = (cell.problem.N, outcome.status)
+                ceiling = (problem.N, problem.B * problem.N, outcome.status)
+                self._ceilings.setdefault(sweep_of(job.cell), set()).add(ceiling)
         elif isinstance(count := outcome.facts.get("warmup_calls"), int):
-            self._warmups.setdefault(cell.key, count)
+            found = (job.replicate, job.attempt, count)
+            self._warmups[key] = min(found, self._warmups.get(key, found))
 
     def finished(self, cell: Cell, phase: Pass, replicate: int) -> bool:
         """Whether that pass of that replicate has its record."""
@@ -70,13 +80,16 @@ class Ledger:
 
     def warmup(self, cell: Cell) -> int | None:
         """The warm-up calls of the first replicate; every later one takes the same."""
-        return self._warmups.get(cell.key)
+        *_, count = self._warmups.get(cell.key, (None,))
+        return count
 
     def hopeless(self, cell: Cell) -> Failed | None:
-        """Why this cell need not start: its check failed, or a shorter one ran out of memory or budget."""
+        """Why this cell need not start: its check failed, or a shorter one of no more tokens ran out of memory or time."""
         if (check := self._checks.get(check_group(cell))) is not None:
             return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
-        N, status = self._ceilings.get(sweep_of(cell), (cell.problem.N, Status.ERROR))
-        if N < cell.problem.N:
+        tokens = cell.problem.B * cell.problem.N
+        ceilings = self._ceilings.get(sweep_of(cell), ())
+        # a smaller batch may fit where a larger one did not
+        for N, _, status in sorted(c for c in ceilings if c[0] < cell.problem.N and c[1] <= tokens)[:1]:
             return Failed(status=status, reason=f"not started: {_CAUSE.get(status, status.value)} at N={N}")
         return None

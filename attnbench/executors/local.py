@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Protocol, Self
 
 from attnbench.executors.base import blocks
@@ -29,7 +30,9 @@ class Asking(Protocol):
         """The answer, and how long the process lived."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 @dataclass

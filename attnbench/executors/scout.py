@@ -77,6 +77,5 @@ def _ask(scouted: Scouted, worker: Asking, method: str, cells: Sequence[Cell]) -
         scouted.descriptions[method] = answer
         scouted.prospects |= {cell.key: p for cell, p in zip(cells, answer.prospects, strict=True)}
     else:
-        scouted.failures[method] = (
-            answer if isinstance(answer, Failed) else Failed(status=Status.ERROR, reason="no description")
-        )
+        unknown = Failed(status=Status.ERROR, reason=f"it answered with a {type(answer).__name__}")
+        scouted.failures[method] = answer if isinstance(answer, Failed) else unknown

@@ -23,8 +23,8 @@ class HostCounters:
         try:
             ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         except (OSError, ValueError):
-            ticks = [0] * 8
-        return cls(sum(ticks), ticks[7], throttled_periods())
+            ticks = []
+        return cls(sum(ticks), ticks[7] if len(ticks) == 8 else 0, throttled_periods())
 
 
 def throttled_periods() -> int | None:

@@ -50,13 +50,15 @@ class Loop:
         """Warm up (adaptively, or by that many calls) and sample; raises OverBudgetError."""
         start = self.now()
         timing = Timing(first_call=self._timed_once(call))
-        if not self.compiles:
+        if self.compiles:
+            start = self.now()  # compiling is a metric of its own, not a share of the budget
+        else:
             self._refuse(timing.first_call)
         call = self.clock.prepare(call)
         gc.collect()
         gc.disable()
         try:
-            self._warm_up(call, timing, warmup_calls)
+            self._warm_up(call, timing, warmup_calls, start + self.seconds)
             self._sample(call, timing, start + self.seconds)
         finally:
             gc.enable()
@@ -65,26 +67,35 @@ class Loop:
     def _timed_once(self, call: Call) -> float:
         start = self.now()
         call()
+        self.clock.synchronize()
         return max(self.now() - start, 1e-9)
 
     def _refuse(self, seconds: float) -> None:
         if self.first_call is not None and seconds > self.first_call:
             raise OverBudgetError(seconds, self.first_call)
 
-    def _warm_up(self, call: Call, timing: Timing, count: int | None) -> None:
+    def _warm_up(self, call: Call, timing: Timing, count: int | None, end: float) -> None:
         """Until the medians of two windows agree, or the time for it is over, or by the count of an earlier replicate."""
-        if timing.first_call > self.seconds / 3 and not self.compiles:
+        if count == 1 or (timing.first_call > self.seconds / 3 and not self.compiles):
             return  # one call fills the warm-up's share of the budget; the rest goes into samples
-        end = self.now() + min(_WARMUP_SECONDS, self.seconds / 3)
+        enough = self.now() + min(_WARMUP_SECONDS, self.seconds / 3)
         again = self.clock.sample(call, 1)
         self._refuse(again)
         timing.warmup.append(again)
         timing.warmup_calls += 1
-        timing.batch = max(1, min(10_000, math.ceil(self.clock.min_sample / max(again, 1e-9))))
-        while timing.warmup_calls < count if count is not None else not steady(timing.warmup) and self.now() < end:
+        timing.batch = self._batch(timing.warmup)
+        while timing.warmup_calls < count if count is not None else not steady(timing.warmup) and self.now() < enough:
+            if self.now() + 2 * timing.batch * timing.warmup[-1] > end:
+                return  # there must be room for a sample, also where an earlier replicate's count takes longer now
             batch = timing.batch if count is None else min(timing.batch, count - timing.warmup_calls)
             timing.warmup.append(self.clock.sample(call, batch))
             timing.warmup_calls += batch
+            timing.batch = self._batch(timing.warmup)
+
+    def _batch(self, values: list[float]) -> int:
+        """Calls per sample, by the fastest of the last window: the very first calls are often slow."""
+        fastest = max(min(values[-_WINDOW:]), 1e-9)
+        return max(1, min(10_000, math.ceil(self.clock.min_sample / fastest)))
 
     def _sample(self, call: Call, timing: Timing, end: float) -> None:
         start = self.now()

@@ -6,7 +6,7 @@ Devices are matched to torch's by UUID, never by index: CUDA_VISIBLE_DEVICES ren
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -40,7 +40,8 @@ def session(nvml: Any = None) -> Iterator[Any]:  # noqa: ANN401
     try:
         yield nvml
     finally:
-        nvml.nvmlShutdown()
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
 
 
 def handle(nvml: Any, uuid: str) -> Any:  # noqa: ANN401
@@ -55,24 +56,33 @@ def handle(nvml: Any, uuid: str) -> Any:  # noqa: ANN401
 def process_bytes(nvml: Any, device: Any, pid: int | None = None) -> int | None:  # noqa: ANN401
     """Memory of one process on the device; None where NVML does not tell (WSL, containers, MIG)."""
     pid = pid or os.getpid()
-    try:
-        running = nvml.nvmlDeviceGetComputeRunningProcesses(device)
-    except nvml.NVMLError:
+    used = (p.usedGpuMemory for p in _running(nvml, device) or () if p.pid == pid)
+    return next((int(found) for found in used if found), None)
+
+
+def other_processes(nvml: Any, device: Any) -> int | None:  # noqa: ANN401
+    """How many others compute on the device, where this process does too; None where NVML does not tell."""
+    running = _running(nvml, device)
+    if running is None:
         return None
-    return next((p.usedGpuMemory for p in running if p.pid == pid and p.usedGpuMemory), None)
+    others: int = sum(p.pid != os.getpid() for p in running)
+    # in a container NVML gives the host's numbers: where none is ours, one of them is this process
+    return max(0, others - 1) if others == len(running) else others
 
 
-def other_processes(nvml: Any, device: Any) -> int:  # noqa: ANN401
-    """How many other processes compute on the device."""
+def _running(nvml: Any, device: Any) -> Any:  # noqa: ANN401
     try:
-        return sum(p.pid != os.getpid() for p in nvml.nvmlDeviceGetComputeRunningProcesses(device))
-    except nvml.NVMLError:
-        return 0
+        return nvml.nvmlDeviceGetComputeRunningProcesses(device)
+    except (nvml.NVMLError, AttributeError):
+        return None
 
 
 @dataclass
 class NvmlSampler:
-    """Samples this process' and the whole device's memory by a thread while it is open; disturbs timing."""
+    """Samples this process' and the whole device's memory by a thread while it is open; disturbs timing.
+
+    Raises NvmlUnavailableError on opening; a device that is lost later is told by the readings.
+    """
 
     nvml: Any
     device: Any
@@ -80,6 +90,7 @@ class NvmlSampler:
     base_device: int = field(init=False)
     peak_process: int | None = field(init=False)
     peak_device: int = field(init=False)
+    lost: str | None = field(init=False, default=None)
 
     def __enter__(self) -> Self:
         self.base_process = self.peak_process = process_bytes(self.nvml, self.device)
@@ -95,10 +106,16 @@ class NvmlSampler:
         self._sample()  # once more, before anything is freed
 
     def _used(self) -> int:
-        return int(self.nvml.nvmlDeviceGetMemoryInfo(self.device).used)
+        try:
+            return int(self.nvml.nvmlDeviceGetMemoryInfo(self.device).used)
+        except self.nvml.NVMLError as error:
+            raise NvmlUnavailableError(f"NVML: {error}") from error
 
     def _sample(self) -> None:
-        self.peak_device = max(self.peak_device, self._used())
+        try:
+            self.peak_device = max(self.peak_device, self._used())
+        except NvmlUnavailableError as error:
+            self.lost = str(error)
         own = process_bytes(self.nvml, self.device)
         if own is not None:
             self.peak_process = max(self.peak_process or 0, own)
@@ -109,8 +126,8 @@ class NvmlSampler:
 
     def readings(self) -> dict[str, Reading]:
         """Counters by name; call it after the block has closed."""
-        source = "NVML, own process, sampled every 5 ms"
-        reason = None if self.peak_process else "NVML does not show this process' memory (container, WSL or MIG)"
+        if self.lost:
+            return unavailable(self.lost)
         # the device's delta sees every process: it is the fall-back, and flagged where it is needed
         delta = Reading(
             self.peak_device - self.base_device,
@@ -119,10 +136,15 @@ class NvmlSampler:
             flag=None if self.peak_process else "device_delta",
         )
         return {
-            "nvml_process_peak": Reading(self.peak_process, source, reason),
-            "nvml_process_base": Reading(self.base_process, "NVML, own process, before the call", reason),
+            "nvml_process_peak": _own(self.peak_process, "NVML, own process, sampled every 5 ms"),
+            "nvml_process_base": _own(self.base_process, "NVML, own process, before the call"),
             "nvml_device_delta": delta,
         }
+
+
+def _own(found: int | None, source: str) -> Reading:
+    hidden = "NVML does not show this process' memory (container, WSL or MIG)"
+    return Reading(found, source, None if found else hidden)
 
 
 def unavailable(reason: str) -> dict[str, Reading]:

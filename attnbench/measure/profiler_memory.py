@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from attnbench.measure.reading import Reading
 
-_SOURCE = "running sum of torch.profiler's memory events"
+_SOURCE = "running sum of the memory events of torch's profiler"
 
 
 def torch_profiler_peak(call: Callable[[], object]) -> Reading:
@@ -29,9 +28,10 @@ def saved_for_backward(forward: Callable[[], torch.Tensor]) -> Reading:
 
 def _record(call: Callable[[], Any]) -> tuple[list[int], Any]:
     """Signed sizes of all allocations and frees, in time order, and what the call returned (alive until then)."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    # the plain profiler below torch.profiler.profile, which imports a second's worth of modules first
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
         result = call()
-    kineto = profiler.profiler.kineto_results  # type: ignore[union-attr]
-    events = [event for event in kineto.events() if event.name() == "[memory]"]
+    assert profiler.kineto_results is not None
+    events = [event for event in profiler.kineto_results.events() if event.name() == "[memory]"]
     events.sort(key=lambda event: event.start_ns())
     return [event.nbytes() for event in events], result

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from pydantic import Field
@@ -67,7 +66,8 @@ class Cell(Noun):
         data = self.model_dump(mode="json", exclude_defaults=True, exclude={"problem"})
         return {**data, "problem": self.problem.canonical()}
 
-    @cached_property
+    # not cached: a copy with other fields would take the cached key along
+    @property
     def key(self) -> str:
         """sha256 of the canonical JSON."""
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -28,19 +28,30 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_LONGEST, _DEEPEST = 1000, 50
 Condition = Callable[[Mapping[str, Scalar]], bool]
 
 
 def compile_condition(text: str, params: frozenset[str] = frozenset()) -> Condition:
     """A predicate over a cell's axes and parameters. ValueError says what is wrong and what is allowed."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"a condition of over {_LONGEST} characters")
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"{text!r} is not a condition; write one like N >= 4096 and not causal") from None
-    if len(text) > 1000:
-        raise ValueError("a condition of over 1000 characters")
+    if _depth(tree) > _DEEPEST:
+        raise ValueError(f"a condition nested more than {_DEEPEST} deep")
     _check(tree, NAMES | params)
     return lambda values: bool(_value(tree, values))
+
+
+def _depth(tree: ast.AST) -> int:
+    """Levels of a tree, counted without recursion."""
+    level, depth = [tree], 0
+    while level:
+        level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
+    return depth
 
 
 def _check(tree: ast.expr, names: frozenset[str]) -> None:
@@ -87,13 +98,23 @@ def _value(node: ast.expr, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401
             return [_value(part, values) for part in parts]
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, values)
-            return not inner if isinstance(op, ast.Not) else -inner
+            return not inner if isinstance(op, ast.Not) else _calculate(node, operator.neg, inner)
         case ast.Compare():
             return _compare(node, values)
         case ast.BinOp(left=left, op=op, right=right):
             apply = operator.pow if _is_power(node) else _ARITHMETIC[type(op)]
-            return apply(_value(left, values), _value(right, values))
+            return _calculate(node, apply, _value(left, values), _value(right, values))
     raise AssertionError(f"unchecked node {node!r}")
+
+
+def _calculate(node: ast.expr, apply: Callable[..., Any], *operands: Any) -> Any:  # noqa: ANN401
+    """Numbers only: a text times a number, or formatted by one, could grow without bound."""
+    if not all(isinstance(operand, int | float) for operand in operands):
+        raise ValueError(f"{ast.unparse(node)!r} calculates with {' and '.join(map(repr, operands))}")
+    try:
+        return apply(*operands)
+    except ArithmeticError as error:
+        raise ValueError(f"{ast.unparse(node)!r}: {error}") from None
 
 
 def _compare(node: ast.Compare, values: Mapping[str, Scalar]) -> bool:

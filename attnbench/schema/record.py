@@ -30,17 +30,23 @@ class Record(Noun):
         return isinstance(self.outcome, Measured)
 
     def line(self) -> str:
-        """One line of strict JSON."""
+        """One line of strict JSON; raises ValueError on NaN and infinities, which are no measurements."""
         return json.dumps(self.model_dump(mode="json"), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
 def parse(line: str) -> Record:
     """Read one line of any known version; ValueError says what is wrong with it."""
-    data = json.loads(line)
-    if not isinstance(data, dict) or not isinstance(data.get("schema_version"), int):
+    try:
+        data = json.loads(line)
+    except RecursionError:
+        raise ValueError("not a record: nested too deeply") from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if type(version) is not int:
         raise ValueError("not a record: no schema_version")
-    if data["schema_version"] > VERSION:
-        raise ValueError(f"written by a newer attnbench (schema {data['schema_version']}, this one reads up to {VERSION})")
-    while data["schema_version"] < VERSION:
-        data = UPGRADES[data["schema_version"]](data)
+    if version > VERSION:
+        raise ValueError(f"written by a newer attnbench (schema {version}, this one reads up to {VERSION})")
+    for step in range(version, VERSION):
+        if step not in UPGRADES:
+            raise ValueError(f"schema {version} was never written by any attnbench")
+        data = UPGRADES[step](data)
     return Record.model_validate_json(json.dumps(data))

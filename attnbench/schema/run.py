@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
@@ -28,6 +28,13 @@ class RunInfo(Noun):
     methods: dict[str, Description]
     cells: tuple[Cell, ...]
     costs: dict[str, Cost] = Field(default_factory=dict, description="by cell key; absent where the method has none")
+
+    @field_validator("schema_version")
+    @classmethod
+    def _is_known(cls, value: int) -> int:
+        if value != RUN_VERSION:
+            raise ValueError(f"written by another attnbench (schema {value}, this one reads {RUN_VERSION})")
+        return value
 
     def differences(self, other: "RunInfo") -> list[str]:
         """In words, what keeps two runs from being one: suite, method versions, environment."""

@@ -48,7 +48,7 @@ def _many(value: Any) -> Any:  # noqa: ANN401
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
 Many = Annotated[tuple[_T, ...], BeforeValidator(_many), Field(min_length=1)]
 
@@ -59,8 +59,8 @@ class Axes(Noun):
     N: Integers = Field(default=(), description="tokens: 512, 2^9, 2^9..2^16 (by powers of two), or a list")
     B: Integers = Field(default=(), description="batch; or give `tokens`")
     tokens: Integers = Field(default=(), description="tokens in the batch: B = max(1, tokens // N)")
-    H: Integers = (8,)
-    D: Integers = (64,)
+    H: Integers = Field(default=(8,), min_length=1)
+    D: Integers = Field(default=(64,), min_length=1)
     M: Integers = Field(default=(), description="value width; D where not given")
     kv_heads: Integers = Field(default=(), description="heads of k and v; H where not given")
     dtype: Many[Lax[DType]] = (DType.FLOAT32,)
@@ -92,8 +92,9 @@ class Method(Noun):
     @field_validator("when")
     @classmethod
     def _is_a_condition(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None:
-            compile_condition(value, frozenset(info.data.get("params", ())))
+        # params that were refused have their own error, and their names are not known here
+        if value is not None and "params" in info.data:
+            compile_condition(value, frozenset(info.data["params"]))
         return value
 
 
@@ -151,7 +152,7 @@ class Suite(Noun):
 
     def resolved(self, device: str) -> "Suite":
         """This suite on one device: its overrides folded in."""
-        override = self.on.get("cuda" if device.startswith("cuda") else "cpu")  # type: ignore[call-overload]
+        override = self.on.get("cuda" if device.startswith("cuda") else "cpu")
         changed: dict[str, Any] = {"device": device, "on": {}}
         if override is not None:
             changed |= {name: getattr(override, name) for name in override.model_fields_set - {"axes", "budget"}}

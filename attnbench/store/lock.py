@@ -24,19 +24,21 @@ class FolderLock:
     _file: IO[str] | None = field(default=None, repr=False)
 
     def __enter__(self) -> Self:
-        file = (self.folder / "run.lock").open("a+", encoding="utf-8")
-        holder = _holder(file)
+        try:
+            file = (self.folder / "run.lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise LockedError(f"{self.folder} cannot be locked ({error.strerror})") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            holder = _holder(file)
             file.close()
             raise LockedError(f"{self.folder} is being written by {holder or 'another process'}") from None
         except OSError as error:
             file.close()
-            raise LockedError(
-                f"{self.folder} is on a file system without locks ({error.strerror}); use a local folder"
-            ) from None
-        self.took_over = holder
+            raise LockedError(f"{self.folder} cannot be locked ({error.strerror}); use a local folder") from None
+        # read under the lock: before it, a holder may still be leaving in good order
+        self.took_over = _holder(file)
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}))
         file.flush()
@@ -56,5 +58,5 @@ def _holder(file: IO[str]) -> str | None:
     try:
         data = json.loads(file.read() or "null")
         return f"process {data['pid']} on {data['host']} since {data['since']}" if data else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "an unknown process"

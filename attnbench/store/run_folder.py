@@ -3,10 +3,13 @@
 Appending is durable; a torn last line and lines that cannot be read are set aside with the reason, never lost.
 """
 
+import errno
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from attnbench.schema.record import Record, parse
 from attnbench.schema.run import RunInfo
@@ -34,8 +37,8 @@ class RunFolder:
             folder.path.mkdir(parents=True)
             write_durably(folder.path / _RUN, info.model_dump_json(indent=1).encode())
             _sync(folder.path.parent)
-        except OSError as error:
-            raise StoreError(f"cannot create {folder.path}: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(f"cannot create {folder.path}: {_words(error)}") from error
         return folder
 
     def info(self) -> RunInfo:
@@ -44,56 +47,57 @@ class RunFolder:
         try:
             return RunInfo.model_validate_json(file.read_text(encoding="utf-8"))
         except OSError as error:
-            raise StoreError(f"{self.path} is not a run folder: {_RUN}: {error.strerror}") from error
+            raise StoreError(f"{self.path} is not a run folder: {_RUN}: {_words(error)}") from error
         except ValueError as error:
-            raise StoreError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+            raise StoreError(f"{file} cannot be read: {_words(error)}") from error
 
     def rewrite(self, info: RunInfo) -> None:
-        """Replace run.json."""
-        write_durably(self.path / _RUN, info.model_dump_json(indent=1).encode())
+        """Replace run.json as a whole; raises StoreError, and then the old one stands."""
+        try:
+            write_durably(self.path / _RUN, info.model_dump_json(indent=1).encode())
+        except (OSError, ValueError) as error:
+            raise StoreError(f"cannot write {self.path / _RUN}: {_words(error)}") from error
 
     def records(self) -> list[Record]:
-        """All records that can be read, in the order they were written; changes nothing on disk."""
+        """All records that can be read, in the order they were written; changes nothing on disk. Raises StoreError."""
         return [record for record in map(_try_parse, self._lines()) if isinstance(record, Record)]
 
     def repair(self) -> list[Record]:
-        """Read for writing on: bad lines and a torn end go to records.aside with the reason, the rest stays."""
-        lines = self._lines()
-        parsed = [(line, _try_parse(line)) for line in lines]
+        """Read for writing on: bad lines and a torn end go to records.aside with the reason, the rest stays.
+
+        Raises StoreError.
+        """
+        parsed = [(line, _try_parse(line)) for line in self._lines()]
         bad = [(line, reason) for line, reason in parsed if isinstance(reason, str)]
-        if bad:
-            self.set_aside = [f"{reason}: {line[:80]!r}" for line, reason in bad]
-            with (self.path / _ASIDE).open("a", encoding="utf-8") as aside:
-                aside.writelines(f"# {reason}\n{line}\n" for line, reason in bad)
-            good = "".join(line + "\n" for line, record in parsed if isinstance(record, Record))
-            write_durably(self.path / _RECORDS, good.encode())
-        elif lines:
-            self._end_the_last_line()
+        self.set_aside = [f"{reason}: {line[:80].decode(errors='replace')!r}" for line, reason in bad]
+        try:
+            if bad:
+                aside = b"".join(b"# %s\n%s\n" % (reason.encode(errors="replace"), line) for line, reason in bad)
+                _append_durably(self.path / _ASIDE, aside)
+                good = b"".join(line + b"\n" for line, record in parsed if isinstance(record, Record))
+                write_durably(self.path / _RECORDS, good)
+            elif parsed:
+                self._end_the_last_line()
+        except OSError as error:
+            raise StoreError(f"cannot repair {self.path}: {_words(error)}") from error
         return [record for _, record in parsed if isinstance(record, Record)]
 
     def append(self, record: Record) -> None:
         """Add one record and wait until it is on the disk; raises StoreError, and then leaves no half line."""
-        file, data = self.path / _RECORDS, (record.line() + "\n").encode()
-        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        before = os.fstat(descriptor).st_size
+        file = self.path / _RECORDS
         try:
-            if os.write(descriptor, data) < len(data):
-                raise OSError(28, "no space left on device")
-            os.fsync(descriptor)
-        except OSError as error:
-            os.ftruncate(descriptor, before)
-            raise StoreError(f"cannot write {file}: {error.strerror}; what was recorded so far is kept") from error
-        finally:
-            os.close(descriptor)
+            _append_durably(file, (record.line() + "\n").encode())
+        except (OSError, ValueError) as error:
+            raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
 
-    def _lines(self) -> list[str]:
+    def _lines(self) -> list[bytes]:
         try:
-            text = (self.path / _RECORDS).read_bytes().decode("utf-8", errors="replace")
+            data = (self.path / _RECORDS).read_bytes()
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise StoreError(f"cannot read {self.path / _RECORDS}: {error.strerror}") from error
-        return [line for line in text.split("\n") if line.strip()]
+            raise StoreError(f"cannot read {self.path / _RECORDS}: {_words(error)}") from error
+        return [line for line in data.split(b"\n") if line.strip()]
 
     def _end_the_last_line(self) -> None:
         """A kill between a whole line and its newline must not glue the next record to it."""
@@ -103,18 +107,44 @@ class RunFolder:
                 file.write(b"\n")
 
 
-def _try_parse(line: str) -> Record | str:
+def _try_parse(line: bytes) -> Record | str:
     """The record, or why it is none."""
     try:
-        return parse(line)
-    except (ValueError, KeyError) as error:
-        return str(error).splitlines()[0]
+        return parse(line.decode())
+    except ValueError as error:
+        return _words(error)
+
+
+def _words(error: OSError | ValueError) -> str:
+    """One line of what went wrong."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.partition("\n")[0]
 
 
 def safe_name(name: str) -> str:
     """A file name of at most 80 plain characters; names come from users and are data, never paths."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".")[:80]
     return plain or "_"
+
+
+def _append_durably(file: Path, data: bytes) -> None:
+    """Add to a file, all or nothing, and wait until it is on the disk."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    before = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+        if not before:
+            _sync(file.parent)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def write_durably(file: Path, data: bytes) -> None:

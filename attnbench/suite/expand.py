@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from attnbench.schema.cell import Allocator, Cell, ClockMode, Inputs, Precision, Workload
+from pydantic import ValidationError
+
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
 from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.suite.load import SuiteError
 
 MOST_CELLS = 100_000
 
@@ -18,31 +21,32 @@ class TooManyCellsError(ValueError):
 
 
 def expand(suite: Suite) -> list[Cell]:
-    """All cells of a suite that was resolved for its device; small lengths first, one shape after another."""
+    """All cells of a suite that was resolved for its device; small lengths first, one shape after another.
+
+    Raises TooManyCellsError before anything is built, and SuiteError where a combination of axes makes no problem,
+    a `when` cannot be decided, or no cell is left.
+    """
     count = len(suite.workloads) * _shapes(suite.axes) * sum(prod(len(v) for v in m.params.values()) for m in suite.methods)
     if count > MOST_CELLS:
         raise TooManyCellsError(f"suite {suite.name!r} has {count:,} cells; at most {MOST_CELLS:,} make sense")
+    try:
+        cells = {cell.key: cell for cell in _cells(suite)}
+    except ValueError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
+        raise SuiteError(f"suite {suite.name!r}: {why}") from None
+    if not cells:
+        raise SuiteError(f"suite {suite.name!r}: no cell is left; look at its axes and at every `when`")
+    return list(cells.values())
+
+
+def _cells(suite: Suite) -> Iterator[Cell]:
     methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-    cells = [
-        Cell(
-            method=method.name,
-            params=params,
-            problem=problem,
-            workload=workload,
-            device=suite.device,
-            inputs=inputs,
-            allocator=allocator,
-            matmul_precision=precision,
-            clock=clock,
-        )
-        for problem in _problems(suite.axes)
-        for workload in suite.workloads
-        for inputs, allocator, precision, clock in _conditions(suite.axes)
-        for method, when in methods
-        for params in _variants(method)
-        if when is None or when(_values(problem, workload, suite.device, params))
-    ]
-    return list({cell.key: cell for cell in cells}.values())
+    for problem, workload, conditions in product(_problems(suite.axes), suite.workloads, _conditions(suite.axes)):
+        same = {"problem": problem, "workload": workload, "device": suite.device, **conditions}
+        for method, when in methods:
+            for params in _variants(method):
+                if when is None or when(_values(problem, workload, suite.device, params)):
+                    yield Cell.model_validate({"method": method.name, "params": params, **same})
 
 
 def _shapes(axes: Axes) -> int:
@@ -61,8 +65,11 @@ def _batches(axes: Axes, N: int) -> tuple[int, ...]:
     return axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
 
 
-def _conditions(axes: Axes) -> list[tuple[Inputs, Allocator, Precision, ClockMode]]:
-    return list(product(axes.inputs, axes.allocator, axes.matmul_precision, axes.clock))
+def _conditions(axes: Axes) -> Iterator[dict[str, str]]:
+    """The fields of a cell that say how it is run; they have the names of their axes."""
+    names = ("inputs", "allocator", "matmul_precision", "clock")
+    for values in product(*(getattr(axes, name) for name in names)):
+        yield dict(zip(names, values, strict=True))
 
 
 def _variants(method: Method) -> Iterator[dict[str, Scalar]]:

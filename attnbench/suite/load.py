@@ -59,8 +59,8 @@ def shipped() -> dict[str, Path]:
 
 def _read(name: str) -> tuple[str, str]:
     path = Path(name)
-    found = path if path.suffix in {".yaml", ".yml"} or path.is_file() else shipped().get(name, path)
     try:
+        found = path if path.suffix in {".yaml", ".yml"} or path.is_file() else shipped().get(name, path)
         if found.stat().st_size > 4 * 2**20:
             raise SuiteError(f"{name}:1:1: the file has {found.stat().st_size:,} bytes; a suite has at most a few thousand")
         return (name if found is path else str(found)), found.read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def _words(error: ErrorDetails) -> str:
         case "extra_forbidden":
             keys = sorted(_fields_at(error["loc"][:-1]))
             meant = get_close_matches(str(error["loc"][-1]), keys, n=1)
-            return f"unknown key{f'; did you mean {meant[0]!r}?' if meant else ''} known here: {', '.join(keys)}"
+            return f"unknown key; {f'did you mean {meant[0]!r}? ' if meant else ''}known here: {', '.join(keys)}"
         case "missing":
             return "this key is missing"
         case "enum" | "literal_error":

@@ -129,8 +129,10 @@ class Isolation:
         assert self._replies is not None
         try:
             line = self._replies.readline()
+        except TimeoutError as error:
+            raise ServerError("the worker's server does not answer") from error
         except OSError as error:
-            raise ServerError(f"the worker's server does not answer: {error}") from error
+            raise ServerError(f"the worker's server died: {error}") from error
         if not line:
             raise ServerError("the worker's server died")
         reply: dict[str, Any] = json.loads(line)
@@ -147,7 +149,7 @@ def _read(out: Path) -> Answer | None:
 
 def post_mortem(ending: Ending, timeout: float) -> Failed:
     """Status and reason of a child that left no answer."""
-    detail = "\n".join(ending.output.splitlines()[-_LAST_LINES:])
+    detail = last_words(ending.output)
     if ending.timed_out:
         return Failed(status=Status.TIMEOUT, reason=f"no answer within {timeout:g} s", detail=detail)
     if ending.exit == -signal.SIGKILL and ending.oom_kills > 0:
@@ -157,6 +159,13 @@ def post_mortem(ending: Ending, timeout: float) -> Failed:
     if ending.exit < 0:
         return Failed(status=Status.CRASHED, reason=_signal_name(-ending.exit), detail=detail)
     return Failed(status=Status.ERROR, reason=f"the process ended with exit code {ending.exit} and no answer", detail=detail)
+
+
+def last_words(output: str) -> str:
+    """The last lines of a child's output; of a traceback by faulthandler the first, which are the innermost."""
+    _, fatal, frames = output.rpartition("Fatal Python error")
+    lines = output.splitlines()[-_LAST_LINES:] if not fatal else (fatal + frames).splitlines()[:_LAST_LINES]
+    return "\n".join(lines)
 
 
 def _signal_name(number: int) -> str:

@@ -40,6 +40,7 @@ def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description
 
 def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
     # imported here: torch must not allocate before the allocator's policy is set
+    from attnbench.worker import preload  # noqa: F401 - imported for its effect
     from attnbench.workloads import check, describe, footprint, survey, timing
 
     if isinstance(errand, Inquiry):

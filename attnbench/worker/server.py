@@ -35,6 +35,7 @@ def main(descriptor: int, *, fresh: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
     if not fresh:
+        import attnbench.worker.preload
         import attnbench.workloads.check
         import attnbench.workloads.describe
         import attnbench.workloads.footprint
@@ -65,7 +66,7 @@ class _Child:
     output: int
     control: socket.socket
     timeout: float
-    oom_kills: int = field(default_factory=lambda: oom_kills())
+    oom_kills: int = field(default_factory=lambda: count_oom_kills())  # noqa: PLW0108 - defined below
     started: float = field(default_factory=time.monotonic)
     tail: bytes = b""
 
@@ -99,7 +100,7 @@ class _Child:
         return {
             "exit": os.waitstatus_to_exitcode(status),
             "timed_out": timed_out,
-            "oom_kills": oom_kills() - self.oom_kills,
+            "oom_kills": count_oom_kills() - self.oom_kills,
             "output": self.tail.decode(errors="replace"),
             "seconds": seconds,
         }
@@ -161,7 +162,7 @@ def _become(request: dict[str, Any], parent: int, writing: int, *, fresh: bool) 
 def _run(request: dict[str, Any], *, fresh: bool) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if fresh:
-        os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"]])
+        os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"]])  # noqa: S606
     from attnbench.worker.main import serve
 
     serve(Path(request["errand"]), Path(request["out"]))
@@ -184,7 +185,7 @@ def kill_descendants() -> None:
         time.sleep(0.01)
 
 
-def oom_kills() -> int:
+def count_oom_kills() -> int:
     """How often the kernel killed for lack of memory, in this control group, else on this machine."""
     from attnbench.measure.host_conditions import cgroup_file
 

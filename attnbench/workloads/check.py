@@ -5,6 +5,7 @@ max|o - r| <= 2 max|e - r| + 2 max|(r + 0.3 - 0.3) - r|, the last term in the dt
 """
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,6 @@ from torch import Tensor
 from attnbench.api import Attention, Causality
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job
-from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.workloads.setting import prepare, unique
 
@@ -49,15 +49,9 @@ def check(job: Job) -> Outcome:
     except _ShapeError as error:
         return Failed(status=Status.INCORRECT, reason=str(error))
     worst = max(findings, key=lambda f: f.excess)
-    facts: dict[str, Scalar | None] = {
-        "N": job.cell.problem.N,
-        "worst": worst.name,
-        "error": worst.error,
-        "tolerance": worst.tolerance,
-    }
     if worst.excess > 1:
         return Failed(status=Status.INCORRECT, reason=worst.words(job.cell.problem.N))
-    return Measured(facts=facts)
+    return Measured(facts={"worst": worst.name, "error": worst.error, "tolerance": worst.tolerance})
 
 
 class _ShapeError(ValueError):
@@ -74,7 +68,10 @@ class _Finding:
 
     @property
     def excess(self) -> float:
-        return self.error / self.tolerance if self.tolerance > 0 else float(self.error > 0)
+        # a NaN in the reference must excuse none in the method: infinity over infinity would
+        if not (math.isfinite(self.error) and math.isfinite(self.tolerance)) or (self.error > 0 and self.tolerance == 0):
+            return math.inf
+        return self.error / self.tolerance if self.tolerance > 0 else 0.0
 
     def words(self, N: int) -> str:
         return f"{self.name} off by {self.error:.3g} where {self.tolerance:.3g} is allowed, at N={N}"
@@ -130,13 +127,8 @@ def _future(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | Non
     keywords = {} if choices is None else {"choices": choices}
     with torch.no_grad():
         before, after = method(*inputs, **keywords), method(*later, **keywords)
-    return [
-        _Finding(
-            "causality (earlier outputs, when the future changes)",
-            _distance(before[:, :, :middle], after[:, :, :middle]),
-            tolerance,
-        )
-    ]
+    moved = _distance(before[:, :, :middle], after[:, :, :middle])
+    return [_Finding("causality (earlier outputs, when the future changes)", moved, tolerance)]
 
 
 def _with_other_future(x: Tensor, middle: int) -> Tensor:

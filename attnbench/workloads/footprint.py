@@ -1,6 +1,6 @@
 """The memory pass: every counter of one cell, each named and sourced; never timed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -30,12 +30,13 @@ def sizes(setting: Setting) -> Readings:
     """Inputs, parameters and output, by shape."""
     p = setting.cell.problem
     output = p.B * p.H * p.N * p.M * setting.inputs[-1].element_size()
-    held = {
-        "input_bytes": list({id(t): t for t in setting.inputs}.values()),
-        "parameter_bytes": list(setting.method.parameters()),
+    # shared-QK methods take one tensor twice
+    inputs, parameters = {id(t): t for t in setting.inputs}.values(), setting.method.parameters()
+    return {
+        "input_bytes": Reading(_bytes(inputs), "sum of the inputs' storages"),
+        "parameter_bytes": Reading(_bytes(parameters), "sum of the parameters' storages"),
+        "output_bytes": Reading(output, "B H N M x element size"),
     }
-    readings = {name: Reading(_bytes(tensors), "sum of the tensors' storages") for name, tensors in held.items()}
-    return readings | {"output_bytes": Reading(output, "B H N M x element size")}
 
 
 def on_cpu(setting: Setting) -> Readings:
@@ -52,7 +53,7 @@ def on_cpu(setting: Setting) -> Readings:
 
 
 def on_cuda(setting: Setting) -> Readings:
-    """The allocator's peaks in one call, NVML's in another: its polling thread would not disturb them, but one at a time is plain."""
+    """The allocator's peaks in one call, what is saved in a second, NVML's in a third."""
     device = setting.cell.device
     none = "this cell ran on a GPU"
     return {
@@ -83,5 +84,5 @@ def _by_nvml(setting: Setting) -> Readings:
         return nvml.unavailable(str(error))
 
 
-def _bytes(tensors: list[Tensor]) -> int:
+def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(t.untyped_storage().nbytes() for t in tensors)

@@ -1,5 +1,6 @@
 """The time pass: adaptive samples of one cell, with the conditions they were taken under."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,11 +27,14 @@ def measure_time(job: Job) -> Measured:
     kernel = _FirstLook(setting)
     loop = Loop(clock, job.limits.seconds, job.limits.first_call, compiles=setting.method.tier in _COMPILES)
     with watched(job.cell.device) as conditions:
+        begin = time.perf_counter()
         timing = loop.run(kernel.call, job.warmup)
+        seconds = time.perf_counter() - begin
     facts: Facts = {
         "clock": clock.label,
         "stop": timing.stop,
         "warmup_calls": timing.warmup_calls,
+        "loop_seconds": seconds,
         "batch": timing.batch,
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
@@ -93,9 +97,8 @@ def watched(device: str) -> Iterator[Conditions]:
     yield conditions
     states.append(_gpu_state(device))
     conditions.facts |= host_conditions.facts(before, host_conditions.HostCounters.read())
-    conditions.facts |= {
-        f"{name}_{when}": v for when, s in zip(("before", "after"), states, strict=True) for name, v in s.items()
-    }
+    for when, state in zip(("before", "after"), states, strict=True):
+        conditions.facts |= {f"{name}_{when}": value for name, value in state.items()}
     conditions.gpu_flags = telemetry.flags(states)
 
 

@@ -1,0 +1,122 @@
+"""From records to one summary per cell."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from attnbench.analyze.counters import Memory, memory_of
+from attnbench.analyze.final import final_records
+from attnbench.analyze.statistics import Interval, outliers, spread
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Pass
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.record import Record
+
+OK = "ok"
+NOT_RUN = "not_run"
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """What came of one cell over all its replicates; times are seconds per call of the whole batch."""
+
+    cell: Cell
+    status: str
+    """`ok`, `not_run`, or one of the statuses of a Failed."""
+    reason: str = ""
+    medians: Mapping[int, float] = field(default_factory=dict)
+    """Median of the samples by replicate number; kept where another replicate failed, but then out of every ranking."""
+    samples: int = 0
+    outliers: int = 0
+    flags: tuple[str, ...] = ()
+    facts: Mapping[str, Scalar | None] = field(default_factory=dict)
+    """Of the first measured replicate."""
+    memory: Memory = field(default_factory=Memory)
+    environments: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every replicate that was run gave a time."""
+        return self.status == OK
+
+    @property
+    def median(self) -> float | None:
+        """Median of the replicate medians, seconds per call; None unless the cell is ok."""
+        return statistics.median(self.medians.values()) if self.ok else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the replicate medians; None unless the cell is ok."""
+        return spread(tuple(self.medians.values())) if self.ok else None
+
+    @property
+    def replicates(self) -> int:
+        """How many replicates gave a time."""
+        return len(self.medians)
+
+    @property
+    def per_sample(self) -> float:
+        """What turns a figure per call into one per sample of the batch: 1 / B."""
+        return 1.0 / self.cell.problem.B
+
+    def fact(self, name: str) -> str:
+        """A recorded fact in words; empty where there is none."""
+        value = self.facts.get(name)
+        return "" if value is None else str(value)
+
+
+def summarize(cells: Iterable[Cell], records: Sequence[Record]) -> list[CellSummary]:
+    """One summary per planned cell, in order; cells that only records know come last. Checks are not cells of a run."""
+    planned = {cell.key: cell for cell in cells}
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        if record.job.phase is not Pass.CHECK:
+            planned.setdefault(record.job.cell.key, record.job.cell)
+            grouped.setdefault(record.job.cell.key, []).append(record)
+    return [_summary(cell, grouped.get(key, [])) for key, cell in planned.items()]
+
+
+def _summary(cell: Cell, records: list[Record]) -> CellSummary:
+    times = final_records(r for r in records if r.job.phase is Pass.TIME)
+    memory = final_records(r for r in records if r.job.phase is Pass.MEMORY)
+    status, reason = _status(times)
+    measured = {i: r.outcome for i, r in times.items() if isinstance(r.outcome, Measured) and not _useless(r.outcome)}
+    series = [outcome.samples["time"].values for outcome in measured.values()]
+    return CellSummary(
+        cell=cell,
+        status=status,
+        reason=reason,
+        medians={i: statistics.median(outcome.samples["time"].values) for i, outcome in measured.items()},
+        samples=sum(map(len, series)),
+        outliers=sum(map(outliers, series)),
+        flags=tuple(dict.fromkeys(flag for outcome in measured.values() for flag in outcome.flags)),
+        facts=next((outcome.facts for outcome in measured.values()), {}),
+        memory=memory_of(memory.values()),
+        environments=tuple(dict.fromkeys(r.environment for r in records)),
+    )
+
+
+def _status(times: Mapping[int, Record]) -> tuple[str, str]:
+    """Of the first replicate that failed; an interrupted replicate beside a measured one is one that was not run."""
+    failures = [r.outcome for r in times.values() if isinstance(r.outcome, Failed)]
+    grave = [f for f in failures if f.status is not Status.INTERRUPTED]
+    useless = [why for r in times.values() if isinstance(r.outcome, Measured) and (why := _useless(r.outcome))]
+    if grave:
+        return grave[0].status.value, grave[0].reason
+    if useless:
+        return Status.ERROR.value, useless[0]
+    if len(failures) < len(times):
+        return OK, ""
+    return (failures[0].status.value, failures[0].reason) if failures else (NOT_RUN, "no record of this cell yet")
+
+
+def _useless(outcome: Measured) -> str:
+    """Why the samples are not times, or nothing."""
+    series = outcome.samples.get("time")
+    if series is None or not series.values:
+        return "the record holds no samples of time"
+    if not all(math.isfinite(value) and value > 0 for value in series.values):
+        return "a sample is not a positive number of seconds"
+    return ""

@@ -1,0 +1,52 @@
+"""Memory counters of one cell over its memory replicates."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from attnbench.schema.outcome import Counter, Failed, Measured
+from attnbench.schema.record import Record
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Counters by name, bytes of the whole batch; where there are none at all, the reason."""
+
+    counters: Mapping[str, Counter] = field(default_factory=dict)
+    reason: str = "no memory pass was recorded"
+    flags: tuple[str, ...] = ()
+
+    def bytes(self, name: str) -> int | None:
+        """One counter; None where it was not read."""
+        counter = self.counters.get(name)
+        return None if counter is None else counter.bytes
+
+    def why_not(self, name: str) -> str:
+        """Why a counter was not read; empty where it was."""
+        counter = self.counters.get(name)
+        if counter is None:
+            return self.reason or f"{name} was not recorded"
+        return "" if counter.bytes is not None else counter.reason or "it was not read"
+
+
+def memory_of(records: Iterable[Record]) -> Memory:
+    """The median of each counter over the memory replicates; their first failure is the reason where there are none."""
+    outcomes = [record.outcome for record in records]
+    measured = [outcome for outcome in outcomes if isinstance(outcome, Measured)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failed)]
+    if not measured:
+        reason = f"{failures[0].status.value}: {failures[0].reason}" if failures else Memory().reason
+        return Memory(reason=reason)
+    names = dict.fromkeys(name for outcome in measured for name in outcome.memory)
+    counters = {name: _median([o.memory[name] for o in measured if name in o.memory]) for name in names}
+    return Memory(counters, "", tuple(dict.fromkeys(flag for outcome in measured for flag in outcome.flags)))
+
+
+def _median(counters: Sequence[Counter]) -> Counter:
+    """Over the readings of one source: of those read without reserve, else of whatever was read."""
+    read = [c for c in counters if c.bytes is not None]
+    if not read:
+        return counters[0]
+    first = next((c for c in read if c.reason is None), read[0])
+    values = [c.bytes for c in read if c.source == first.source and c.bytes is not None]
+    return first.model_copy(update={"bytes": round(statistics.median(values))})

@@ -1,0 +1,67 @@
+"""The one memory counter that the tables and plots of a run show: two kinds of number are never mixed."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.schema.outcome import Counter
+
+_PREFERRED = {
+    "cuda": ("torch_allocated_peak", "nvml_process_peak", "nvml_device_delta"),
+    "cpu": ("host_rss_peak", "torch_profiler_peak"),
+}
+
+
+@dataclass(frozen=True)
+class MainCounter:
+    """A counter and its source; `note` says why it is not the usual one."""
+
+    name: str
+    source: str
+    note: str = ""
+
+    def per_sample(self, summary: CellSummary) -> float | None:
+        """Bytes per sample of the batch; None where this counter was not read by this source."""
+        counter = summary.memory.counters.get(self.name)
+        usable = summary.ok and counter is not None and counter.bytes is not None and counter.source == self.source
+        return counter.bytes * summary.per_sample if usable and counter and counter.bytes is not None else None
+
+    def why_not(self, summary: CellSummary) -> str:
+        """Why this cell has no such number; empty where it has."""
+        if self.per_sample(summary) is not None:
+            return ""
+        if not summary.ok:
+            return f"no memory is shown where there is no time ({summary.status})"
+        counter = summary.memory.counters.get(self.name)
+        if counter is not None and counter.bytes is not None and counter.source != self.source:
+            return f"{self.name} was read differently: {counter.source}"
+        return summary.memory.why_not(self.name)
+
+
+def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
+    """The first of the device's usual counters that most cells have without reserve; None where no cell has any."""
+    cells = [s for s in summaries if s.ok and s.memory.counters]
+    names = _PREFERRED["cuda" if any(s.cell.device_kind == "cuda" for s in cells) else "cpu"]
+    for sure in (True, False):
+        readings = {name: _readings(cells, name, sure=sure) for name in names}
+        most = max(readings, key=lambda name: len(readings[name]))
+        chosen = next((name for name in names if 2 * len(readings[name]) > len(cells)), most)
+        if readings[chosen]:
+            note = "" if chosen == names[0] else f"{names[0]} could not be used: {_why(cells, names[0])}"
+            return MainCounter(chosen, _usual(c.source for c in readings[chosen]), note)
+    return None
+
+
+def _readings(cells: Sequence[CellSummary], name: str, *, sure: bool) -> list[Counter]:
+    """What was read; with `sure`, only what was read without reserve."""
+    counters = (s.memory.counters.get(name) for s in cells)
+    return [c for c in counters if c is not None and c.bytes is not None and not (sure and c.reason)]
+
+
+def _why(cells: Sequence[CellSummary], name: str) -> str:
+    return _usual(c.reason for s in cells if (c := s.memory.counters.get(name)) and c.reason) or "it was not recorded"
+
+
+def _usual(texts: Iterable[str]) -> str:
+    return next((text for text, _ in Tally(texts).most_common(1)), "")

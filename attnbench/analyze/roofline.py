@@ -1,0 +1,33 @@
+"""Measured time against the roof that was measured in the same run."""
+
+from dataclasses import dataclass
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.schema.run import RunInfo
+
+
+@dataclass(frozen=True)
+class RoofShare:
+    """The least time of a call by its cost and the roof, in seconds, and its share of the measured time."""
+
+    floor_seconds: float
+    fraction: float
+
+    @property
+    def warning(self) -> str:
+        """Set where the time is below the floor: nothing is faster than the roof."""
+        if self.fraction <= 1:
+            return ""
+        return (
+            f"below the roof's floor of {self.floor_seconds:.3g} s: an error of measurement, of the roof or of the cost formula"
+        )
+
+
+def roof_share(summary: CellSummary, run: RunInfo) -> RoofShare | None:
+    """None where the cell has no time, its method no cost, or its dtype no roof."""
+    cost = run.costs.get(summary.cell.key)
+    roof = run.surroundings.roof.get(summary.cell.problem.dtype.value)
+    if cost is None or roof is None or summary.median is None:
+        return None
+    floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
+    return RoofShare(floor, floor / summary.median)

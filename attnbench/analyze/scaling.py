@@ -1,0 +1,69 @@
+"""How time and memory grow with length: N^x, by least squares of log y on log N.
+
+One point per length; y per sample of the batch, so that a batch that shrinks with N does not hide the growth.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.main_counter import MainCounter
+from attnbench.analyze.statistics import ENOUGH, Interval, t_interval
+
+FEWEST = 3
+"""Lengths below which no exponent is fitted."""
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """x of N^x over `lengths`; an interval only from five replicates on."""
+
+    value: float
+    interval: Interval | None
+    lengths: tuple[int, ...]
+
+
+def time_exponent(series: Sequence[CellSummary], at_least: int | None = None) -> Exponent | None:
+    """Of the time of one method, cells of different N and otherwise alike; only cells that are ok count.
+
+    Over the upper half of the lengths (at least three), or over all from `at_least` on. None with fewer than three.
+    """
+    points = {s.cell.problem.N: s for s in series if s.ok}
+    chosen = _chosen(points, at_least)
+    if not chosen:
+        return None
+    value = slope({N: (points[N].median or math.nan) * points[N].per_sample for N in chosen})
+    return Exponent(value, _interval([points[N] for N in chosen]), chosen)
+
+
+def memory_exponent(series: Sequence[CellSummary], counter: MainCounter, at_least: int | None = None) -> Exponent | None:
+    """Of one memory counter; never an interval, for memory is not replicated enough. 0 B has no logarithm and is left out."""
+    points = {s.cell.problem.N: value for s in series if (value := counter.per_sample(s))}
+    chosen = _chosen(points, at_least)
+    return Exponent(slope({N: points[N] for N in chosen}), None, chosen) if chosen else None
+
+
+def slope(points: Mapping[int, float]) -> float:
+    """Least squares of log y on log N; at least two lengths and positive values."""
+    x, y = [math.log(N) for N in points], [math.log(value) for value in points.values()]
+    return statistics.linear_regression(x, y).slope
+
+
+def _chosen(points: Mapping[int, object], at_least: int | None) -> tuple[int, ...]:
+    """The lengths of the fit, or none."""
+    lengths = sorted(points)
+    if at_least is not None:
+        lengths = [N for N in lengths if at_least <= N]
+    else:
+        lengths = lengths[-max(FEWEST, math.ceil(len(lengths) / 2)) :]
+    return tuple(lengths) if len(lengths) >= FEWEST else ()
+
+
+def _interval(cells: Sequence[CellSummary]) -> Interval | None:
+    """By t over the slopes of the replicates that every length has."""
+    common = set.intersection(*(set(s.medians) for s in cells))
+    if len(common) < ENOUGH:
+        return None
+    return t_interval([slope({s.cell.problem.N: s.medians[r] * s.per_sample for s in cells}) for r in sorted(common)])

@@ -1,0 +1,35 @@
+"""Speed-ups over a named baseline: by default the fastest exact softmax kernel that ran, never the naive one by habit."""
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.statistics import Interval, spread
+
+_EXACT = "softmax."
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """Baseline's time over the method's: above 1 the method is faster."""
+
+    value: float
+    interval: Interval | None
+
+
+def strongest_exact(cells: Iterable[CellSummary]) -> CellSummary | None:
+    """The fastest exact softmax attention of these cells of one length; None where none has numbers."""
+    exact = [s for s in cells if s.ok and s.cell.method.startswith(_EXACT)]
+    return min(exact, key=lambda s: s.median or math.inf, default=None)
+
+
+def speedup(baseline: CellSummary, summary: CellSummary) -> Speedup | None:
+    """Per sample, paired by replicate number (they were interleaved); None where one of the two has no numbers."""
+    if baseline.median is None or summary.median is None:
+        return None
+    batches = baseline.per_sample / summary.per_sample
+    ratios = [baseline.medians[r] / summary.medians[r] * batches for r in summary.medians if r in baseline.medians]
+    value = statistics.median(ratios) if ratios else baseline.median / summary.median * batches
+    return Speedup(value, spread(ratios) if ratios else None)

@@ -1,0 +1,132 @@
+"""What stands below every table and beside every plot: what n and the ranges are, and where and how it was measured."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.roofline import roof_share
+from attnbench.analyze.statistics import ENOUGH
+from attnbench.report.findings import Findings
+from attnbench.report.names import one_line
+from attnbench.report.statuses import reasons
+
+_MACHINE = (
+    ("gpu", "{}"),
+    ("processor", "{}"),
+    ("cores", "{} cores"),
+    ("memory_gib", "{} GiB memory"),
+    ("threads", "{} threads"),
+    ("torch", "torch {}"),
+    ("cuda", "CUDA {}"),
+    ("python", "Python {}"),
+    ("system", "{}"),
+)
+FIRST_LOOK = f"First look: fewer than {ENOUGH} replicates; small differences cannot be told from chance."
+
+
+def notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """All lines: the count and its meaning, failures with reasons, warnings, the conditions, the machine."""
+    return [*replication(summaries), *reasons(summaries), *conditions(findings, summaries)]
+
+
+def conditions(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """Warnings, backends, shapes and settings, the machine."""
+    return [*warnings(findings, summaries), *backends(findings, summaries), how(summaries), machine(findings)]
+
+
+def memory_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """Which counter, by which source, why not the usual one, and why it is missing where it is."""
+    counter = findings.counter
+    if counter is None:
+        missing = dict.fromkeys(one_line(s.memory.reason) for s in summaries if s.ok and s.memory.reason)
+        return [f"Memory: no counter was read{''.join(f'; {reason}' for reason in missing)}."]
+    lines = [f"Memory: {counter.name} ({one_line(counter.source)}), beyond what lived before the call."]
+    missing = dict.fromkeys(one_line(counter.why_not(s)) for s in summaries if s.ok and counter.why_not(s))
+    return [*lines, *([f"{counter.note}."] if counter.note else []), *(f"Memory n/a: {reason}." for reason in missing)]
+
+
+def replication(summaries: Sequence[CellSummary]) -> list[str]:
+    """How many replicates and samples, and what low and high mean; nothing where nothing was measured."""
+    measured = [s for s in summaries if s.ok]
+    if not measured:
+        return ["No cell gave a time."]
+    n = _span([s.replicates for s in measured])
+    samples, outliers = sum(s.samples for s in measured), sum(s.outliers for s in measured)
+    few = [s for s in measured if s.replicates < ENOUGH]
+    lines = [
+        f"n = {n} replicates a cell, each in its own process; median of the replicate medians. "
+        f"{samples} samples in all, {outliers} of them outliers by Tukey's rule, counted and kept.",
+        _meaning(len(few), len(measured)),
+    ]
+    return [*lines, FIRST_LOOK] if few else lines
+
+
+def _meaning(few: int, measured: int) -> str:
+    band = f"(-a +b%): smallest and largest replicate against the median; a band, no interval, below {ENOUGH} replicates."
+    interval = "±a%: 95 % t interval of the mean logarithm of the replicate medians, back-transformed; its farther end."
+    return " ".join(text for text, used in ((interval, few < measured), (band, few > 0)) if used)
+
+
+def warnings(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """Flags with the number of cells that carry them, and times that no machine of this roof can reach."""
+    flags = Counter(flag for s in summaries if s.ok for flag in (*s.flags, *s.memory.flags))
+    lines = [f"Flags (cells): {', '.join(f'{flag} ({count})' for flag, count in flags.most_common())}."] if flags else []
+    impossible = [s for s in summaries if (share := roof_share(s, findings.run)) and share.warning]
+    if impossible:
+        cells = ", ".join(f"{s.cell.label} at N={s.cell.problem.N}" for s in impossible[:3])
+        more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
+        lines.append(f"Warning: {cells}{more} took less time than the roof allows; see `warning` in table.csv.")
+    return lines
+
+
+def backends(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """Which kernel each method says that it reached; a line only where one says so."""
+    found: dict[str, list[str]] = {}
+    for summary in summaries:
+        if backend := summary.fact("backend"):
+            found.setdefault(findings.names[summary.cell.label], []).append(backend)
+    words = "; ".join(f"{name} {_several(names)}" for name, names in found.items())
+    return [f"Backend: {one_line(words)}."] if found else []
+
+
+def how(summaries: Sequence[CellSummary]) -> str:
+    """Shape, clock, allocator, precision and backend of these cells."""
+    cells = [s.cell for s in summaries]
+    shapes = [f"B={_several(c.problem.B for c in cells)}", f"H={_several(c.problem.H for c in cells)}"]
+    shapes += [f"D={_several(c.problem.D for c in cells)}", f"M={_several(c.problem.M for c in cells)}"]
+    clocks = _several(s.fact("clock") for s in summaries if s.ok) or _several(c.clock.value for c in cells)
+    conditions = {
+        "clock": clocks,
+        "allocator": _several(c.allocator.value for c in cells),
+        "float32 matmul precision": _several(c.matmul_precision.value for c in cells),
+        "inputs": _several(c.inputs.value for c in cells),
+    }
+    return f"{', '.join(shapes)}; {', '.join(f'{name} {value}' for name, value in conditions.items())}."
+
+
+def machine(findings: Findings) -> str:
+    """Device, processor, versions, and the run."""
+    run = findings.run
+    facts = run.environment | run.surroundings.facts
+    known = [form.format(one_line(str(facts[name]))) for name, form in _MACHINE if facts.get(name) is not None]
+    return f"{', '.join([f'Device {run.surroundings.device}', *known])}; environment {run.environment_digest}; run {run.id}."
+
+
+def device_name(findings: Findings) -> str:
+    """The GPU, or the processor, in the maker's words."""
+    facts = findings.run.environment | findings.run.surroundings.facts
+    names = ("gpu", "processor") if findings.run.surroundings.device.startswith("cuda") else ("processor",)
+    return next((one_line(str(facts[name])) for name in names if facts.get(name)), findings.run.surroundings.device)
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _several(values: Iterable[object]) -> str:
+    """`8`, or `1 to 128` of numbers, or `cold, wall` of words."""
+    found = list(dict.fromkeys(values))
+    if len(found) > 2 and all(isinstance(value, int) for value in found):
+        return f"{min(found)} to {max(found)}"  # type: ignore[type-var]
+    return ", ".join(str(value) for value in found if value != "")

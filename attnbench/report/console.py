@@ -1,0 +1,80 @@
+"""The summary for a terminal: 80 columns of text; built here, printed by the command line."""
+
+import textwrap
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.fastest import fastest
+from attnbench.analyze.scaling import time_exponent
+from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import ENOUGH
+from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
+from attnbench.report.findings import Findings
+from attnbench.report.names import ascii_only, one_line, short_names
+from attnbench.report.statuses import reasons, short
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.units import length, seconds
+
+WIDTH = 80
+_NAME, _COLUMNS = 25, 5
+_REASONS = 12
+
+
+def summary(run: RunInfo, records: Sequence[Record], *, unicode: bool = True) -> str:
+    """Time per sample, best marked by *, and what the statuses mean; plain ASCII where the terminal is not UTF-8."""
+    findings = Findings.of(run, records)
+    about = f"{run.suite.name}: time per sample, median of replicates; * fastest, and whatever overlaps with it"
+    lines = textwrap.wrap(about, WIDTH)
+    for section in findings.sections:
+        lines += ["", section.title, *_grid(section)]
+    text = "\n".join([*lines, "", *_explained(findings)])
+    return text if unicode else ascii_only(text)
+
+
+def _grid(section: Section) -> list[str]:
+    """Methods by as many lengths as fit, and how time grows."""
+    tries = (_columns(section, count) for count in range(_COLUMNS, 0, -1))
+    return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), _columns(section, 1))
+
+
+def _columns(section: Section, count: int) -> list[str]:
+    lengths, names = _few(section.lengths, count), short_names(section.series, _NAME)
+    winners = {N: fastest(section, N) for N in lengths}
+    rows = []
+    for label, series in section.series.items():
+        times = [_entry(section.at(label, N), best=label in winners[N]) for N in lengths]
+        fit = time_exponent(series)
+        rows.append([names[label], *times, f"N^{fit.value:.2f}" if fit else ""])
+    headers = ["method", *(f"N={length(N)} " for N in lengths), "growth"]
+    align = ("left", *("right" for _ in headers[1:]))
+    # a no-break space keeps the column of stars: tabulate strips plain ones
+    table = tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    return table.replace("\u00a0", " ").split("\n")
+
+
+def _few(lengths: Sequence[int], count: int) -> list[int]:
+    """The last, the first and evenly spaced ones between."""
+    if len(lengths) <= count or count == 1:
+        return list(lengths[-count:])
+    step = (len(lengths) - 1) / (count - 1)
+    return [lengths[round(i * step)] for i in range(count)]
+
+
+def _entry(cell: CellSummary | None, *, best: bool) -> str:
+    if cell is None:
+        return ""
+    text = short(cell.status) if cell.median is None else seconds(cell.median * cell.per_sample)
+    return f"{text}{'*' if best else chr(0xA0)}"
+
+
+def _explained(findings: Findings) -> list[str]:
+    """Reasons, flags, the machine; wrapped."""
+    why = reasons(findings.summaries)
+    more = [f"{len(why) - _REASONS} more reasons: see table.md"] if len(why) > _REASONS else []
+    look = [FIRST_LOOK] if any(s.ok and s.replicates < ENOUGH for s in findings.summaries) else []
+    about = (*warnings(findings, findings.summaries), *backends(findings, findings.summaries), machine(findings))
+    lines = [*why[:_REASONS], *more, *look, *about]
+    return [part for line in lines for part in textwrap.wrap(one_line(line), WIDTH, subsequent_indent="  ")]

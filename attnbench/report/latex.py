@@ -1,0 +1,117 @@
+r"""Tables as LaTeX with booktabs, to be \input into a paper; whatever is in a name or a reason is escaped."""
+
+import re
+from collections.abc import Sequence
+
+from attnbench.report.names import one_line
+from attnbench.report.table import Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\symbol{34}",
+    "`": "{`}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "µ": r"$\mu$",
+    "∝": r"$\propto$",
+    "·": r"$\cdot$",
+    "–": "--",
+    "−": "$-$",
+    "…": r"\dots{}",
+}
+_POWER = re.compile(r"N\\textasciicircum\{\}(-?\d+\.\d+|x)")
+_HYPHENS = re.compile("-(?=-)")
+_HEAD = """\
+% needs \\usepackage{booktabs}
+"""
+# LaTeX holds back a few dozen floats at most
+_FLUSH_EVERY = 12
+# in letters of scriptsize: a line of a full-width float, the space between columns, a line of a header
+_PAGE, _GAP, _HEADER = 140, 2, 15
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """All tables, each a full-width float with its notes below."""
+    parts = [_HEAD]
+    for number, table in enumerate(tables, 1):
+        parts.append(one_table(table))
+        if number % _FLUSH_EVERY == 0:
+            parts.append("\\clearpage\n")
+    return "\n".join(parts)
+
+
+def one_table(table: Table) -> str:
+    """One `table*`; a table wider than the page goes on below, under the same first column."""
+    notes = " \\par\n".join(escape(note) for note in table.notes)
+    lines = [
+        "\\begin{table*}[htbp]",
+        "\\centering\\scriptsize\\setlength{\\tabcolsep}{3pt}",
+        f"\\caption{{{escape(table.title)}}}",
+        "\n\\par\\smallskip\n".join(_tabular(table, columns) for columns in _blocks(table)),
+        f"\\par\\smallskip\\parbox{{\\textwidth}}{{\\scriptsize\\raggedright\n{notes}\\par}}",
+        "\\end{table*}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _blocks(table: Table) -> list[list[int]]:
+    """Columns that fit side by side, the first column being in each block."""
+    texts = ([*_broken(header), *(row[column] for row in table.rows)] for column, header in enumerate(table.headers))
+    widths = [max(map(len, column)) + _GAP for column in texts]
+    blocks: list[list[int]] = [[0]]
+    for column, width in enumerate(widths[1:], 1):
+        if len(blocks[-1]) > 1 and sum(widths[c] for c in blocks[-1]) + width > _PAGE:
+            blocks.append([0])
+        blocks[-1].append(column)
+    return blocks
+
+
+def _tabular(table: Table, columns: Sequence[int]) -> str:
+    rows = [_line([_entry(table, row, column) for column in columns]) for row in range(len(table.rows))]
+    head = _line([_header(table.headers[column]) for column in columns])
+    begin = f"\\begin{{tabular}}{{@{{}}l{'r' * (len(columns) - 1)}@{{}}}}"
+    return "\n".join([begin, "\\toprule", head, "\\midrule", *rows, "\\bottomrule", "\\end{tabular}"])
+
+
+def escape(text: str) -> str:
+    """Plain text, on one line, whatever it holds; a character that LaTeX's Latin fonts lack is named by its number."""
+    # two hyphens in a row would become a dash
+    pieces = _HYPHENS.split(one_line(text))
+    plain = "-{}".join("".join(_SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in piece) for piece in pieces)
+    return _POWER.sub(r"$N^{\1}$", plain)
+
+
+def _entry(table: Table, row: int, column: int) -> str:
+    text = escape(table.rows[row][column])
+    return f"\\textbf{{{text}}}" if (row, column) in table.bold else text
+
+
+def _header(text: str) -> str:
+    """A nested column where it has several lines."""
+    lines = r"\\".join(map(escape, _broken(text)))
+    return f"\\begin{{tabular}}[b]{{@{{}}r@{{}}}}{lines}\\end{{tabular}}" if r"\\" in lines else lines
+
+
+def _broken(header: str) -> list[str]:
+    """Over lines, at spaces: long headers are what makes tables wide."""
+    lines = [""]
+    for word in header.split():
+        lines.append(word) if len(lines[-1]) + len(word) > _HEADER else lines.append(f"{lines.pop()} {word}".strip())
+    return [line for line in lines if line] or [""]
+
+
+def _line(cells: Sequence[str]) -> str:
+    # a row that starts with a bracket would be read as the option of the \\ before it
+    return " & ".join(f"{{}}{cell}" if cell.startswith(("[", "*")) else cell for cell in cells) + " \\\\"

@@ -1,0 +1,42 @@
+"""Names and reasons as they may be shown: they come from users and plugins, and are data, never markup or paths."""
+
+from collections.abc import Iterable
+
+_DRAWN = frozenset("µ±–−×…∝φ²")
+
+
+def one_line(text: str) -> str:
+    """Without line breaks, tabs and control characters, which become single spaces."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def shorten(text: str, width: int) -> str:
+    """At most `width` characters; the middle goes, for names differ at both ends."""
+    text = one_line(text)
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
+    """By label, a name of at most `width` characters; names that would coincide are numbered apart."""
+    names: dict[str, str] = {}
+    for label in labels:
+        name, count = shorten(label, width), 2
+        while name in names.values():
+            name, count = f"{shorten(label, width - len(str(count)) - 1)}~{count}", count + 1
+        names[label] = name
+    return names
+
+
+def drawable(text: str) -> str:
+    """With a box for each letter that the font of the figures may lack."""
+    return "".join(c if ord(c) < 0x250 or c in _DRAWN else "□" for c in one_line(text))
+
+
+def ascii_only(text: str) -> str:
+    """For terminals that are not UTF-8: plain letters for the few signs that are used, ? for all others."""
+    for sign, plain in (("µ", "u"), ("±", "+-"), ("–", "-"), ("−", "-"), ("×", "x"), ("…", "~"), ("∝", "~"), ("·", "-")):
+        text = text.replace(sign, plain)
+    return text.encode("ascii", "replace").decode()

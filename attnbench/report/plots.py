@@ -1,0 +1,141 @@
+"""Figures: time and memory per sample against length, one per workload; a column per mask, a row per set of conditions."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from attnbench.analyze.sections import Section
+from attnbench.report import panel, quantity, style
+from attnbench.report.caption import caption
+from attnbench.report.conditions import device_name
+from attnbench.report.curve import Curve, curves
+from attnbench.report.findings import Findings
+from attnbench.report.names import drawable, shorten
+from attnbench.report.quantity import Quantity
+from attnbench.schema.cell import Workload
+
+FORMATS = ("png", "svg", "pdf")
+# without dates and versions, the same records give the same bytes
+_METADATA = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+_DPI = 200
+# inches: axis labels on the left, labels on the right of a panel, a panel, the gap between two
+_LEFT, _RIGHT, _PANEL, _GAP = 0.62, 1.22, 1.80, 0.12
+_TITLE, _HEAD, _AXIS, _FOOT = 0.36, 0.22, 0.36, 0.06
+_LOWEST, _HIGHEST = 2.3, 6.0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One figure: the workload it belongs to, `time` or `memory`, the bytes by format, and the caption."""
+
+    workload: Workload
+    kind: str
+    images: dict[str, bytes]
+    caption: str
+
+
+def plots(findings: Findings) -> list[Plot]:
+    """All that the suite asks for: one per workload and kind."""
+    kinds = {"time": quantity.time(), "memory": quantity.memory(findings.counter)}
+    workloads = dict.fromkeys(section.workload for section in findings.sections)
+    return [_plot(findings, workload, kind, kinds[kind]) for workload in workloads for kind in findings.run.suite.report.plots]
+
+
+def _plot(findings: Findings, workload: Workload, kind: str, shown: Quantity) -> Plot:
+    with style.applied():
+        picture = figure(findings, workload, shown)
+        images = {form: _saved(picture, form) for form in FORMATS}
+    return Plot(workload, kind, images, caption(findings, _of(findings, workload), shown))
+
+
+def _saved(picture: Figure, form: str) -> bytes:
+    buffer = io.BytesIO()
+    picture.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
+    return buffer.getvalue()
+
+
+def figure(findings: Findings, workload: Workload, shown: Quantity) -> Figure:
+    """To be called within `style.applied()`."""
+    members = _of(findings, workload)
+    looks = style.looks(findings.labels)
+    grid = {(s.conditions, s.causal): curves(findings, s, shown, looks) for s in members}
+    rows, columns = list(dict.fromkeys(s.conditions for s in members)), list(dict.fromkeys(s.causal for s in members))
+    layout = _Layout.of(list(grid.values()), len(rows), len(columns))
+    picture = Figure(figsize=(layout.width, layout.height))
+    _title(picture, findings, f"{workload.value}: {shown.title}", rows, layout)
+    for (conditions, causal), lines in grid.items():
+        beside = [grid.get((conditions, mask), []) for mask in columns]
+        lengths = sorted({N for s in members if s.conditions == conditions for N in s.lengths})
+        place = _Place(rows.index(conditions), columns.index(causal), panel.Range.of(beside, lengths))
+        words = ("causal" if causal else "non-causal") + (f", {conditions}" if len(rows) > 1 else "")
+        _panel(picture, lines, shown, layout, place, words)
+    return picture
+
+
+def _of(findings: Findings, workload: Workload) -> list[Section]:
+    return [section for section in findings.sections if section.workload is workload]
+
+
+def _title(picture: Figure, findings: Findings, words: str, rows: Sequence[str], layout: "_Layout") -> None:
+    device = f"{device_name(findings)} ({findings.run.surroundings.device})"
+    second = f"{rows[0]}, {device}" if len(rows) == 1 else device
+    letters = int(layout.width * 15)
+    top = 1 - 0.04 / layout.height
+    place: Any = {"ha": "left", "va": "top", "parse_math": False}
+    picture.text(0.01, top, drawable(shorten(words, letters)), fontsize=style.FONT + 1, fontweight="bold", **place)
+    picture.text(0.01, top - 0.15 / layout.height, drawable(shorten(second, letters)), color="#444444", **place)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Sizes in inches."""
+
+    panel_height: float
+    legend_height: float
+    rows: int
+    columns: int
+
+    @classmethod
+    def of(cls, panels: Sequence[Sequence[Curve]], rows: int, columns: int) -> "_Layout":
+        """High enough for all labels beside a panel, up to a limit."""
+        labels = max(sum(c.beside.count("\n") + 1.25 for c in panel_curves) for panel_curves in panels) * panel.LINE
+        entries = max(len(panel_curves) for panel_curves in panels)
+        return cls(min(max(_LOWEST, labels / 1.2), _HIGHEST), entries * panel.LINE * 1.06, rows, columns)
+
+    @property
+    def width(self) -> float:
+        return _LEFT + self.columns * (_PANEL + _RIGHT) + (self.columns - 1) * _GAP
+
+    @property
+    def row(self) -> float:
+        return _HEAD + self.panel_height + _AXIS + self.legend_height + _FOOT
+
+    @property
+    def height(self) -> float:
+        return _TITLE + self.rows * self.row
+
+
+@dataclass(frozen=True)
+class _Place:
+    row: int
+    column: int
+    span: panel.Range
+
+
+def _panel(picture: Figure, lines: Sequence[Curve], shown: Quantity, layout: _Layout, place: _Place, words: str) -> None:
+    left = _LEFT + place.column * (_PANEL + _RIGHT + _GAP)
+    top = layout.height - _TITLE - place.row * layout.row - _HEAD
+    w, h = layout.width, layout.height
+    axes = picture.add_axes((left / w, (top - layout.panel_height) / h, _PANEL / w, layout.panel_height / h))
+    panel.draw(axes, lines, place.span, shown, (_PANEL, layout.panel_height))
+    axes.set_title(words, loc="left", pad=4)
+    if place.column:
+        axes.tick_params(labelleft=False)
+    panel.legend(axes, lines, left=-0.15 if place.column else -0.25, below=-_AXIS / layout.panel_height)

@@ -1,0 +1,70 @@
+"""What a plot shows on its vertical axis: time, or the run's one memory counter; both per sample of the batch."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.main_counter import MainCounter
+from attnbench.analyze.scaling import Exponent, memory_exponent, time_exponent
+from attnbench.analyze.statistics import Interval
+from attnbench.report.ticks import Ticks, byte_ticks, time_ticks
+
+
+@dataclass(frozen=True)
+class Point:
+    """One cell that has a number."""
+
+    N: int
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How to read it off a cell, how it grows, and how its axis is marked."""
+
+    title: str
+    point: Callable[[CellSummary], Point | None]
+    exponent: Callable[[Sequence[CellSummary]], Exponent | None]
+    ticks: Callable[[float, float], Ticks]
+    of_memory: bool = False
+
+    def points(self, series: Sequence[CellSummary]) -> list[Point]:
+        """Of one method, by rising N."""
+        return [point for cell in series if (point := self.point(cell))]
+
+
+def time() -> Quantity:
+    """Median seconds per sample, with its range."""
+
+    def point(cell: CellSummary) -> Point | None:
+        if cell.median is None or cell.interval is None:
+            return None
+        return Point(cell.cell.problem.N, cell.median * cell.per_sample, cell.interval.times(cell.per_sample))
+
+    return Quantity("time per sample", point, time_exponent, time_ticks)
+
+
+def memory(counter: MainCounter | None) -> Quantity:
+    """Bytes per sample; 0 B has no place on a logarithmic axis and is left out."""
+
+    def point(cell: CellSummary) -> Point | None:
+        value = counter.per_sample(cell) if counter else None
+        return Point(cell.cell.problem.N, value, None) if value else None
+
+    def exponent(series: Sequence[CellSummary]) -> Exponent | None:
+        return memory_exponent(series, counter) if counter else None
+
+    return Quantity(
+        f"memory per sample ({counter.name if counter else 'no counter'})", point, exponent, byte_ticks, of_memory=True
+    )
+
+
+def beyond(points: Sequence[Point], N: int) -> float | None:
+    """Where the line through the two nearest points would be at N, in logarithms; None without a point."""
+    near = sorted(points, key=lambda p: abs(math.log(p.N / N)))[:2]
+    if len(near) < 2:
+        return near[0].value if near else None
+    (x0, y0), (x1, y1) = ((math.log(p.N), math.log(p.value)) for p in near)
+    return math.exp(y0 + (y1 - y0) / (x1 - x0) * (math.log(N) - x0))

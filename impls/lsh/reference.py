@@ -1,0 +1,79 @@
+"""LSH attention as it is defined, given the buckets: for each round one dense softmax over weighted keys.
+
+B batch and heads folded, R rounds, N tokens (queries × keys where twice), D query/key width, M value width.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SELF = -5e4
+"""Logit of a token with itself: it counts only where nothing else is seen."""
+_COUNT_EPS = 1e-9  # reformer-pytorch corrects by log(count + 1e-9), in float32 whatever the dtype
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which keys a query sees among those that were sorted near it.
+
+    `across`: also keys of other buckets. Not `duplicates`: a key seen in several rounds counts once in all.
+    """
+
+    bucket_size: int
+    causal: bool
+    across: bool = True
+    duplicates: bool = True
+
+
+def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tensor:
+    """Shared-QK attention among neighbours in sorted order: [B, N, D], [B, N, M], buckets int64 [B, R, N] -> [B, N, M].
+
+    Kitaev et al. 2020, section 2, as reformer-pytorch 1.4.4 has it. Logits are q·k̂ / √D with k̂ = q / ‖q‖; each round gives
+    o_r by softmax and z_r, the logsumexp of its logits; o = Σ_r softmax_r(z_r) o_r. A key that is a candidate twice in one
+    round has twice the weight. Buckets of different rounds must have different numbers.
+    """
+    logits_BNN = _logits(qk, rules.causal)
+    seen = torch.stack([_times_seen(buckets, r, rules) for r in range(buckets.shape[1])])
+    if not rules.duplicates:
+        logits_BNN = logits_BNN - (seen.sum(0).float() + _COUNT_EPS).log().to(qk.dtype)
+    # literally as printed: where a token sees only itself, z is near -50000, and float32 rounds it to 0.004
+    logits = logits_BNN.masked_fill(seen == 0, -torch.inf)  # for each round: [R, B, N, N]
+    z = (logits + seen.to(qk.dtype).log()).logsumexp(-1, keepdim=True)
+    o = (seen.to(qk.dtype) * (logits - z).exp()) @ v
+    return ((z - z.logsumexp(0)).exp() * o).sum(0)
+
+
+def _logits(qk: Tensor, causal: bool) -> Tensor:
+    """Scaled products with the normalised keys, lowest where later, and SELF on the diagonal: [B, N, N]."""
+    N, D = qk.shape[1:]
+    logits_BNN = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(D)
+    square_NN = torch.ones(N, N, dtype=torch.bool, device=qk.device)
+    if causal:
+        logits_BNN = logits_BNN.masked_fill(square_NN.triu(1), -torch.inf)
+    return logits_BNN.masked_fill(square_NN.triu().tril(), SELF)
+
+
+def _times_seen(buckets: Tensor, r: int, rules: Rules) -> Tensor:
+    """How often each key is a candidate of each query in round r, 0 … 2: int64 [B, N, N].
+
+    Candidates are the query's own chunk of the sorted order and the one before. All rounds make one long row of chunks
+    that closes on itself: before the first chunk of round r stands the last of round r - 1.
+    """
+    chunk_BRN = _chunks(buckets, rules.bucket_size)
+    of_query, of_key = chunk_BRN[:, r, :, None], chunk_BRN[:, r, None, :]
+    of_key_before, last = chunk_BRN[:, r - 1, None, :], buckets.shape[2] // rules.bucket_size - 1
+    near = (of_key == of_query) | (of_key == of_query - 1)
+    wrapped = (of_query == 0) & (of_key_before == last)
+    if not rules.across:
+        near &= buckets[:, r, :, None] == buckets[:, r, None, :]
+        wrapped &= buckets[:, r, :, None] == buckets[:, r - 1, None, :]
+    return near.long() + wrapped.long()
+
+
+def _chunks(buckets: Tensor, bucket_size: int) -> Tensor:
+    """The chunk of each token in each round: its rank by (bucket, position), in pieces of bucket_size. int64 [B, R, N]."""
+    order = buckets.argsort(dim=-1, stable=True)
+    return order.argsort(dim=-1) // bucket_size

@@ -1,0 +1,132 @@
+"""LSH attention of the package reformer-pytorch.
+
+B batch, H heads, R rounds, N tokens, D width of queries, keys and values, m bucket size.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, dense_flops, draw
+
+from .footprint import peak_bytes
+from .options import Options
+from .reference import Rules, lsh_attention
+
+
+class ReformerPytorchLSH(Attention):
+    """`LSHAttention` of reformer-pytorch 1.4.4, hashing included, with heads folded into the batch.
+
+    Paper: Kitaev et al. 2020, section 2; temperature as in the package, q·k̂ / √D, where the paper has q·k̂. Queries and keys
+    are one tensor. Later keys move the sorted order, so a causal call hides later values only. Buckets are drawn anew
+    at each call, from torch's global generator; there is no dropout. Raises ValueError on bad parameters.
+    """
+
+    paper = "arXiv:2001.04451"
+    tier = Tier.LIBRARY
+    causality = Causality.VALUES_ONLY
+    requires = ("reformer-pytorch>=1.4.4",)
+
+    def __init__(
+        self,
+        problem: Problem,
+        rounds: int = 4,
+        bucket_size: int = 64,
+        allow_duplicate_attention: bool = True,
+        attend_across_buckets: bool = True,
+    ) -> None:
+        from reformer_pytorch import LSHAttention
+
+        super().__init__(problem)
+        self.options = Options(rounds, bucket_size, allow_duplicate_attention, attend_across_buckets)
+        self.rules = Rules(bucket_size, problem.causal, attend_across_buckets, allow_duplicate_attention)
+        self.attention: Any = LSHAttention(
+            n_hashes=rounds,
+            bucket_size=bucket_size,
+            causal=problem.causal,
+            allow_duplicate_attention=allow_duplicate_attention,
+            attend_across_buckets=attend_across_buckets,
+        )
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Lengths of whole pairs of buckets, one width, one number of heads, and flags that do not contradict each other."""
+        try:
+            options = Options(**cell.params)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return None  # a mistake, not a limit: the constructor says what is right
+        p = cell.problem
+        if p.kv_heads != p.H:
+            return "queries and keys are one tensor, so kv_heads must equal H"
+        if p.M != p.D:
+            return f"the package returns values as wide as keys: M={p.M} must equal D={p.D}"
+        return options.why_not(p)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Hashing and R rounds over two buckets of m; a causal call computes what it hides. Hashing has no backward.
+
+        Raises TypeError or ValueError on bad parameters.
+        """
+        options = Options(**params)  # type: ignore[arg-type]
+        p, trains = problem, workload is Workload.FORWARD_BACKWARD
+        passes, slots = (3.0 if trains else 1.0), p.B * p.H * p.N * options.rounds
+        hashing = slots * p.D * (p.N / options.bucket_size)
+        work = hashing + passes * slots * 4.0 * options.bucket_size * (p.D + p.M)
+        return Cost(
+            nominal_flops=passes * dense_flops(p),
+            exact_flops=work,
+            executed_flops=work,
+            traffic_bytes=float(p.B * p.H * p.N * p.dtype.bytes * ((3 * p.D + 5 * p.M) if trains else (p.D + 2 * p.M))),
+            peak_bytes=peak_bytes(p, options, trains),
+        )
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw (qk, qk, v): queries and keys are the same object."""
+        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
+        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
+
+    @torch.no_grad()
+    def choose(self, *inputs: Tensor) -> Tensor:
+        """Hash the queries: buckets int64 [B·H, R·N], numbered apart in each round."""
+        qk = inputs[0].flatten(0, 1)
+        buckets: Tensor = self.attention.hash_vectors(qk.shape[1] // self.options.bucket_size, qk, set_cache=False)
+        return buckets
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D]. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        with _buckets_given(self.attention, choices):
+            o, _, _ = self.attention(q.flatten(0, 1), v.flatten(0, 1))
+        o_BHND: Tensor = o.unflatten(0, q.shape[:2])
+        return o_BHND
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        buckets = self.choose(q, k, v) if choices is None else choices
+        o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self.rules)
+        o_BHND: Tensor = o.unflatten(0, q.shape[:2])
+        return o_BHND
+
+
+def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
+    if k is not q:
+        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")
+
+
+@contextmanager
+def _buckets_given(attention: Any, buckets: Tensor | None) -> Iterator[None]:  # noqa: ANN401 - the package has no types
+    """Have the package take these buckets instead of hashing; None leaves it as it is."""
+    if buckets is None:
+        yield
+        return
+    attention.hash_vectors = lambda *_, **__: buckets
+    try:
+        yield
+    finally:
+        del attention.hash_vectors

@@ -1,0 +1,57 @@
+"""Records in a few words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from attnbench.analyze.cells import CellSummary, summarize
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
+from attnbench.schema.problem import Problem
+from attnbench.schema.record import Record
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes records of cells as workers do."""
+
+    def cell(self, method: str = "linear.full", N: int = 1024, device: str = "cpu", **problem: object) -> Cell:
+        return Cell(method=method, problem=Problem(N=N, **problem), device=device)
+
+    def timed(
+        self, cell: Cell, values: Sequence[float], replicate: int = 0, attempt: int = 0, flags: tuple[str, ...] = ()
+    ) -> Record:
+        series = {"time": Series(unit="s", values=tuple(values))}
+        return self.record(Job(cell=cell, replicate=replicate, attempt=attempt), Measured(samples=series, flags=flags))
+
+    def weighed(self, cell: Cell, replicate: int = 0, **counters: Counter) -> Record:
+        return self.record(Job(cell=cell, phase=Pass.MEMORY, replicate=replicate), Measured(memory=counters))
+
+    def failed(
+        self,
+        cell: Cell,
+        status: Status = Status.CRASHED,
+        reason: str = "killed",
+        replicate: int = 0,
+        phase: Pass = Pass.TIME,
+        attempt: int = 0,
+    ) -> Record:
+        job = Job(cell=cell, phase=phase, replicate=replicate, attempt=attempt)
+        return self.record(job, Failed(status=status, reason=reason))
+
+    def record(self, job: Job, outcome: Measured | Failed) -> Record:
+        return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")
+
+    def summary(self, cell: Cell, medians: Sequence[float] = (), *more: Record) -> CellSummary:
+        """Of one cell whose replicates each have one sample."""
+        records = [self.timed(cell, [value], replicate) for replicate, value in enumerate(medians)]
+        (found,) = summarize([cell], [*records, *more])
+        return found
+
+
+@pytest.fixture
+def writer() -> Writer:
+    """Records of cells."""
+    return Writer()

@@ -1,0 +1,114 @@
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.analyze.cells import summarize
+from attnbench.analyze.statistics import Spread
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Counter, Status
+
+if TYPE_CHECKING:
+    from tests.analyze.conftest import Writer
+
+
+def test_statistics_are_of_replicate_medians_not_of_pooled_samples(writer: "Writer") -> None:
+    cell = writer.cell()
+    records = [writer.timed(cell, [1.0] * 99, 0), writer.timed(cell, [2.0], 1), writer.timed(cell, [3.0, 3.0, 9.0], 2)]
+    (found,) = summarize([cell], records)
+    assert (found.status, found.median, dict(found.medians)) == ("ok", 2.0, {0: 1.0, 1: 2.0, 2: 3.0})
+    assert (found.replicates, found.samples) == (3, 103)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high, found.interval.kind) == (1.0, 3.0, Spread.BAND)
+
+
+def test_an_outlier_is_counted_and_stays(writer: "Writer") -> None:
+    cell = writer.cell()
+    (found,) = summarize([cell], [writer.timed(cell, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 50.0])])
+    assert (found.outliers, found.samples) == (1, 7)
+
+
+def test_one_failed_replicate_fails_the_cell_and_keeps_its_numbers_out(writer: "Writer") -> None:
+    cell = writer.cell()
+    (found,) = summarize([cell], [writer.timed(cell, [1.0], 0), writer.failed(cell, replicate=1, reason="killed by signal 9")])
+    assert (found.status, found.reason, found.median, found.interval) == ("crashed", "killed by signal 9", None, None)
+    assert dict(found.medians) == {0: 1.0}
+
+
+def test_the_first_failed_replicate_gives_the_reason(writer: "Writer") -> None:
+    cell = writer.cell()
+    records = [writer.failed(cell, Status.TIMEOUT, "second", 1), writer.failed(cell, Status.OOM_HOST, "first", 0)]
+    (found,) = summarize([cell], records)
+    assert (found.status, found.reason) == ("oom_host", "first")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_last_attempt_counts_wherever_it_stands(writer: "Writer", order: int) -> None:
+    cell = writer.cell()
+    records = [writer.timed(cell, [9.0], attempt=0, flags=("throttled",)), writer.timed(cell, [1.0], attempt=1)]
+    (found,) = summarize([cell], records[::order])
+    assert (found.median, found.flags) == (1.0, ())
+
+
+def test_an_interrupted_record_gives_way_to_a_measured_one(writer: "Writer") -> None:
+    cell = writer.cell()
+    interrupted, measured = writer.failed(cell, Status.INTERRUPTED, attempt=1), writer.timed(cell, [1.0])
+    for records in ([interrupted, measured], [measured, interrupted]):
+        (found,) = summarize([cell], records)
+        assert (found.status, found.median) == ("ok", 1.0)
+
+
+def test_an_interrupted_replicate_beside_a_measured_one_is_one_that_was_not_run(writer: "Writer") -> None:
+    cell = writer.cell()
+    (found,) = summarize([cell], [writer.timed(cell, [1.0]), writer.failed(cell, Status.INTERRUPTED, replicate=1)])
+    assert (found.status, found.replicates) == ("ok", 1)
+
+
+def test_a_cell_with_nothing_but_an_interruption_is_interrupted(writer: "Writer") -> None:
+    cell = writer.cell()
+    assert writer.summary(cell, (), writer.failed(cell, Status.INTERRUPTED)).status == "interrupted"
+
+
+def test_a_planned_cell_without_a_record_is_not_run(writer: "Writer") -> None:
+    assert writer.summary(writer.cell()).status == "not_run"
+
+
+def test_a_cell_that_only_records_know_comes_last(writer: "Writer") -> None:
+    planned, other = writer.cell(N=8), writer.cell(N=4)
+    assert [s.cell.problem.N for s in summarize([planned], [writer.timed(other, [1.0])])] == [8, 4]
+
+
+def test_a_check_is_no_cell_of_the_run(writer: "Writer") -> None:
+    small = writer.cell(N=64)
+    assert summarize([], [writer.failed(small, Status.INCORRECT, phase=Pass.CHECK)]) == []
+
+
+@pytest.mark.parametrize("values", [[], [1.0, float("nan")], [float("inf")], [0.0]])
+def test_samples_that_are_no_times_are_an_error(writer: "Writer", values: list[float]) -> None:
+    cell = writer.cell()
+    (found,) = summarize([cell], [writer.timed(cell, values)])
+    assert (found.status, found.median) == ("error", None)
+    assert found.reason
+
+
+def test_a_failed_memory_pass_costs_the_memory_only(writer: "Writer") -> None:
+    cell = writer.cell()
+    found = writer.summary(cell, [1.0], writer.failed(cell, Status.OOM_HOST, "limit", phase=Pass.MEMORY))
+    assert (found.status, found.median) == ("ok", 1.0)
+    assert found.memory.bytes("host_rss_peak") is None
+    assert found.memory.why_not("host_rss_peak") == "oom_host: limit"
+
+
+def test_memory_is_the_median_over_its_replicates(writer: "Writer") -> None:
+    cell = writer.cell()
+    weights = [writer.weighed(cell, r, host_rss_peak=Counter(bytes=b, source="VmHWM")) for r, b in enumerate((10, 90, 20))]
+    assert writer.summary(cell, [1.0], *weights).memory.bytes("host_rss_peak") == 20
+
+
+def test_memory_read_in_two_ways_is_never_mixed(writer: "Writer") -> None:
+    cell = writer.cell()
+    sampled = Counter(bytes=1, source="sampled", reason="no reset of the high-water mark")
+    sure = Counter(bytes=100, source="VmHWM")
+    found = writer.summary(
+        cell, [1.0], writer.weighed(cell, 0, host_rss_peak=sampled), writer.weighed(cell, 1, host_rss_peak=sure)
+    )
+    assert found.memory.counters["host_rss_peak"] == sure

@@ -1,0 +1,66 @@
+import math
+import random
+import statistics
+
+import pytest
+
+from attnbench.analyze.statistics import Interval, Spread, outliers, spread, t_interval, t_quantile
+
+
+@pytest.mark.parametrize(
+    ("df", "want"),
+    [
+        (1, 12.7062),
+        (2, 4.3027),
+        (4, 2.7764),
+        (9, 2.2622),
+        (19, 2.0930),
+        (30, 2.0423),
+        (40, 2.0211),
+        (60, 2.0003),
+        (120, 1.9799),
+    ],
+)
+def test_the_t_quantile_has_the_values_of_the_printed_tables(df: int, want: float) -> None:
+    assert t_quantile(df) == pytest.approx(want, abs=1e-4)
+
+
+def test_the_t_quantile_falls_to_that_of_the_normal_distribution() -> None:
+    values = [t_quantile(df) for df in range(1, 2000)]
+    assert values == sorted(values, reverse=True)
+    assert t_quantile(10**9) == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_no_degrees_of_freedom_is_an_error() -> None:
+    with pytest.raises(ValueError, match="0 degrees"):
+        t_quantile(0)
+
+
+def test_below_five_replicates_the_spread_is_a_band_from_least_to_greatest() -> None:
+    assert spread([3.0, 1.0, 2.0, 5.0]) == Interval(1.0, 5.0, Spread.BAND)
+    assert spread([2.0]) == Interval(2.0, 2.0, Spread.BAND)
+
+
+def test_from_five_replicates_on_it_is_the_t_interval_of_the_logarithms() -> None:
+    found = spread([1.0, 2.0, 4.0, 8.0, 16.0])
+    half = 2.7764 * statistics.stdev([0, 1, 2, 3, 4]) / math.sqrt(5) * math.log(2)
+    assert found.kind is Spread.INTERVAL
+    assert (found.low, found.high) == pytest.approx((4 * math.exp(-half), 4 * math.exp(half)))
+
+
+def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
+    noise = random.Random(1)
+    draws = [t_interval([noise.gauss(7.0, 2.0) for _ in range(5)]) for _ in range(2000)]
+    assert 0.935 < statistics.fmean(i.low <= 7.0 <= i.high for i in draws) < 0.965
+
+
+def test_outliers_are_counted_on_both_sides() -> None:
+    assert outliers([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 9.0, 0.01]) == 2
+    assert outliers([1.0, 100.0]) == 0
+
+
+def test_ranges_overlap_when_they_touch() -> None:
+    low, high = Interval(1.0, 2.0, Spread.BAND), Interval(2.0, 3.0, Spread.BAND)
+    assert low.overlaps(high)
+    assert high.overlaps(low)
+    assert not low.overlaps(high.times(1.1))

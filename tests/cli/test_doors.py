@@ -1,0 +1,163 @@
+"""The other commands, and what bad input gets."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Write = Callable[[str], str]
+
+GOOD = "name: s\naxes: {N: 128, H: 2, D: 16}\nbudget: {seconds: 0.2}\n"
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """Bad input ends with code 2 and words, never with a traceback."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_help_and_version_import_neither_torch_nor_pandas_nor_matplotlib() -> None:
+    code = (
+        "import sys\nfrom attnbench.cli.app import main\nsys.argv = ['attnbench', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'pandas', 'matplotlib', 'pydantic', 'rich'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Measure a suite" in done.stdout
+
+
+def test_version_is_printed(attnbench: Run) -> None:
+    assert attnbench("--version").stdout.startswith("attnbench ")
+
+
+def test_an_unknown_method_is_refused_with_its_place_and_what_was_meant(attnbench: Run, suite: Write) -> None:
+    words = refused(attnbench("run", suite(GOOD + "methods:\n  - softmax.naive\n  - softmax.spda\n")))
+    assert "s.yaml:6:5: methods.1.name: no method 'softmax.spda'; did you mean 'softmax.sdpa'?" in words
+
+
+def test_an_unknown_parameter_is_refused_with_its_place_and_what_was_meant(attnbench: Run, suite: Write) -> None:
+    words = refused(attnbench("run", suite(GOOD + "methods:\n  - {name: linear.chunked, params: {chnk: 3}}\n")))
+    assert "s.yaml:5:" in words
+    assert "did you mean 'chunk'?" in words
+
+
+def test_every_error_of_a_suite_is_told_at_once(attnbench: Run, suite: Write) -> None:
+    words = refused(attnbench("plan", suite("name: s\naxes: {NN: 3, dtype: half}\nmethods: []\n")))
+    assert all(place in words for place in ("s.yaml:2:8:", "s.yaml:2:15:", "s.yaml:3:"))
+
+
+def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(attnbench: Run) -> None:
+    words = refused(attnbench("run", "scalin"))
+    assert "did you mean 'scaling'?" in words
+    assert "quick" in words
+
+
+def test_a_malformed_impl_is_refused(attnbench: Run) -> None:
+    assert "module:Class" in refused(attnbench("run", "quick", "--impl", "no_colon"))
+
+
+def test_a_device_that_is_not_there_is_told(attnbench: Run, suite: Write) -> None:
+    done = attnbench("run", suite(GOOD + "methods: [softmax.sdpa]\n"), "--device", "cuda:77")
+    assert done.returncode == 1
+    assert "device 'cuda:77' cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_more_than_a_thousand_cells_need_a_yes(attnbench: Run, suite: Write) -> None:
+    text = "name: s\naxes: {N: 128, D: [" + ", ".join(map(str, range(1, 1100))) + "]}\nmethods: [softmax.sdpa]\n"
+    assert "--yes" in refused(attnbench("run", suite(text)))
+
+
+def test_resuming_what_is_no_run_is_refused_in_words(attnbench: Run, tmp_path: Path) -> None:
+    done = attnbench("run", "--resume", str(tmp_path))
+    assert done.returncode == 1
+    assert "is not a run folder" in done.stderr
+
+
+def test_a_results_folder_that_cannot_be_made_is_told(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    done = attnbench("run", suite(GOOD + "methods: [softmax.sdpa]\n"))
+    assert done.returncode == 1
+    assert "cannot create results" in done.stderr
+
+
+def test_plan_shows_cells_and_measures_nothing(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    text = GOOD + "methods: [softmax.sdpa, {name: lsh.reformer_pytorch, params: {bucket_size: [16, 48]}}]\n"
+    done = attnbench("plan", suite(text))
+    assert done.returncode == 0, done.stderr
+    assert "3 cells, 2 to be measured" in done.stdout
+    assert "unknown" in done.stdout
+    assert "attnbench doctor" in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_plan_knows_times_once_the_doctor_has_been(attnbench: Run, suite: Write) -> None:
+    looked = attnbench("doctor")
+    assert looked.returncode == 0, looked.stderr
+    assert "roof float32" in looked.stdout
+    done = attnbench("plan", suite(GOOD + "methods: [softmax.sdpa]\n"))
+    assert "unknown" not in done.stdout
+
+
+def test_methods_lists_every_method_with_tier_and_paper(attnbench: Run) -> None:
+    done = attnbench("methods")
+    assert done.returncode == 0, done.stderr
+    for name in ("softmax.naive", "softmax.sdpa", "linear.full", "linear.chunked", "lsh.reformer_pytorch"):
+        assert name in done.stdout
+    assert done.stdout.count("tier ") == 5
+    assert done.stdout.count("arXiv") >= 5
+
+
+@pytest.mark.parametrize("impl", ["import_raises:Method", "import_exits:Method", "import_needs:Method"])
+def test_methods_still_lists_the_others_where_one_cannot_be_imported(impl: str, attnbench: Run) -> None:
+    done = attnbench("methods", "--impl", impl)
+    assert done.returncode == 0, done.stderr
+    assert "softmax.naive" in done.stdout
+    assert impl in done.stdout
+
+
+def test_methods_says_what_is_missing_and_how_to_get_it(attnbench: Run) -> None:
+    done = attnbench("methods", "--impl", "faulty:NeedsAPackage")
+    assert "pip install 'a-package-that-nobody-has>=2'" in done.stdout
+
+
+def test_report_remakes_everything_from_the_records_alone(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    attnbench("run", suite(GOOD + "methods: [softmax.sdpa]\n"))
+    (folder,) = (tmp_path / "results").glob("*/*")
+    before = {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+    for file in before:
+        if file.name not in {"run.json", "records.jsonl"}:
+            file.unlink()
+    done = attnbench("report", str(folder))
+    assert done.returncode == 0, done.stderr
+    after = {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+    assert after.keys() == before.keys()
+    text = {f for f in before if f.suffix in {".csv", ".md", ".tex", ".svg", ".txt"}}
+    assert {f: after[f] for f in text} == {f: before[f] for f in text}
+
+
+def test_a_third_party_package_with_one_entry_point_is_listed_and_runs(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    source = tmp_path / "package"
+    (source / "their_attention").mkdir(parents=True)
+    module = "from plain import Plain\n\n\nclass Theirs(Plain):\n    pass\n"
+    (source / "their_attention" / "__init__.py").write_text(module)
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "their-attention"\nversion = "1.2"\n'
+        '[project.entry-points."attnbench.impls"]\n"theirs.best" = "their_attention:Theirs"\n'
+    )
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, "--target", str(tmp_path / "site"), str(source)], check=True, capture_output=True)
+    path = f"{tmp_path / 'site'}{os.pathsep}{os.environ['PYTHONPATH']}"
+    assert "theirs.best" in attnbench("methods", PYTHONPATH=path).stdout
+    done = attnbench("run", suite(GOOD + "methods: [theirs.best]\n"), PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    (table,) = (tmp_path / "results").glob("*/*/table.csv")
+    assert "theirs.best" in table.read_text()
+    assert ",ok," in table.read_text()

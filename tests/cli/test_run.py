@@ -1,0 +1,318 @@
+"""`attnbench run`, for real: every fault is a row, nothing recorded is lost, no process is left behind."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.record import Record
+from attnbench.store.run_folder import RunFolder
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
+Write = Callable[[str], str]
+Find = Callable[[], Path]
+
+SMALL = """
+name: small
+axes: {N: [65, 128, 256], H: 2, D: 16, causal: [true, false]}
+methods: ["plain:Plain", "faulty:Slow", "faulty:Raises"]
+budget: {seconds: 0.3, timeout: 20}
+replicates: 2
+"""
+
+FAULTS = {
+    "plain:Plain": "ok",
+    "faulty:Segfaults": "crashed",
+    "faulty:Aborts": "crashed",
+    "faulty:Killed": "crashed",
+    "faulty:Exits": "error",
+    "faulty:Raises": "error",
+    "faulty:RaisesInItsCheck": "error",
+    "faulty:StickyCudaError": "error",
+    "faulty:OutOfDeviceMemory": "oom_device",
+    "faulty:RaisesMemoryError": "oom_host",
+    "faulty:AllocatesWithoutEnd": "oom_host",
+    "faulty:Hangs": "timeout",
+    "faulty:LeavesChildren": "ok",
+    "faulty:NaNs": "incorrect",
+    "faulty:WrongShape": "incorrect",
+    "faulty:WrongValues": "incorrect",
+    "faulty:Leaks": "incorrect",
+    "faulty:Declines": "unsupported",
+    "faulty:NeedsAPackage": "missing",
+    "faulty:ChangesTheWorld": "ok",
+    "faulty:Chatters": "ok",
+    "import_raises:Method": "error",
+    "import_exits:Method": "error",
+    "import_dies:Method": "error",
+    "import_chatters:Method": "error",
+    "import_needs:Method": "missing",
+    "import_wanders:Method": "error",
+    "plain:Marked": "ok",
+}
+
+
+def statuses(records: list[Record]) -> dict[str, set[str]]:
+    """By method, the statuses of its time passes."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        if record.job.phase is Pass.TIME:
+            status = record.outcome.status.value if isinstance(record.outcome, Failed) else "ok"
+            found.setdefault(record.job.cell.method, set()).add(status)
+    return found
+
+
+def read(folder: Path) -> list[Record]:
+    return RunFolder(folder).records()
+
+
+def finished(records: list[Record]) -> Counter[tuple[str, str, Pass, int]]:
+    """What has its final record, and how often."""
+    return Counter(
+        (r.job.cell.method, r.job.cell.key, r.job.phase, r.job.replicate)
+        for r in records
+        if isinstance(r.outcome, Measured) or r.outcome.status is not Status.INTERRUPTED
+    )
+
+
+def orphans() -> list[str]:
+    marks = {"attnbench-test-orphan", "attnbench.worker.server", "attnbench.worker.main"}
+    return [str(p.info["cmdline"]) for p in psutil.process_iter(["cmdline"]) if marks & set(p.info["cmdline"] or [])]
+
+
+def no_orphans(seconds: float = 5) -> bool:
+    end = time.monotonic() + seconds
+    while left := orphans():
+        if time.monotonic() > end:
+            raise AssertionError(left)
+        time.sleep(0.05)
+    return True
+
+
+def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbench: Run, suite: Write, only_run: Find) -> None:
+    methods = json.dumps(list(FAULTS))
+    done = attnbench(
+        "run",
+        suite(
+            f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {methods}\n"
+            "budget: {seconds: 0.2, timeout: 6, memory: 0.1}\nreplicates: 2\n"
+        ),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert statuses(read(only_run())) == {method: {status} for method, status in FAULTS.items()}
+    assert no_orphans()
+    rows = (only_run() / "table.csv").read_text()
+    assert all(method in rows for method in FAULTS)
+
+
+def test_a_run_leaves_records_tables_and_plots(attnbench: Run, suite: Write, only_run: Find) -> None:
+    done = attnbench("run", suite(SMALL))
+    assert done.returncode == 0, done.stderr
+    folder = only_run()
+    names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    plots = {f"forward/{kind}.{ending}" for kind in ("time", "memory") for ending in ("png", "svg", "pdf")}
+    assert {"run.json", "records.jsonl", "table.csv", "table.md", "table.tex", *plots} <= names
+    found = statuses(read(folder))
+    assert found == {"plain:Plain": {"ok"}, "faulty:Slow": {"ok", "budget"}, "faulty:Raises": {"error"}}
+    assert "plain:Plain" in done.stdout
+
+
+@pytest.fixture
+def undisturbed(attnbench: Run, suite: Write, tmp_path: Path) -> Counter[tuple[str, str, Pass, int]]:
+    """What a run of SMALL finishes when nobody disturbs it."""
+    assert attnbench("run", suite(SMALL), "--results", "whole").returncode == 0
+    (folder,) = (tmp_path / "whole").glob("*/*")
+    return finished(read(folder))
+
+
+def kill_and_resume(start: Start, attnbench: Run, only_run: Find, suite: str, delays: list[float]) -> list[Record]:
+    """Kill the run outright after each delay, go on, and in the end let it finish."""
+    for i, delay in enumerate(delays):
+        process = start("run", *((suite,) if i == 0 else ("--resume", str(only_run()))))
+        time.sleep(delay)
+        process.kill()
+        process.communicate()
+        assert no_orphans()
+        if i == 0 and not has_run(only_run):  # killed before there was anything to go on with
+            return kill_and_resume(start, attnbench, only_run, suite, [d + 1 for d in delays])
+    done = attnbench("run", "--resume", str(only_run()))
+    assert done.returncode == 0, done.stderr
+    return read(only_run())
+
+
+def has_run(only_run: Find) -> bool:
+    try:
+        return (only_run() / "run.json").exists()
+    except ValueError:
+        return False
+
+
+def test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice(
+    start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
+) -> None:
+    found = finished(kill_and_resume(start, attnbench, only_run, suite(SMALL), [8.0, 5.0, 6.5]))
+    assert found == undisturbed
+    assert set(found.values()) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(12))
+def test_kills_at_random_moments_lose_nothing(
+    seed: int,
+    start: Start,
+    attnbench: Run,
+    only_run: Find,
+    suite: Write,
+    undisturbed: Counter[tuple[str, str, Pass, int]],
+) -> None:
+    delays = [random.Random(seed * 10 + i).uniform(3, 12) for i in range(4)]
+    assert finished(kill_and_resume(start, attnbench, only_run, suite(SMALL), delays)) == undisturbed
+
+
+def wait_for_a_record(only_run: Find, count: int = 1) -> None:
+    end = time.monotonic() + 60
+    while not (has_run(only_run) and len(read(only_run())) >= count):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
+    number: signal.Signals, code: int, start: Start, attnbench: Run, only_run: Find, suite: Write
+) -> None:
+    process = start("run", suite(SMALL))
+    wait_for_a_record(only_run, 2)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=5)
+    assert process.returncode == code, err
+    assert f"attnbench run --resume {only_run().relative_to(only_run().parents[2])}" in err
+    assert no_orphans()
+    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    assert set(finished(read(only_run())).values()) == {1}
+
+
+def test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on(
+    start: Start, attnbench: Run, only_run: Find, suite: Write
+) -> None:
+    process = start("run", suite(SMALL))
+    wait_for_a_record(only_run)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=5)
+    assert process.returncode == 130
+    assert no_orphans()
+    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    assert set(finished(read(only_run())).values()) == {1}
+
+
+def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
+    start: Start, attnbench: Run, only_run: Find, suite: Write
+) -> None:
+    process = start("run", suite(SMALL))
+    wait_for_a_record(only_run)
+    done = attnbench("run", "--resume", str(only_run()))
+    assert done.returncode == 2
+    assert f"process {process.pid} on" in done.stderr
+    process.kill()
+    process.communicate()
+    again = attnbench("run", "--resume", str(only_run()))
+    assert again.returncode == 0
+    assert f"took over the lock of process {process.pid}" in again.stderr
+
+
+def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_again(
+    attnbench: Run, only_run: Find, suite: Write
+) -> None:
+    attnbench("run", suite(SMALL))
+    file = only_run() / "records.jsonl"
+    before = finished(read(only_run()))
+    lines = file.read_text().splitlines()
+    newer = json.dumps({**json.loads(lines[3]), "schema_version": 99})
+    file.write_text("\n".join([*lines[:2], lines[2][:50], newer, *lines[4:-1], lines[-1][:30]]))
+    done = attnbench("run", "--resume", str(only_run()))
+    assert done.returncode == 0
+    assert "newer attnbench (schema 99" in done.stderr
+    assert finished(read(only_run())) == before
+    assert "schema 99" in (only_run() / "records.aside").read_text()
+
+
+def test_a_run_whose_suite_changed_is_not_continued_and_the_difference_is_shown(
+    attnbench: Run, only_run: Find, suite: Write
+) -> None:
+    attnbench("run", suite(SMALL))
+    done = attnbench("run", suite(SMALL.replace("D: 16", "D: 32")), "--resume", str(only_run()))
+    assert done.returncode == 2
+    assert "suite.axes.D: [16] then, [32] now" in done.stderr
+
+
+def test_a_run_whose_method_changed_is_not_continued(attnbench: Run, only_run: Find, suite: Write, tmp_path: Path) -> None:
+    module = tmp_path / "mine.py"
+    module.write_text("from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n")
+    text = SMALL.replace('"faulty:Slow", "faulty:Raises"', '"mine:Mine"')
+    attnbench("run", suite(text))
+    module.write_text(module.read_text() + "\n# changed\n")
+    done = attnbench("run", "--resume", str(only_run()))
+    assert done.returncode == 2
+    assert "method.mine:Mine" in done.stderr
+
+
+def test_ones_own_attention_is_added_with_no_packaging(attnbench: Run, only_run: Find, suite: Write) -> None:
+    text = SMALL.replace('methods: ["plain:Plain", "faulty:Slow", "faulty:Raises"]', "methods: [softmax.sdpa]")
+    done = attnbench("run", suite(text), "--impl", "plain:Plain", "--replicates", "1")
+    assert done.returncode == 0, done.stderr
+    assert set(statuses(read(only_run()))) == {"softmax.sdpa", "plain:Plain"}
+
+
+def test_fresh_interpreters_give_the_same_cells(attnbench: Run, only_run: Find, suite: Write) -> None:
+    assert attnbench("run", suite(SMALL), "--fresh", "--replicates", "1").returncode == 0
+    assert statuses(read(only_run()))["plain:Plain"] == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+        {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "40"},
+    ],
+)
+def test_any_locale_and_terminal_will_do(env: dict[str, str], attnbench: Run, only_run: Find, suite: Write) -> None:
+    done = attnbench("run", suite(SMALL + "source: größer × µ\n"), "--replicates", "1", **env)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b[" not in done.stdout + done.stderr
+    (only_run() / "table.md").read_text(encoding="utf-8")
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(
+    attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
+) -> None:
+    # a limit on file size, as a full disk would: the write that exceeds it fails
+    (tmp_path / "sitecustomize.py").write_text(
+        "import resource, signal, sys\n"
+        "if '--resume' not in sys.orig_argv and 'run' in sys.orig_argv:\n"
+        "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))\n"
+    )
+    import os
+
+    path = os.environ["PYTHONPATH"]
+    done = attnbench("run", suite(SMALL), PYTHONPATH=f"{tmp_path}:{path}")
+    assert done.returncode == 1, done.stderr
+    assert "what was recorded so far is kept" in done.stderr
+    assert "Traceback" not in done.stderr
+    recorded = finished(read(only_run()))
+    assert recorded
+    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    assert recorded.keys() < finished(read(only_run())).keys()
+    assert set(finished(read(only_run())).values()) == {1}

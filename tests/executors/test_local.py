@@ -1,0 +1,269 @@
+"""What the local executor starts, in which order, and what it makes of the answers; workers are played by a fake."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from attnbench.executors.base import blocks
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import LocalExecutor
+from attnbench.schema.cell import Cell
+from attnbench.schema.cost import Cost
+from attnbench.schema.errand import Description, Inquiry, Job, Pass, Roof, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Suite
+from attnbench.suite.expand import expand
+
+SUITE = {
+    "name": "t",
+    "axes": {"N": ["2^7..2^9"], "causal": [True, False]},
+    "methods": ("a", "b", {"name": "c", "params": {"x": (1, 2)}}),
+    "replicates": 3,
+}
+
+
+def measured(job: Job) -> Outcome:
+    return Measured(samples={"time": Series(unit="s", values=(1.0, 2.0))}, facts={"warmup_calls": 7})
+
+
+@dataclass
+class FakeWorker:
+    """Answers jobs by a function and remembers them."""
+
+    answer: Callable[[Job], Outcome] = measured
+    jobs: list[Job] = field(default_factory=list)
+    servers: int = 0
+
+    def __call__(self) -> Self:
+        self.servers += 1
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def ask(
+        self, errand: Job | Inquiry | Survey, timeout: float
+    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
+        assert isinstance(errand, Job)
+        self.jobs.append(errand)
+        return self.answer(errand), 0.1
+
+    def timed(self) -> list[Job]:
+        return [job for job in self.jobs if job.phase is Pass.TIME]
+
+
+def run_info(costs: dict[str, Cost] | None = None, **suite: object) -> RunInfo:
+    resolved = Suite.model_validate({**SUITE, **suite}).resolved("cpu")
+    roof = {"float32": Roof(flops_per_second=1e9, bytes_per_second=1e9)}
+    return RunInfo(
+        id="x",
+        suite=resolved,
+        command="",
+        started="",
+        environment={},
+        environment_digest="e",
+        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1000, roof=roof),
+        methods={},
+        cells=tuple(expand(resolved)),
+        costs=costs or {},
+    )
+
+
+def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **fields: object) -> list[Record]:
+    executor = LocalExecutor(run_info=info, ledger=Ledger.of(known or []), isolation=worker, **fields)  # type: ignore[arg-type]
+    return list(executor.run())
+
+
+def fails(status: Status, method: str, above: int = 0) -> Callable[[Job], Outcome]:
+    """A worker on which one method fails from a length on."""
+
+    def answer(job: Job) -> Outcome:
+        if job.cell.method == method and above < job.cell.problem.N and job.phase is Pass.TIME:
+            return Failed(status=status, reason="so it is")
+        return measured(job)
+
+    return answer
+
+
+def small(cell: Cell) -> Cell:
+    return cell.model_copy(update={"problem": cell.problem.model_copy(update={"B": 1, "H": 2, "kv_heads": 2, "N": 64})})
+
+
+def test_every_cell_gets_every_replicate_once_and_one_memory_pass() -> None:
+    info, worker = run_info(), FakeWorker()
+    records = run(info, worker)
+    times = Counter(r.job.cell.key for r in records if r.job.phase is Pass.TIME)
+    memory = Counter(r.job.cell.key for r in records if r.job.phase is Pass.MEMORY)
+    assert times == {cell.key: 3 for cell in info.cells}
+    assert memory == {cell.key: 1 for cell in info.cells}
+
+
+def test_each_round_takes_one_replicate_of_every_cell_from_short_to_long_by_a_server_of_its_own() -> None:
+    worker = FakeWorker()
+    run(run_info(), worker)
+    order = [(job.replicate, job.cell.problem.N) for job in worker.timed()]
+    assert order == sorted(order)
+    assert worker.servers == 3
+
+
+def test_methods_of_a_block_run_side_by_side_in_an_order_that_the_seed_decides() -> None:
+    def orders(seed: int) -> list[list[str]]:
+        info, worker = run_info(seed=seed), FakeWorker()
+        run(info, worker)
+        labels = [job.cell.label for job in worker.timed()]
+        return [labels[i : i + 4] for i in range(0, len(labels), 4)]
+
+    assert all(sorted(block) == ["a", "b", "c(x=1)", "c(x=2)"] for block in orders(0))
+    assert len({tuple(block) for block in orders(0)}) > 3
+    assert orders(0) == orders(0)
+    assert orders(0) != orders(1)
+
+
+def test_a_block_holds_cells_that_differ_in_nothing_but_the_method() -> None:
+    for block in blocks(run_info().cells):
+        assert len({(c.problem, c.workload) for c in block}) == 1
+
+
+def test_later_replicates_take_the_warm_up_of_the_first_and_may_take_their_time() -> None:
+    worker = FakeWorker()
+    run(run_info(budget={"seconds": 4.0}), worker)
+    assert {job.warmup for job in worker.timed() if job.replicate == 0} == {None}
+    assert {job.warmup for job in worker.timed() if job.replicate > 0} == {7}
+    assert {job.limits.first_call for job in worker.timed() if job.replicate == 0} == {2.0}
+    assert {job.limits.first_call for job in worker.timed() if job.replicate > 0} == {None}
+
+
+def test_inputs_are_fresh_in_each_replicate_and_alike_for_the_methods_of_a_block() -> None:
+    worker = FakeWorker()
+    run(run_info(), worker)
+    seeds = {(job.cell.problem, job.replicate): job.seed for job in worker.timed()}
+    assert len(set(seeds.values())) == len(seeds)
+    assert all(seeds[job.cell.problem, job.replicate] == job.seed for job in worker.jobs)
+
+
+@pytest.mark.parametrize("status", [Status.OOM_HOST, Status.OOM_DEVICE, Status.BUDGET])
+def test_what_ran_out_at_a_length_is_not_started_above_it_and_each_such_cell_is_a_row(status: Status) -> None:
+    info, worker = run_info(), FakeWorker(fails(status, "a", above=128))
+    records = run(info, worker)
+    of_a = [r for r in records if r.job.cell.method == "a" and r.job.phase is Pass.TIME]
+    assert {job.cell.problem.N for job in worker.timed() if job.cell.method == "a"} == {128, 256}
+    above = [r.outcome for r in of_a if r.job.cell.problem.N == 512]
+    assert len(above) == 2  # causal and not
+    assert all(isinstance(o, Failed) and o.status is status and "at N=256" in o.reason for o in above)
+    assert {r.job.cell.key for r in records if r.job.phase is Pass.TIME} == {cell.key for cell in info.cells}
+
+
+def test_a_crash_ends_its_own_cell_only() -> None:
+    worker = FakeWorker(fails(Status.CRASHED, "a", above=256))
+    run(run_info(), worker)
+    crashed = Counter(job.cell.problem.N for job in worker.timed() if job.cell.method == "a")
+    assert crashed == {128: 6, 256: 6, 512: 2}
+
+
+def test_a_failed_cell_has_no_memory_pass() -> None:
+    worker = FakeWorker(fails(Status.ERROR, "a"))
+    records = run(run_info(), worker)
+    assert not [r for r in records if r.job.cell.method == "a" and r.job.phase is Pass.MEMORY]
+
+
+def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -> None:
+    info, worker = run_info(), FakeWorker()
+    run(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    checks = [(job.cell.label, job.cell.problem.causal) for job in worker.jobs if job.phase is Pass.CHECK]
+    assert len(checks) == len(set(checks)) == 2 * 4
+    for label, causal in checks:
+        mine = [j.phase for j in worker.jobs if (j.cell.label, j.cell.problem.causal) == (label, causal)]
+        assert mine[0] is Pass.CHECK
+
+
+def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() -> None:
+    def answer(job: Job) -> Outcome:
+        if job.phase is Pass.CHECK and job.cell.method == "b":
+            return Failed(status=Status.INCORRECT, reason="output off by 1")
+        return measured(job)
+
+    info, worker = run_info(), FakeWorker(answer)
+    records = run(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    assert not [job for job in worker.timed() if job.cell.method == "b"]
+    of_b = [r.outcome for r in records if r.job.cell.method == "b" and r.job.phase is Pass.TIME]
+    assert len(of_b) == 6
+    assert all(isinstance(o, Failed) and o.status is Status.INCORRECT and "off by 1" in o.reason for o in of_b)
+
+
+def test_a_refused_cell_is_a_row_and_nothing_is_started() -> None:
+    info, worker = run_info(), FakeWorker()
+    refused = {cell.key: Failed(status=Status.UNSUPPORTED, reason="no") for cell in info.cells if cell.method == "a"}
+    records = run(info, worker, refusals=refused)
+    assert not [job for job in worker.jobs if job.cell.method == "a"]
+    assert Counter(r.job.cell.key for r in records if r.job.cell.key in refused) == dict.fromkeys(refused, 1)
+
+
+def test_a_cell_that_cannot_fit_its_budget_by_the_roof_is_not_started() -> None:
+    slow = Cost(nominal_flops=0, exact_flops=0, executed_flops=1e11, traffic_bytes=0, peak_bytes=0)
+    cells = run_info().cells
+    info, worker = run_info(costs={c.key: slow for c in cells if c.method == "a"}), FakeWorker()
+    records = run(info, worker)
+    assert not [job for job in worker.jobs if job.cell.method == "a"]
+    reasons = {r.outcome.reason for r in records if isinstance(r.outcome, Failed)}
+    assert "not started: a call takes at least 100 s by the roof, 7.5 s are allowed" in reasons
+
+
+def test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_every_attempt_is_kept() -> None:
+    def answer(job: Job) -> Outcome:
+        flags = ("throttled",) if job.cell.method == "a" else ("shared",) if job.attempt == 0 else ()
+        return Measured(samples={"time": Series(unit="s", values=(1.0,))}, flags=flags)
+
+    records = run(run_info(replicates=1), FakeWorker(answer))
+    attempts = Counter((r.job.cell.method, r.job.cell.key) for r in records if r.job.phase is Pass.TIME)
+    assert {count for (method, _), count in attempts.items() if method == "a"} == {3}
+    assert {count for (method, _), count in attempts.items() if method != "a"} == {2}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 17, 40])
+def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(cut: int) -> None:
+    answer = fails(Status.OOM_HOST, "a", above=256)
+    info = run_info()
+    checks = {cell.key: small(cell) for cell in info.cells}
+    whole = run(info, FakeWorker(answer), check_cells=checks)
+    first = whole[:cut]
+    rest = run(info, FakeWorker(answer), known=first, check_cells=checks)
+
+    def jobs(records: list[Record]) -> Counter[tuple[str, Pass, int]]:
+        return Counter((r.job.cell.key, r.job.phase, r.job.replicate) for r in records)
+
+    assert jobs(first + rest) == jobs(whole)
+    assert set(jobs(whole).values()) == {1}
+
+
+def test_an_interrupted_job_is_a_record_and_is_run_again() -> None:
+    def answer(job: Job) -> Outcome:
+        raise KeyboardInterrupt
+
+    info = run_info()
+    executor = LocalExecutor(run_info=info, ledger=Ledger(), isolation=FakeWorker(answer))
+    with pytest.raises(KeyboardInterrupt):
+        next(executor.run())
+    record = executor.interrupted()
+    assert record is not None
+    assert isinstance(record.outcome, Failed)
+    assert record.outcome.status is Status.INTERRUPTED
+    again = run(info, FakeWorker(), known=[record])
+    assert record.job.cell.key in {r.job.cell.key for r in again}
+
+
+def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all_on_a_gpu() -> None:
+    worker = FakeWorker()
+    run(run_info(budget={"memory": 0.5}), worker)
+    assert {job.limits.memory_bytes for job in worker.jobs} == {500}
+    executor = LocalExecutor(run_info=run_info(), ledger=Ledger(), isolation=worker)
+    assert executor.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0")) is None

@@ -1,0 +1,62 @@
+"""Each dtype costs no more accuracy than evaluating the definition in it does."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench import Problem, build
+
+METHODS: list[tuple[str, bool, dict[str, Any]]] = [
+    ("softmax.naive", False, {}),
+    ("softmax.naive", True, {}),
+    ("softmax.sdpa", False, {}),
+    ("softmax.sdpa", True, {}),
+    ("linear.full", False, {}),
+    ("linear.chunked", True, {}),
+    ("lsh.reformer_pytorch", False, {"bucket_size": 16}),
+    ("lsh.reformer_pytorch", True, {"bucket_size": 16, "rounds": 1}),
+]
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    return float((a.double() - b.double()).abs().max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("name", "causal", "params"), METHODS, ids=str)
+def test_the_error_is_within_twice_that_of_the_reference_in_the_same_dtype(
+    name: str, causal: bool, params: dict[str, Any], dtype: str, inputs_of: Any, gradient_of: Any, evaluate: Any
+) -> None:
+    method = build(name, Problem(B=1, H=2, N=256, D=32, causal=causal, dtype=dtype), **params)
+    inputs, g = inputs_of(method), gradient_of(method)
+    choices = method.choose(*inputs)
+    wide = {id(x): x.detach().double().requires_grad_() for x in inputs}
+
+    got = evaluate(method, "forward", inputs, g, choices)
+    eager = evaluate(method, "reference", inputs, g, choices)
+    exact = evaluate(method, "reference", [wide[id(x)] for x in inputs], g.double(), choices)
+
+    for o, e, r in zip(got, eager, exact, strict=True):
+        rounded = r.to(o.dtype)
+        # four units in the last place on top: in float32 the two errors are both of that size, and one may be lucky
+        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max())
+        assert distance(o, r) <= 2 * distance(e, r) + 2 * distance(rounded + 0.3 - 0.3, rounded) + slack
+
+
+@pytest.mark.parametrize(("name", "causal"), [("linear.full", False), ("linear.chunked", True)])
+def test_float16_survives_denominators_that_it_cannot_hold(name: str, causal: bool, inputs_of: Any) -> None:
+    method = build(name, Problem(B=1, H=1, N=4096, D=64, causal=causal, dtype="float16"))
+    q, k, v = inputs_of(method)
+    with torch.no_grad():
+        o, r = method(q, k, v), method.reference(q.double(), k.double(), v.double())
+    assert distance(o[..., -1, :], r[..., -1, :]) < 1e-3 < float(r[..., -1, :].abs().max())
+
+
+def test_bfloat16_keeps_its_state_in_float32() -> None:
+    """A sum kept in bfloat16 stops growing at 256 ones; the mean of v would then be far off."""
+    method = build("linear.chunked", Problem(B=1, H=1, N=8192, D=8, causal=True, dtype="bfloat16"))
+    k = torch.zeros(1, 1, 8192, 8, dtype=torch.bfloat16)
+    v = torch.cat([torch.zeros(1, 1, 4096, 8), torch.ones(1, 1, 4096, 8)], dim=2).bfloat16()
+    torch.testing.assert_close(method(k, k, v)[0, 0, -1].float(), torch.full((8,), 0.5), rtol=0.02, atol=0)

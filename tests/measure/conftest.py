@@ -1,0 +1,108 @@
+"""What the tests of measuring share: stubs of NVML and of the kernel's files, and memory patterns measured once."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+Patterns = Callable[[str], dict[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def patterns() -> Patterns:
+    """By allocator policy and name: what the counters said of known patterns, each in a process of its own."""
+
+    @cache
+    def measured(policy: str) -> dict[str, dict[str, Any]]:
+        script = Path(__file__).parent / "memory_patterns.py"
+        done = subprocess.run([sys.executable, str(script), policy], capture_output=True, text=True, timeout=120, check=False)
+        if "no mallopt here" in done.stderr:
+            pytest.skip("this C library has no mallopt")
+        assert done.returncode == 0, done.stderr
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        return {row.pop("pattern"): row for row in rows}
+
+    return measured
+
+
+class NVMLError(Exception):
+    """As pynvml's own."""
+
+
+@dataclass
+class FakeNvml:
+    """pynvml with one device; `processes` are (pid, bytes); put `refuses` in the place of a function to make it fail."""
+
+    uuid: str = "GPU-1234"
+    used: int = 1000
+    processes: list[tuple[int, int | None]] = field(default_factory=list)
+    reasons: int = 0
+    open: int = 1
+    NVMLError: type[Exception] = NVMLError
+    NVML_CLOCK_SM: int = 1
+    NVML_CLOCK_MEM: int = 2
+    NVML_TEMPERATURE_GPU: int = 0
+
+    def refuses(self, *_: object) -> object:
+        raise NVMLError("GPU is lost")
+
+    def nvmlShutdown(self) -> None:  # noqa: N802 - NVML's name
+        self.open -= 1
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802 - NVML's name
+        if uuid != self.uuid:
+            raise NVMLError("Not Found")
+        return f"handle of {uuid}"
+
+    def nvmlDeviceGetMemoryInfo(self, device: object) -> SimpleNamespace:  # noqa: N802 - NVML's name
+        return SimpleNamespace(used=self.used)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, device: object) -> list[SimpleNamespace]:  # noqa: N802 - NVML's name
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.processes]
+
+    def nvmlDeviceGetPowerUsage(self, device: object) -> int:  # noqa: N802 - NVML's name
+        return 312_500
+
+    def nvmlDeviceGetClockInfo(self, device: object, kind: int) -> int:  # noqa: N802 - NVML's name
+        return {1: 1980, 2: 3201}[kind]
+
+    def nvmlDeviceGetTemperature(self, device: object, sensor: int) -> int:  # noqa: N802 - NVML's name
+        return 61
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, device: object) -> int:  # noqa: N802 - NVML's name
+        return self.reasons
+
+
+@pytest.fixture
+def nvml() -> FakeNvml:
+    return FakeNvml()
+
+
+@dataclass
+class KernelFiles:
+    """/proc and /sys/fs/cgroup in a folder of the test's own."""
+
+    root: Path
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelFiles:
+    """Files of the kernel as host_conditions and devices see them; none exists until it is written."""
+    monkeypatch.setattr(
+        "attnbench.measure.host_conditions.Path",
+        lambda path: tmp_path / str(path).lstrip("/"),
+    )
+    monkeypatch.setattr("attnbench.measure.host_conditions._GOVERNOR", tmp_path / "governor")
+    return KernelFiles(tmp_path)

@@ -1,0 +1,105 @@
+"""A script: known patterns of memory, each in a forked process of its own, told as one line of JSON each.
+
+Its argument is the allocator policy, which must be set before torch allocates.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+
+import psutil
+
+from attnbench.measure import allocator
+
+if sys.argv[1] == "retain" and not allocator.retain():
+    sys.exit("no mallopt here")
+
+import torch
+from torch import Tensor
+
+from attnbench.measure.host_memory import host_rss_peak
+from attnbench.measure.profiler_memory import torch_profiler_peak
+
+BLOCK = 64 * 2**20
+BEYOND_ANY_HEADROOM = 5 * BLOCK
+torch.set_num_threads(1)
+
+
+def one_tensor() -> object:
+    return torch.ones(BLOCK // 4)
+
+
+def many_small() -> object:
+    return [torch.ones(2**18) for _ in range(64)]
+
+
+def chain_of_three() -> object:
+    first = torch.ones(BLOCK // 4)
+    second = first + 1
+    del first
+    return second + 1
+
+
+def inside_an_operator(x: Tensor) -> object:
+    return torch.softmax(x.T, 0)
+
+
+def forward_backward(x: Tensor, g: Tensor) -> object:
+    return torch.autograd.grad(x.exp().tanh(), x, g)
+
+
+def patterns() -> dict[str, tuple[Callable[[], object], int, bool]]:
+    """A call, the bytes it needs, and whether the heap is dirty before it."""
+    x, g = torch.randn(BLOCK // 4, requires_grad=True), torch.ones(BLOCK // 4)
+    square = torch.randn(4096, 4096)
+    return {
+        "one tensor": (one_tensor, BLOCK, False),
+        # of 1 MiB each: small enough that the heap serves them once it has seen such a block freed
+        "many small tensors on a dirty heap": (many_small, BLOCK, True),
+        "a chain of three, the first freed": (chain_of_three, 2 * BLOCK, False),
+        # softmax over a strided dimension makes its input contiguous first
+        "a transient inside one operator": (lambda: inside_an_operator(square), 2 * BLOCK, False),
+        # exp and tanh, kept; then dL/dtanh and dL/dexp beside them
+        "forward and backward": (lambda: forward_backward(x, g), 4 * BLOCK, False),
+    }
+
+
+def resident() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def left_after_a_free() -> dict[str, object]:
+    """What stays resident of a freed block, before and after a trim."""
+    before = resident()
+    torch.ones(BEYOND_ANY_HEADROOM // 4)
+    kept = resident() - before
+    allocator.trim()
+    return {"kept": kept, "after_trim": resident() - before}
+
+
+def soil() -> Tensor:
+    """Allocate and free 300 MiB of the heap; the tensor given back lies above them, so that the top is not trimmed."""
+    blocks = [torch.ones(2**18) for _ in range(300)]
+    return torch.ones_like(blocks[-1])
+
+
+def measured(call: Callable[[], object], expected: int, dirty: bool) -> dict[str, object]:
+    call()
+    pin = soil() if dirty else None
+    rss, profiler = host_rss_peak(call), torch_profiler_peak(call)
+    del pin
+    return {"expected": expected, "rss": rss.bytes, "rss_flag": rss.flag, "profiler": profiler.bytes}
+
+
+def in_a_fork(name: str, work: Callable[[], dict[str, object]]) -> None:
+    if (pid := os.fork()) == 0:
+        sys.stdout.write(json.dumps({"pattern": name, **work()}) + "\n")
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+in_a_fork("a freed block", left_after_a_free)
+for title, (act, need, soiled) in patterns().items():
+    in_a_fork(title, lambda act=act, need=need, soiled=soiled: measured(act, need, soiled))  # type: ignore[misc]

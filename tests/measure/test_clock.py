@@ -1,0 +1,260 @@
+"""What one sample of each clock spans, on stubs that write down the order of operations."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from attnbench.measure import clock as clocks
+from attnbench.measure.cache_flush import CacheFlush
+from attnbench.measure.clock import ColdClock, GraphClock, WallClock
+
+
+@dataclass
+class Event:
+    """A CUDA event of the stub; both its times are the stub's own."""
+
+    gpu: "Gpu"
+    name: str
+    at: float = 0.0
+
+    def record(self) -> None:
+        self.at = self.gpu.milliseconds
+        self.gpu.log.append(self.name)
+
+    def elapsed_time(self, end: "Event") -> float:
+        return end.at - self.at
+
+
+@dataclass
+class Gpu:
+    """torch.cuda as the clocks use it: everything is logged, time passes only in calls and copies."""
+
+    cold_ms: float = 3.0
+    warm_ms: float = 1.0
+    log: list[str] = field(default_factory=list)
+    milliseconds: float = 0.0
+    current: str = "main"
+    events: int = 0
+
+    def since_idle(self) -> list[str]:
+        idle = len(self.log) - self.log[::-1].index("synchronize") if "synchronize" in self.log else 0
+        return self.log[idle:]
+
+    def work(self, name: str = "call") -> None:
+        """A kernel: slower when the cache was flushed since the device was last idle."""
+        self.milliseconds += self.cold_ms if "flush" in self.since_idle() else self.warm_ms
+        self.log.append(f"{name} on {self.current}")
+
+    def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802 - torch's name
+        assert enable_timing
+        self.events += 1
+        return Event(self, "start" if self.events % 2 else "end")
+
+    def synchronize(self, device: str) -> None:
+        assert device == "cuda:0"
+        self.log.append("synchronize")
+
+    def _sleep(self, cycles: int) -> None:
+        assert cycles > 0
+        self.held = cycles
+        self.log.append("hold")
+
+    def Stream(self, device: str) -> SimpleNamespace:  # noqa: N802 - torch's name
+        return SimpleNamespace(name="side", wait_stream=lambda other: self.log.append(f"side waits for {other.name}"))
+
+    def current_stream(self, device: str) -> SimpleNamespace:
+        return SimpleNamespace(name="main", wait_stream=lambda other: self.log.append(f"main waits for {other.name}"))
+
+    @contextmanager
+    def stream(self, stream: SimpleNamespace) -> Iterator[None]:
+        self.current = stream.name
+        yield
+        self.current = "main"
+
+    def CUDAGraph(self) -> SimpleNamespace:  # noqa: N802 - torch's name
+        return SimpleNamespace(replay=lambda: self.work("replay"))
+
+    @contextmanager
+    def graph(self, graph: SimpleNamespace) -> Iterator[None]:
+        self.current = "capture"
+        yield
+        self.current = "main"
+
+    def get_device_properties(self, device: str) -> SimpleNamespace:
+        return SimpleNamespace(L2_cache_size=4096)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    """A stub whose self-test copies take its cold and warm times."""
+    made = Gpu()
+
+    class Flush:
+        def __init__(self, device: str, cuda: object) -> None:
+            self.buffer = torch.empty(64, dtype=torch.int8)
+
+        def __call__(self) -> None:
+            made.log.append("flush")
+
+    copies = torch.Tensor.copy_
+
+    def copy_(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        made.work("copy")
+        return copies(self, source)
+
+    monkeypatch.setattr(clocks, "CacheFlush", Flush)
+    monkeypatch.setattr(torch.Tensor, "copy_", copy_)
+    return made
+
+
+@pytest.fixture
+def host_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The host's nanoseconds, moved by hand."""
+    now = [0]
+    monkeypatch.setattr("time.perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr("time.perf_counter", lambda: now[0] / 1e9)
+    return now
+
+
+def test_the_wall_clock_gives_seconds_per_call(host_ns: list[int]) -> None:
+    def last(nanoseconds: int) -> Callable[[], None]:
+        def call() -> None:
+            host_ns[0] += nanoseconds
+
+        return call
+
+    short, long = (WallClock().sample(last(n), batch=10) for n in (1_000, 4_000))
+    assert short == pytest.approx(1e-6)
+    assert long == pytest.approx(4 * short)
+
+
+def test_the_wall_clock_calls_as_often_as_the_batch_says() -> None:
+    calls: list[int] = []
+    WallClock().sample(lambda: calls.append(1), batch=7)
+    assert len(calls) == 7
+
+
+def test_the_wall_clock_waits_for_the_device_before_and_after(host_ns: list[int]) -> None:
+    log: list[str] = []
+
+    def synchronize() -> None:
+        log.append("synchronize")
+        host_ns[0] += 1000
+
+    seconds = WallClock(synchronize).sample(lambda: log.append("call"), batch=2)
+    assert log == ["synchronize", "call", "call", "synchronize"]
+    # only the second wait belongs to the calls
+    assert seconds == pytest.approx(0.5e-6)
+
+
+def test_the_wall_clock_prepares_nothing() -> None:
+    def call() -> None:
+        raise AssertionError
+
+    assert WallClock().prepare(call) is call
+
+
+def test_a_jump_of_the_wall_time_does_not_reach_the_wall_clock(host_ns: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: -1e9)
+    monkeypatch.setattr("time.time_ns", lambda: -(10**18))
+    assert WallClock().sample(lambda: host_ns.__setitem__(0, host_ns[0] + 500), batch=1) == pytest.approx(5e-7)
+
+
+def test_a_cold_sample_flushes_holds_the_stream_and_times_only_the_call(gpu: Gpu) -> None:
+    clock = ColdClock("cuda:0", gpu)
+    gpu.log.clear()
+    assert clock.sample(gpu.work, batch=1) == pytest.approx(0.003)
+    assert gpu.log == ["flush", "hold", "start", "call on main", "end", "synchronize"]
+
+
+def test_each_call_of_a_cold_batch_is_flushed_on_its_own(gpu: Gpu) -> None:
+    clock = ColdClock("cuda:0", gpu)
+    gpu.log.clear()
+    assert clock.sample(gpu.work, batch=4) == pytest.approx(0.003)
+    assert gpu.log.count("flush") == gpu.log.count("call on main") == 4
+
+
+def test_a_cold_clock_is_called_cold_where_its_self_test_is_slower_cold(gpu: Gpu) -> None:
+    clock = ColdClock("cuda:0", gpu)
+    assert clock.label == "cold"
+    assert clock.cold_ratio == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("cold_ms", [1.0, 1.05, 0.9])
+def test_the_label_cold_is_refused_where_the_flush_makes_no_difference(gpu: Gpu, cold_ms: float) -> None:
+    gpu.cold_ms = cold_ms
+    assert ColdClock("cuda:0", gpu).label == "events"
+
+
+def test_a_device_whose_events_do_not_advance_is_not_called_cold(gpu: Gpu) -> None:
+    gpu.cold_ms = gpu.warm_ms = 0.0
+    clock = ColdClock("cuda:0", gpu)
+    assert (clock.label, clock.cold_ratio) == ("events", 1.0)
+
+
+def test_the_stream_is_held_for_longer_than_the_host_takes_to_queue_the_call(gpu: Gpu, host_ns: list[int]) -> None:
+    clock = ColdClock("cuda:0", gpu)
+
+    def call() -> None:
+        host_ns[0] += 10_000_000
+        gpu.work()
+
+    assert clock.prepare(call) is call
+    clock.sample(call, batch=1)
+    assert 0.010 < clock.queue_seconds < 0.020
+    # cycles at 2 GHz: no current device runs faster, so the hold lasts at least as long
+    assert gpu.held >= 0.010 * 2e9
+
+
+def test_the_stream_is_never_held_for_more_than_fifty_milliseconds(gpu: Gpu, host_ns: list[int]) -> None:
+    clock = ColdClock("cuda:0", gpu)
+    clock.prepare(lambda: host_ns.__setitem__(0, host_ns[0] + 10**10))
+    assert clock.queue_seconds == 0.05
+
+
+def test_a_graph_is_captured_after_three_calls_on_a_side_stream(gpu: Gpu) -> None:
+    GraphClock("cuda:0", gpu).prepare(gpu.work)
+    assert gpu.log == [
+        "side waits for main",
+        *["call on side"] * 3,
+        "main waits for side",
+        "call on capture",
+    ]
+
+
+def test_a_graph_sample_replays_the_captured_call_between_two_events(gpu: Gpu) -> None:
+    clock = GraphClock("cuda:0", gpu)
+    replay = clock.prepare(gpu.work)
+    gpu.log.clear()
+    assert clock.sample(replay, batch=3) == pytest.approx(0.001)
+    assert gpu.log == ["start", "replay on main", "replay on main", "replay on main", "end", "synchronize"]
+
+
+def test_a_graph_sample_holds_many_replays_so_that_the_launch_of_the_first_is_small() -> None:
+    assert GraphClock("cuda:0", Gpu()).min_sample >= 0.005
+
+
+@pytest.mark.parametrize("kind", [ColdClock, GraphClock])
+def test_a_clock_of_a_gpu_can_wait_for_it(gpu: Gpu, kind: type[ColdClock] | type[GraphClock]) -> None:
+    clock = kind("cuda:0", gpu)
+    gpu.log.clear()
+    clock.synchronize()
+    assert gpu.log == ["synchronize"]
+
+
+@pytest.mark.parametrize(("l2", "least"), [(4096, 2 * 4096), (0, 2**26), (None, 2**26)], ids=["known", "zero", "untold"])
+def test_the_flush_overwrites_at_least_twice_the_cache(l2: int | None, least: int) -> None:
+    properties = SimpleNamespace() if l2 is None else SimpleNamespace(L2_cache_size=l2)
+    flush = CacheFlush("cuda:0", SimpleNamespace(get_device_properties=lambda device: properties))
+    assert flush.buffer.nbytes >= least
+
+
+def test_the_flush_writes_its_whole_buffer() -> None:
+    flush = CacheFlush("cuda:0", Gpu())
+    flush.buffer.fill_(1)
+    flush()
+    assert not flush.buffer.any()

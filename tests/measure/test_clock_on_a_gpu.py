@@ -1,0 +1,54 @@
+"""The clocks on a real GPU."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnbench.measure import devices
+from attnbench.measure.clock import ColdClock
+from attnbench.measure.loop import Loop
+
+pytestmark = pytest.mark.cuda
+
+
+@pytest.mark.parametrize("mode", ["cold", "graph", "wall"])
+def test_every_clock_gives_positive_finite_seconds(mode: str) -> None:
+    a = torch.randn(1024, 1024, device="cuda:0")
+    out = torch.empty_like(a)
+    clock = devices.clock("cuda:0", mode)
+    call = clock.prepare(lambda: torch.mm(a, a, out=out))
+    samples = [clock.sample(call, batch) for batch in (1, 1, 3)]
+    assert all(0 < s < 10 and math.isfinite(s) for s in samples)
+
+
+def test_a_copy_that_fits_the_cache_is_not_faster_cold_than_warm() -> None:
+    assert ColdClock("cuda:0").cold_ratio >= 1.0
+
+
+def test_the_first_call_includes_the_work_that_it_only_queued() -> None:
+    a = torch.randn(4096, 4096, device="cuda:0", dtype=torch.float32)
+    a @ a
+    torch.cuda.synchronize()
+
+    def call() -> None:
+        for _ in range(200):
+            a @ a
+
+    clock = devices.clock("cuda:0", "cold")
+    timing = Loop(clock, 1.0).run(call)
+    assert timing.first_call >= 0.5 * min(timing.samples)
+
+
+@pytest.mark.parametrize("mode", ["cold", "graph"])
+def test_forward_and_backward_of_sdpa_can_be_timed(mode: str) -> None:
+    q, k, v = (torch.randn(2, 4, 256, 64, device="cuda:0", dtype=torch.float16, requires_grad=True) for _ in range(3))
+    g = torch.randn_like(q)
+
+    def call() -> object:
+        return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), g)
+
+    timing = Loop(devices.clock("cuda:0", mode), 2.0).run(call)
+    assert timing.samples
+    assert all(0 < s < 1 for s in timing.samples)

@@ -1,0 +1,97 @@
+"""Peaks of torch's CUDA allocator, on a stub of it and on a real GPU."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from attnbench.measure.cuda_memory import allocator_peaks, saved_for_backward
+
+MIB = 2**20
+
+
+@dataclass
+class Allocator:
+    """torch.cuda's counters; `log` is the order in which they were asked."""
+
+    allocated: int = 0
+    peak: int = 0
+    reserved: int = 0
+    log: list[str] = field(default_factory=list)
+
+    def take(self, size: int) -> None:
+        self.allocated += size
+        self.peak = max(self.peak, self.allocated)
+        self.reserved = max(self.reserved, self.allocated)
+
+    def synchronize(self, device: str) -> None:
+        self.log.append("synchronize")
+
+    def reset_peak_memory_stats(self, device: str) -> None:
+        self.peak = self.allocated
+
+    def memory_allocated(self, device: str) -> int:
+        return self.allocated
+
+    def max_memory_allocated(self, device: str) -> int:
+        return self.peak
+
+    def max_memory_reserved(self, device: str) -> int:
+        return self.reserved
+
+
+def test_the_peak_is_counted_beyond_what_lived_before_and_after_an_earlier_peak_is_forgotten() -> None:
+    cuda = Allocator()
+    cuda.take(900)
+    cuda.take(-600)  # an earlier peak, gone
+
+    def call() -> None:
+        cuda.take(200)
+        cuda.take(-150)
+
+    readings = allocator_peaks(call, "cuda:0", cuda)
+    assert readings["torch_allocated_peak"].bytes == 200
+    assert readings["torch_reserved_peak"].bytes == 900
+    assert all(r.reason is None for r in readings.values())
+
+
+def test_the_device_is_idle_before_and_after_the_counted_call() -> None:
+    cuda = Allocator()
+    allocator_peaks(lambda: cuda.log.append("call"), "cuda:0", cuda)
+    assert cuda.log == ["synchronize", "call", "synchronize"]
+
+
+def test_what_is_kept_for_the_backward_leaves_out_the_output() -> None:
+    cuda = Allocator(allocated=5000)
+
+    def forward() -> torch.Tensor:
+        output = torch.ones(100)
+        cuda.take(output.nbytes + 300)
+        return output
+
+    assert saved_for_backward(forward, "cuda:0", cuda).bytes == 300
+
+
+@pytest.mark.cuda
+def test_a_known_allocation_on_a_gpu_is_within_one_percent() -> None:
+    torch.ones(1, device="cuda:0")
+    readings = allocator_peaks(lambda: torch.ones(64 * MIB, device="cuda:0"), "cuda:0")
+    assert readings["torch_allocated_peak"].bytes == pytest.approx(256 * MIB, rel=0.01)
+    reserved = readings["torch_reserved_peak"].bytes
+    assert reserved is not None
+    assert reserved >= 256 * MIB
+
+
+@pytest.mark.cuda
+def test_what_exp_keeps_on_a_gpu_is_its_output_alone() -> None:
+    x = torch.ones(MIB, device="cuda:0", requires_grad=True)
+    y = torch.ones(MIB, device="cuda:0", requires_grad=True)
+    assert saved_for_backward(x.exp, "cuda:0").bytes == 0
+    assert saved_for_backward(lambda: x.exp() * y.tanh(), "cuda:0").bytes == pytest.approx(8 * MIB, rel=0.01)
+
+
+@pytest.mark.cuda
+def test_more_memory_than_the_gpu_has_is_an_out_of_memory_error() -> None:
+    _, total = torch.cuda.mem_get_info("cuda:0")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(2 * total, dtype=torch.uint8, device="cuda:0")

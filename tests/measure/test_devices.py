@@ -1,0 +1,107 @@
+"""The branch on the device: which clock, how much memory, which facts."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from attnbench.measure import devices
+from attnbench.measure.clock import ColdClock, GraphClock, WallClock
+
+GIB = 2**30
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A torch that says it has a GPU; gives the log of what was synchronised."""
+    log: list[str] = []
+    properties = SimpleNamespace(name="Test GPU", uuid="1234", total_memory=80 * GIB, major=9, minor=0, L2_cache_size=4096)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", log.append)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (7 * GIB, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("asked", "with_gpu", "without"),
+    [("auto", "cuda:0", "cpu"), ("cuda", "cuda:0", "cuda:0"), ("cuda:1", "cuda:1", "cuda:1"), ("cpu", "cpu", "cpu")],
+)
+def test_auto_is_the_first_gpu_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, asked: str, with_gpu: str, without: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert devices.resolve(asked) == with_gpu
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert devices.resolve(asked) == without
+
+
+@pytest.mark.parametrize("mode", ["default", "wall"])
+def test_a_cpu_has_a_wall_clock(mode: str) -> None:
+    assert isinstance(devices.clock("cpu", mode), WallClock)
+
+
+@pytest.mark.parametrize("mode", ["cold", "graph"])
+def test_a_cpu_refuses_the_clocks_of_a_gpu_in_words(mode: str) -> None:
+    with pytest.raises(ValueError, match=f"a CPU has no '{mode}' clock; use wall"):
+        devices.clock("cpu", mode)
+
+
+def test_each_mode_of_a_gpu_is_its_own_clock(gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ColdClock, "__init__", lambda self, device: setattr(self, "device", device))
+    assert isinstance(devices.clock("cuda:0", "default"), ColdClock)
+    assert isinstance(devices.clock("cuda:0", "cold"), ColdClock)
+    assert isinstance(devices.clock("cuda:0", "graph"), GraphClock)
+
+
+def test_the_wall_clock_of_a_gpu_waits_for_it(gpu: list[str]) -> None:
+    devices.clock("cuda:1", "wall").sample(lambda: None, 1)
+    assert gpu == ["cuda:1", "cuda:1"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "current", "free"),
+    [
+        (None, None, 8 * GIB),
+        ("max", GIB, 8 * GIB),
+        (4 * GIB, GIB, 3 * GIB),
+        (64 * GIB, GIB, 8 * GIB),
+        (4 * GIB, 5 * GIB, 0),
+        (4 * GIB, None, 8 * GIB),
+    ],
+    ids=["no container", "no limit", "limit", "limit above the machine", "over the limit", "usage untold"],
+)
+def test_free_memory_is_what_the_machine_and_the_container_leave(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch, limit: object, current: object, free: int
+) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=8 * GIB))
+    kernel.write("/proc/self/cgroup", "0::/box\n")
+    for name, value in (("memory.max", limit), ("memory.current", current)):
+        if value is not None:
+            kernel.write(f"/sys/fs/cgroup/box/{name}", f"{value}\n")
+    assert devices.host_free_bytes() == devices.free_bytes("cpu") == free
+
+
+def test_free_memory_of_a_gpu_is_its_own(gpu: list[str]) -> None:
+    assert devices.free_bytes("cuda:0") == 7 * GIB
+
+
+def test_facts_of_a_cpu_tell_how_torch_will_use_it() -> None:
+    found = devices.facts("cpu")
+    assert found["torch"] == torch.__version__
+    assert found["threads"] == torch.get_num_threads()
+    assert "gpu" not in found
+
+
+def test_facts_of_a_gpu_name_it_by_uuid(gpu: list[str]) -> None:
+    found = devices.facts("cuda:0")
+    assert (found["gpu"], found["gpu_uuid"], found["compute_capability"]) == ("Test GPU", "1234", "9.0")
+    assert found["gpu_memory_bytes"] == 80 * GIB
+
+
+@pytest.mark.cuda
+def test_facts_of_a_real_gpu_are_plain_data() -> None:
+    found = devices.facts("cuda:0")
+    assert all(isinstance(value, bool | int | float | str | None) for value in found.values())
+    assert 0 < devices.free_bytes("cuda:0") <= int(found["gpu_memory_bytes"] or 0)

@@ -1,0 +1,281 @@
+"""The adaptive loop, on a clock and a time that only move when a call says so."""
+
+import gc
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbench.measure.clock import Call
+from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing, stable, steady
+
+
+@dataclass
+class World:
+    """A time of its own; each call lasts as long as the next duration, the last of them for ever."""
+
+    durations: Iterable[float]
+    t: float = 100.0
+    calls: int = 0
+    samples: list[tuple[int, float]] = field(default_factory=list)
+    """What the clock was asked for: calls in the sample, seconds of the sample."""
+
+    def __post_init__(self) -> None:
+        self._next = iter(self.durations)
+        self._last = 0.0
+
+    def now(self) -> float:
+        return self.t
+
+    def call(self) -> None:
+        self._last = next(self._next, self._last)
+        self.t += self._last
+        self.calls += 1
+
+
+@dataclass
+class FakeClock:
+    """Reads the world's time, as WallClock reads the host's."""
+
+    world: World
+    min_sample: float = 0.0
+    label: str = "fake"
+    device_seconds: float = 0.0
+    """Work that is still queued when a call returns."""
+
+    def synchronize(self) -> None:
+        self.world.t += self.device_seconds
+
+    def prepare(self, call: Call) -> Call:
+        return call
+
+    def sample(self, call: Call, batch: int) -> float:
+        start = self.world.t
+        for _ in range(batch):
+            call()
+        self.world.samples.append((batch, self.world.t - start))
+        return (self.world.t - start) / batch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    """A real collection takes a tenth of a second, and there is one a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.collect", lambda: 0)
+        yield
+
+
+def loop(world: World, seconds: float, *, min_sample: float = 0.0, **fields: object) -> Loop:
+    made = Loop(FakeClock(world, min_sample), seconds, now=world.now)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def restless(low: float, high: float) -> Iterable[float]:
+    """Ever slower, within bounds far apart: no two windows and no two halves agree."""
+    return (low + (high - low) * (1 - 0.98**i) for i in itertools.count())
+
+
+def test_a_quiet_call_stops_as_stable_after_ten_samples_and_half_a_second() -> None:
+    world = World([0.001])
+    timing = loop(world, 15.0).run(world.call)
+    assert timing.stop == "stable"
+    assert len(timing.samples) >= MIN_SAMPLES
+    assert sum(timing.samples) == pytest.approx(0.5, abs=0.0011)
+
+
+def test_slow_quiet_calls_are_still_sampled_ten_times() -> None:
+    world = World([0.4])
+    timing = loop(world, 15.0).run(world.call)
+    assert (timing.stop, len(timing.samples)) == ("stable", 10)
+
+
+def test_an_unsteady_call_is_sampled_until_the_budget_is_spent() -> None:
+    world = World(restless(0.01, 0.1))
+    timing = loop(world, 3.0).run(world.call)
+    assert timing.stop == "budget"
+    assert world.t - 100.0 == pytest.approx(3.0, abs=0.11)
+
+
+def test_a_call_of_nearly_the_whole_budget_still_gives_one_sample() -> None:
+    world = World([0.9])
+    timing = loop(world, 1.0).run(world.call)
+    assert (timing.stop, len(timing.samples), timing.warmup) == ("budget", 1, [])
+
+
+def test_warm_up_ends_when_the_medians_of_two_windows_agree() -> None:
+    slow_start = [1.0, 0.5, 0.4, 0.3, 0.2]
+    world = World([*slow_start, 0.1])
+    timing = loop(world, 15.0).run(world.call)
+    # the first call is not a warm-up sample; windows of three agree once six samples hold the same medians
+    assert timing.warmup == pytest.approx([0.5, 0.4, 0.3, 0.2, *[0.1] * 5])
+    assert timing.warmup_calls == 1 + len(timing.warmup)
+
+
+@pytest.mark.parametrize(("budget", "share"), [(30.0, 5.0), (9.0, 3.0)])
+def test_warm_up_takes_at_most_five_seconds_and_a_third_of_the_budget(budget: float, share: float) -> None:
+    world = World(restless(0.05, 0.5))
+    timing = loop(world, budget).run(world.call)
+    assert sum(timing.warmup) == pytest.approx(share, abs=0.5)
+    assert sum(timing.warmup[:-1]) < share
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("min_sample", [0.0, 0.005])
+def test_a_given_warm_up_count_is_taken_exactly(count: int, min_sample: float) -> None:
+    world = World([0.001])
+    timing = loop(world, 15.0, min_sample=min_sample).run(world.call, warmup_calls=count)
+    sampled = sum(batch for batch, _ in world.samples[-len(timing.samples) :])
+    assert (timing.warmup_calls, world.calls - sampled) == (count, count)
+
+
+def test_a_warm_up_count_from_a_faster_replicate_does_not_eat_the_samples() -> None:
+    world = World([0.01])
+    timing = loop(world, 1.0).run(world.call, warmup_calls=1000)
+    assert timing.samples
+    assert world.t - 100.0 <= 1.0 + 0.01
+
+
+@pytest.mark.parametrize("durations", [[0.6, 0.1], [0.1, 0.6, 0.1]], ids=["first", "second"])
+def test_a_first_or_second_call_above_its_limit_is_over_budget(durations: list[float]) -> None:
+    world = World(durations)
+    with pytest.raises(OverBudgetError, match=r"one call took 0\.6 s, above the 0\.5 s that a call may take") as raised:
+        loop(world, 10.0, first_call=0.5).run(world.call)
+    assert raised.value.seconds == pytest.approx(0.6)
+
+
+def test_a_first_call_that_compiles_may_be_long_but_the_second_may_not() -> None:
+    world = World([40.0, 0.1])
+    timing = loop(world, 10.0, first_call=0.5, compiles=True).run(world.call)
+    assert timing.first_call == pytest.approx(40.0)
+    again = World([40.0, 0.6])
+    with pytest.raises(OverBudgetError):
+        loop(again, 10.0, first_call=0.5, compiles=True).run(again.call)
+
+
+def test_compiling_takes_nothing_from_the_budget_of_warm_up_and_samples() -> None:
+    world = World([40.0, 0.1])
+    timing = loop(world, 10.0, compiles=True).run(world.call)
+    assert (timing.stop, len(timing.samples)) == ("stable", MIN_SAMPLES)
+    assert len(timing.warmup) == 6
+
+
+def test_the_first_call_lasts_until_the_device_is_done() -> None:
+    world = World([0.01])
+    made = Loop(FakeClock(world, device_seconds=0.7), 10.0, first_call=0.5, now=world.now)
+    with pytest.raises(OverBudgetError):
+        made.run(world.call)
+
+
+def test_calls_are_batched_until_a_sample_lasts_its_least_time() -> None:
+    world = World([0.0002])
+    timing = loop(world, 3.0, min_sample=0.005).run(world.call)
+    assert timing.batch == 25
+    assert all(seconds >= 0.005 * (1 - 1e-9) for _, seconds in world.samples[-len(timing.samples) :])
+
+
+def test_a_slow_second_call_does_not_leave_the_batch_too_small() -> None:
+    world = World([0.01, 0.02, 0.0002])
+    timing = loop(world, 3.0, min_sample=0.005).run(world.call)
+    assert all(seconds >= 0.005 * (1 - 1e-9) for _, seconds in world.samples[-len(timing.samples) :])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    budget=st.floats(0.05, 30.0),
+    share=st.floats(5e-3, 0.33),
+    noise=st.lists(st.floats(1.0, 2.0), min_size=1, max_size=20),
+    count=st.none() | st.integers(1, 200),
+    min_sample=st.sampled_from([0.0, 0.005]),
+)
+def test_the_budget_is_never_exceeded_by_more_than_one_sample(
+    budget: float, share: float, noise: list[float], count: int | None, min_sample: float
+) -> None:
+    world = World(share * budget * factor for factor in itertools.cycle(noise))
+    timing = loop(world, budget, min_sample=min_sample).run(world.call, count)
+    assert timing.samples
+    longest = max(seconds for _, seconds in world.samples)
+    assert world.t - 100.0 <= (budget + longest) * (1 + 1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(noise=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=30), budget=st.floats(0.1, 2.0))
+def test_a_stable_stop_always_has_ten_samples_over_half_a_second(noise: list[float], budget: float) -> None:
+    world = World(0.02 * factor for factor in itertools.cycle(noise))
+    timing = loop(world, budget).run(world.call)
+    if timing.stop == "stable":
+        assert len(timing.samples) >= MIN_SAMPLES
+        assert sum(timing.samples) >= 0.5 * (1 - 1e-9)
+        assert stable(timing.samples)
+
+
+def test_garbage_is_not_collected_during_a_call_and_is_again_afterwards() -> None:
+    world = World([0.001])
+    seen: list[bool] = []
+
+    def call() -> None:
+        seen.append(gc.isenabled())
+        world.call()
+
+    loop(world, 1.0).run(call)
+    assert not any(seen[1:])
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_again_after_an_exception() -> None:
+    world = World([0.001])
+
+    def call() -> None:
+        world.call()
+        if world.calls == 4:
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        loop(world, 1.0).run(call)
+    assert gc.isenabled()
+
+
+def run_for_real() -> Timing:
+    from attnbench.measure.clock import WallClock
+
+    return Loop(WallClock(), 0.03).run(lambda: sum(range(100)))
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    jumps = itertools.cycle([1e9, 0.0, 2e9, -5e8])
+    monkeypatch.setattr("time.time", lambda: next(jumps))
+    monkeypatch.setattr("time.time_ns", lambda: int(next(jumps) * 1e9))
+    timing = run_for_real()
+    seconds = [timing.first_call, *timing.warmup, *timing.samples]
+    assert all(0 < s < 60 for s in seconds)
+    assert timing.warmup_calls > 1
+
+
+@pytest.mark.parametrize(
+    ("values", "agree"),
+    [
+        ([1.0] * 5, False),
+        ([1.0] * 6, True),
+        ([1.0, 1.0, 1.0, 1.02, 1.02, 1.02], False),
+        ([9.0, 9.0, 1.0, 1.0, 9.0, 1.0, 1.0], True),
+    ],
+    ids=["too few", "equal", "two percent apart", "one outlier a window"],
+)
+def test_two_windows_are_steady_when_their_medians_agree_within_one_percent(values: list[float], agree: bool) -> None:
+    assert steady(values) is agree
+
+
+def test_samples_are_stable_when_narrow_or_when_the_median_has_stopped_moving() -> None:
+    narrow = [1.0, 1.001, 1.002] * 4
+    wide_but_settled = [1.0, 2.0, 3.0] * 8
+    drifting = [math.exp(0.1 * i) for i in range(12)]
+    assert stable(narrow)
+    assert stable(wide_but_settled)
+    assert not stable(drifting)
+    assert statistics.median(wide_but_settled) == 2.0

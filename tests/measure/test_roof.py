@@ -1,0 +1,69 @@
+"""The roof: ceilings that are positive, from few products."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from attnbench.measure import roof
+from attnbench.measure.clock import WallClock
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The host's seconds, moved by hand."""
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("time.perf_counter_ns", lambda: int(now[0] * 1e9))
+    return now
+
+
+def lasting(host: list[float], *seconds: float) -> tuple[Callable[[], None], list[float]]:
+    """A call of those durations, the last of them for ever, and the list of those it took."""
+    taken: list[float] = []
+
+    def call() -> None:
+        taken.append(seconds[min(len(taken), len(seconds) - 1)])
+        host[0] += taken[-1]
+
+    return call, taken
+
+
+def test_the_best_of_five_counts_after_a_warm_up(host: list[float]) -> None:
+    call, taken = lasting(host, 0.001, 0.09, 0.05, 0.06, 0.07, 0.08, 0.01)
+    assert roof._best(WallClock(), call) == pytest.approx(0.05)
+    assert len(taken) == 6
+
+
+def test_slow_products_are_few(host: list[float]) -> None:
+    call, taken = lasting(host, 3.0)
+    assert roof._best(WallClock(), call) == pytest.approx(3.0)
+    assert len(taken) == 2
+
+
+def test_a_processor_without_fast_products_of_a_dtype_gets_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, n in ((0.001, 2048), (0.02, 512)):
+        monkeypatch.setattr(roof, "_best", lambda clock, call, seconds=seconds: seconds)
+        assert roof._affordable(torch.float32) == n
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_roof_of_this_machine_is_positive(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr(roof, "_affordable", lambda dtype: 64)
+    monkeypatch.setattr(roof, "_REPEATS", 1)
+    flops_per_second, bytes_per_second = roof.measure("cpu", dtype)
+    assert flops_per_second > 0
+    assert bytes_per_second > 0
+
+
+def test_the_roof_counts_two_flops_a_multiply_add_and_both_sides_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roof, "_affordable", lambda dtype: 64)
+    monkeypatch.setattr(roof, "_best", lambda clock, call: 0.5)
+    assert roof.measure("cpu", "float32") == (2 * 64**3 / 0.5, 2 * 2**28 / 0.5)
+
+
+@pytest.mark.cuda
+def test_the_roof_of_a_gpu_is_above_that_of_any_cpu() -> None:
+    flops_per_second, bytes_per_second = roof.measure("cuda:0", "bfloat16")
+    assert flops_per_second > 1e12
+    assert bytes_per_second > 1e10

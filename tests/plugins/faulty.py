@@ -1,0 +1,175 @@
+"""Attentions that go wrong, each in one way, in every cell but the small one of the check (or only there)."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+
+import torch
+from plain import Plain
+from torch import Tensor
+
+from attnbench.api import Cell
+
+
+class Segfaults(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            ctypes.string_at(0)
+        return super().forward(q, k, v)
+
+
+class Aborts(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            os.abort()
+        return super().forward(q, k, v)
+
+
+class Killed(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(q, k, v)
+
+
+class Exits(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            os._exit(3)
+        return super().forward(q, k, v)
+
+
+class Raises(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            raise ValueError("this method is out of order")
+        return super().forward(q, k, v)
+
+
+class RaisesInItsCheck(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise ValueError("this method is out of order")
+
+
+class StickyCudaError(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return super().forward(q, k, v)
+
+
+class OutOfDeviceMemory(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")
+        return super().forward(q, k, v)
+
+
+class RaisesMemoryError(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            raise MemoryError
+        return super().forward(q, k, v)
+
+
+class AllocatesWithoutEnd(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        hoard = []
+        while self.late:
+            hoard.append(torch.ones(2**26, dtype=torch.uint8))
+        return super().forward(q, k, v)
+
+
+class Hangs(Plain):
+    """Ignores SIGTERM, and leaves a child in its group and one that left it."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            leave_children()
+            time.sleep(3600)
+        return super().forward(q, k, v)
+
+
+class LeavesChildren(Plain):
+    """Works, but leaves processes behind."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late and not hasattr(self, "left"):
+            self.left = True
+            leave_children()
+        return super().forward(q, k, v)
+
+
+def leave_children() -> None:
+    for leaves_its_group in (False, True):
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            if leaves_its_group:
+                os.setsid()
+            os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(3600)", "attnbench-test-orphan"])
+
+
+class NaNs(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) * float("nan")
+
+
+class WrongShape(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v)[:, :, 1:]
+
+
+class WrongValues(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) * 1.001
+
+
+class Leaks(Plain):
+    """Looks ahead, and so does its reference: only the causality check can tell."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) + v.mean(2, keepdim=True)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.forward(q, k, v)
+
+
+class Declines(Plain):
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        return "only float64 is written" if cell.problem.dtype != "float64" else None
+
+
+class NeedsAPackage(Plain):
+    requires = ("a-package-that-nobody-has>=2",)
+
+
+class ChangesTheWorld(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        os.chdir("/")
+        os.environ.clear()
+        sys.path.clear()
+        return super().forward(q, k, v)
+
+
+class Chatters(Plain):
+    """Prints 100 MB."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.late and not hasattr(self, "said"):
+            self.said = True
+            for _ in range(100):
+                os.write(1, b"x" * 2**20)
+        return super().forward(q, k, v)
+
+
+class Slow(Plain):
+    """A call takes longer than half of a small budget, from N = 256 on."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.problem.N >= 256:
+            time.sleep(0.6)
+        return super().forward(q, k, v)

@@ -1,0 +1,5 @@
+"""A module whose import dies."""
+
+import os
+
+os._exit(5)

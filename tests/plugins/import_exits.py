@@ -1,0 +1,5 @@
+"""A module whose import exits."""
+
+import sys
+
+sys.exit(4)

@@ -1,0 +1,5 @@
+"""A module whose import hangs."""
+
+import time
+
+time.sleep(3600)

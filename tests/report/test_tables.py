@@ -1,0 +1,174 @@
+"""What the tables say, and the stored texts of one small run.
+
+To renew the texts after a wanted change: write `rendered` to the files and read the difference.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.report import console, latex, markdown
+from attnbench.report.findings import Findings
+from attnbench.report.summary_table import summary_table
+from attnbench.report.table import Table
+from attnbench.report.tables import tables
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.suite import ReportSpec
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Law, Synthetic
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def rendered(small: "Synthetic") -> dict[str, str]:
+    run, records = small.run(), small.records()
+    texts = tables(Findings.of(run, records))
+    return {
+        f"{small.replicates}.md": markdown.markdown(texts, "small"),
+        f"{small.replicates}.tex": latex.latex(texts),
+        f"{small.replicates}.txt": console.summary(run, records),
+    }
+
+
+@pytest.mark.parametrize("replicates", [3, 5])
+def test_tables_of_a_small_run_are_as_stored(small: "Synthetic", replicates: int) -> None:
+    small.replicates = replicates
+    for name, text in rendered(small).items():
+        assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
+
+
+def summaries(synthetic: "Synthetic") -> dict[str, tuple[str, ...]]:
+    findings = Findings.of(synthetic.run(), synthetic.records())
+    return {row[0]: row for row in summary_table(findings, findings.sections[0]).rows}
+
+
+def test_a_suite_gets_the_tables_it_asks_for(small: "Synthetic") -> None:
+    small.report = ReportSpec(tables=("memory", "summary"))
+    titles = [t.title for t in tables(Findings.of(small.run(), small.records()))]
+    assert titles == ["Memory per sample, host_rss_peak: forward, causal, float32", "Summary: forward, causal, float32"]
+
+
+def test_the_summary_names_its_baseline_and_what_stopped_each_method(synthetic: "type[Synthetic]") -> None:
+    run = synthetic()
+    findings = Findings.of(run.run(), run.records())
+    table = summary_table(findings, findings.sections[0])
+    rows = {row[0]: row for row in table.rows}
+    assert table.headers[5] == "speed-up over softmax.sdpa at 8k"
+    assert rows["softmax.sdpa"][5] == "1 (baseline)"
+    assert rows["softmax.naive"][-1] == "OOM at 16k"
+    assert rows["softmax.sdpa"][-1] == "budget at 64k"
+    assert rows["linear.full"][2:] == ("none", "", "unsupported", "", "", "unsupported")
+    assert rows["lsh.reformer_pytorch(rounds=4)"][-1] == "crashed at 32k"
+
+
+def test_without_an_exact_softmax_there_is_no_speedup(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
+    run = synthetic([law("linear.full", 1e-3, 1.0)])
+    findings = Findings.of(run.run(), run.records())
+    table = summary_table(findings, findings.sections[0])
+    assert table.headers[5] == "speed-up (no exact softmax ran)"
+    assert table.rows[0][5] == ""
+
+
+def test_a_wrong_method_is_never_the_best(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
+    fast = law("softmax.wrong", 1e-9, 1.0, stop_at=1, status=Status.INCORRECT, reason="o differs")
+    run = synthetic([fast, law("softmax.naive", 1e-3, 2.0)])
+    findings = Findings.of(run.run(), run.records())
+    for table in tables(findings):
+        assert {row for row, _ in table.bold} == {1}
+        assert any("wrong: softmax.wrong at 512 to 64k: o differs" in note for note in table.notes)
+
+
+def test_a_time_table_has_one_unit_per_column_and_marks_the_best(small: "Synthetic") -> None:
+    time = tables(Findings.of(small.run(), small.records()))[1]
+    assert [header.rpartition(", ")[2] for header in time.headers[2:]] == ["µs", "ms", "ms"]
+    assert {column for _, column in time.bold} == {2, 3, 4}
+    assert time.rows[0][-1] == "OOM"
+
+
+def test_a_failed_memory_pass_is_n_a_with_its_reason(small: "Synthetic") -> None:
+    cell = small.run().cells[1]
+    records = [r for r in small.records() if not (r.job.phase is Pass.MEMORY and r.job.cell == cell)]
+    records.append(small.record(cell, Failed(status=Status.OOM_HOST, reason="limit of 5 GB"), phase=Pass.MEMORY))
+    memory = tables(Findings.of(small.run(), records))[2]
+    assert memory.rows[1][2] == "n/a"
+    assert "Memory n/a: oom_host: limit of 5 GB." in memory.notes
+
+
+@pytest.mark.parametrize(("replicates", "look"), [(1, True), (4, True), (5, False)])
+def test_fewer_than_five_replicates_are_called_a_first_look(small: "Synthetic", replicates: int, look: bool) -> None:
+    small.replicates = replicates
+    for table in tables(Findings.of(small.run(), small.records())):
+        assert any(note.startswith("First look") for note in table.notes) is look
+        assert any(note.startswith(f"n = {replicates} replicates") for note in table.notes)
+
+
+def test_the_kernel_that_was_reached_stands_below_the_table(small: "Synthetic") -> None:
+    def reached(outcome: Measured | Failed) -> Measured | Failed:
+        return (
+            outcome.model_copy(update={"facts": {**outcome.facts, "backend": "flash"}})
+            if isinstance(outcome, Measured)
+            else outcome
+        )
+
+    records = [
+        r.model_copy(update={"outcome": reached(r.outcome)}) for r in small.records() if r.job.cell.method == "softmax.sdpa"
+    ]
+    notes = tables(Findings.of(small.run(), records))[0].notes
+    assert "Backend: softmax.sdpa flash." in notes
+
+
+def test_markdown_shows_hostile_names_as_they_are(hostile: "Synthetic") -> None:
+    from markdown_it import MarkdownIt
+
+    texts = tables(Findings.of(hostile.run(), hostile.records()))
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown.markdown(texts, "x"))
+    inline = [token for token in tokens if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children or []}
+    words = {"".join(child.content for child in token.children or []) for token in inline}
+    assert kinds <= {"text", "strong_open", "strong_close", "text_special"}
+    assert {"../../x", "<script>alert(1)</script>", "\\input{x}", "=cmd()", "中文 名", "@x %#~&--"} <= words
+    assert not [token for token in tokens if token.type.startswith("html")]
+    assert (
+        len({row.count("|") - row.count("\\|") for row in markdown.one_table(texts[0]).splitlines() if row.startswith("|")})
+        == 1
+    )
+
+
+def test_latex_escapes_every_special_letter() -> None:
+    table = Table("a_b", ("x", "y"), (("\\input{x}", "50% & $5 #1 ~^ \x1b--"), ("[a]", "*µ±×…é")))
+    text = latex.one_table(table)
+    assert "\\textbackslash{}input\\{x\\} & 50\\% \\& \\$5 \\#1 \\textasciitilde{}\\textasciicircum{} -{}- \\\\" in text
+    assert "{}[a] & {}*$\\mu$$\\pm$$\\times$\\dots{}[U+00E9] \\\\" in text
+    assert text.isascii()
+
+
+def test_latex_puts_a_table_that_is_too_wide_into_several(small: "Synthetic") -> None:
+    wide = Table("t", ("method", *"abcdef"), (("m" * 30, *(letter * 30 for letter in "abcdef")),))
+    text = latex.one_table(wide)
+    assert text.count("\\toprule") == 2
+    assert text.count("m" * 30) == 2
+    assert all(text.count(letter * 30) == 1 for letter in "abcdef")
+
+
+def test_the_console_has_eighty_columns_and_can_do_without_unicode(hostile: "Synthetic", synthetic: "type[Synthetic]") -> None:
+    for run in (hostile, synthetic()):
+        plain = console.summary(run.run(), run.records(), unicode=False)
+        assert plain.isascii()
+        assert max(map(len, plain.splitlines())) <= 80
+        assert "\x1b" not in plain
+
+
+def test_the_console_explains_every_status_it_shows(synthetic: "type[Synthetic]") -> None:
+    run = synthetic()
+    text = console.summary(run.run(), run.records())
+    for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
+        assert f"\n{status}: " in text
+
+
+def test_the_console_of_a_run_without_records_says_that_nothing_was_run(small: "Synthetic") -> None:
+    text = console.summary(small.run(), [])
+    assert "not run" in text
+    assert "no record of this cell yet" in text

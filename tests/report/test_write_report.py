@@ -1,0 +1,105 @@
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from attnbench.report.write import contents, write
+from attnbench.schema.cell import Workload
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Synthetic
+
+NAMES = {"table.csv", "table.md", "table.tex"} | {
+    f"forward/{kind}.{form}" for kind in ("time", "memory") for form in ("png", "svg", "pdf", "txt")
+}
+
+
+def names(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, small: "Synthetic") -> None:
+    files = write(tmp_path, small.run(), small.records())
+    assert names(tmp_path) == NAMES
+    assert set(files) == {tmp_path / name for name in NAMES}
+    assert all(file.stat().st_size > 100 for file in files)
+
+
+def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: "Synthetic") -> None:
+    (tmp_path / "table.md").write_text("old" * 100_000)
+    write(tmp_path, small.run(), small.records())
+    first = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+    write(tmp_path, small.run(), small.records())
+    assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == first
+    assert not first["table.md"].startswith(b"old")
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, small: "Synthetic", monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "table.csv").write_text("old")
+
+    def full(self: Path, content: bytes) -> int:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        write(tmp_path, small.run(), small.records())
+    assert (tmp_path / "table.csv").read_text() == "old"
+
+
+def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: "Synthetic") -> None:
+    folder = tmp_path / "a" / "b" / "run"
+    write(folder, hostile.run(), hostile.records())
+    assert names(tmp_path) == {f"a/b/run/{name}" for name in NAMES}
+
+
+@pytest.mark.parametrize("kept", [0, 1, 7])
+def test_an_interrupted_run_has_a_row_for_every_cell(small: "Synthetic", kept: int) -> None:
+    run = small.run()
+    files = dict(contents(run, small.records()[:kept]))
+    table = pd.read_csv(io.BytesIO(files["table.csv"]))
+    assert len(table) == len(run.cells)
+    assert "not run" in files["table.md"].decode()
+
+
+def test_a_run_with_nothing_planned_has_empty_tables(synthetic: "type[Synthetic]") -> None:
+    files = dict(contents(synthetic([]).run(), []))
+    assert set(files) == {"table.csv", "table.md", "table.tex"}
+
+
+def test_one_cell_is_enough(synthetic: "type[Synthetic]") -> None:
+    run = synthetic(synthetic().laws[:1], lengths=(600,), causal=(False,), workloads=(Workload.FORWARD,), replicates=1)
+    assert set(dict(contents(run.run(), run.records()))) == NAMES
+
+
+def test_files_are_utf_8_in_the_plainest_locale_and_no_torch_is_imported(tmp_path: Path, hostile: "Synthetic") -> None:
+    (tmp_path / "run.json").write_text(hostile.run().model_dump_json(), encoding="utf-8")
+    (tmp_path / "records.jsonl").write_text("".join(r.line() + "\n" for r in hostile.records()), encoding="utf-8")
+    script = f"""
+import sys
+from pathlib import Path
+from attnbench.report.write import write
+from attnbench.schema.record import parse
+from attnbench.schema.run import RunInfo
+folder = Path({str(tmp_path)!r})
+run = RunInfo.model_validate_json((folder / "run.json").read_bytes())
+write(folder / "out", run, [parse(line) for line in (folder / "records.jsonl").read_bytes().decode().splitlines()])
+assert "torch" not in sys.modules
+"""
+    environment = {"PATH": "/usr/bin", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, env=environment, timeout=120)
+    assert "中文 名" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
+
+
+def test_records_survive_their_journey_to_disk(small: "Synthetic") -> None:
+    from attnbench.schema.record import parse
+
+    run, records = small.run(), small.records()
+    again: list[Record] = [parse(record.line()) for record in records]
+    tables = [dict(contents(RunInfo.model_validate_json(run.model_dump_json()), rs))["table.csv"] for rs in (records, again)]
+    assert tables[0] == tables[1]

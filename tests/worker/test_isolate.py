@@ -1,0 +1,230 @@
+"""Every way in which a child can end comes back as an answer with the right status."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from attnbench.schema.cell import Allocator, Cell, Workload
+from attnbench.schema.errand import Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.problem import DType, Problem
+from attnbench.worker.isolate import Ending, Isolation, post_mortem
+
+SMALL = Problem(H=2, N=128, D=16)
+
+
+@pytest.fixture(params=["warm", "fresh"])
+def worker(request: pytest.FixtureRequest, plugins: Path) -> Iterator[Isolation]:
+    with Isolation(fresh=request.param == "fresh") as isolation:
+        yield isolation
+
+
+@pytest.fixture
+def warm(plugins: Path) -> Iterator[Isolation]:
+    with Isolation() as isolation:
+        yield isolation
+
+
+def job(method: str, *, seconds: float = 0.2, **fields: object) -> Job:
+    cell = Cell(method=method, problem=SMALL, workload=Workload.FORWARD)
+    return Job.model_validate({"cell": cell, "limits": Limits(seconds=seconds, memory_bytes=2**30), **fields})
+
+
+def failure(worker: Isolation, method: str, timeout: float = 60) -> Failed:
+    answer, _ = worker.ask(job(method), timeout)
+    assert isinstance(answer, Failed), answer
+    return answer
+
+
+def orphans() -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if "attnbench-test-orphan" in (process.info["cmdline"] or []):
+            found.append(process)
+    return found
+
+
+def test_a_right_method_comes_back_measured_whether_forked_or_fresh(worker: Isolation) -> None:
+    answer, seconds = worker.ask(job("plain:Plain"), 60)
+    assert isinstance(answer, Measured)
+    assert answer.samples["time"].unit == "s"
+    assert min(answer.samples["time"].values) > 0
+    assert seconds > 0
+
+
+def test_every_errand_has_a_process_of_its_own(warm: Isolation, tmp_path: Path) -> None:
+    for _ in range(3):
+        warm.ask(job("plain:Marked"), 60)
+    pids = [line.split()[0] for line in (tmp_path / "marks").read_text().splitlines()]
+    assert len(set(pids)) == 3
+
+
+CRASHES = {
+    "Segfaults": (Status.CRASHED, "SIGSEGV (signal 11)"),
+    "Aborts": (Status.CRASHED, "SIGABRT (signal 6)"),
+    "Killed": (Status.CRASHED, "SIGKILL (signal 9)"),
+    "Exits": (Status.ERROR, "exit code 3"),
+    "Raises": (Status.ERROR, "ValueError: this method is out of order"),
+    "StickyCudaError": (Status.ERROR, "illegal memory access"),
+    "OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
+    "RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
+    "AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
+    "Declines": (Status.UNSUPPORTED, "only float64 is written"),
+    "NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
+}
+
+
+def test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean(warm: Isolation) -> None:
+    for name, (status, words) in CRASHES.items():
+        failed = failure(warm, f"faulty:{name}")
+        assert (failed.status, name) == (status, name)
+        assert words in failed.reason, name
+        assert isinstance(warm.ask(job("plain:Plain", seconds=0.05), 60)[0], Measured), name
+
+
+def test_a_fresh_child_that_crashes_has_the_same_status(plugins: Path) -> None:
+    with Isolation(fresh=True) as worker:
+        assert failure(worker, "faulty:Segfaults").reason == "SIGSEGV (signal 11)"
+
+
+def test_a_crash_keeps_the_last_lines_of_the_traceback(warm: Isolation) -> None:
+    assert "faulty.py" in failure(warm, "faulty:Segfaults").detail
+    assert "faulty.py" in failure(warm, "faulty:Raises").detail
+
+
+IMPORTS = {
+    "import_raises": (Status.ERROR, "cannot be imported today"),
+    "import_exits": (Status.ERROR, "SystemExit: 4"),
+    "import_dies": (Status.ERROR, "exit code 5"),
+    "import_chatters": (Status.ERROR, "after 100 MB"),
+    "import_needs": (Status.MISSING, "pip install a_module_that_nobody_has"),
+    "import_wanders": (Status.ERROR, "lost"),
+}
+
+
+def test_a_module_that_goes_wrong_at_import_costs_only_its_own_errand(warm: Isolation) -> None:
+    for module, (status, words) in IMPORTS.items():
+        failed = failure(warm, f"{module}:Method")
+        assert (failed.status, module) == (status, module)
+        assert words in failed.reason, module
+    assert isinstance(warm.ask(job("plain:Plain"), 60)[0], Measured)
+
+
+def test_a_module_that_hangs_at_import_times_out_and_shows_where(warm: Isolation) -> None:
+    failed = failure(warm, "import_hangs:Method", timeout=2)
+    assert failed.status is Status.TIMEOUT
+    assert "no answer within 2 s" in failed.reason
+    assert "import_hangs.py" in failed.detail
+
+
+def test_a_hang_that_ignores_sigterm_ends_with_all_that_it_started(warm: Isolation) -> None:
+    start = time.monotonic()
+    assert failure(warm, "faulty:Hangs", timeout=2).status is Status.TIMEOUT
+    assert time.monotonic() - start < 2 + 5
+    assert orphans() == []
+
+
+def test_processes_that_a_method_leaves_behind_are_ended(warm: Isolation) -> None:
+    assert isinstance(warm.ask(job("faulty:LeavesChildren"), 60)[0], Measured)
+    assert orphans() == []
+
+
+def test_a_method_that_changes_the_world_changes_only_its_own(warm: Isolation) -> None:
+    assert isinstance(warm.ask(job("faulty:ChangesTheWorld"), 60)[0], Measured)
+    assert isinstance(warm.ask(job("plain:Plain"), 60)[0], Measured)
+
+
+def test_a_method_that_prints_100_megabytes_is_measured_and_its_output_is_cut(warm: Isolation) -> None:
+    assert isinstance(warm.ask(job("faulty:Chatters"), 60)[0], Measured)
+
+
+def test_the_next_errand_finds_a_new_server_where_the_old_one_was_killed(warm: Isolation) -> None:
+    warm.ask(job("plain:Plain"), 60)
+    assert warm._server is not None
+    warm._server.kill()
+    failed = failure(warm, "plain:Plain")
+    assert failed.status is Status.CRASHED
+    assert "server died" in failed.reason
+    assert isinstance(warm.ask(job("plain:Plain"), 60)[0], Measured)
+
+
+def test_a_child_dies_with_its_server(warm: Isolation) -> None:
+    warm.ask(job("plain:Plain"), 60)
+    assert warm._server is not None
+    server, children = psutil.Process(warm._server.pid), []
+
+    def kill_in_mid_errand() -> None:
+        while not (found := server.children()):
+            time.sleep(0.05)
+        children.extend(found)
+        server.kill()
+
+    killer = threading.Thread(target=kill_in_mid_errand)
+    killer.start()
+    assert failure(warm, "import_hangs:Method", timeout=30).status is Status.CRASHED
+    killer.join()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert alive == []
+
+
+def test_the_server_has_one_thread_and_no_cuda_so_that_forking_is_safe(warm: Isolation) -> None:
+    warm.ask(job("plain:Plain"), 60)
+    assert warm._server is not None
+    assert psutil.Process(warm._server.pid).num_threads() == 1
+
+
+def test_a_server_that_cannot_start_warm_falls_back_to_fresh_interpreters(
+    plugins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # sitecustomize breaks `import sympy`, which only the warm server and the workloads need
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'attnbench.worker.server' in ' '.join(sys.orig_argv):\n    sys.modules['torch'] = None\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{plugins}")
+    with Isolation() as worker:
+        assert isinstance(worker.ask(job("plain:Plain"), 60)[0], Measured)
+        assert worker.fresh
+
+
+def test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one() -> None:
+    killed = Ending(exit=-9, timed_out=False, oom_kills=0, output="", seconds=1.0)
+    assert post_mortem(killed, 10).status is Status.CRASHED
+    counted = Ending(exit=-9, timed_out=False, oom_kills=1, output="", seconds=1.0)
+    assert post_mortem(counted, 10).status is Status.OOM_HOST
+
+
+def test_a_failed_cpp_allocation_is_out_of_memory() -> None:
+    ending = Ending(exit=-6, timed_out=False, oom_kills=0, output="terminate called after ... 'std::bad_alloc'", seconds=1.0)
+    assert post_mortem(ending, 10).status is Status.OOM_HOST
+
+
+def test_an_inquiry_comes_back_with_reasons_and_costs(warm: Isolation) -> None:
+    cells = tuple(Cell(method="faulty:Declines", problem=SMALL.model_copy(update={"dtype": dtype})) for dtype in DType)
+    answer, _ = warm.ask(Inquiry(method="faulty:Declines", cells=cells), 60)
+    assert isinstance(answer, Description)
+    assert [p.why_not for p in answer.prospects] == [None, *["only float64 is written"] * 3]
+    assert answer.prospects[0].cost is not None
+
+
+def test_a_survey_of_a_device_that_is_not_there_says_so(warm: Isolation) -> None:
+    answer, _ = warm.ask(Survey(device="cuda:99"), 60)
+    assert isinstance(answer, Failed)
+    assert isinstance(warm.ask(Survey(), 60)[0], Surroundings)
+
+
+@pytest.mark.parametrize("phase", list(Pass))
+def test_every_pass_of_a_job_answers(warm: Isolation, phase: Pass) -> None:
+    answer, _ = warm.ask(job("plain:Plain", phase=phase), 60)
+    assert isinstance(answer, Measured)
+    assert bool(answer.memory) == (phase is Pass.MEMORY)
+
+
+@pytest.mark.parametrize("allocator", list(Allocator))
+def test_both_allocator_policies_run(warm: Isolation, allocator: Allocator) -> None:
+    asked = job("plain:Plain")
+    cell = asked.cell.model_copy(update={"allocator": allocator})
+    assert isinstance(warm.ask(asked.model_copy(update={"cell": cell}), 60)[0], Measured)

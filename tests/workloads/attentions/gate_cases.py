@@ -1,0 +1,233 @@
+"""Attentions that are right, or wrong in exactly one way, for the tests of the workloads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, dense_flops, draw, io_bytes
+
+
+class Right(Attention):
+    """Softmax attention, written out; causal where the problem is."""
+
+    paper = "a fixture of the tests"
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        cls(problem, **params)
+        flops, moved = dense_flops(problem), io_bytes(problem, workload)
+        return Cost(nominal_flops=flops, exact_flops=flops, executed_flops=flops, traffic_bytes=moved, peak_bytes=moved)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.weights(q, k) @ self.spread(v)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return Right.forward(self, q, k, v)
+
+    def spread(self, x: Tensor) -> Tensor:
+        heads = self.problem.H // x.shape[1]
+        return x.repeat_interleave(heads, dim=1)
+
+    def later(self, scores: Tensor) -> Tensor:
+        return torch.ones_like(scores, dtype=torch.bool).triu(1)
+
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        scores: Tensor = q @ self.spread(k).mT / q.shape[-1] ** 0.5
+        if self.problem.causal:
+            scores = scores.masked_fill(self.later(scores), -torch.inf)
+        return scores.softmax(-1)
+
+
+class WrongValues(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) * 1.01
+
+
+class OneNaN(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o = super().forward(q, k, v)
+        return o.masked_fill(torch.arange(o.shape[2]).eq(5)[:, None], torch.nan)
+
+
+class NaNLikeItsReference(Right):
+    """Both overflow in half precision; only the wide reference does not."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return v * 60000 * 4 / 60000 / 4
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.forward(q, k, v)
+
+
+class SomethingForNothing(Right):
+    """Its definition is zero everywhere, which leaves no room for any error."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.reference(q, k, v) + 1
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q.sum() + k.sum()) * 0 * v
+
+
+class WrongShape(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v)[..., :-1]
+
+
+class WrongDtype(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v).to(torch.float16)
+
+
+class NoTensor(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return super().forward(q, k, v), None
+
+
+class WrongGradient(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        extra = 0.01 * k.sum()
+        return super().forward(q, k, v) + (extra - extra.detach())
+
+
+class LeaksTheFuture(Right):
+    """Its own definition is not causal, whatever the problem says."""
+
+    def later(self, scores: Tensor) -> Tensor:
+        return torch.zeros_like(scores, dtype=torch.bool)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.forward(q, k, v)
+
+
+class LeaksKeys(Right):
+    """Normalises over all keys, and sums over earlier values only."""
+
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
+        return scores.softmax(-1).tril()
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.forward(q, k, v)
+
+
+class LeaksKeysAndSaysSo(LeaksKeys):
+    causality = Causality.VALUES_ONLY
+
+
+class LeaksValuesAsWell(LeaksTheFuture):
+    causality = Causality.VALUES_ONLY
+
+
+class NeverCausal(Right):
+    causality = Causality.NONE
+
+
+class Wide(Right):
+    """As good as the dtype allows: computes in float32."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q.float(), k.float(), v.float()).to(v.dtype)
+
+
+class Sloppy(Wide):
+    """Rounds its weights to four bits of fraction."""
+
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        exact = super().weights(q, k)
+        mantissa, exponent = torch.frexp(exact)
+        return exact + (torch.ldexp((mantissa * 16).round() / 16, exponent) - exact).detach()
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return Right(self.problem).forward(q, k, v)
+
+
+class Chooses(Right):
+    """Attends only within random groups, which only `choose` may draw."""
+
+    chosen: ClassVar[list[str]] = []
+
+    def choose(self, *inputs: Tensor) -> Tensor:
+        self.chosen.append("choose")
+        return torch.randint(4, inputs[0].shape[:3])
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        return self._within("forward", choices, q, k, v)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        return self._within("reference", choices, q, k, v)
+
+    def _within(self, who: str, choices: Tensor | None, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        assert choices is not None, f"{who} got no choices"
+        self.chosen.append(who)
+        apart = choices[..., :, None] != choices[..., None, :]
+        return (q @ k.mT).masked_fill(apart, -torch.inf).softmax(-1) @ v
+
+
+class SharedQK(Right):
+    """Takes one tensor as query and key."""
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        qk = draw(problem, problem.H, problem.D, generator, Layout.BHND)
+        return qk, qk, draw(problem, problem.H, problem.M, generator, Layout.BHND)
+
+
+class Projects(Right):
+    """Has a parameter, drawn at random, that scales the values."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.scale = nn.Parameter(torch.randn(problem.M))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v * self.scale)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.forward(q, k, v)
+
+
+class Watches(Right):
+    """Notes how it is called."""
+
+    gradients: ClassVar[list[bool]] = []
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o = super().forward(q, k, v)
+        self.gradients.append(o.requires_grad)
+        return o
+
+    @contextmanager
+    def observe(self) -> Iterator[dict[str, Scalar]]:
+        before = len(self.gradients)
+        facts: dict[str, Scalar] = {}
+        yield facts
+        facts["backend"] = f"written out, {len(self.gradients) - before} call"
+
+
+class Particular(Right):
+    """Allows multiples of `chunk` from 200 on, and a backward only above 300."""
+
+    requires = ("numpy>=1.0", "surely-not-installed>=2")
+
+    def __init__(self, problem: Problem, chunk: int = 4) -> None:
+        super().__init__(problem)
+        if chunk < 1:
+            raise ValueError(f"chunk={chunk} must be at least 1")
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        if cell.problem.N < 200:
+            return "too short"
+        if cell.problem.D > 64:
+            return "heads are too wide"
+        backward = cell.workload is Workload.FORWARD_BACKWARD
+        return "no backward for short ones" if backward and cell.problem.N < 300 else None
+
+
+class Stumbles(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise RuntimeError("no kernel for this")

@@ -1,0 +1,146 @@
+"""The correctness gate: what is right passes, and each single wrong is `incorrect`, with the error in words."""
+
+import importlib
+from typing import Any
+
+import pytest
+
+from attnbench import registry
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.outcome import Failed, Measured, Outcome, Status
+from attnbench.schema.problem import DType, Problem
+from attnbench.workloads.check import check, check_cell
+
+
+def checked(name: str, *, workload: Workload = Workload.FORWARD_BACKWARD, **fields: object) -> Outcome:
+    problem = Problem(**{"H": 2, "N": 64, "D": 8, "dtype": DType.FLOAT32, **fields})
+    return check(Job(cell=Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), phase=Pass.CHECK, seed=3))
+
+
+def reason(name: str, **fields: Any) -> str:
+    outcome = checked(name, **fields)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.status is Status.INCORRECT
+    return outcome.reason
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("name", ["Right", "SharedQK", "Projects"])
+def test_what_is_right_passes_in_every_dtype(name: str, dtype: DType, causal: bool) -> None:
+    outcome = checked(name, dtype=dtype, causal=causal)
+    assert isinstance(outcome, Measured), outcome
+    assert float(outcome.facts["error"] or 0) <= float(outcome.facts["tolerance"] or 0)
+
+
+def test_value_width_and_shared_heads_are_the_problem_s_own() -> None:
+    assert isinstance(checked("Right", M=16, H=4, kv_heads=2), Measured)
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT64, DType.FLOAT32])
+def test_wrong_values_are_incorrect(dtype: DType) -> None:
+    said = reason("WrongValues", dtype=dtype, workload=Workload.FORWARD)
+    assert said.startswith("output off by 0.0")
+    assert "is allowed, at N=64" in said
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_one_nan_is_incorrect(dtype: DType) -> None:
+    assert "off by inf" in reason("OneNaN", dtype=dtype)
+
+
+def test_a_reference_that_overflows_too_does_not_excuse_what_is_not_finite() -> None:
+    assert "off by inf" in reason("NaNLikeItsReference", dtype=DType.FLOAT16, workload=Workload.FORWARD)
+
+
+def test_where_zero_is_right_nothing_else_is() -> None:
+    assert reason("SomethingForNothing", workload=Workload.FORWARD).startswith("output off by 1 where 0 is allowed")
+
+
+def test_a_wrong_shape_is_incorrect_and_names_both() -> None:
+    assert reason("WrongShape") == "forward gave torch.float32 [1, 2, 64, 7] where torch.float32 [1, 2, 64, 8] is right"
+
+
+def test_a_wrong_dtype_is_incorrect_and_names_both() -> None:
+    assert reason("WrongDtype") == "forward gave torch.float16 [1, 2, 64, 8] where torch.float32 [1, 2, 64, 8] is right"
+
+
+def test_something_that_is_no_tensor_is_incorrect() -> None:
+    assert reason("NoTensor") == "forward gave tuple where torch.float32 [1, 2, 64, 8] is right"
+
+
+def test_a_wrong_gradient_behind_right_values_is_incorrect() -> None:
+    assert reason("WrongGradient").startswith("gradient of input 1 off by")
+    assert isinstance(checked("WrongGradient", workload=Workload.FORWARD), Measured)
+
+
+def test_a_causal_call_that_sees_the_future_is_incorrect() -> None:
+    assert reason("LeaksTheFuture", causal=True).startswith("causality (earlier outputs, when the future changes) off by")
+    assert isinstance(checked("LeaksTheFuture", causal=False), Measured)
+
+
+def test_later_keys_may_be_seen_only_by_a_method_that_says_so() -> None:
+    assert isinstance(checked("LeaksKeysAndSaysSo", causal=True), Measured)
+    assert reason("LeaksKeys", causal=True).startswith("causality")
+
+
+def test_later_values_may_never_be_seen() -> None:
+    assert reason("LeaksValuesAsWell", causal=True).startswith("causality")
+
+
+def test_a_method_without_causality_fails_a_causal_problem_and_passes_another() -> None:
+    assert "causality (the method has none)" in reason("NeverCausal", causal=True)
+    assert isinstance(checked("NeverCausal"), Measured)
+
+
+@pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT16])
+def test_half_precision_passes_a_faithful_implementation_and_fails_a_sloppy_one(dtype: DType) -> None:
+    assert isinstance(checked("Wide", dtype=dtype), Measured)
+    assert "off by" in reason("Sloppy", dtype=dtype)
+
+
+def test_choices_are_made_once_and_handed_to_both() -> None:
+    outcome = checked("Chooses")
+    assert isinstance(outcome, Measured), outcome
+    calls = importlib.import_module("gate_cases").Chooses.chosen
+    assert calls.count("choose") == 1
+    # the reference in the dtype and in float64
+    assert (calls.count("forward"), calls.count("reference")) == (1, 2)
+
+
+def test_whatever_the_method_raises_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="no kernel for this"):
+        checked("Stumbles")
+
+
+def cell(name: str, **fields: object) -> Cell:
+    return Cell(method=f"gate_cases:{name}", problem=Problem(**{"B": 4, "H": 8, "N": 4096, "D": 32, **fields}))
+
+
+def small(name: str, **fields: object) -> Cell | None:
+    asked = cell(name, **fields)
+    return check_cell(registry.load(asked.method), asked)
+
+
+def test_the_cell_of_the_check_is_the_smallest_with_a_backward() -> None:
+    found = small("Right", causal=True, dtype=DType.FLOAT16)
+    assert found is not None
+    assert found.problem == Problem(B=1, H=2, N=64, D=32, causal=True, dtype=DType.FLOAT16)
+    assert found.workload is Workload.FORWARD_BACKWARD
+
+
+def test_the_cell_of_the_check_is_the_smallest_allowed_even_without_its_backward() -> None:
+    found = small("Particular")
+    assert found is not None
+    assert (found.problem.N, found.workload) == (256, Workload.FORWARD)
+
+
+def test_heads_stay_shared_in_the_cell_of_the_check() -> None:
+    found = small("Right", kv_heads=2)
+    assert found is not None
+    assert (found.problem.H, found.problem.kv_heads) == (2, 1)
+
+
+def test_where_no_small_cell_is_allowed_there_is_none() -> None:
+    assert small("Particular", D=128) is None

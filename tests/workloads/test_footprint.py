@@ -1,0 +1,170 @@
+"""The memory pass: every counter is there, with its source; one that could not be read has a reason and never 0."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+
+from attnbench.measure.nvml import NvmlUnavailableError
+from attnbench.measure.reading import Reading
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.outcome import Counter, Measured
+from attnbench.schema.problem import Problem
+from attnbench.workloads.footprint import measure_memory, on_cuda, sizes
+from attnbench.workloads.setting import Setting, prepare
+
+SMALL = Problem(B=2, H=2, N=64, D=8, M=16)
+SIZES = {"input_bytes", "parameter_bytes", "output_bytes"}
+ON_A_CPU = {"host_rss_peak", "torch_profiler_peak"}
+ON_A_GPU = {"torch_allocated_peak", "torch_reserved_peak"}
+BY_NVML = {"nvml_process_peak", "nvml_process_base", "nvml_device_delta"}
+ALL = SIZES | ON_A_CPU | ON_A_GPU | BY_NVML | {"saved_for_backward"}
+
+
+def measured(name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem: Problem = SMALL) -> Measured:
+    cell = Cell(method=f"gate_cases:{name}", problem=problem, workload=workload)
+    return measure_memory(Job(cell=cell, phase=Pass.MEMORY))
+
+
+@pytest.mark.parametrize("workload", list(Workload))
+def test_every_counter_is_there_and_a_missing_number_has_a_reason(workload: Workload) -> None:
+    memory = measured("Right", workload).memory
+    assert set(memory) == ALL
+    missing = {name for name, counter in memory.items() if counter.bytes is None}
+    forward_only = {"saved_for_backward"} if workload is Workload.FORWARD else set()
+    assert missing == ON_A_GPU | BY_NVML | forward_only
+    assert all(memory[name].reason for name in missing)
+    assert all(counter.source for counter in memory.values())
+
+
+def test_counters_of_a_gpu_say_that_the_cell_ran_on_a_cpu() -> None:
+    memory = measured("Right").memory
+    assert {memory[name].reason for name in ON_A_GPU | BY_NVML} == {"this cell ran on a CPU"}
+
+
+def test_sizes_follow_from_the_shapes() -> None:
+    q = o = 4 * 2 * 2 * 64 * 8
+    memory = measured("Projects").memory
+    assert memory["input_bytes"].bytes == q + q + 2 * q
+    assert memory["output_bytes"].bytes == 2 * o
+    assert memory["parameter_bytes"].bytes == 4 * 16
+
+
+def test_a_tensor_given_twice_is_counted_once() -> None:
+    problem = SMALL.model_copy(update={"M": 8})
+    assert measured("SharedQK", problem=problem).memory["input_bytes"].bytes == 2 * 4 * 2 * 2 * 64 * 8
+
+
+def test_the_peak_of_torch_s_own_allocations_is_that_of_the_known_graph() -> None:
+    # the products and, beside them, the same divided by sqrt(D); small tensors of N x D hardly count
+    problem = Problem(H=1, N=512, D=8)
+    memory = measured("Right", Workload.FORWARD, problem).memory
+    square = 4 * 512 * 512
+    assert memory["torch_profiler_peak"].bytes == pytest.approx(2 * square, rel=0.05)
+
+
+def test_what_is_kept_for_the_backward_is_that_of_the_known_graph() -> None:
+    # of all that is N x N only the weights are kept, once for the softmax and the product together
+    problem = Problem(H=1, N=512, D=8)
+    memory = measured("Right", problem=problem).memory
+    assert memory["saved_for_backward"].bytes == pytest.approx(4 * 512 * 512, rel=0.05)
+
+
+def test_a_sampled_peak_is_flagged_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Reading(5, "sampled", "no reset here", flag="sampled")
+    monkeypatch.setattr("attnbench.measure.host_memory.host_rss_peak", lambda call: refused)
+    found = measured("Right")
+    assert found.flags == ("sampled",)
+    assert found.memory["host_rss_peak"] == Counter(bytes=5, source="sampled", reason="no reset here")
+
+
+def test_one_whole_call_runs_before_anything_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    call = Setting.call
+
+    def logged(self: Setting) -> object:
+        log.append("call")
+        return call(self)
+
+    def peak(call: object) -> Reading:
+        log.append("peak")
+        return Reading(1, "stub")
+
+    monkeypatch.setattr(Setting, "call", logged)
+    monkeypatch.setattr("attnbench.measure.host_memory.host_rss_peak", peak)
+    measured("Right")
+    assert log[:2] == ["call", "peak"]
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """A setting that says it is on a GPU, whose allocator always holds 700 bytes more at its peak."""
+    counters = {
+        "synchronize": None,
+        "reset_peak_memory_stats": None,
+        "memory_allocated": 1000,
+        "max_memory_allocated": 1700,
+        "max_memory_reserved": 4096,
+    }
+    for name, value in counters.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    cell = Cell(method="gate_cases:Right", problem=SMALL, workload=Workload.FORWARD_BACKWARD)
+    made = prepare(cell, 0)
+    made.cell = cell.model_copy(update={"device": "cuda:0"})
+    return made
+
+
+def test_counters_on_a_gpu_are_all_there(on_gpu: Setting, nvml: Any) -> None:
+    nvml.processes = [os.getpid()]
+    readings = sizes(on_gpu) | on_cuda(on_gpu)
+    assert set(readings) == ALL
+    assert readings["torch_allocated_peak"].bytes == 700
+    assert readings["torch_reserved_peak"].bytes == 4096
+    assert readings["nvml_process_peak"].bytes == 500
+    assert {readings[name].reason for name in ON_A_CPU} == {"this cell ran on a GPU"}
+    assert not any(reading.flag for reading in readings.values())
+
+
+def test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta(on_gpu: Setting, nvml: Any) -> None:
+    readings = on_cuda(on_gpu)
+    assert readings["nvml_process_peak"].bytes is None
+    assert "container" in (readings["nvml_process_peak"].reason or "")
+    assert readings["nvml_device_delta"].flag == "device_delta"
+
+
+def test_a_gpu_that_nvml_does_not_know_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
+    nvml.nvmlDeviceGetHandleByUUID = lambda uuid: type(nvml).nvmlDeviceGetHandleByUUID(nvml, "elsewhere")
+    readings = on_cuda(on_gpu)
+    assert {readings[name].bytes for name in BY_NVML} == {None}
+    assert {readings[name].reason for name in BY_NVML} == {"NVML knows no device GPU-1234: Not Found"}
+
+
+def test_a_gpu_that_is_lost_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
+    nvml.lost = True
+    readings = on_cuda(on_gpu)
+    assert {(readings[name].bytes, readings[name].reason) for name in BY_NVML} == {(None, "NVML: GPU is lost")}
+    assert readings["torch_allocated_peak"].bytes == 700
+
+
+def test_without_nvml_its_counters_have_the_reason(on_gpu: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    def library() -> None:
+        raise NvmlUnavailableError("nvidia-ml-py is not installed")
+
+    monkeypatch.setattr("attnbench.measure.nvml.library", library)
+    readings = on_cuda(on_gpu)
+    found = {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
+    assert found == {(None, "nvidia-ml-py is not installed")}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("workload", list(Workload))
+def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
+    problem = Problem(H=8, N=2048, D=64)
+    cell = Cell(method="gate_cases:Right", problem=problem, workload=workload, device="cuda:0")
+    memory = measure_memory(Job(cell=cell, phase=Pass.MEMORY)).memory
+    assert set(memory) == ALL
+    square = 4 * 8 * 2048 * 2048
+    assert 2 * square <= (memory["torch_allocated_peak"].bytes or 0) <= 5 * square
+    assert all(counter.reason for counter in memory.values() if counter.bytes is None)

@@ -1,0 +1,99 @@
+"""From a cell to a call: inputs by seed, gradients of every leaf once, torch's modes as the cell states them."""
+
+import pytest
+import torch
+
+from attnbench import registry
+from attnbench.schema.cell import Cell, Precision, Workload
+from attnbench.schema.problem import DType, Problem
+from attnbench.schema.seeds import draw_seed
+from attnbench.workloads.setting import Setting, prepare
+
+SMALL = Problem(B=2, H=2, N=32, D=8)
+
+
+def setting(name: str, *, seed: int = 5, workload: Workload = Workload.FORWARD_BACKWARD, **fields: object) -> Setting:
+    problem = SMALL.model_copy(update=fields)
+    return prepare(Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), seed)
+
+
+def same(a: tuple[torch.Tensor, ...], b: tuple[torch.Tensor, ...]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_two_methods_of_a_block_get_the_same_inputs_and_gradient() -> None:
+    # Projects draws a parameter of its own first, which must not move its inputs
+    right, projects = setting("Right"), setting("Projects")
+    assert same(right.inputs, projects.inputs)
+    assert right.gradient is not None
+    assert projects.gradient is not None
+    assert torch.equal(right.gradient, projects.gradient)
+
+
+def test_forward_has_the_inputs_of_forward_and_backward() -> None:
+    assert same(setting("Right").inputs, setting("Right", workload=Workload.FORWARD).inputs)
+
+
+def test_another_seed_draws_other_inputs_and_other_parameters() -> None:
+    one, other = setting("Projects", seed=5), setting("Projects", seed=6)
+    assert not any(torch.equal(a, b) for a, b in zip(one.inputs, other.inputs, strict=True))
+    assert not torch.equal(next(one.method.parameters()), next(other.method.parameters()))
+
+
+def test_replicates_have_seeds_of_their_own_and_methods_share_them() -> None:
+    a, b = (Cell(method=name, problem=SMALL) for name in ("gate_cases:Right", "gate_cases:Projects"))
+    seeds = [draw_seed(0, a, replicate) for replicate in range(20)]
+    assert len(set(seeds)) == 20
+    assert seeds == [draw_seed(0, b, replicate) for replicate in range(20)]
+
+
+def test_forward_runs_without_autograd_and_forward_backward_with_it() -> None:
+    calls = registry.load("gate_cases:Watches").__dict__["gradients"]
+    calls.clear()
+    setting("Watches", workload=Workload.FORWARD).call()
+    setting("Watches").call()
+    assert calls == [False, True]
+
+
+def test_a_parameter_does_not_bring_autograd_into_forward() -> None:
+    output = setting("Projects", workload=Workload.FORWARD).call()
+    assert isinstance(output, torch.Tensor)
+    assert not output.requires_grad
+
+
+@pytest.mark.parametrize(("name", "leaves"), [("Right", 3), ("Projects", 4), ("SharedQK", 2)])
+def test_every_input_and_parameter_gets_its_gradient_once(name: str, leaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[torch.Tensor]] = []
+    grad = torch.autograd.grad
+
+    def spy(outputs: torch.Tensor, inputs: list[torch.Tensor], gradients: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        asked.append(inputs)
+        return grad(outputs, inputs, gradients)
+
+    monkeypatch.setattr(torch.autograd, "grad", spy)
+    made = setting(name)
+    gradients = made.call()
+    assert isinstance(gradients, tuple)
+    assert [g.shape for g in gradients] == [leaf.shape for leaf in asked[0]]
+    assert len({id(leaf) for leaf in asked[0]}) == len(asked[0]) == leaves
+    assert all(leaf.grad is None for leaf in asked[0])
+
+
+def test_a_shared_query_and_key_gets_the_sum_of_both_gradients() -> None:
+    made = setting("SharedQK", dtype=DType.FLOAT64)
+    gradients = made.call()
+    assert isinstance(gradients, tuple)
+    q, k = (made.inputs[0].detach().clone().requires_grad_() for _ in range(2))
+    by_hand = torch.autograd.grad(made.method(q, k, made.inputs[2]), (q, k), made.gradient)
+    torch.testing.assert_close(gradients[0], by_hand[0] + by_hand[1])
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_the_matmul_precision_is_the_cell_s(precision: Precision) -> None:
+    prepare(Cell(method="gate_cases:Right", problem=SMALL, matmul_precision=precision), 0)
+    assert torch.get_float32_matmul_precision() == precision.value
+
+
+def test_parameters_have_the_dtype_of_the_problem() -> None:
+    made = setting("Projects", dtype=DType.BFLOAT16)
+    assert {p.dtype for p in made.method.parameters()} == {t.dtype for t in made.inputs} == {torch.bfloat16}
