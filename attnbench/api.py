@@ -104,10 +104,10 @@ class Attention(nn.Module, ABC):
 
 def draw(problem: Problem, heads: int, width: int, generator: torch.Generator, layout: Layout) -> Tensor:
     """N(0, 1) of shape [B, heads, N, width], contiguous in `layout`."""
-    swapped = layout is Layout.BNHD
-    shape = (problem.B, problem.N, heads, width) if swapped else (problem.B, heads, problem.N, width)
+    shape = (problem.B, heads, problem.N, width)
+    # drawn in one order whatever the layout: all methods of a block see the same numbers
     x = torch.randn(shape, generator=generator, device=generator.device, dtype=getattr(torch, problem.dtype))
-    return x.transpose(1, 2) if swapped else x
+    return x.transpose(1, 2).contiguous().transpose(1, 2) if layout is Layout.BNHD else x
 
 
 def dense_flops(problem: Problem) -> float:

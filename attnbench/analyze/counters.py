@@ -15,6 +15,7 @@ class Memory:
     counters: Mapping[str, Counter] = field(default_factory=dict)
     reason: str = "no memory pass was recorded"
     flags: tuple[str, ...] = ()
+    replicates: int = 0
 
     def bytes(self, name: str) -> int | None:
         """One counter; None where it was not read."""
@@ -39,7 +40,8 @@ def memory_of(records: Iterable[Record]) -> Memory:
         return Memory(reason=reason)
     names = dict.fromkeys(name for outcome in measured for name in outcome.memory)
     counters = {name: _median([o.memory[name] for o in measured if name in o.memory]) for name in names}
-    return Memory(counters, "", tuple(dict.fromkeys(flag for outcome in measured for flag in outcome.flags)))
+    flags = tuple(dict.fromkeys(flag for outcome in measured for flag in outcome.flags))
+    return Memory(counters, "", flags, len(measured))
 
 
 def _median(counters: Sequence[Counter]) -> Counter:

@@ -14,10 +14,12 @@ _MIN_SECONDS = 0.5
 _STEADY = 0.01
 _WINDOW = 3
 _WARMUP_SECONDS = 5.0
+# imports and thread pools that a first call may set up; one more call tells them from a slow method
+_START_UP = 2.0
 
 
 class OverBudgetError(Exception):
-    """The first call alone took more than it may; `seconds` says how long."""
+    """One call alone takes more than it may; `seconds` says how long."""
 
     def __init__(self, seconds: float, limit: float) -> None:
         super().__init__(f"one call took {seconds:.3g} s, above the {limit:.3g} s that a call may take")
@@ -50,10 +52,10 @@ class Loop:
         """Warm up (adaptively, or by that many calls) and sample; raises OverBudgetError."""
         start = self.now()
         timing = Timing(first_call=self._timed_once(call))
-        if self.compiles:
-            start = self.now()  # compiling is a metric of its own, not a share of the budget
-        else:
-            self._refuse(timing.first_call)
+        if not self.compiles and self._over(timing.first_call - _START_UP):
+            raise OverBudgetError(timing.first_call, self.first_call or 0.0)
+        if self.compiles or self._over(timing.first_call):
+            start = self.now()  # compiling, or a process' own start: a metric of its own, no share of the budget
         call = self.clock.prepare(call)
         gc.collect()
         gc.disable()
@@ -70,17 +72,20 @@ class Loop:
         self.clock.synchronize()
         return max(self.now() - start, 1e-9)
 
-    def _refuse(self, seconds: float) -> None:
-        if self.first_call is not None and seconds > self.first_call:
-            raise OverBudgetError(seconds, self.first_call)
+    def _over(self, seconds: float) -> bool:
+        return self.first_call is not None and seconds > self.first_call
 
     def _warm_up(self, call: Call, timing: Timing, count: int | None, end: float) -> None:
         """Until the medians of two windows agree, or the time for it is over, or by the count of an earlier replicate."""
-        if count == 1 or (timing.first_call > self.seconds / 3 and not self.compiles):
-            return  # one call fills the warm-up's share of the budget; the rest goes into samples
+        if count == 1:
+            return
         enough = self.now() + min(_WARMUP_SECONDS, self.seconds / 3)
         again = self.clock.sample(call, 1)
-        self._refuse(again)
+        if self._over(again):
+            raise OverBudgetError(again, self.first_call or 0.0)
+        if again > self.seconds / 3:
+            timing.samples.append(again)  # one call fills the warm-up's share of the budget: the rest are samples
+            return
         timing.warmup.append(again)
         timing.warmup_calls += 1
         timing.batch = self._batch(timing.warmup)
@@ -98,15 +103,14 @@ class Loop:
         return max(1, min(10_000, math.ceil(self.clock.min_sample / fastest)))
 
     def _sample(self, call: Call, timing: Timing, end: float) -> None:
-        start = self.now()
-        while True:
+        start, look = self.now(), MIN_SAMPLES
+        while not timing.samples or self.now() + timing.batch * timing.samples[-1] <= end:
             timing.samples.append(self.clock.sample(call, timing.batch))
-            now = self.now()
-            if len(timing.samples) >= MIN_SAMPLES and now - start >= _MIN_SECONDS and stable(timing.samples):
-                timing.stop = "stable"
-                return
-            if now + timing.batch * statistics.median(timing.samples) > end:
-                return
+            if len(timing.samples) >= look and self.now() - start >= _MIN_SECONDS:
+                if stable(timing.samples):
+                    timing.stop = "stable"
+                    return
+                look = math.ceil(1.05 * len(timing.samples))  # sorting them all each time would eat the budget
 
 
 def steady(values: list[float]) -> bool:

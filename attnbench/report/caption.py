@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import conditions, device_name, memory_notes, replication
+from attnbench.report.conditions import conditions, device_name, memory_conditions, memory_notes, replication
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
 from attnbench.report.quantity import Quantity
@@ -15,12 +15,12 @@ def caption(findings: Findings, members: Sequence[Section], shown: Quantity) -> 
     cells = [summary for section in members for summary in section.summaries]
     lines = [
         f"{members[0].workload.value}: {shown.title} against length N, both axes logarithmic. {device_name(findings)}.",
-        "Shaded: the range of the replicate medians. x: a failure, on the line drawn further; faint ones follow the first.",
+        *([] if shown.of_memory else ["Shaded: the range of the replicate medians."]),
+        "x: a failure, on the line drawn further; faint ones follow the first.",
         "N^x: fitted over the upper half of a method's lengths, at least three.",
-        *(memory_notes(findings, cells) if shown.of_memory else []),
-        *replication(cells),
+        *(memory_notes(findings, cells) if shown.of_memory else replication(cells)),
         *_reasons(members),
-        *conditions(findings, cells),
+        *(memory_conditions if shown.of_memory else conditions)(findings, cells),
     ]
     return "".join(f"{one_line(line)}\n" for line in lines)
 

@@ -25,13 +25,20 @@ FIRST_LOOK = f"First look: fewer than {ENOUGH} replicates; small differences can
 
 
 def notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
-    """All lines: the count and its meaning, failures with reasons, warnings, the conditions, the machine."""
+    """Below a table of times: the count and its meaning, failures with reasons, warnings, the conditions, the machine."""
     return [*replication(summaries), *reasons(summaries), *conditions(findings, summaries)]
 
 
 def conditions(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
-    """Warnings, backends, shapes and settings, the machine."""
-    return [*warnings(findings, summaries), *backends(findings, summaries), how(summaries), machine(findings)]
+    """Of times: warnings, backends, shapes and settings, the machine."""
+    settings = f"{shapes(summaries)}; {how(summaries)}."
+    return [*warnings(findings, summaries), *backends(findings, summaries), settings, machine(findings)]
+
+
+def memory_conditions(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """Of memory, which has neither a clock nor the allocator policy of the timings."""
+    flags = _flags(flag for s in summaries if s.ok for flag in s.memory.flags)
+    return [*flags, *backends(findings, summaries), f"{shapes(summaries)}.", machine(findings)]
 
 
 def memory_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
@@ -40,7 +47,11 @@ def memory_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[s
     if counter is None:
         missing = dict.fromkeys(one_line(s.memory.reason) for s in summaries if s.ok and s.memory.reason)
         return [f"Memory: no counter was read{''.join(f'; {reason}' for reason in missing)}."]
-    lines = [f"Memory: {counter.name} ({one_line(counter.source)}), beyond what lived before the call."]
+    n = _span([s.memory.replicates for s in summaries if counter.per_sample(s) is not None] or [0])
+    lines = [
+        f"Memory: {counter.name} ({one_line(counter.source)}), beyond what lived before the call; "
+        f"n = {n} a cell, in processes of their own{_memory_allocator(findings)}, never timed."
+    ]
     missing = dict.fromkeys(one_line(counter.why_not(s)) for s in summaries if s.ok and counter.why_not(s))
     return [*lines, *([f"{counter.note}."] if counter.note else []), *(f"Memory n/a: {reason}." for reason in missing)]
 
@@ -55,7 +66,7 @@ def replication(summaries: Sequence[CellSummary]) -> list[str]:
     few = [s for s in measured if s.replicates < ENOUGH]
     lines = [
         f"n = {n} replicates a cell, each in its own process; median of the replicate medians. "
-        f"{samples} samples in all, {outliers} of them outliers by Tukey's rule, counted and kept.",
+        f"{samples} samples in all; outliers by Tukey's rule, counted and kept: {outliers}.",
         _meaning(len(few), len(measured)),
     ]
     return [*lines, FIRST_LOOK] if few else lines
@@ -69,14 +80,18 @@ def _meaning(few: int, measured: int) -> str:
 
 def warnings(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     """Flags with the number of cells that carry them, and times that no machine of this roof can reach."""
-    flags = Counter(flag for s in summaries if s.ok for flag in (*s.flags, *s.memory.flags))
-    lines = [f"Flags (cells): {', '.join(f'{flag} ({count})' for flag, count in flags.most_common())}."] if flags else []
+    lines = _flags(flag for s in summaries if s.ok for flag in (*s.flags, *s.memory.flags))
     impossible = [s for s in summaries if (share := roof_share(s, findings.run)) and share.warning]
     if impossible:
-        cells = ", ".join(f"{s.cell.label} at N={s.cell.problem.N}" for s in impossible[:3])
+        cells = ", ".join(f"{findings.names[s.cell.label]} ({_where(s)})" for s in impossible[:3])
         more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
         lines.append(f"Warning: {cells}{more} took less time than the roof allows; see `warning` in table.csv.")
     return lines
+
+
+def _where(summary: CellSummary) -> str:
+    p = summary.cell.problem
+    return f"{summary.cell.workload.value}, {'causal' if p.causal else 'non-causal'}, {p.dtype.value}, N={p.N}"
 
 
 def backends(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
@@ -89,19 +104,33 @@ def backends(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     return [f"Backend: {one_line(words)}."] if found else []
 
 
+def _flags(flags: Iterable[str]) -> list[str]:
+    counts = Counter(flags).most_common()
+    return [f"Flags (cells): {', '.join(f'{flag} ({count})' for flag, count in counts)}."] if counts else []
+
+
+def _memory_allocator(findings: Findings) -> str:
+    """Memory passes on a CPU give freed blocks back, whatever the policy of the timings."""
+    return "" if findings.run.surroundings.device.startswith("cuda") else " with the allocator policy system"
+
+
+def shapes(summaries: Sequence[CellSummary]) -> str:
+    """`B=1, H=8, D=64, M=64`; the lengths stand in the table or on the axis."""
+    problems = [s.cell.problem for s in summaries]
+    return ", ".join(f"{axis}={_several(getattr(p, axis) for p in problems)}" for axis in ("B", "H", "D", "M"))
+
+
 def how(summaries: Sequence[CellSummary]) -> str:
-    """Shape, clock, allocator, precision and backend of these cells."""
+    """Clock, allocator, precision and inputs of these cells."""
     cells = [s.cell for s in summaries]
-    shapes = [f"B={_several(c.problem.B for c in cells)}", f"H={_several(c.problem.H for c in cells)}"]
-    shapes += [f"D={_several(c.problem.D for c in cells)}", f"M={_several(c.problem.M for c in cells)}"]
     clocks = _several(s.fact("clock") for s in summaries if s.ok) or _several(c.clock.value for c in cells)
-    conditions = {
+    settings = {
         "clock": clocks,
         "allocator": _several(c.allocator.value for c in cells),
         "float32 matmul precision": _several(c.matmul_precision.value for c in cells),
         "inputs": _several(c.inputs.value for c in cells),
     }
-    return f"{', '.join(shapes)}; {', '.join(f'{name} {value}' for name, value in conditions.items())}."
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def machine(findings: Findings) -> str:

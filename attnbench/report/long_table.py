@@ -30,7 +30,9 @@ def frame(findings: Findings) -> pd.DataFrame:
 
 def csv(findings: Findings) -> str:
     """The frame as CSV that no spreadsheet takes for formulas."""
-    return frame(findings).map(_harmless).to_csv(index=False, lineterminator="\n")
+    table = frame(findings)
+    harmless = {name: [_harmless(value) for value in table[name]] for name in table.columns}
+    return pd.DataFrame(harmless, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 def _harmless(value: object) -> object:

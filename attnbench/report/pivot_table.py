@@ -5,10 +5,10 @@ from collections.abc import Callable
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fastest import fastest
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import memory_notes, notes
+from attnbench.report.conditions import memory_conditions, memory_notes, notes
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import BYTE_UNITS, TIME_UNITS, margin, shared_unit
-from attnbench.report.statuses import short
+from attnbench.report.statuses import reasons, short
 from attnbench.report.table import Table
 from attnbench.schema.units import length, three_digits
 
@@ -64,7 +64,12 @@ def memory_table(findings: Findings, section: Section) -> Table:
         headers=("method", "tier", *(f"N={length(N)}, {unit}" for N, _, unit in columns)),
         rows=_rows(findings, section, columns, text),
         bold=_bold(section, wins),
-        notes=(*memory_notes(findings, section.summaries), "Bold: least at its length.", *notes(findings, section.summaries)),
+        notes=(
+            *memory_notes(findings, section.summaries),
+            "Bold: least at its length.",
+            *reasons(section.summaries),
+            *memory_conditions(findings, section.summaries),
+        ),
     )
 
 

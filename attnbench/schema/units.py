@@ -10,7 +10,7 @@ _BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B
 def three_digits(value: float) -> str:
     """Three significant digits, never in exponent form: 1230, 12.3, 0.123."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:.0f}".lstrip("-")
+        return "0" if value == 0 else str(value)
     return f"{Decimal(f'{value:#.3g}'):f}".rstrip(".")
 
 

@@ -5,12 +5,10 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnbench.api import Attention, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale, dense_flops, io_bytes
 
@@ -21,7 +19,7 @@ class SdpaSoftmax(Attention):
     """`F.scaled_dot_product_attention`, with whichever backend torch chooses for the problem.
 
     Algorithm where fused: Dao et al. 2022, in O(N²) time and O(N) memory. Which backend ran is read with
-    `observe`; force one from outside with `torch.nn.attention.sdpa_kernel`.
+    `observe`, complete once that has closed; force one from outside with `torch.nn.attention.sdpa_kernel`.
     """
 
     paper = "arXiv:2205.14135"
@@ -64,42 +62,23 @@ class SdpaSoftmax(Attention):
     def observe(self) -> Iterator[dict[str, Scalar]]:
         """Record under `backend` what ran inside: flash_cpu, flash, efficient, cudnn, math, …; no call, no key."""
         facts: dict[str, Scalar] = {}
-        with _BackendWatch(facts):
+        # a dispatch mode would import a second's worth of modules first; this profiler is at hand
+        with torch.autograd.profiler.profile() as profiler:
             yield facts
+        assert profiler.kineto_results is not None
+        names = {event.name().removeprefix("aten::") for event in profiler.kineto_results.events()}
+        if ran := [backend for name, backend in _BACKENDS.items() if name in names]:
+            facts["backend"] = ran[-1]  # a fused one where both names are seen
 
 
-class _BackendWatch(TorchDispatchMode):
-    """Reads the backend from the names of the operators that pass.
-
-    The fused backends are operators of their own; math is taken apart before it gets here, into plain products.
-    """
-
-    def __init__(self, facts: dict[str, Scalar]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.facts = facts
-
-    def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
-        name = func._schema.name.removeprefix("aten::")
-        if name in _WHOLE:
-            with self:
-                return func.decompose(*args, **(kwargs or {}))
-        if backend := _FUSED.get(name.removesuffix("_backward")):
-            self.facts["backend"] = backend
-        elif name in _PRODUCTS:
-            self.facts.setdefault("backend", "math")
-        return func(*args, **(kwargs or {}))
-
-
-# inference mode hands these over whole: look inside
-_WHOLE = frozenset({"scaled_dot_product_attention", "_scaled_dot_product_attention_math"})
-_FUSED = {
+_BACKENDS = {
+    "_scaled_dot_product_attention_math": "math",
     "_scaled_dot_product_flash_attention_for_cpu": "flash_cpu",
     "_scaled_dot_product_flash_attention": "flash",
     "_scaled_dot_product_efficient_attention": "efficient",
     "_scaled_dot_product_cudnn_attention": "cudnn",
     "_scaled_dot_product_fused_attention_overrideable": "overrideable",
 }
-_PRODUCTS = frozenset({"bmm", "baddbmm", "mm"})
 
 
 def _fused_peak(p: Problem, trains: bool) -> float:

@@ -142,12 +142,32 @@ def test_a_warm_up_count_from_a_faster_replicate_does_not_eat_the_samples() -> N
     assert world.t - 100.0 <= 1.0 + 0.01
 
 
-@pytest.mark.parametrize("durations", [[0.6, 0.1], [0.1, 0.6, 0.1]], ids=["first", "second"])
-def test_a_first_or_second_call_above_its_limit_is_over_budget(durations: list[float]) -> None:
+@pytest.mark.parametrize("durations", [[0.6, 0.6, 0.1], [0.1, 0.6, 0.1]], ids=["both", "second"])
+def test_a_second_call_above_its_limit_is_over_budget(durations: list[float]) -> None:
     world = World(durations)
     with pytest.raises(OverBudgetError, match=r"one call took 0\.6 s, above the 0\.5 s that a call may take") as raised:
         loop(world, 10.0, first_call=0.5).run(world.call)
     assert raised.value.seconds == pytest.approx(0.6)
+
+
+def test_a_first_call_far_above_its_limit_is_over_budget_without_another() -> None:
+    world = World([3.0])
+    with pytest.raises(OverBudgetError):
+        loop(world, 10.0, first_call=0.5).run(world.call)
+    assert world.calls == 1
+
+
+def test_a_first_call_that_only_started_the_process_up_takes_nothing_from_the_budget() -> None:
+    world = World([1.5, 0.01])
+    timing = loop(world, 1.0, first_call=0.5).run(world.call)
+    assert timing.first_call == pytest.approx(1.5)
+    assert (timing.stop, len(timing.samples) >= MIN_SAMPLES) == ("stable", True)
+
+
+def test_a_call_that_fills_the_share_of_the_warm_up_is_a_sample_already() -> None:
+    world = World([0.6])
+    timing = loop(world, 1.5).run(world.call)
+    assert (timing.warmup_calls, timing.warmup, len(timing.samples)) == (1, [], 1)
 
 
 def test_a_first_call_that_compiles_may_be_long_but_the_second_may_not() -> None:
@@ -168,7 +188,7 @@ def test_compiling_takes_nothing_from_the_budget_of_warm_up_and_samples() -> Non
 
 def test_the_first_call_lasts_until_the_device_is_done() -> None:
     world = World([0.01])
-    made = Loop(FakeClock(world, device_seconds=0.7), 10.0, first_call=0.5, now=world.now)
+    made = Loop(FakeClock(world, device_seconds=2.7), 10.0, first_call=0.5, now=world.now)
     with pytest.raises(OverBudgetError):
         made.run(world.call)
 

@@ -11,7 +11,7 @@ from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
-from attnbench.schema.problem import Problem
+from attnbench.schema.problem import DType, Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Method, ReportSpec, Suite
@@ -96,7 +96,7 @@ class Synthetic:
             suite=Suite(
                 name="synthetic",
                 device="cpu",
-                axes=Axes(N=self.lengths, tokens=(self.tokens,), dtype=self.dtypes),
+                axes=Axes(N=self.lengths, tokens=(self.tokens,), dtype=tuple(DType(dtype) for dtype in self.dtypes)),
                 methods=tuple(Method(name=law.name) for law in self.laws) or (Method(name="none"),),
                 workloads=self.workloads,
                 replicates=self.replicates,
@@ -149,9 +149,9 @@ class Synthetic:
     def failed(self, law: Law, cell: Cell) -> Failed | None:
         if law.only_causal is not None and law.only_causal is not cell.problem.causal:
             return Failed(status=Status.UNSUPPORTED, reason=law.reason)
-        if law.stop_at is None or cell.problem.N < law.stop_at:
+        if law.stop_at is None or law.stop_at > cell.problem.N:
             return None
-        if cell.problem.N == law.stop_at or not law.status.monotonic:
+        if law.stop_at == cell.problem.N or not law.status.monotonic:
             return Failed(status=law.status, reason=law.reason)
         return Failed(status=law.status, reason=f"not started: out of memory at N={law.stop_at}")
 

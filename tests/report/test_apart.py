@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +15,9 @@ def test_labels_do_not_overlap_keep_their_order_and_stay_inside(pairs: list[tupl
     found = spread_apart(centres, heights, 0.0, 1.0)
     order = sorted(range(len(pairs)), key=lambda i: found[i])
     assert [centres[i] for i in order] == sorted(centres)
-    for a, b in zip(order, order[1:], strict=False):
+    for a, b in pairwise(order):
         assert found[b] - found[a] >= (heights[a] + heights[b]) / 2 - 1e-9
-    assert all(-1e-9 <= f - h / 2 and f + h / 2 <= 1 + 1e-9 for f, h in zip(found, heights, strict=True))
+    assert all(f - h / 2 >= -1e-9 and f + h / 2 <= 1 + 1e-9 for f, h in zip(found, heights, strict=True))
 
 
 def test_labels_with_room_stay_where_they_are() -> None:

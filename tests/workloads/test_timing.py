@@ -5,7 +5,6 @@ import os
 from typing import Any
 
 import pytest
-import torch
 
 from attnbench import registry
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing
@@ -139,4 +138,3 @@ def test_every_clock_of_a_gpu_times_sdpa_forward_and_backward(clock: ClockMode, 
     measured = measure_time(Job(cell=cell, limits=Limits(seconds=2.0)))
     assert all(0 < value < 60 for value in measured.samples["time"].values)
     assert measured.facts["clock"] in ({"cold", "events"} if clock is ClockMode.COLD else {clock.value})
-    assert torch.cuda.memory_allocated("cuda:0") > 0

@@ -1,0 +1,130 @@
+"""One line of records.jsonl: what is written is read back, and what is no record says why."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Job, Limits, Pass
+from attnbench.schema.outcome import Counter, Failed, Measured, Outcome, Series, Status
+from attnbench.schema.problem import DType, Problem
+from attnbench.schema.record import VERSION, Record, parse
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+SCALAR = st.booleans() | st.integers() | FINITE | TEXT
+PROBLEM = st.builds(
+    lambda B, kv_heads, groups, N, D, M, dtype, causal: Problem(
+        B=B, H=kv_heads * groups, N=N, D=D, M=M, kv_heads=kv_heads, dtype=dtype, causal=causal
+    ),
+    *[st.integers(1, 2**20)] * 6,
+    st.sampled_from(DType),
+    st.booleans(),
+)
+CELL = st.builds(Cell, method=TEXT, problem=PROBLEM, params=st.dictionaries(TEXT, SCALAR, max_size=3), device=TEXT)
+JOB = st.builds(
+    Job,
+    cell=CELL,
+    phase=st.sampled_from(Pass),
+    replicate=st.integers(0, 9),
+    warmup=st.none() | st.integers(0, 99),
+    limits=st.builds(Limits, memory_bytes=st.none() | st.integers()),
+)
+SERIES = st.builds(Series, unit=TEXT, values=st.lists(FINITE, max_size=4).map(tuple))
+COUNTER = st.builds(Counter, bytes=st.none() | st.integers(), source=TEXT, reason=st.none() | TEXT)
+MEASURED = st.builds(
+    Measured,
+    samples=st.dictionaries(TEXT, SERIES, max_size=2),
+    memory=st.dictionaries(TEXT, COUNTER, max_size=2),
+    facts=st.dictionaries(TEXT, st.none() | SCALAR, max_size=3),
+    flags=st.lists(TEXT, max_size=2).map(tuple),
+)
+FAILED = st.builds(Failed, status=st.sampled_from(Status), reason=TEXT, detail=TEXT)
+RECORD = st.builds(
+    Record, job=JOB, outcome=MEASURED | FAILED, environment=TEXT, started=TEXT, seconds=st.none() | FINITE, note=TEXT
+)
+
+
+def record(outcome: Outcome | None = None, **fields: Any) -> Record:
+    failed = Failed(status=Status.ERROR, reason="r")
+    job = Job(cell=Cell(method="m", problem=Problem(N=8)))
+    return Record(job=job, outcome=outcome or failed, environment="e", started="s", **fields)
+
+
+def with_version(version: object) -> str:
+    return json.dumps({**json.loads(record().line()), "schema_version": version})
+
+
+@settings(deadline=None)
+@given(RECORD)
+def test_a_record_comes_back_from_its_line(written: Record) -> None:
+    line = written.line()
+    assert "\n" not in line
+    back = parse(line)
+    assert back == written
+    # 1, 1.0 and True are equal in Python and not in a result
+    assert repr(back) == repr(written)
+
+
+def test_a_line_states_its_schema_version() -> None:
+    assert json.loads(record().line())["schema_version"] == VERSION
+
+
+def test_text_is_written_as_itself() -> None:
+    assert "3 µs × 2" in record(note="3 µs × 2").line()
+
+
+def test_a_record_knows_whether_there_are_numbers() -> None:
+    assert record(Measured()).ok
+    assert not record(Failed(status=Status.ERROR, reason="r")).ok
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_none_is_refused_when_written(value: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        record(Measured(samples={"time": Series(unit="s", values=(value,))})).line()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        record(Measured(facts={"load": value})).line()
+
+
+def test_a_newer_schema_is_refused_in_words() -> None:
+    with pytest.raises(
+        ValueError, match=rf"written by a newer attnbench \(schema {VERSION + 1}, this one reads up to {VERSION}\)"
+    ):
+        parse(with_version(VERSION + 1))
+
+
+@pytest.mark.parametrize("version", [0, -1, -(10**12)])
+def test_a_schema_that_never_was_is_refused_in_words(version: int) -> None:
+    with pytest.raises(ValueError, match=f"schema {version} was never written"):
+        parse(with_version(version))
+
+
+@pytest.mark.parametrize("version", [None, "1", 1.0, True, [1]])
+def test_a_version_that_is_no_whole_number_is_refused(version: object) -> None:
+    with pytest.raises(ValueError, match="no schema_version"):
+        parse(with_version(version))
+
+
+@pytest.mark.parametrize("line", ["", "x", "{", "\0", "[]", "3", "null", "{}", '{"schema_version":1}', "[" * 100_000])
+def test_what_is_no_record_is_a_value_error(line: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse(line)
+
+
+@pytest.mark.parametrize("change", [{"new": 1}, {"seconds": "1"}, {"outcome": {"kind": "other"}}, {"job": None}])
+def test_unknown_keys_and_wrong_types_are_refused(change: dict[str, object]) -> None:
+    line = json.dumps({**json.loads(record().line()), **change})
+    with pytest.raises(ValueError, match=next(iter(change))):
+        parse(line)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_other_text_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse(text)
