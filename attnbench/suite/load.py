@@ -47,7 +47,7 @@ def load(name: str) -> Loaded:
     try:
         return Loaded(Suite.model_validate_json(json.dumps(tree.data)), file, tree)
     except ValidationError as error:
-        lines = sorted((*tree.position(_path(e)), _message(e)) for e in error.errors())
+        lines = sorted({(*tree.position(_path(e)), _message(e)) for e in error.errors() if not _follows(e)})
         raise SuiteError("\n".join(f"{file}:{line}:{column}: {message}" for line, column, message in lines)) from None
 
 
@@ -73,9 +73,20 @@ def _read(name: str) -> tuple[str, str]:
         raise SuiteError(f"{name}: cannot read it ({why}); {hint}suites that ship: {', '.join(shipped())}") from None
 
 
+def _follows(error: ErrorDetails) -> bool:
+    """Whether it only repeats another: a list whose every entry was refused counts as empty."""
+    return error["type"] == "too_short" and bool(error["input"])
+
+
+def _no_scalar(error: ErrorDetails) -> bool:
+    """One of the four refusals, one a type, of what is neither number nor text nor truth value."""
+    return error["loc"][-1:] in {("bool",), ("int",), ("float",), ("str",)} and error["type"].endswith("_type")
+
+
 def _path(error: ErrorDetails) -> yaml_tree.Path:
     """A path into the file: pydantic's own, less the steps that exist only in its types."""
-    return tuple(step for step in error["loc"] if not (isinstance(step, str) and step.endswith("]")))
+    steps = error["loc"][:-1] if _no_scalar(error) else error["loc"]
+    return tuple(step for step in steps if not (isinstance(step, str) and step.endswith("]")))
 
 
 def _message(error: ErrorDetails) -> str:
@@ -86,6 +97,8 @@ def _message(error: ErrorDetails) -> str:
 def _words(error: ErrorDetails) -> str:
     """What is wrong and what would be right."""
     given, context = error["input"], error.get("ctx", {})
+    if _no_scalar(error):
+        return f"write a number, a text, true or false; it is {given!r}"
     match error["type"]:
         case "extra_forbidden":
             keys = sorted(_fields_at(error["loc"][:-1]))
@@ -93,6 +106,8 @@ def _words(error: ErrorDetails) -> str:
             return f"unknown key; {f'did you mean {meant[0]!r}? ' if meant else ''}known here: {', '.join(keys)}"
         case "missing":
             return "this key is missing"
+        case "too_short":
+            return "this list is empty; write at least one"
         case "enum" | "literal_error":
             return f"{given!r} is not known; write one of {context.get('expected')}"
         case "value_error":

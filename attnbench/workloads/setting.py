@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import Attention
+from attnbench.api import Attention, draw
 from attnbench.schema.cell import Cell, Workload
 
 
@@ -48,8 +48,8 @@ def prepare(cell: Cell, seed: int) -> Setting:
         return Setting(cell, method, inputs, None)
     for leaf in unique(list(inputs)):
         leaf.requires_grad_(leaf.is_floating_point())
-    p = cell.problem
-    gradient = torch.randn((p.B, p.H, p.N, p.M), generator=generator, device=cell.device, dtype=inputs[-1].dtype)
+    # in the method's own layout, like its inputs: no backward pays for a transpose
+    gradient = draw(cell.problem, cell.problem.H, cell.problem.M, generator, method.layout)
     return Setting(cell, method, inputs, gradient)
 
 

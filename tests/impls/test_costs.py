@@ -1,5 +1,6 @@
 """The formulas agree with the algorithms, and the predicted peak with what torch allocates."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,11 +12,10 @@ from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
 
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
-# shapes where the fused kernels' scratch, which no formula has, is small
 SIZES: list[tuple[str, dict[str, Any]]] = [
     ("softmax.naive", {"N": 512}),
     ("softmax.naive", {"N": 512, "causal": True, "kv_heads": 2}),
-    ("softmax.sdpa", {"N": 256, "B": 32}),
+    ("softmax.sdpa", {"N": 256, "B": 64}),
     ("softmax.sdpa", {"N": 512, "M": 32, "causal": True}),
     ("linear.full", {"N": 2048}),
     ("linear.full", {"N": 8192, "dtype": "float16", "kv_heads": 1}),
@@ -26,6 +26,16 @@ SIZES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """The fused kernels' scratch, which no formula has, grows with the threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("workload", [FORWARD, BOTH])
 @pytest.mark.parametrize(("name", "shape"), SIZES, ids=str)
 def test_the_predicted_peak_is_what_torch_allocates(
@@ -42,7 +52,7 @@ def test_the_predicted_peak_is_what_torch_allocates(
 
     call()
     predicted = type(method).cost(method.problem, {}, workload).peak_bytes
-    assert torch_profiler_peak(call).bytes == pytest.approx(predicted, rel=0.2)
+    assert torch_profiler_peak(call).bytes == pytest.approx(predicted, rel=0.1)
 
 
 def flops(

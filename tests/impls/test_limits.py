@@ -63,6 +63,7 @@ BAD: list[tuple[str, dict[str, Any], bool]] = [
     ("linear.chunked", {"chunk": "64"}, True),
     ("linear.chunked", {"eps": -1e-6}, True),
     ("linear.full", {"eps": math.nan}, False),
+    ("linear.full", {"eps": math.inf}, False),
     ("linear.full", {"eps": "small"}, False),
     ("lsh.reformer_pytorch", {"rounds": 0}, False),
     ("lsh.reformer_pytorch", {"bucket_size": 0}, False),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Allocator, Cell, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
 
@@ -13,7 +13,7 @@ CELL = Cell(
     method="linear.chunked",
     params={"chunk": 32},
     problem=Problem(B=2, H=4, N=256, D=64, causal=True, dtype="float64"),
-    workload="forward_backward",
+    workload=Workload.FORWARD_BACKWARD,
 )
 # stored results are found by this key: where it changes, none of them is found again
 KEY = "ae909c1a7b021bbf478142d9cb5ace8302fb635bdefc9f6e4e658577c933709e"
@@ -47,13 +47,13 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
     written = Cell(
         method="m",
         problem=Problem(B=1, H=8, N=64, D=64, M=64, kv_heads=8, dtype="float32", causal=False),
-        workload="forward",
+        workload=Workload.FORWARD,
         params={},
         device="cpu",
-        inputs="normal",
-        allocator="retain",
-        matmul_precision="highest",
-        clock="default",
+        inputs=Inputs.NORMAL,
+        allocator=Allocator.RETAIN,
+        matmul_precision=Precision.HIGHEST,
+        clock=ClockMode.DEFAULT,
     )
     assert written.key == Cell(method="m", problem=Problem(N=64)).key
 

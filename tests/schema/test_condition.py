@@ -1,5 +1,6 @@
 """The small language of `when:`: it means what Python means, and can do nothing else."""
 
+import contextlib
 import time
 
 import pytest
@@ -190,7 +191,5 @@ def test_arithmetic_that_has_no_result_is_a_value_error(text: str) -> None:
 @settings(deadline=None)
 @given(st.text(max_size=60) | st.text("N0123^*()<>=!+-%/ '\"[],.:andortif", max_size=40))
 def test_any_text_gives_a_truth_value_or_a_value_error(text: str) -> None:
-    try:
+    with contextlib.suppress(ValueError):
         assert compile_condition(text)(VALUES) in {True, False}
-    except ValueError as error:
-        assert str(error)

@@ -1,0 +1,238 @@
+"""What is known of a run: which cells need not be started (again), and that no order of telling changes it."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbench.executors.base import blocks
+from attnbench.executors.ledger import Ledger
+from attnbench.schema.cell import Allocator, Cell, Precision, Workload
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Failed, Measured, Outcome, Status
+from attnbench.schema.problem import Problem
+from attnbench.schema.record import Record
+
+MONOTONIC = [Status.OOM_DEVICE, Status.OOM_HOST, Status.BUDGET, Status.TIMEOUT]
+
+
+def cell(N: int = 128, *, method: str = "m", workload: str = "forward", device: str = "cpu", **fields: Scalar) -> Cell:
+    params = {name: fields.pop(name) for name in ("chunk",) if name in fields}
+    return Cell(method=method, problem=Problem(N=N, **fields), workload=Workload(workload), params=params, device=device)
+
+
+def record(of: Cell, outcome: Outcome, phase: Pass = Pass.TIME, replicate: int = 0, attempt: int = 0) -> Record:
+    job = Job(cell=of, phase=phase, replicate=replicate, attempt=attempt)
+    return Record(job=job, outcome=outcome, environment="e", started="t")
+
+
+def failed(status: Status, reason: str = "r") -> Failed:
+    return Failed(status=status, reason=reason)
+
+
+def warm(count: Scalar) -> Measured:
+    return Measured(facts={"warmup_calls": count})
+
+
+def why(ledger: Ledger, of: Cell) -> tuple[Status, str] | None:
+    hopeless = ledger.hopeless(of)
+    return None if hopeless is None else (hopeless.status, hopeless.reason)
+
+
+def test_an_empty_ledger_knows_nothing() -> None:
+    ledger = Ledger()
+    assert not ledger.finished(cell(), Pass.TIME, 0)
+    assert not ledger.measured(cell())
+    assert not ledger.failed(cell())
+    assert not ledger.checked(cell())
+    assert ledger.warmup(cell()) is None
+    assert ledger.hopeless(cell()) is None
+
+
+def test_a_replicate_is_finished_in_its_own_pass_only() -> None:
+    ledger = Ledger.of([record(cell(), Measured(), Pass.TIME, 1)])
+    assert ledger.finished(cell(), Pass.TIME, 1)
+    assert not ledger.finished(cell(), Pass.TIME, 0)
+    assert not ledger.finished(cell(), Pass.MEMORY, 1)
+    assert not ledger.finished(cell(256), Pass.TIME, 1)
+
+
+@pytest.mark.parametrize("phase", list(Pass))
+def test_an_interrupted_record_is_as_good_as_none(phase: Pass) -> None:
+    ledger = Ledger.of([record(cell(), failed(Status.INTERRUPTED), phase)])
+    assert ledger == Ledger()
+
+
+def test_an_interrupted_record_takes_nothing_back() -> None:
+    ledger = Ledger.of([record(cell(), warm(3)), record(cell(), failed(Status.INTERRUPTED))])
+    assert ledger.measured(cell())
+    assert not ledger.failed(cell())
+
+
+def test_a_cell_is_measured_once_its_first_replicate_is_and_none_failed() -> None:
+    assert not Ledger.of([record(cell(), Measured(), replicate=1)]).measured(cell())
+    assert Ledger.of([record(cell(), Measured(), replicate=0)]).measured(cell())
+    assert not Ledger.of([record(cell(), Measured()), record(cell(), failed(Status.CRASHED), replicate=1)]).measured(cell())
+
+
+def test_a_failed_memory_pass_does_not_fail_the_cell() -> None:
+    ledger = Ledger.of([record(cell(), Measured()), record(cell(), failed(Status.OOM_HOST), Pass.MEMORY)])
+    assert ledger.measured(cell())
+    assert not ledger.failed(cell())
+    assert ledger.hopeless(cell(256)) is None
+
+
+def test_a_failed_check_spreads_to_all_cells_it_speaks_for() -> None:
+    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT, "o differs by 0.3"), Pass.CHECK)])
+    for spoilt in (cell(64), cell(2**16), cell(8, B=4, H=2), cell(workload="forward_backward")):
+        assert ledger.checked(spoilt)
+        assert why(ledger, spoilt) == (Status.INCORRECT, "its check: o differs by 0.3")
+
+
+def test_a_failed_check_does_not_spread_to_other_cells() -> None:
+    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT), Pass.CHECK)])
+    others = [
+        cell(method="other"),
+        cell(causal=True),
+        cell(dtype="float16"),
+        cell(D=32),
+        cell(M=32),
+        cell(kv_heads=1),
+        cell(chunk=4),
+        cell(device="cuda"),
+        cell().model_copy(update={"matmul_precision": Precision.HIGH}),
+    ]
+    assert not any(ledger.checked(other) or ledger.hopeless(other) for other in others)
+
+
+def test_a_passed_check_is_known_and_stops_nothing() -> None:
+    ledger = Ledger.of([record(cell(64), Measured(), Pass.CHECK)])
+    assert ledger.checked(cell(2**16))
+    assert ledger.hopeless(cell(2**16)) is None
+    assert not ledger.finished(cell(64), Pass.TIME, 0)
+
+
+@pytest.mark.parametrize("status", MONOTONIC)
+def test_what_runs_out_at_one_length_is_not_started_at_a_longer_one(status: Status) -> None:
+    ledger = Ledger.of([record(cell(128), failed(status))])
+    assert ledger.hopeless(cell(64)) is None
+    assert ledger.hopeless(cell(128)) is None, "its own record says it already"
+    found = ledger.hopeless(cell(256))
+    assert found is not None
+    assert found.status is status
+    assert found.reason.startswith("not started: ")
+    assert found.reason.endswith(" at N=128")
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status not in MONOTONIC])
+def test_any_other_failure_says_nothing_of_longer_lengths(status: Status) -> None:
+    assert Ledger.of([record(cell(128), failed(status))]).hopeless(cell(256)) is None
+
+
+def test_running_out_says_nothing_of_other_sweeps() -> None:
+    ledger = Ledger.of([record(cell(128), failed(Status.OOM_HOST))])
+    others = [
+        cell(256, method="other"),
+        cell(256, workload="forward_backward"),
+        cell(256, causal=True),
+        cell(256, dtype="float16"),
+        cell(256, H=2),
+        cell(256, D=32),
+        cell(256, M=32),
+        cell(256, kv_heads=1),
+        cell(256, chunk=4),
+        cell(256, device="cuda"),
+        cell(256).model_copy(update={"allocator": Allocator.SYSTEM}),
+    ]
+    assert not any(ledger.hopeless(other) for other in others)
+
+
+def test_the_shortest_length_that_ran_out_is_named() -> None:
+    records = [
+        record(cell(N), failed(status)) for N, status in ((512, Status.BUDGET), (128, Status.OOM_HOST), (256, Status.TIMEOUT))
+    ]
+    for order in permutations(records):
+        assert why(Ledger.of(order), cell(1024)) == (Status.OOM_HOST, "not started: out of memory at N=128")
+
+
+def test_a_smaller_batch_is_tried_where_a_larger_one_ran_out() -> None:
+    ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST))])
+    assert ledger.hopeless(cell(1024, B=1)) is None
+    assert ledger.hopeless(cell(1024, B=31)) is None
+    assert why(ledger, cell(1024, B=64)) is not None
+
+
+def test_as_many_tokens_in_longer_sequences_run_out_as_well() -> None:
+    ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST))])
+    assert why(ledger, cell(1024, B=32)) == (Status.OOM_HOST, "not started: out of memory at N=512")
+
+
+def test_each_batch_size_has_a_ceiling_of_its_own() -> None:
+    ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST)), record(cell(4096, B=1), failed(Status.BUDGET))])
+    assert ledger.hopeless(cell(2048, B=1)) is None
+    assert why(ledger, cell(8192, B=1)) == (Status.BUDGET, "not started: over budget at N=4096")
+    assert why(ledger, cell(8192, B=64)) == (Status.OOM_HOST, "not started: out of memory at N=512")
+
+
+def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt() -> None:
+    records = [
+        record(cell(), warm(7), replicate=0, attempt=0),
+        record(cell(), warm(9), replicate=0, attempt=1),
+        record(cell(), warm(3), replicate=1, attempt=0),
+    ]
+    for order in permutations(records):
+        assert Ledger.of(order).warmup(cell()) == 7
+    assert Ledger.of(records).warmup(cell(256)) is None
+
+
+@pytest.mark.parametrize("outcome", [Measured(), warm("7"), warm(1.5)])
+def test_a_measurement_that_counted_no_warm_up_gives_none(outcome: Measured) -> None:
+    assert Ledger.of([record(cell(), outcome)]).warmup(cell()) is None
+
+
+CELLS = [cell(N, B=B, chunk=chunk) for N in (64, 128, 256) for B in (1, 2) for chunk in (4, 8)]
+OUTCOMES = st.sampled_from([warm(3), warm(5), Measured(), *map(failed, Status)])
+RECORDS = st.lists(
+    st.builds(
+        record,
+        of=st.sampled_from(CELLS),
+        outcome=OUTCOMES,
+        phase=st.sampled_from(Pass),
+        replicate=st.integers(0, 2),
+        attempt=st.integers(0, 2),
+    ),
+    max_size=12,
+)
+
+
+def decisions(ledger: Ledger) -> list[object]:
+    """All that an executor asks of a ledger."""
+    per_cell = [
+        (ledger.failed(c), ledger.measured(c), ledger.checked(c), ledger.warmup(c), bool(ledger.hopeless(c))) for c in CELLS
+    ]
+    return [*per_cell, *(ledger.finished(c, phase, r) for c in CELLS for phase in Pass for r in range(3))]
+
+
+@settings(deadline=None)
+@given(st.data(), RECORDS)
+def test_the_order_in_which_records_are_told_decides_nothing(data: st.DataObject, records: list[Record]) -> None:
+    shuffled = data.draw(st.permutations(records))
+    assert decisions(Ledger.of(shuffled)) == decisions(Ledger.of(records))
+
+
+@settings(deadline=None)
+@given(RECORDS)
+def test_telling_a_record_twice_decides_nothing(records: list[Record]) -> None:
+    assert decisions(Ledger.of([*records, *records])) == decisions(Ledger.of(records))
+
+
+def test_a_block_holds_the_methods_of_one_shape_and_small_lengths_come_first() -> None:
+    cells = [cell(N, method=m, workload=w) for w in ("forward_backward", "forward") for N in (1024, 64, 512) for m in "ab"]
+    found = blocks(cells)
+    assert [len(block) for block in found] == [2] * 6
+    assert [block[0].problem.N for block in found] == [64, 64, 512, 512, 1024, 1024]
+    for block in found:
+        assert all((c.problem, c.workload) == (block[0].problem, block[0].workload) for c in block)
+    assert sorted(c.key for block in found for c in block) == sorted(c.key for c in cells)

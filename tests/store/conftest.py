@@ -1,0 +1,52 @@
+"""A run to store, and records that can be told apart by their note."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Job, Surroundings
+from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.problem import Problem
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Suite
+from attnbench.store.run_folder import RunFolder
+
+Numbered = Callable[[int], Record]
+
+
+@pytest.fixture
+def run_info() -> RunInfo:
+    """The smallest run."""
+    suite = Suite.model_validate({"name": "s", "axes": {"N": [8]}, "methods": ["m"]}, strict=False)
+    return RunInfo(
+        id="i",
+        suite=suite,
+        command="c",
+        started="t",
+        environment={},
+        environment_digest="d",
+        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1, roof={}),
+        methods={},
+        cells=(),
+    )
+
+
+@pytest.fixture
+def numbered() -> Numbered:
+    """A record with a number in its note, and letters of two, three and four bytes in its reason."""
+
+    def _record(number: int) -> Record:
+        failed = Failed(status=Status.ERROR, reason="3 µs ≤ 𝜏")
+        job = Job(cell=Cell(method="m", problem=Problem(N=8)))
+        return Record(job=job, outcome=failed, environment="d", started="t", note=str(number))
+
+    return _record
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run_info: RunInfo) -> RunFolder:
+    """A new run folder without records."""
+    return RunFolder.create(tmp_path / "results", run_info)

@@ -1,0 +1,324 @@
+"""Records on disk: what was reported as written is there, whatever happened to the file since."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbench.schema.record import VERSION, Record
+from attnbench.schema.run import RUN_VERSION, RunInfo
+from attnbench.store.run_folder import RunFolder, StoreError, safe_name
+
+Numbered = Callable[[int], Record]
+
+
+def notes(records: list[Record]) -> list[int]:
+    return [int(record.note) for record in records]
+
+
+def records_file(folder: RunFolder) -> Path:
+    return folder.path / "records.jsonl"
+
+
+def aside(folder: RunFolder) -> bytes:
+    return (folder.path / "records.aside").read_bytes()
+
+
+def fill(folder: RunFolder, numbered: Numbered, count: int = 3) -> bytes:
+    for number in range(count):
+        folder.append(numbered(number))
+    return records_file(folder).read_bytes()
+
+
+def test_what_is_appended_is_read_back_in_order(folder: RunFolder, numbered: Numbered) -> None:
+    fill(folder, numbered)
+    assert folder.records() == folder.repair() == [numbered(number) for number in range(3)]
+    assert folder.set_aside == []
+
+
+def test_a_new_folder_has_no_records_and_reading_makes_none(folder: RunFolder) -> None:
+    assert folder.records() == folder.repair() == []
+    assert {file.name for file in folder.path.iterdir()} == {"run.json"}
+
+
+def test_a_run_is_found_again_by_its_folder(folder: RunFolder, run_info: RunInfo) -> None:
+    assert RunFolder(folder.path).info() == run_info
+    assert folder.path.parts[-2:] == ("s", "i")
+
+
+def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
+    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fill(folder, numbered)
+    # some hundred repairs; what they leave in the files is the matter here, not the disk
+    monkeypatch.setattr(os, "fsync", id)
+    start = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start + 1, len(whole) - 1):
+        records_file(folder).write_bytes(whole[:cut])
+        assert notes(folder.repair()) == [0, 1]
+        assert records_file(folder).read_bytes() == whole[:start]
+        assert aside(folder).endswith(b"\n" + whole[start:cut] + b"\n")
+        assert len(folder.set_aside) == 1
+    folder.append(numbered(2))
+    assert records_file(folder).read_bytes() == whole
+
+
+def test_a_whole_last_line_without_its_newline_is_kept_and_the_next_is_not_glued_to_it(
+    folder: RunFolder, numbered: Numbered
+) -> None:
+    whole = fill(folder, numbered)
+    records_file(folder).write_bytes(whole[:-1])
+    assert notes(folder.repair()) == [0, 1, 2]
+    folder.append(numbered(3))
+    assert notes(folder.records()) == [0, 1, 2, 3]
+    assert not (folder.path / "records.aside").exists()
+
+
+NEWER = json.dumps({"schema_version": VERSION + 1, "job": {}}).encode()
+SPOILT: dict[str, tuple[bytes, bytes]] = {
+    "no json": (b"{x}", b"Expecting property name"),
+    "a newer schema": (NEWER, f"written by a newer attnbench (schema {VERSION + 1}".encode()),
+    "a schema that never was": (b'{"schema_version":0}', b"schema 0 was never written"),
+    "no version": (b"{}", b"no schema_version"),
+    "a missing field": (b'{"schema_version":1}', b"job: Field required"),
+    "zeros": (b"\0" * 40, b"Expecting value"),
+    "not utf-8": (b'{"schema_version":1,"note":"\xff"}', b"'utf-8' codec can't decode byte 0xff"),
+    "too deep": (b"[" * 100_000, b"nested too deeply"),
+    "two glued lines": (b"{}{}", b"Extra data"),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason(
+    folder: RunFolder, numbered: Numbered, kind: str
+) -> None:
+    line, reason = SPOILT[kind]
+    first, second, third = fill(folder, numbered).splitlines(keepends=True)
+    records_file(folder).write_bytes(first + line + b"\n" + second + third)
+    assert notes(folder.records()) == [0, 1, 2]
+    assert line in records_file(folder).read_bytes(), "reading alone changes nothing"
+    assert notes(folder.repair()) == [0, 1, 2]
+    assert records_file(folder).read_bytes() == first + second + third
+    said, kept = aside(folder).split(b"\n", 1)
+    assert said.startswith(b"# ")
+    assert reason in said
+    assert kept == line + b"\n"
+    assert len(folder.set_aside) == 1
+    assert reason.decode() in folder.set_aside[0]
+    assert len(folder.set_aside[0]) < 600
+
+
+def test_a_record_with_one_byte_changed_is_not_read_as_another_text(folder: RunFolder, numbered: Numbered) -> None:
+    whole = fill(folder, numbered)
+    records_file(folder).write_bytes(whole.replace("µ".encode(), b"\xc2\xc2", 1))
+    assert notes(folder.records()) == [1, 2]
+    assert notes(folder.repair()) == [1, 2]
+    assert b"\xc2\xc2" in aside(folder)
+
+
+def test_lines_that_were_set_aside_stay_there(folder: RunFolder, numbered: Numbered) -> None:
+    fill(folder, numbered)
+    for spoilt in (b"first", b"second"):
+        with records_file(folder).open("ab") as file:
+            file.write(spoilt + b"\n")
+        folder.repair()
+    assert [line for line in aside(folder).splitlines() if not line.startswith(b"#")] == [b"first", b"second"]
+    assert folder.repair()
+    assert folder.set_aside == []
+
+
+def test_empty_lines_are_no_records_and_no_error(folder: RunFolder, numbered: Numbered) -> None:
+    records_file(folder).write_bytes(b"\n\n" + fill(folder, numbered).replace(b"\n", b"\n\n") + b"  \n")
+    assert notes(folder.repair()) == [0, 1, 2]
+    assert not (folder.path / "records.aside").exists()
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line(
+    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fill(folder, numbered)
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:10]))
+        with pytest.raises(
+            StoreError, match=r"cannot write .*records.jsonl: No space left on device; what was recorded so far is kept"
+        ):
+            folder.append(numbered(3))
+    assert records_file(folder).read_bytes() == whole
+    folder.append(numbered(3))
+    assert notes(folder.records()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_disk_that_refuses_leaves_the_file_as_it_was(
+    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    whole = fill(folder, numbered)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse)
+        with pytest.raises(StoreError, match=os.strerror(number)):
+            folder.append(numbered(3))
+    assert records_file(folder).read_bytes() == whole
+    folder.append(numbered(3))
+    assert notes(folder.records()) == [0, 1, 2, 3]
+
+
+def test_a_folder_that_is_gone_is_a_store_error(folder: RunFolder, numbered: Numbered) -> None:
+    (folder.path / "run.json").unlink()
+    folder.path.rmdir()
+    with pytest.raises(StoreError, match="No such file or directory"):
+        folder.append(numbered(0))
+    with pytest.raises(StoreError, match="is not a run folder"):
+        folder.info()
+
+
+def test_text_that_cannot_be_stored_is_a_store_error_and_leaves_the_file_as_it_was(
+    folder: RunFolder, numbered: Numbered
+) -> None:
+    whole = fill(folder, numbered)
+    with pytest.raises(StoreError, match="cannot write"):
+        folder.append(numbered(3).model_copy(update={"note": "half a surrogate \ud800"}))
+    with pytest.raises(StoreError, match="not JSON compliant"):
+        folder.append(numbered(3).model_copy(update={"seconds": float("nan")}))
+    assert records_file(folder).read_bytes() == whole
+
+
+def test_a_record_is_on_the_disk_before_append_returns(
+    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, int]] = []
+    fsync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((os.path.realpath(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor).st_size))
+
+    monkeypatch.setattr(os, "fsync", spy)
+    folder.append(numbered(0))
+    file = records_file(folder)
+    assert synced[0] == (str(file), file.stat().st_size)
+    assert synced[1][0] == str(folder.path), "a file that is new is on the disk only with its folder"
+    synced.clear()
+    folder.append(numbered(1))
+    assert synced == [(str(file), file.stat().st_size)]
+
+
+def test_lines_are_in_the_aside_file_before_they_leave_the_records(
+    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fill(folder, numbered) + b"spoilt\n"
+    records_file(folder).write_bytes(whole)
+    refuse_to_replace(monkeypatch)
+    with pytest.raises(StoreError, match="cannot repair"):
+        folder.repair()
+    assert b"spoilt" in aside(folder)
+    assert records_file(folder).read_bytes() == whole
+    monkeypatch.undo()
+    assert notes(folder.repair()) == [0, 1, 2]
+
+
+def refuse_to_replace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(Path, "replace", refuse)
+
+
+def test_run_json_is_replaced_as_a_whole_or_not_at_all(
+    folder: RunFolder, run_info: RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = run_info.model_copy(update={"command": "x" * 10_000})
+    with monkeypatch.context() as patch:
+        refuse_to_replace(patch)
+        with pytest.raises(StoreError, match=r"cannot write .*run.json: Input/output error"):
+            folder.rewrite(other)
+    assert folder.info() == run_info
+    folder.rewrite(other)
+    assert folder.info() == other
+    assert {file.name for file in folder.path.iterdir()} == {"run.json"}
+
+
+def test_a_place_that_cannot_be_written_is_a_store_error(tmp_path: Path, run_info: RunInfo) -> None:
+    (tmp_path / "results").write_text("a file where the folder should be")
+    with pytest.raises(StoreError, match=r"cannot create .*results/s/i: Not a directory"):
+        RunFolder.create(tmp_path / "results", run_info)
+
+
+def test_two_runs_of_one_name_are_kept_apart(folder: RunFolder, run_info: RunInfo, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="File exists"):
+        RunFolder.create(tmp_path / "results", run_info)
+    assert folder.info() == run_info
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "EOF"),
+        (b"{", "EOF"),
+        (b"\xff", "utf-8"),
+        (b"[]", "valid dictionary|object"),
+        (b"{}", "id: Field required"),
+        (b'{"schema_version":%d}' % (RUN_VERSION + 1), "written by another attnbench"),
+    ],
+)
+def test_a_run_json_that_cannot_be_read_says_why(folder: RunFolder, content: bytes, why: str) -> None:
+    (folder.path / "run.json").write_bytes(content)
+    with pytest.raises(StoreError, match=f"run.json cannot be read: .*({why})"):
+        folder.info()
+
+
+@pytest.mark.parametrize("call", ["records", "repair"])
+def test_records_that_are_no_file_are_a_store_error(folder: RunFolder, call: str) -> None:
+    records_file(folder).mkdir()
+    with pytest.raises(StoreError, match="Is a directory"):
+        getattr(folder, call)()
+
+
+HOSTILE = [
+    "",
+    ".",
+    "..",
+    "../../x",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "\0",
+    "a\nb",
+    "x" * 5000,
+    "é" * 5000,
+    "~",
+    "-rf",
+    "con:",
+    "\ud800",
+]
+
+
+@given(st.text() | st.sampled_from(HOSTILE) | st.lists(st.sampled_from(["..", "/", ".", "x", "\0"])).map("".join))
+def test_any_name_becomes_one_plain_part_of_a_path(name: str) -> None:
+    safe = safe_name(name)
+    assert Path("/a", safe).parent == Path("/a")
+    assert Path("/a", safe).resolve().parent == Path("/a")
+    assert 1 <= len(safe) <= 80
+    assert safe.isascii()
+    assert not safe.startswith(".")
+
+
+@pytest.mark.parametrize("name", [name.replace("\ud800", "?") for name in HOSTILE], ids=range(len(HOSTILE)))
+def test_a_run_of_any_name_stays_in_the_folder_of_its_suite(tmp_path: Path, run_info: RunInfo, name: str) -> None:
+    folder = RunFolder.create(tmp_path / "results", run_info.model_copy(update={"id": name}))
+    assert folder.path.resolve().parent == tmp_path / "results" / "s"
+    assert folder.info().id == name
+
+
+def test_a_plain_name_stays_as_it_is() -> None:
+    assert safe_name("20260102-030405-abcdef") == "20260102-030405-abcdef"

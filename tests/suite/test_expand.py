@@ -1,0 +1,198 @@
+"""From a suite to its cells."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.suite import Suite
+from attnbench.suite.expand import TooManyCellsError, expand
+from attnbench.suite.load import SuiteError, load, shipped
+
+
+def suite(device: str = "cpu", **fields: Any) -> Suite:
+    base = {"name": "s", "axes": {"N": [8]}, "methods": ["m"]}
+    return Suite.model_validate({**base, **fields}, strict=False).resolved(device)
+
+
+def cells(device: str = "cpu", **fields: Any) -> list[Cell]:
+    return expand(suite(device, **fields))
+
+
+def test_lengths_come_small_to_large_however_they_are_written() -> None:
+    assert [cell.problem.N for cell in cells(axes={"N": [64, 8, 32]})] == [8, 32, 64]
+
+
+def test_all_methods_of_a_shape_stand_together() -> None:
+    got = [
+        (c.problem.N, c.problem.causal, c.workload, c.method)
+        for c in cells(
+            axes={"N": [16, 8], "causal": [True, False]}, workloads=["forward", "forward_backward"], methods=["b", "a"]
+        )
+    ]
+    assert [shape for *shape, method in got if method == "b"] == [shape for *shape, method in got if method == "a"]
+    assert [method for *_, method in got] == ["b", "a"] * 8
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 2**20), min_size=1, max_size=5, unique=True), st.integers(1, 2**20))
+def test_tokens_divide_the_batch_by_the_length_and_leave_at_least_one(lengths: list[int], tokens: int) -> None:
+    got = [(cell.problem.N, cell.problem.B) for cell in cells(axes={"N": lengths, "tokens": tokens})]
+    assert got == [(N, max(1, tokens // N)) for N in sorted(lengths)]
+
+
+def test_the_batch_is_one_where_nothing_is_said() -> None:
+    assert cells()[0].problem.B == 1
+
+
+def test_widths_and_heads_follow_where_they_are_not_given() -> None:
+    got = {
+        (c.problem.D, c.problem.M, c.problem.H, c.problem.kv_heads) for c in cells(axes={"N": [8], "D": [4, 8], "H": [2, 3]})
+    }
+    assert got == {(D, D, H, H) for D in (4, 8) for H in (2, 3)}
+
+
+def test_every_axis_multiplies() -> None:
+    axes = {
+        "N": [8, 16],
+        "B": [1, 2],
+        "H": [4, 8],
+        "D": [4, 8],
+        "M": [4, 8],
+        "kv_heads": [2, 4],
+        "dtype": ["float32", "float16"],
+        "causal": [True, False],
+        "allocator": ["retain", "system"],
+        "matmul_precision": ["highest", "high"],
+        "clock": ["default", "wall"],
+    }
+    got = cells(axes=axes, workloads=["forward", "forward_backward"])
+    assert len(got) == len({cell.key for cell in got}) == 2**12
+
+
+def test_parameters_that_are_lists_are_swept() -> None:
+    method = {"name": "m", "params": {"chunk": [4, 8], "mode": ["a", "b"], "eps": 1e-6}}
+    assert [cell.params for cell in cells(methods=[method])] == [
+        {"chunk": chunk, "mode": mode, "eps": 1e-6} for chunk in (4, 8) for mode in ("a", "b")
+    ]
+
+
+def test_a_condition_filters_its_own_entry_only() -> None:
+    methods = [
+        {"name": "m", "params": {"chunk": [4, 16]}, "when": "chunk <= N"},
+        {"name": "m", "params": {"chunk": 2}, "when": "N > 8"},
+        "m",
+    ]
+    got = [(c.problem.N, c.params.get("chunk")) for c in cells(axes={"N": [8, 16]}, methods=methods)]
+    assert got == [(8, 4), (8, None), (16, 4), (16, 16), (16, 2), (16, None)]
+
+
+@pytest.mark.parametrize(
+    ("when", "kept"),
+    [
+        ("causal", {(True, "forward"), (True, "forward_backward")}),
+        ("workload == 'forward'", {(True, "forward"), (False, "forward")}),
+        ("device == 'cuda' and not causal", {(False, "forward"), (False, "forward_backward")}),
+        (
+            "dtype == 'float32' and B == 1 and H == kv_heads and D == M and causal",
+            {(True, "forward"), (True, "forward_backward")},
+        ),
+    ],
+)
+def test_a_condition_may_speak_of_every_axis(when: str, kept: set[tuple[bool, str]]) -> None:
+    got = cells(
+        "cuda:1",
+        axes={"N": [8], "causal": [True, False]},
+        workloads=["forward", "forward_backward"],
+        methods=[{"name": "m", "when": when}],
+    )
+    assert {(cell.problem.causal, cell.workload.value) for cell in got} == kept
+
+
+def test_a_cell_that_is_listed_twice_is_measured_once() -> None:
+    got = cells(axes={"N": [8, 8, 16]}, methods=["m", "m", {"name": "m", "params": {"a": [1, 1]}}])
+    assert [(cell.problem.N, cell.label) for cell in got] == [(8, "m"), (8, "m(a=1)"), (16, "m"), (16, "m(a=1)")]
+
+
+def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
+    many = list(range(1, 1001))
+    with pytest.raises(TooManyCellsError, match=r"suite 's' has 1,000,000,000 cells; at most 100,000 make sense"):
+        cells(axes={"N": many, "H": many, "D": many})
+    with pytest.raises(TooManyCellsError, match="1,000,000,000 cells"):
+        cells(methods=[{"name": "m", "params": {"a": many, "b": many, "c": many}}])
+
+
+def test_heads_that_do_not_divide_are_an_error_in_words() -> None:
+    with pytest.raises(SuiteError, match=r"^suite 's': kv_heads=8 must divide H=4$"):
+        cells(axes={"N": [8], "H": [8, 4], "kv_heads": [8]})
+
+
+def test_a_condition_that_cannot_be_decided_is_an_error_in_words() -> None:
+    with pytest.raises(SuiteError, match=r"^suite 's': 'N // \(N - 8\)': integer division or modulo by zero$"):
+        cells(methods=[{"name": "m", "when": "N // (N - 8) > 1"}])
+
+
+def test_a_suite_without_any_cell_is_an_error() -> None:
+    with pytest.raises(SuiteError, match="no cell is left"):
+        cells(methods=[{"name": "m", "when": "N > 8"}])
+
+
+def test_an_override_changes_only_the_keys_that_are_written() -> None:
+    override = {"axes": {"H": [2]}, "budget": {"seconds": 1.0}}
+    got = suite(axes={"N": [8], "H": [4], "D": [16]}, budget={"memory": 0.5}, replicates=7, on={"cpu": override})
+    assert (got.axes.N, got.axes.H, got.axes.D) == ((8,), (2,), (16,))
+    assert (got.budget.seconds, got.budget.memory, got.replicates) == (1.0, 0.5, 7)
+
+
+def test_an_override_of_another_device_does_nothing() -> None:
+    fields: dict[str, Any] = {"on": {"cuda": {"replicates": 9, "axes": {"H": [2]}}}}
+    assert suite("cpu", **fields).replicates == 3
+    assert suite("cuda:1", **fields).replicates == 9
+    assert suite("cuda:1", **fields).device == "cuda:1"
+
+
+@pytest.mark.parametrize(("base", "over", "batches"), [("tokens", "B", {2}), ("B", "tokens", {8, 4})])
+def test_one_batch_rule_replaces_the_other(base: str, over: str, batches: set[int]) -> None:
+    value = {"B": 2, "tokens": 64}
+    fields: dict[str, Any] = {"axes": {"N": [8, 16], base: value[base]}, "on": {"cpu": {"axes": {over: value[over]}}}}
+    assert {cell.problem.B for cell in cells(**fields)} == batches
+
+
+def test_an_override_may_replace_methods_and_workloads() -> None:
+    got = cells(on={"cpu": {"methods": ["x", "y"], "workloads": ["forward_backward"]}})
+    assert [(cell.method, cell.workload) for cell in got] == [(m, Workload.FORWARD_BACKWARD) for m in ("x", "y")]
+
+
+@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_every_shipped_suite_says_what_it_is_for_and_expands(name: str, device: str) -> None:
+    loaded = load(name).suite
+    assert loaded.name == name
+    assert loaded.source
+    assert expand(loaded.resolved(device))
+
+
+def test_scaling_on_a_cpu_takes_one_sample_at_a_time() -> None:
+    resolved = load("scaling").suite.resolved("cpu")
+    got = expand(resolved)
+    assert len(got) == 192
+    assert {cell.problem.B for cell in got} == {1}
+    assert (resolved.replicates, resolved.budget.seconds, resolved.budget.memory) == (3, 3.0, 0.7)
+
+
+def test_scaling_on_a_gpu_divides_65536_tokens_by_the_length() -> None:
+    resolved = load("scaling").suite.resolved("cuda")
+    got = expand(resolved)
+    assert [N for N, _ in Counter(cell.problem.N for cell in got).items()] == [2**k for k in range(9, 17)]
+    assert {(cell.problem.N, cell.problem.B) for cell in got} == {(2**k, 65536 // 2**k) for k in range(9, 17)}
+    assert (resolved.replicates, resolved.budget.seconds) == (5, 15.0)
+
+
+def test_scaling_compares_each_linear_form_where_it_exists() -> None:
+    got = {(cell.method, cell.problem.causal) for cell in expand(load("scaling").suite.resolved("cpu"))}
+    assert ("linear.chunked", False) not in got
+    assert ("linear.full", True) not in got
+    assert {("linear.chunked", True), ("linear.full", False)} < got

@@ -1,0 +1,160 @@
+"""From a name to a method: what helps where the name is wrong, and that nothing heavy is imported on the way."""
+
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from attnbench import registry
+from attnbench.registry import MissingPackageError, UnknownMethodError
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Replaces the installed entry points by the given (name, value) pairs."""
+
+    def _install(*pairs: tuple[str, str]) -> None:
+        entries = [EntryPoint(name=name, value=value, group=registry.GROUP) for name, value in pairs]
+        monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == registry.GROUP else [])
+        registry.catalogue.cache_clear()
+
+    yield _install
+    registry.catalogue.cache_clear()
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A module that can be imported as `some_module`."""
+    module = types.ModuleType("some_module")
+    monkeypatch.setitem(sys.modules, "some_module", module)
+    return module
+
+
+class Method:
+    """What the registry takes for a method: it says why it cannot."""
+
+    requires: tuple[str, ...] = ()
+
+    @staticmethod
+    def why_not(cell: object) -> None:
+        """Can everything."""
+
+
+def test_methods_are_listed_in_the_order_of_their_names(installed: Install) -> None:
+    installed(("b.y", "some:Y"), ("a.x", "some:X"))
+    assert list(registry.catalogue()) == ["a.x", "b.y"]
+
+
+def test_a_wrong_name_offers_the_one_that_was_meant_and_lists_all(installed: Install) -> None:
+    installed(("linear.chunked", "some:X"), ("softmax.naive", "some:Y"))
+    with pytest.raises(UnknownMethodError) as error:
+        registry.load("linear.chunkd")
+    assert str(error.value) == (
+        "no method 'linear.chunkd'; did you mean 'linear.chunked'? installed: linear.chunked, softmax.naive"
+    )
+
+
+def test_a_name_that_resembles_none_lists_all(installed: Install) -> None:
+    installed(("linear.chunked", "some:X"))
+    with pytest.raises(UnknownMethodError, match=r"^no method 'xyzzy'; installed: linear.chunked$"):
+        registry.find("xyzzy")
+
+
+def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: types.ModuleType) -> None:
+    installed()
+    module.Mine = Method  # type: ignore[attr-defined]
+    found: object = registry.load("some_module:Mine")
+    assert found is Method
+
+
+def test_what_is_no_attention_is_refused_with_the_base_class_named(installed: Install, module: types.ModuleType) -> None:
+    installed(("a.b", "some_module:thing"))
+    module.thing = object()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"some_module:thing is not an attention: subclass attnbench.api.Attention"):
+        registry.load("a.b")
+
+
+def test_two_methods_of_one_name_are_an_error_that_names_both(installed: Install) -> None:
+    installed(("a.b", "one:X"), ("a.b", "two:X"))
+    with pytest.raises(LookupError, match=r"two methods are called 'a.b': one:X and two:X"):
+        registry.catalogue()
+
+
+def test_one_method_that_is_found_twice_is_no_error(installed: Install) -> None:
+    installed(("a.b", "one:X"), ("a.b", "one:X"))
+    assert registry.catalogue()["a.b"].value == "one:X"
+
+
+def test_a_module_that_a_method_imports_and_that_is_absent_is_a_pip_line(
+    installed: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needs_one_more.py").write_text("import no_such_package_at_all.part\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed(("a.b", "needs_one_more:X"))
+    with pytest.raises(MissingPackageError) as error:
+        registry.load("a.b")
+    assert str(error.value) == "a.b needs the module 'no_such_package_at_all': pip install no_such_package_at_all"
+
+
+def test_a_method_whose_own_module_is_absent_is_not_a_missing_package(installed: Install) -> None:
+    installed(("a.b", "no_such_module_at_all.part:X"))
+    with pytest.raises(ModuleNotFoundError) as error:
+        registry.load("a.b")
+    assert not isinstance(error.value, MissingPackageError)
+
+
+def test_requirements_that_are_absent_or_too_old_are_missing() -> None:
+    class Demanding(Method):
+        requires = ("pytest", "no-such-package-at-all>=1", "pytest>=9999", "pytest>=1,<9999")
+
+    assert registry.missing(Demanding) == ("no-such-package-at-all>=1", "pytest>=9999")  # type: ignore[arg-type]
+
+
+def test_building_a_method_whose_package_is_absent_tells_what_to_type(installed: Install, module: types.ModuleType) -> None:
+    from attnbench import Problem, build
+
+    class Demanding(Method):
+        requires = ("no-such-package>=1", "another-one")
+
+    module.Demanding = Demanding  # type: ignore[attr-defined]
+    installed(("a.b", "some_module:Demanding"))
+    with pytest.raises(MissingPackageError) as error:
+        build("a.b", Problem(N=8))
+    wanted = "a.b needs no-such-package>=1, another-one: pip install 'no-such-package>=1' another-one"
+    assert str(error.value) == wanted
+
+
+def test_the_installed_methods_are_those_of_the_project_at_least() -> None:
+    assert {"softmax.naive", "softmax.sdpa", "linear.chunked", "linear.full"} <= set(registry.catalogue())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "attnbench",
+        "attnbench.registry",
+        "attnbench.suite.load",
+        "attnbench.suite.expand",
+        "attnbench.store.run_folder",
+        "attnbench.cli.app",
+    ],
+)
+def test_importing_what_only_talks_imports_nothing_heavy(name: str) -> None:
+    code = f"import sys, {name}; print(*{{'torch', 'pandas', 'matplotlib', 'numpy', 'attnbench_impls'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_reading_the_catalogue_imports_no_method() -> None:
+    code = (
+        "import sys; from attnbench import registry; registry.catalogue(); "
+        "print(*{'torch', 'attnbench_impls'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
