@@ -16,6 +16,8 @@ class HostCounters:
     total_ticks: int
     steal_ticks: int
     throttled: int | None
+    busy_ticks: int = 0
+    own_seconds: float = 0.0
 
     @classmethod
     def read(cls) -> Self:
@@ -24,7 +26,9 @@ class HostCounters:
             ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         except (OSError, ValueError):
             ticks = []
-        return cls(sum(ticks), ticks[7] if len(ticks) == 8 else 0, throttled_periods())
+        steal = ticks[7] if len(ticks) == 8 else 0
+        waiting = sum(ticks[3:5]) + steal
+        return cls(sum(ticks), steal, throttled_periods(), sum(ticks) - waiting, sum(os.times()[:2]))
 
 
 def throttled_periods() -> int | None:
@@ -54,7 +58,10 @@ def _lines(path: Path | None) -> list[str]:
 def facts(before: HostCounters, after: HostCounters) -> Facts:
     """What a reader must know of the host during a measurement."""
     ticks = after.total_ticks - before.total_ticks
+    own = (after.own_seconds - before.own_seconds) * os.sysconf("SC_CLK_TCK")
+    others = max(0.0, after.busy_ticks - before.busy_ticks - own)
     return {
+        "others_percent": 100 * others / ticks if ticks else None,
         "load_1min": os.getloadavg()[0],
         "steal_percent": 100 * (after.steal_ticks - before.steal_ticks) / ticks if ticks else None,
         "cgroup_throttled": None if after.throttled is None else after.throttled - (before.throttled or 0),
@@ -62,12 +69,15 @@ def facts(before: HostCounters, after: HostCounters) -> Facts:
     }
 
 
-def flags(conditions: Facts, samples: list[float], cores: int) -> tuple[str, ...]:
-    """`noisy` (spread over 10 %), `loaded` (beyond half the cores and our own), `stolen` (over 1 %), `throttled`."""
-    steal, load = float(conditions.get("steal_percent") or 0), float(conditions.get("load_1min") or 0)
+def flags(conditions: Facts, samples: list[float]) -> tuple[str, ...]:
+    """`noisy` (spread over 10 %), `loaded` (other processes took over 5 %), `stolen` (over 1 %), `throttled`.
+
+    The load average is no measure of others: it holds our own threads, and lags by a minute.
+    """
+    steal, others = float(conditions.get("steal_percent") or 0), float(conditions.get("others_percent") or 0)
     found = {
         "noisy": _spread(samples) > 0.10,
-        "loaded": load > 1.5 * cores,
+        "loaded": others > 5.0,
         "stolen": steal > 1.0,
         "throttled": bool(conditions.get("cgroup_throttled")),
     }

@@ -85,7 +85,7 @@ class Conditions:
 
     def flags(self, samples: list[float]) -> tuple[str, ...]:
         """All warnings about these samples."""
-        return tuple(dict.fromkeys((*host_conditions.flags(self.facts, samples, torch.get_num_threads()), *self.gpu_flags)))
+        return tuple(dict.fromkeys((*host_conditions.flags(self.facts, samples), *self.gpu_flags)))
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def test_a_condition_means_what_python_means(text: str) -> None:
     try:
         want = bool(eval(text.replace("^", "**"), {"__builtins__": {}}, dict(VALUES)))
     except ZeroDivisionError:
-        with pytest.raises(ValueError, match="zero"):
+        with pytest.raises(ValueError, match=r"zero|modulo"):
             compile_condition(text, frozenset({"chunk"}))(VALUES)
     else:
         assert compile_condition(text, frozenset({"chunk"}))(VALUES) is want
@@ -132,7 +132,7 @@ def test_a_condition_means_what_python_means(text: str) -> None:
         ("N > 2^12", False),
         ("1024 <= N < 2**13", True),
         ("dtype in ('float16', 'bfloat16')", False),
-        ("N % 3 == 1 and N // 4096 == 1", True),
+        ("N % 3 == 1 and N // 4095 == 1", True),
         ("chunk * 2 == D or N < 0", True),
         ("  causal  ", True),
     ],
