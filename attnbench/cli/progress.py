@@ -34,7 +34,7 @@ class Progress:
         self.mark = time.monotonic()
         self.bar = Bar(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[eta]}"),
-            console=self.console, transient=True, disable=not self.console.is_terminal,
+            console=self.console, transient=True, disable=not self.console.is_terminal, auto_refresh=False,
         )  # fmt: skip
         for record in records:
             self._cross_off(record)
@@ -56,7 +56,8 @@ class Progress:
         """A job is about to run."""
         if job.phase is not Pass.CHECK:
             self._end_block(_block(job.cell, job.replicate, self.replicates))
-        self.bar.update(self.task, description=f"{job.phase} {job.cell.label} N={job.cell.problem.N}")
+        # drawn here only: a thread that redraws would run beside the measurement
+        self.bar.update(self.task, description=f"{job.phase} {job.cell.label} N={job.cell.problem.N}", refresh=True)
 
     def took(self, record: Record) -> None:
         """A record was stored."""

@@ -27,9 +27,11 @@ name: small
 axes: {N: [65, 256], H: 2, D: 16, causal: [true, false]}
 methods: ["plain:Plain", "faulty:Slow", "faulty:Raises"]
 budget: {seconds: 0.2, timeout: 20}
-replicates: 2
+replicates: 1
 report: {tables: [summary], plots: []}
 """
+
+TWICE = SMALL.replace("replicates: 1", "replicates: 2")
 
 FAULTS = {
     "plain:Plain": "ok",
@@ -136,8 +138,8 @@ def test_a_run_leaves_records_tables_and_plots(attnbench: Run, suite: Write, onl
 
 @pytest.fixture
 def undisturbed(attnbench: Run, suite: Write, tmp_path: Path) -> Counter[tuple[str, str, Pass, int]]:
-    """What a run of SMALL finishes when nobody disturbs it."""
-    assert attnbench("run", suite(SMALL), "--results", "whole").returncode == 0
+    """What a run of TWICE finishes when nobody disturbs it."""
+    assert attnbench("run", suite(TWICE), "--results", "whole").returncode == 0
     (folder,) = (tmp_path / "whole").glob("*/*")
     return finished(read(folder))
 
@@ -167,7 +169,7 @@ def has_run(only_run: Find) -> bool:
 def test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice(
     start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
 ) -> None:
-    found = finished(kill_and_resume(start, attnbench, only_run, suite(SMALL), [7.0, 4.5, 6.0]))
+    found = finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), [7.0, 4.5, 6.0]))
     assert found == undisturbed
     assert set(found.values()) == {1}
 
@@ -184,7 +186,7 @@ def test_kills_at_random_moments_lose_nothing(
     undisturbed: Counter[tuple[str, str, Pass, int]],
 ) -> None:
     delays = [random.Random(seed * 10 + i).uniform(3, 12) for i in range(4)]
-    assert finished(kill_and_resume(start, attnbench, only_run, suite(SMALL), delays)) == undisturbed
+    assert finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), delays)) == undisturbed
 
 
 def wait_for_a_record(only_run: Find, count: int = 1) -> None:

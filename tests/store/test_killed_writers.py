@@ -47,7 +47,6 @@ def remains(results: Path, info: RunInfo) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 @pytest.mark.parametrize(("call", "k"), KILLS, ids=str)
 def test_a_run_that_is_killed_at_its_kth_call_can_be_continued(
     tmp_path: Path, run_info: RunInfo, numbered: Numbered, call: str, k: int
@@ -67,7 +66,6 @@ def test_a_run_that_is_killed_at_its_kth_call_can_be_continued(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 @pytest.mark.parametrize("call", ["write", "fsync"])
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_a_disk_that_is_full_at_the_kth_record_ends_the_run_in_words_and_keeps_the_others(
