@@ -16,6 +16,7 @@ from typing import IO, Any, Self
 
 from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.worker.portable import portable
 
 Answer = Measured | Failed | Description | Surroundings
 _START_TIMEOUT = 120.0
@@ -165,7 +166,7 @@ def last_words(output: str) -> str:
     """The last lines of a child's output; of a traceback by faulthandler the first, which are the innermost."""
     _, fatal, frames = output.rpartition("Fatal Python error")
     lines = output.splitlines()[-_LAST_LINES:] if not fatal else (fatal + frames).splitlines()[:_LAST_LINES]
-    return "\n".join(lines)
+    return portable("\n".join(lines))
 
 
 def _signal_name(number: int) -> str:

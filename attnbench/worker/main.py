@@ -14,6 +14,7 @@ from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator
 from attnbench.schema.errand import ERRAND, Description, Inquiry, Job, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.worker.portable import portable
 
 _LAST_FRAMES = 3
 
@@ -71,7 +72,7 @@ def failure(error: BaseException) -> Failed:
     frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[-_LAST_FRAMES:])
     detail = "".join(frames) + "".join(traceback.format_exception_only(error))
     status, reason = _classify(error, text)
-    return Failed(status=status, reason=reason, detail=detail[-4000:])
+    return Failed(status=status, reason=reason, detail=portable(detail)[-4000:])
 
 
 def _classify(error: BaseException, text: str) -> tuple[Status, str]:

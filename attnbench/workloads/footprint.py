@@ -19,7 +19,6 @@ def measure_memory(job: Job) -> Measured:
     """Bytes of one whole call. Raises whatever the method raises."""
     setting = prepare(job.cell, job.seed)
     readings = sizes(setting)
-    setting.call()  # libraries, thread pools and autograd's own structures are not the method's memory
     readings |= on_cuda(setting) if job.cell.device_kind == "cuda" else on_cpu(setting)
     flags = tuple(dict.fromkeys(r.flag for r in readings.values() if r.flag))
     memory = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
@@ -40,11 +39,15 @@ def sizes(setting: Setting) -> Readings:
 
 
 def on_cpu(setting: Setting) -> Readings:
-    """Host counters; those of a GPU are not applicable, and say so."""
+    """Host counters; those of a GPU are not applicable, and say so.
+
+    The first call is profiled, which sees torch's own blocks only; so it warms up for the one whose pages count:
+    libraries, thread pools and autograd's structures are not the method's memory.
+    """
     none = "this cell ran on a CPU"
     return {
-        "host_rss_peak": host_memory.host_rss_peak(setting.call),
         "torch_profiler_peak": profiler_memory.torch_profiler_peak(setting.call),
+        "host_rss_peak": host_memory.host_rss_peak(setting.call),
         "saved_for_backward": _saved(setting, profiler_memory.saved_for_backward),
         "torch_allocated_peak": Reading(None, "torch's CUDA allocator", none),
         "torch_reserved_peak": Reading(None, "torch's CUDA allocator", none),
@@ -56,6 +59,7 @@ def on_cuda(setting: Setting) -> Readings:
     """The allocator's peaks in one call, what is saved in a second, NVML's in a third."""
     device = setting.cell.device
     none = "this cell ran on a GPU"
+    setting.call()  # workspaces that libraries keep are not the method's memory
     return {
         **cuda_memory.allocator_peaks(setting.call, device),
         "saved_for_backward": _saved(setting, lambda forward: cuda_memory.saved_for_backward(forward, device)),

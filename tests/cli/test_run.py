@@ -169,14 +169,14 @@ def has_run(only_run: Find) -> bool:
 def test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice(
     start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
 ) -> None:
-    found = finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), [7.0, 4.5, 6.0]))
+    found = finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), [7.0, 5.5]))
     assert found == undisturbed
     assert set(found.values()) == {1}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_kills_at_random_moments_lose_nothing(
     seed: int,
     start: Start,
@@ -185,7 +185,7 @@ def test_kills_at_random_moments_lose_nothing(
     suite: Write,
     undisturbed: Counter[tuple[str, str, Pass, int]],
 ) -> None:
-    delays = [random.Random(seed * 10 + i).uniform(3, 12) for i in range(4)]
+    delays = [random.Random(seed * 10 + i).uniform(3, 9) for i in range(3)]
     assert finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), delays)) == undisturbed
 
 

@@ -196,6 +196,11 @@ def test_a_name_that_cannot_be_a_file_is_a_suite_error(name: str) -> None:
         load(name)
 
 
+def test_a_device_without_end_is_no_suite() -> None:
+    with pytest.raises(SuiteError, match="a device or a pipe"):
+        load("/dev/zero")
+
+
 def test_a_folder_is_no_suite(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="Is a directory"):
         load(str(tmp_path))

@@ -92,8 +92,10 @@ def test_a_fresh_child_that_crashes_has_the_same_status(plugins: Path) -> None:
 
 
 def test_a_crash_keeps_the_last_lines_of_the_traceback(warm: Isolation) -> None:
-    assert "faulty.py" in failure(warm, "faulty:Segfaults").detail
-    assert "faulty.py" in failure(warm, "faulty:Raises").detail
+    for name in ("Segfaults", "Raises"):
+        detail = failure(warm, f"faulty:{name}").detail
+        assert 'faulty.py"' in detail
+        assert '"/' not in detail  # no folder of one machine
 
 
 IMPORTS = {
