@@ -7,8 +7,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,30 @@ from attnbench.schema.cost import Cost
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import DType, Problem
 
-__all__ = ["Attention", "Causality", "Cell", "Cost", "DType", "Layout", "Problem", "Scalar", "Tier", "Workload", "draw"]
+__all__ = [
+    "Attention",
+    "Causality",
+    "Cell",
+    "Cost",
+    "DType",
+    "Layout",
+    "Problem",
+    "Scalar",
+    "State",
+    "Tier",
+    "Workload",
+    "default_scale",
+    "dense_flops",
+    "draw",
+    "io_bytes",
+    "nominal_flops",
+    "padding_mask",
+    "tensors_of",
+]
+
+State = Any
+"""What a method keeps between the tokens that it decodes: a dataclass or tuple of tensors (plain numbers beside them),
+each tensor with the batch first."""
 
 
 class Tier(StrEnum):
@@ -57,6 +81,10 @@ class Attention(nn.Module, ABC):
     tier: ClassVar[Tier] = Tier.EAGER
     causality: ClassVar[Causality] = Causality.FULL
     layout: ClassVar[Layout] = Layout.BHND
+    decodes: ClassVar[bool] = False
+    """Whether `prefill` and `step` exist."""
+    masks: ClassVar[bool] = False
+    """Whether `forward` and `reference` take `key_mask`, bool [B, N], False for keys that no query of that row may see."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Distributions beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 
@@ -68,6 +96,19 @@ class Attention(nn.Module, ABC):
     def why_not(cls, cell: Cell) -> str | None:  # noqa: ARG003 - the default has no limits
         """Say why this cell cannot run, in words, or return None."""
         return None
+
+    @classmethod
+    def refusal(cls, cell: Cell) -> str | None:
+        """The reason why this cell cannot run: by what the class declares, else in its own words by `why_not`."""
+        if cell.workload.decodes and not cls.decodes:
+            return "it does not decode token by token"
+        if cell.workload.decodes and not cell.problem.causal:
+            return "decoding is causal; set causal: true"
+        if cell.problem.padding and not cls.masks:
+            return "it takes no key mask, so there can be no padding"
+        if cell.problem.padding and cell.workload.decodes:
+            return "decoding is without padding"
+        return cls.why_not(cell)
 
     @classmethod
     @abstractmethod
@@ -96,6 +137,26 @@ class Attention(nn.Module, ABC):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Evaluate the paper's definition, dense and slow, in any dtype, with this object's own parameters and choices."""
 
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+        """Attend n ≥ 0 tokens, causally, and give the state after them, with room for `capacity` tokens in all.
+
+        [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M] and the state; any b. Raises NotImplementedError
+        where the method does not decode.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not decode")
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend one more token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state after it.
+
+        May write into the tensors of `state`; go on with the one it gives back. Another step from the old one is
+        allowed and costs the same, but what it gives is undefined.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not decode")
+
+    def state_bytes(self, state: State) -> int:
+        """Bytes that a state holds on to."""
+        return sum(t.numel() * t.element_size() for t in tensors_of(state))
+
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
         """Record, while one untimed call runs inside, which kernel it reached; the default knows nothing."""
@@ -110,6 +171,30 @@ def draw(problem: Problem, heads: int, width: int, generator: torch.Generator, l
     return x.transpose(1, 2).contiguous().transpose(1, 2) if layout is Layout.BNHD else x
 
 
+def padding_mask(problem: Problem, device: torch.device | str) -> Tensor | None:
+    """The keys that may be seen, bool [B, N]: the first `problem.lengths[b]` of row b; None without padding."""
+    if not problem.padding:
+        return None
+    return torch.arange(problem.N, device=device) < torch.tensor(problem.lengths, device=device).unsqueeze(1)
+
+
+def tensors_of(state: State) -> list[Tensor]:
+    """All tensors of a state, in order, however they are nested."""
+    if isinstance(state, Tensor):
+        return [state]
+    if is_dataclass(state):
+        return [t for f in fields(state) for t in tensors_of(getattr(state, f.name))]
+    return [t for part in state for t in tensors_of(part)] if isinstance(state, tuple | list) else []
+
+
+def nominal_flops(problem: Problem, workload: Workload) -> float:
+    """FLOPs of the whole workload by dense softmax attention: `nominal` of every method, with a cache where it decodes."""
+    p = problem
+    if workload is Workload.DECODE:
+        return 2.0 * p.B * p.H * p.N * (p.D + p.M)
+    return dense_flops(p) * (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0)
+
+
 def dense_flops(problem: Problem) -> float:
     """FLOPs of dense softmax attention of this shape, forward: the `nominal` of every method; half where causal.
 
@@ -121,10 +206,13 @@ def dense_flops(problem: Problem) -> float:
 
 
 def io_bytes(problem: Problem, workload: Workload) -> float:
-    """Bytes that any method must move: q, k, v in and o out; backward reads them and g again, and writes three gradients."""
+    """Bytes that any method must move: q, k, v in and o out; backward reads them and g again, and writes three gradients.
+
+    In decoding, of the tokens that are decoded; what is read of the state comes on top.
+    """
     p = problem
-    kv = p.B * p.kv_heads * p.N * (p.D + p.M)
-    q, o = p.B * p.H * p.N * p.D, p.B * p.H * p.N * p.M
+    tokens = p.B * (1 if workload is Workload.DECODE else p.N)
+    kv, q, o = tokens * p.kv_heads * (p.D + p.M), tokens * p.H * p.D, tokens * p.H * p.M
     forward = q + kv + o
     backward = q + kv + o + q + kv  # read q, k, v, g; write dq, dk, dv
     return float(p.dtype.bytes * (forward + (backward if workload is Workload.FORWARD_BACKWARD else 0)))

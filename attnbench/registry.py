@@ -98,7 +98,7 @@ def build(name: str, problem: "Problem", **params: "Scalar") -> "Attention":
     method = load(name)
     if absent := missing(method):
         raise MissingPackageError(pip_line(name, absent))
-    if reason := method.why_not(Cell(method=name, problem=problem, params=params)):
+    if reason := method.refusal(Cell(method=name, problem=problem, params=params)):
         raise UnsupportedError(f"{name}: {reason}")
     return method(problem, **params)
 

@@ -16,6 +16,15 @@ class Workload(StrEnum):
 
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward_backward"
+    DECODE = "decode"
+    """One token more, when it and all before it are N."""
+    DECODE_TOTAL = "decode_total"
+    """N tokens, one after the other, from nothing."""
+
+    @property
+    def decodes(self) -> bool:
+        """Whether tokens come one at a time."""
+        return self in {Workload.DECODE, Workload.DECODE_TOTAL}
 
 
 class Allocator(StrEnum):
@@ -42,6 +51,13 @@ class ClockMode(StrEnum):
     WALL = "wall"
 
 
+class Batch(StrEnum):
+    """Where B comes from: the problem, or a search for the largest that fits into memory (then the problem says 1)."""
+
+    FIXED = "fixed"
+    LARGEST = "largest"
+
+
 class Inputs(StrEnum):
     """How q, k and v are drawn."""
 
@@ -60,6 +76,7 @@ class Cell(Noun):
     allocator: Lax[Allocator] = Allocator.RETAIN
     matmul_precision: Lax[Precision] = Precision.HIGHEST
     clock: Lax[ClockMode] = ClockMode.DEFAULT
+    batch: Lax[Batch] = Batch.FIXED
 
     def canonical(self) -> dict[str, Any]:
         """JSON-ready fields with defaults left out, so that a field added later changes no old key."""

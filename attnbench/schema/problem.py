@@ -26,7 +26,10 @@ class DType(StrEnum):
 
 
 class Problem(Noun):
-    """q [B, H, N, D], k [B, kv_heads, N, D], v [B, kv_heads, N, M] -> o [B, H, N, M]."""
+    """q [B, H, N, D], k [B, kv_heads, N, D], v [B, kv_heads, N, M] -> o [B, H, N, M].
+
+    With padding, sequences end early: row b of the batch has `lengths[b]` keys, and the rest is hidden from every query.
+    """
 
     B: int = Field(default=1, ge=1)
     H: int = Field(default=8, ge=1)
@@ -36,6 +39,7 @@ class Problem(Noun):
     kv_heads: int = Field(ge=1, description="heads of k and v; H where not given")
     dtype: Lax[DType] = DType.FLOAT32
     causal: bool = False
+    padding: float = Field(default=0.0, ge=0, lt=1, description="share of the keys that the last row of the batch hides")
 
     @model_validator(mode="before")
     @classmethod
@@ -56,6 +60,11 @@ class Problem(Noun):
     def __init__(self, **data: Any) -> None:  # noqa: ANN401
         """Build a problem; M and kv_heads follow D and H where they are not given."""
         super().__init__(**data)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Keys of each row: from nearly N in the first, evenly down to (1 - padding) N in the last; at least one."""
+        return tuple(max(1, self.N - round(self.padding * self.N * (b + 1) / self.B)) for b in range(self.B))
 
     def canonical(self) -> dict[str, Any]:
         """JSON-ready fields, with defaults left out: the part of a cell's key."""

@@ -29,7 +29,7 @@ def check_cell(method: type[Attention], cell: Cell) -> Cell | None:
         problem = cell.problem.model_copy(update={"B": 1, "H": 2, "kv_heads": kv_heads, "N": N})
         for workload in (Workload.FORWARD_BACKWARD, Workload.FORWARD):
             small = cell.model_copy(update={"problem": problem, "workload": workload})
-            if not method.why_not(small):
+            if not method.refusal(small):
                 return small
     return None
 

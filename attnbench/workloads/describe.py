@@ -35,7 +35,7 @@ def parameters(method: type[Attention]) -> tuple[str, ...]:
 def prospect(method: type[Attention], cell: Cell) -> Prospect:
     """The method's own refusal of a cell, or its cost; parameters that it cannot use are refused in its own words."""
     try:
-        if reason := method.why_not(cell):
+        if reason := method.refusal(cell):
             return Prospect(why_not=reason)
         cost = method.cost(cell.problem, cell.params, cell.workload)
         return Prospect(cost=cost, check=check_cell(method, cell))
