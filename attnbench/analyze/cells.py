@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from attnbench.analyze.counters import Memory, memory_of
 from attnbench.analyze.final import final_records
 from attnbench.analyze.statistics import Interval, outliers, spread
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Status
@@ -34,6 +34,8 @@ class CellSummary:
     facts: Mapping[str, Scalar | None] = field(default_factory=dict)
     """Of the first measured replicate."""
     memory: Memory = field(default_factory=Memory)
+    bound: str = ""
+    """How the smallest batch failed that was too large, where the largest was searched for: `oom_host`, `budget`, …"""
     environments: tuple[str, ...] = ()
 
     @property
@@ -57,9 +59,20 @@ class CellSummary:
         return len(self.medians)
 
     @property
+    def B(self) -> int:
+        """The batch that ran: the problem's, or the largest that was found to fit."""
+        found = self.facts.get("B")
+        return found if isinstance(found, int) else self.cell.problem.B
+
+    @property
     def per_sample(self) -> float:
         """What turns a figure per call into one per sample of the batch: 1 / B."""
-        return 1.0 / self.cell.problem.B
+        return 1.0 / self.B
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that come out of one call."""
+        return self.B * (1 if self.cell.workload is Workload.DECODE else self.cell.problem.N)
 
     def fact(self, name: str) -> str:
         """A recorded fact in words; empty where there is none."""
@@ -94,6 +107,7 @@ def _summary(cell: Cell, records: list[Record]) -> CellSummary:
         flags=tuple(dict.fromkeys(flag for outcome in measured.values() for flag in outcome.flags)),
         facts=next((outcome.facts for outcome in measured.values()), {}),
         memory=memory_of(memory.values()),
+        bound=_bound(records),
         environments=tuple(dict.fromkeys(r.environment for r in records)),
     )
 
@@ -110,6 +124,13 @@ def _status(times: Mapping[int, Record]) -> tuple[str, str]:
     if len(failures) < len(times):
         return OK, ""
     return (failures[0].status.value, failures[0].reason) if failures else (NOT_RUN, "no record of this cell yet")
+
+
+def _bound(records: Sequence[Record]) -> str:
+    trials = [
+        (r.job.B or 1, r.outcome.status.value) for r in records if r.job.phase is Pass.FIT and isinstance(r.outcome, Failed)
+    ]
+    return min(trials)[1] if trials else ""
 
 
 def _useless(outcome: Measured) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.schema.outcome import Counter
+from attnbench.schema.outcome import STATE_SOURCE, Counter
 
 _PREFERRED = {
     "cuda": ("torch_allocated_peak", "nvml_process_peak", "nvml_device_delta"),
@@ -37,6 +37,10 @@ class MainCounter:
         if counter is not None and counter.bytes is not None and counter.source != self.source:
             return f"{self.name} was read differently: {counter.source}"
         return summary.memory.why_not(self.name)
+
+
+STATE = MainCounter("state_bytes", STATE_SOURCE)
+"""What decoding methods carry along; exact, by shape."""
 
 
 def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:

@@ -29,5 +29,7 @@ def roof_share(summary: CellSummary, run: RunInfo) -> RoofShare | None:
     roof = run.surroundings.roof.get(summary.cell.problem.dtype.value)
     if cost is None or roof is None or summary.median is None:
         return None
-    floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
+    # costs are stated for the problem's batch, and grow with it
+    rows = summary.B / summary.cell.problem.B
+    floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second) * rows
     return RoofShare(floor, floor / summary.median)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.suite import Axes
 
 Belongs = Callable[[Cell], bool]
@@ -74,14 +74,14 @@ def sections(summaries: Sequence[CellSummary], axes: Axes) -> list[Section]:
 def _batch_rules(axes: Axes) -> list[tuple[str, Belongs]]:
     """How B follows from N, one rule per section; a single rule needs no name."""
     if len(axes.B) > 1:
-        return [(f"B={B}", _of_batch(B)) for B in axes.B]
+        return [(f"B={B}" if B != "max" else "largest B that fits", _of_batch(B)) for B in axes.B]
     if len(axes.tokens) > 1:
         return [(f"tokens={tokens}", _of_tokens(tokens)) for tokens in axes.tokens]
     return [("", lambda _: True)]
 
 
-def _of_batch(B: int) -> Belongs:
-    return lambda cell: cell.problem.B == B
+def _of_batch(B: int | str) -> Belongs:
+    return lambda cell: ("max" if cell.batch is Batch.LARGEST else cell.problem.B) == B
 
 
 def _of_tokens(tokens: int) -> Belongs:
@@ -96,6 +96,7 @@ def _axes(cell: Cell) -> dict[str, str]:
         "D": f"D={p.D}",
         "M": "" if p.M == p.D else f"M={p.M}",
         "kv_heads": "" if p.kv_heads == p.H else f"kv_heads={p.kv_heads}",
+        "padding": f"padding {p.padding:g}" if p.padding else "",
         "device": cell.device,
         "inputs": f"{cell.inputs.value} inputs",
         "allocator": f"allocator {cell.allocator.value}",

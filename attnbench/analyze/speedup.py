@@ -9,6 +9,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.statistics import Interval, spread
 
 _EXACT = "softmax."
+_RECOMPUTED = "softmax.recompute"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,17 @@ def strongest_exact(cells: Iterable[CellSummary]) -> CellSummary | None:
     """The fastest exact softmax attention of these cells of one length; None where none has numbers."""
     exact = [s for s in cells if s.ok and s.cell.method.startswith(_EXACT)]
     return min(exact, key=lambda s: s.median or math.inf, default=None)
+
+
+def baselines(cells: Iterable[CellSummary]) -> list[CellSummary]:
+    """What the cells of one length are compared with: the strongest exact one; in decoding the one without a cache too.
+
+    A speed-up over a model that keeps nothing between tokens is another number than one over a cache.
+    """
+    ok = [s for s in cells if s.ok]
+    strongest = strongest_exact(s for s in ok if s.cell.method != _RECOMPUTED) or strongest_exact(ok)
+    uncached = [s for s in ok if s.cell.workload.decodes and s.cell.method == _RECOMPUTED and s is not strongest]
+    return [s for s in (strongest, *uncached) if s is not None]
 
 
 def speedup(baseline: CellSummary, summary: CellSummary) -> Speedup | None:

@@ -66,7 +66,7 @@ class Progress:
         if record.job.phase is Pass.TIME:
             outcome = record.outcome
             self.statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
-        if record.seconds is not None and record.job.phase is not Pass.CHECK:
+        if record.seconds is not None and record.job.phase in {Pass.TIME, Pass.MEMORY}:
             self.spent[record.job.cell.key] = record.seconds
             self.recent = [*self.recent[-_RECENT:], record.seconds]
         self.bar.update(self.task, advance=before - len(self.left), eta=self.eta())
@@ -81,7 +81,8 @@ class Progress:
         key, outcome = record.job.cell.key, record.outcome
         if isinstance(outcome, Failed) and record.job.phase is Pass.TIME:
             self.left -= {(key, r) for r in range(self.replicates)}
-        self.left.discard((key, record.job.replicate))
+        if record.job.phase is Pass.TIME:
+            self.left.discard((key, record.job.replicate))
 
     def _end_block(self, block: str | None) -> None:
         if self.block is not None and block != self.block and not self.console.is_terminal:

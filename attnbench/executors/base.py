@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.record import Record
 
 
@@ -19,7 +19,7 @@ def blocks(cells: Sequence[Cell]) -> list[list[Cell]]:
     """Cells of one shape, workload and set of conditions: measured side by side, on one device; small lengths first."""
 
     def block(cell: Cell) -> tuple[str, ...]:
-        conditions = (cell.inputs, cell.allocator, cell.matmul_precision, cell.clock)
+        conditions = (cell.inputs, cell.allocator, cell.matmul_precision, cell.clock, cell.batch)
         return (f"{cell.problem.N:020d}", cell.problem.model_dump_json(), cell.workload, *conditions)
 
     return [list(group) for _, group in groupby(sorted(cells, key=block), key=block)]
@@ -35,5 +35,6 @@ def check_group(cell: Cell) -> str:
     """Names all cells that one check speaks for."""
     kv_heads = 2 if cell.problem.kv_heads == cell.problem.H else 1
     problem = cell.problem.model_copy(update={"N": 1, "B": 1, "H": 2, "kv_heads": kv_heads})
-    same = Cell(method=cell.method, params=cell.params, problem=problem, device=cell.device)
+    workload = Workload.DECODE if cell.workload.decodes else Workload.FORWARD
+    same = Cell(method=cell.method, params=cell.params, problem=problem, device=cell.device, workload=workload)
     return same.model_copy(update={"matmul_precision": cell.matmul_precision}).key

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from attnbench.executors.base import check_group, sweep_of
+from attnbench.executors.largest import largest, next_trial
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Status
@@ -23,6 +24,10 @@ class Ledger:
     """By sweep: the length and the tokens in the batch at which memory or time ran out, and how."""
     _warmups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """By cell key: replicate, attempt and count of the earliest measurement."""
+    _fits: dict[str, dict[int, bool]] = field(default_factory=dict)
+    """By cell key: batches that were tried, and whether they fit."""
+    _misfits: dict[str, Failed] = field(default_factory=dict)
+    """By cell key: how the smallest batch failed that did not fit; or the failure that ended the search."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Ledger":
@@ -40,6 +45,9 @@ class Ledger:
         if job.phase is Pass.CHECK:
             self._take_check(job.cell, outcome)
             return
+        if job.phase is Pass.FIT:
+            self._take_fit(job, outcome)
+            return
         self._done.add((job.cell.key, job.phase, job.replicate))
         if job.phase is Pass.TIME:
             self._take_time(job, outcome)
@@ -51,11 +59,19 @@ class Ledger:
         else:
             self._checks.setdefault(group, None)
 
+    def _take_fit(self, job: Job, outcome: Measured | Failed) -> None:
+        key, B = job.cell.key, job.B or 1
+        tried = self._fits.setdefault(key, {})
+        tried[B] = isinstance(outcome, Measured)
+        if isinstance(outcome, Failed) and not any(b < B and not fit for b, fit in tried.items()):
+            self._misfits[key] = outcome
+
     def _take_time(self, job: Job, outcome: Measured | Failed) -> None:
         key, problem = job.cell.key, job.cell.problem
         if isinstance(outcome, Failed):
             self._failed[key] = outcome
-            if outcome.status.monotonic:
+            # a longer sequence whose batch is searched for takes a smaller one
+            if outcome.status.monotonic and job.B is None:
                 ceiling = (problem.N, problem.B * problem.N, outcome.status)
                 self._ceilings.setdefault(sweep_of(job.cell), set()).add(ceiling)
         elif isinstance(count := outcome.facts.get("warmup_calls"), int):
@@ -82,6 +98,21 @@ class Ledger:
         """The warm-up calls of the first replicate; every later one takes the same."""
         *_, count = self._warmups.get(cell.key, (None,))
         return count
+
+    def next_batch(self, cell: Cell, most: int) -> int | None:
+        """The batch to try next on the way to the largest that fits; None once it is found, or where none can be."""
+        return None if self.misfit(cell) else next_trial(self._fits.get(cell.key, {}), most)
+
+    def batch(self, cell: Cell) -> int | None:
+        """The largest batch that was seen to fit; None for a cell that states its batch, or where none was found."""
+        return largest(self._fits.get(cell.key, {})) or None
+
+    def misfit(self, cell: Cell) -> Failed | None:
+        """Why no batch can be found: a trial failed by something else than memory or time, or even B = 1 does not fit."""
+        failed = self._misfits.get(cell.key)
+        if failed is None or (failed.status.monotonic and self._fits[cell.key].get(1) is not False):
+            return None
+        return failed
 
     def hopeless(self, cell: Cell) -> Failed | None:
         """Why this cell need not start: its check failed, or a shorter one of no more tokens ran out of memory or time."""

@@ -10,8 +10,8 @@ from typing import Protocol, Self
 from attnbench.executors.base import blocks
 from attnbench.executors.lane import lane
 from attnbench.executors.ledger import Ledger
-from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
+from attnbench.schema.cell import Batch, Cell
+from attnbench.schema.errand import FIT_SHARE, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -20,6 +20,8 @@ from attnbench.worker.isolate import Isolation
 
 _RERUN = frozenset({"throttled", "shared"})
 _MOST_ATTEMPTS = 3
+MOST_ROWS = 2**16
+"""The largest batch that a search tries."""
 Answer = Measured | Failed | Description | Surroundings
 
 
@@ -82,16 +84,22 @@ class LocalExecutor:
             yield self._do(self._job(cell, Pass.MEMORY, replicate))
 
     def _time(self, cell: Cell, replicate: int) -> Iterator[Record]:
-        job = self._job(cell, Pass.TIME, replicate)
-        if (reason := self.refusals.get(cell.key) or self._over_budget(cell)) is not None:
-            yield self._note(job, reason)
-            return
-        if not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
+        reason = self.refusals.get(cell.key) or self._over_budget(cell)
+        if reason is None and not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
             yield self._do(self._job(small, Pass.CHECK, 0))
-        if (reason := self.ledger.hopeless(cell)) is not None:
+        if (reason := reason or self.ledger.hopeless(cell)) is None and cell.batch is Batch.LARGEST:
+            yield from self._fit(cell)
+            reason = self.ledger.misfit(cell)
+        job = self._job(cell, Pass.TIME, replicate)
+        if reason is not None:
             yield self._note(job, reason)
-            return
-        yield from self._attempts(job)
+        else:
+            yield from self._attempts(job)
+
+    def _fit(self, cell: Cell) -> Iterator[Record]:
+        """Search for the largest batch that fits, each trial in a process of its own."""
+        while (B := self.ledger.next_batch(cell, MOST_ROWS)) is not None:
+            yield self._do(self._job(cell, Pass.FIT, 0).model_copy(update={"B": B}))
 
     def _attempts(self, job: Job) -> Iterator[Record]:
         """Once; again, at most twice, where heat or another process disturbed it. Every attempt is a record."""
@@ -117,21 +125,26 @@ class LocalExecutor:
     def _job(self, cell: Cell, phase: Pass, replicate: int) -> Job:
         suite = self.run_info.suite
         # only the first replicate may find a cell too slow: later ones repeat what was found to fit
-        first_call = suite.budget.seconds / 2 if phase is Pass.TIME and not self.ledger.measured(cell) else None
+        # (and a batch was searched for under that very limit)
+        first_time = phase is Pass.TIME and cell.batch is Batch.FIXED and not self.ledger.measured(cell)
+        first_call = suite.budget.seconds / 2 if first_time or phase is Pass.FIT else None
         limits = Limits(
             seconds=suite.budget.seconds,
             timeout=suite.budget.timeout_seconds,
-            memory_bytes=self.memory_bytes(cell),
+            memory_bytes=self.memory_bytes(cell, phase),
             first_call=first_call,
         )
         seed = draw_seed(suite.seed, cell, replicate)
-        return Job(cell=cell, phase=phase, replicate=replicate, seed=seed, warmup=self.ledger.warmup(cell), limits=limits)
+        warmup, B = self.ledger.warmup(cell), self.ledger.batch(cell)
+        return Job(cell=cell, phase=phase, replicate=replicate, seed=seed, B=B, warmup=warmup, limits=limits)
 
-    def memory_bytes(self, cell: Cell) -> int | None:
+    def memory_bytes(self, cell: Cell, phase: Pass) -> int | None:
         """The suite's share of what was free at the start; the device's allocator knows its own limit."""
         if cell.device_kind != "cpu":
             return None
-        return int(self.run_info.suite.budget.memory * self.run_info.surroundings.memory_bytes)
+        # what just fits would fail in a pass that looks at it while it runs
+        share = self.run_info.suite.budget.memory * (FIT_SHARE if phase is Pass.FIT else 1.0)
+        return int(share * self.run_info.surroundings.memory_bytes)
 
     def _do(self, job: Job) -> Record:
         self.on_start(job)

@@ -9,6 +9,9 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
 from attnbench.report.statuses import reasons
+from attnbench.schema.cell import Batch
+from attnbench.schema.errand import FIT_SHARE
+from attnbench.schema.units import length
 
 _MACHINE = (
     ("gpu", "{}"),
@@ -21,6 +24,7 @@ _MACHINE = (
     ("python", "Python {}"),
     ("system", "{}"),
 )
+_BOUNDS = {"oom_host": "memory", "oom_device": "memory", "budget": "time", "timeout": "time"}
 FIRST_LOOK = f"First look: fewer than {ENOUGH} replicates; small differences cannot be told from chance."
 
 
@@ -31,8 +35,8 @@ def notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
 
 def conditions(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     """Of times: warnings, backends, shapes and settings, the machine."""
-    settings = f"{shapes(summaries)}; {how(summaries)}."
-    return [*warnings(findings, summaries), *backends(findings, summaries), settings, machine(findings)]
+    found = [*warnings(findings, summaries), *backends(findings, summaries), *batches(findings, summaries)]
+    return [*found, f"{shapes(summaries)}; {how(summaries)}.", machine(findings)]
 
 
 def memory_conditions(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
@@ -117,7 +121,22 @@ def _memory_allocator(findings: Findings) -> str:
 def shapes(summaries: Sequence[CellSummary]) -> str:
     """`B=1, H=8, D=64, M=64`; the lengths stand in the table or on the axis."""
     problems = [s.cell.problem for s in summaries]
-    return ", ".join(f"{axis}={_several(getattr(p, axis) for p in problems)}" for axis in ("B", "H", "D", "M"))
+    fixed = ", ".join(f"{axis}={_several(getattr(p, axis) for p in problems)}" for axis in ("H", "D", "M"))
+    return f"B={_several(s.B for s in summaries)}, {fixed}"
+
+
+def batches(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """The batches that were searched for, and what kept them from being larger; a line only where some were."""
+    found: dict[str, list[str]] = {}
+    for s in summaries:
+        if s.ok and s.cell.batch is Batch.LARGEST:
+            bound = f" ({_BOUNDS.get(s.bound, s.bound)})" if s.bound else ""
+            found.setdefault(findings.names[s.cell.label], []).append(f"{s.B:,} at {length(s.cell.problem.N)}{bound}")
+    words = "; ".join(f"{name} {', '.join(each)}" for name, each in found.items())
+    about = (
+        f"Largest B, to one part in sixteen, in {FIT_SHARE:.0%} of the memory allowed and with a call within half the budget"
+    )
+    return [f"{about}: {one_line(words)}."] if found else []
 
 
 def how(summaries: Sequence[CellSummary]) -> str:

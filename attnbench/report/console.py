@@ -13,6 +13,7 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
 from attnbench.report.findings import Findings
 from attnbench.report.names import ascii_only, one_line, short_names
+from attnbench.report.per import per
 from attnbench.report.statuses import reasons, short
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -26,7 +27,8 @@ _REASONS = 12
 def summary(run: RunInfo, records: Sequence[Record], *, unicode: bool = True) -> str:
     """Time per sample, best marked by *, and what the statuses mean; plain ASCII where the terminal is not UTF-8."""
     findings = Findings.of(run, records)
-    about = f"{run.suite.name}: time per sample, median of replicates; * fastest, and whatever overlaps with it"
+    what = " or ".join(dict.fromkeys(per(s.workload) for s in findings.sections)) or "per sample"
+    about = f"{run.suite.name}: time {what}, median of replicates; * fastest, and whatever overlaps with it"
     lines = textwrap.wrap(about, WIDTH)
     for section in findings.sections:
         lines += ["", section.title, *_grid(section)]

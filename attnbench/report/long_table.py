@@ -63,9 +63,14 @@ def _identity(findings: Findings, summary: CellSummary) -> Row:
         "tier": findings.tier(summary),
         "paper": findings.paper(summary),
         "workload": cell.workload.value,
-        **{name: getattr(p, name) for name in ("N", "B", "H", "D", "M", "kv_heads")},
+        "N": p.N,
+        "B": summary.B,
+        "batch": cell.batch.value,
+        "batch_bound": summary.bound or None,
+        **{name: getattr(p, name) for name in ("H", "D", "M", "kv_heads")},
         "dtype": p.dtype.value,
         "causal": p.causal,
+        "padding": p.padding,
         "device": cell.device,
         "inputs": cell.inputs.value,
         "allocator": cell.allocator.value,
@@ -86,7 +91,7 @@ def _outcome(summary: CellSummary) -> Row:
 
 def _time(summary: CellSummary) -> Row:
     """Empty unless the cell is ok: half a failure is no number to rank."""
-    interval, tokens = summary.interval, summary.cell.problem.B * summary.cell.problem.N
+    interval = summary.interval
     ends = (summary.median, interval.low if interval else None, interval.high if interval else None)
     names = ("median", "low", "high")
     per_call = {f"time_{name}_s_per_call": end for name, end in zip(names, ends, strict=True)}
@@ -94,7 +99,7 @@ def _time(summary: CellSummary) -> Row:
         f"time_{name}_s_per_sample": None if end is None else end * summary.per_sample
         for name, end in zip(names, ends, strict=True)
     }
-    throughput = {"throughput_tokens_per_s": tokens / summary.median if summary.median else None}
+    throughput = {"throughput_tokens_per_s": summary.tokens / summary.median if summary.median else None}
     return {**per_call, **per_sample, "interval_kind": interval.kind.value if interval else None, **throughput}
 
 

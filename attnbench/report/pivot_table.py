@@ -1,13 +1,15 @@
-"""Methods by lengths: time and memory per sample, one unit per column, a failure in its place."""
+"""Methods by lengths: time, memory and state per sample, one unit per column, a failure in its place."""
 
 from collections.abc import Callable
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fastest import fastest
+from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.sections import Section
 from attnbench.report.conditions import memory_conditions, memory_notes, notes
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import BYTE_UNITS, TIME_UNITS, margin, shared_unit
+from attnbench.report.per import per
 from attnbench.report.statuses import reasons, short
 from attnbench.report.table import Table
 from attnbench.schema.units import length, three_digits
@@ -31,7 +33,7 @@ def time_table(findings: Findings, section: Section) -> Table:
     columns = _columns(section, value, TIME_UNITS)
     winners = {N: fastest(section, N) for N in section.lengths}
     return Table(
-        title=f"Time per sample: {section.title}",
+        title=f"Time {per(section.workload)}: {section.title}",
         headers=("method", "tier", *(f"N={length(N)}, {unit}" for N, _, unit in columns)),
         rows=_rows(findings, section, columns, text),
         bold=_bold(section, lambda label, N: label in winners[N]),
@@ -42,7 +44,25 @@ def time_table(findings: Findings, section: Section) -> Table:
 def memory_table(findings: Findings, section: Section) -> Table:
     """The run's one memory counter per sample; the least of each length is bold."""
     counter = findings.counter
+    return _bytes_table(
+        findings,
+        section,
+        counter,
+        f"Memory {per(section.workload)}, {counter.name if counter else 'no counter'}: {section.title}",
+        (*memory_notes(findings, section.summaries), *reasons(section.summaries)),
+    )
 
+
+def state_table(findings: Findings, section: Section) -> Table:
+    """What each method carries from token to token, for one sequence; the least of each length is bold."""
+    title = f"State of one sequence: {section.title}"
+    about = "State: what a method keeps between tokens, with room for all N, by its own count; exact."
+    return _bytes_table(findings, section, STATE, title, (about, *reasons(section.summaries)))
+
+
+def _bytes_table(
+    findings: Findings, section: Section, counter: MainCounter | None, title: str, about: tuple[str, ...]
+) -> Table:
     def value(cell: CellSummary) -> float | None:
         return counter.per_sample(cell) if counter else None
 
@@ -51,25 +71,18 @@ def memory_table(findings: Findings, section: Section) -> Table:
         return "n/a" if number is None else three_digits(number / scale)
 
     columns = _columns(section, value, BYTE_UNITS)
-    least = {
-        N: min((v for s in section.ok_at(N).values() if (v := value(s)) is not None), default=None) for N in section.lengths
-    }
+    least = {N: min(_values(section, N, value), default=None) for N in section.lengths}
 
     def wins(label: str, N: int) -> bool:
         cell = section.at(label, N)
         return cell is not None and value(cell) is not None and value(cell) == least[N]
 
     return Table(
-        title=f"Memory per sample, {counter.name if counter else 'no counter'}: {section.title}",
+        title=title,
         headers=("method", "tier", *(f"N={length(N)}, {unit}" for N, _, unit in columns)),
         rows=_rows(findings, section, columns, text),
         bold=_bold(section, wins),
-        notes=(
-            *memory_notes(findings, section.summaries),
-            "Bold: least at its length.",
-            *reasons(section.summaries),
-            *memory_conditions(findings, section.summaries),
-        ),
+        notes=(about[0], "Bold: least at its length.", *about[1:], *memory_conditions(findings, section.summaries)),
     )
 
 

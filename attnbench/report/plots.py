@@ -33,7 +33,7 @@ _LOWEST, _HIGHEST = 2.3, 6.0
 
 @dataclass(frozen=True)
 class Plot:
-    """One figure: the workload it belongs to, `time` or `memory`, the bytes by format, and the caption."""
+    """One figure: the workload it belongs to, `time`, `memory` or `state`, the bytes by format, and the caption."""
 
     workload: Workload
     kind: str
@@ -42,10 +42,20 @@ class Plot:
 
 
 def plots(findings: Findings) -> list[Plot]:
-    """All that the suite asks for: one per workload and kind."""
-    kinds = {"time": quantity.time(), "memory": quantity.memory(findings.counter)}
+    """All that the suite asks for: one per workload and kind; states are kept in decoding only."""
     workloads = dict.fromkeys(section.workload for section in findings.sections)
-    return [_plot(findings, workload, kind, kinds[kind]) for workload in workloads for kind in findings.run.suite.report.plots]
+    return [
+        _plot(findings, workload, kind, _shown(findings, workload, kind))
+        for workload in workloads
+        for kind in findings.run.suite.report.plots
+        if kind != "state" or workload.decodes
+    ]
+
+
+def _shown(findings: Findings, workload: Workload, kind: str) -> Quantity:
+    if kind == "memory":
+        return quantity.memory(findings.counter, workload)
+    return quantity.state() if kind == "state" else quantity.time(workload)
 
 
 def _plot(findings: Findings, workload: Workload, kind: str, shown: Quantity) -> Plot:

@@ -1,14 +1,16 @@
-"""What a plot shows on its vertical axis: time, or the run's one memory counter; both per sample of the batch."""
+"""What a plot shows on its vertical axis: time, the run's one memory counter, or the state; per sample of the batch."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.main_counter import MainCounter
+from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.scaling import Exponent, memory_exponent, time_exponent
 from attnbench.analyze.statistics import Interval
+from attnbench.report.per import per
 from attnbench.report.ticks import Ticks, byte_ticks, time_ticks
+from attnbench.schema.cell import Workload
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Quantity:
         return [point for cell in series if (point := self.point(cell))]
 
 
-def time() -> Quantity:
+def time(workload: Workload) -> Quantity:
     """Median seconds per sample, with its range."""
 
     def point(cell: CellSummary) -> Point | None:
@@ -43,11 +45,20 @@ def time() -> Quantity:
             return None
         return Point(cell.cell.problem.N, cell.median * cell.per_sample, cell.interval.times(cell.per_sample))
 
-    return Quantity("time per sample", point, time_exponent, time_ticks)
+    return Quantity(f"time {per(workload)}", point, time_exponent, time_ticks)
 
 
-def memory(counter: MainCounter | None) -> Quantity:
+def memory(counter: MainCounter | None, workload: Workload) -> Quantity:
     """Bytes per sample; 0 B has no place on a logarithmic axis and is left out."""
+    return _bytes(counter, f"memory {per(workload)} ({counter.name if counter else 'no counter'})")
+
+
+def state() -> Quantity:
+    """Bytes that a method keeps between tokens, of one sequence."""
+    return _bytes(STATE, "state of one sequence")
+
+
+def _bytes(counter: MainCounter | None, title: str) -> Quantity:
 
     def point(cell: CellSummary) -> Point | None:
         value = counter.per_sample(cell) if counter else None
@@ -56,9 +67,7 @@ def memory(counter: MainCounter | None) -> Quantity:
     def exponent(series: Sequence[CellSummary]) -> Exponent | None:
         return memory_exponent(series, counter) if counter else None
 
-    return Quantity(
-        f"memory per sample ({counter.name if counter else 'no counter'})", point, exponent, byte_ticks, of_memory=True
-    )
+    return Quantity(title, point, exponent, byte_ticks, of_memory=True)
 
 
 def beyond(points: Sequence[Point], N: int) -> float | None:

@@ -4,38 +4,47 @@ from collections.abc import Sequence
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fastest import fastest
+from attnbench.analyze.main_counter import STATE, MainCounter
+from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import time_exponent
 from attnbench.analyze.sections import Section
-from attnbench.analyze.speedup import speedup, strongest_exact
+from attnbench.analyze.speedup import baselines, speedup
 from attnbench.analyze.stops import longest, stops
 from attnbench.report.conditions import memory_notes, notes
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import exponent, factor, margin
+from attnbench.report.per import per
 from attnbench.report.statuses import short, stop_text
 from attnbench.report.table import Table
-from attnbench.schema.units import bytes_, length, seconds
+from attnbench.schema.units import bytes_, length, seconds, three_digits
 
 _EXPONENT = "N^x: least squares of log time per sample on log N over the upper half of a method's lengths, at least three"
+
+_OF_THE_ROOF = (
+    "Of the roof: the least time that executed FLOPs and least traffic take at the speed of a large matrix product and a large "
+    "copy, measured in this run, divided by the time."
+)
 
 
 def summary_table(findings: Findings, section: Section) -> Table:
     """Text of one section; where nothing was measured, the rows say what stopped each method."""
     N = section.common_length
-    baseline = strongest_exact(section.ok_at(N).values()) if N else None
-    rows = [_row(findings, section, label, baseline) for label in section.series]
-    where = f"at {length(N)}" if N else "(nothing measured)"
-    over = f"speed-up over {findings.names[baseline.cell.label]} {where}" if baseline else "speed-up (no exact softmax ran)"
-    headers = ("method", "tier", "longest N", "time grows as", f"time per sample {where}", over, f"memory per sample {where}")
+    bases = baselines(section.ok_at(N).values()) if N else []
+    rows = [_row(findings, section, label, bases) for label in section.series]
+    where, what = f"at {length(N)}" if N else "(nothing measured)", per(section.workload)
+    over = [f"speed-up over {findings.names[base.cell.label]} {where}" for base in bases]
+    over = over or ["speed-up (no exact softmax ran)"]
+    headers = ("method", "tier", "longest N", "time grows as", f"time {what} {where}", "of the roof", *over)
     return Table(
         title=f"Summary: {section.title}",
-        headers=(*headers, "stopped by"),
+        headers=(*headers, f"{'state' if section.workload.decodes else 'memory'} {what} {where}", "stopped by"),
         rows=tuple(rows),
         bold=_fastest(section, N),
-        notes=(*_explained(findings, section, baseline), *notes(findings, section.summaries)),
+        notes=(*_explained(findings, section, bases), *notes(findings, section.summaries)),
     )
 
 
-def _row(findings: Findings, section: Section, label: str, baseline: CellSummary | None) -> tuple[str, ...]:
+def _row(findings: Findings, section: Section, label: str, bases: Sequence[CellSummary]) -> tuple[str, ...]:
     series, N = section.series[label], section.common_length
     cell = section.at(label, N) if N else None
     last = longest(series)
@@ -45,8 +54,9 @@ def _row(findings: Findings, section: Section, label: str, baseline: CellSummary
         length(last.cell.problem.N) if last else "none",
         exponent(time_exponent(series)),
         _time(cell),
-        _speedup(baseline, cell),
-        _memory(findings, cell),
+        _roof(findings, cell),
+        *([_speedup(base, cell) for base in bases] or [""]),
+        _memory(findings.counter if not section.workload.decodes else STATE, cell),
         _stopped(series),
     )
 
@@ -59,16 +69,21 @@ def _time(cell: CellSummary | None) -> str:
     return seconds(cell.median * cell.per_sample) + margin(cell.median, cell.interval)
 
 
-def _speedup(baseline: CellSummary | None, cell: CellSummary | None) -> str:
-    if baseline is None or cell is None:
+def _speedup(baseline: CellSummary, cell: CellSummary | None) -> str:
+    if cell is None:
         return ""
     return "1 (baseline)" if cell is baseline else factor(speedup(baseline, cell))
 
 
-def _memory(findings: Findings, cell: CellSummary | None) -> str:
+def _roof(findings: Findings, cell: CellSummary | None) -> str:
+    share = roof_share(cell, findings.run) if cell else None
+    return f"{three_digits(100 * share.fraction)}%" if share else ""
+
+
+def _memory(counter: MainCounter | None, cell: CellSummary | None) -> str:
     if cell is None or not cell.ok:
         return ""
-    value = findings.counter.per_sample(cell) if findings.counter else None
+    value = counter.per_sample(cell) if counter else None
     return "n/a" if value is None else bytes_(value)
 
 
@@ -80,10 +95,16 @@ def _fastest(section: Section, N: int | None) -> frozenset[tuple[int, int]]:
     return frozenset((row, 4) for row, label in enumerate(section.series) if N and label in fastest(section, N))
 
 
-def _explained(findings: Findings, section: Section, baseline: CellSummary | None) -> list[str]:
+def _explained(findings: Findings, section: Section, bases: Sequence[CellSummary]) -> list[str]:
     lines = [f"{_EXPONENT}. Bold: fastest, and whatever overlaps with it."]
     if N := section.common_length:
         lines.append(f"Compared at {length(N)}: the longest of the lengths at which the most methods have numbers.")
-    if baseline:
-        lines.append(f"Speed-up: of {findings.names[baseline.cell.label]}, the fastest exact softmax attention at that length.")
-    return [*lines, *memory_notes(findings, section.summaries)]
+    if any(_roof(findings, s) for s in section.summaries):
+        lines.append(_OF_THE_ROOF)
+    if bases:
+        lines.append(
+            f"Speed-up: over {findings.names[bases[0].cell.label]}, the fastest exact softmax attention at that length."
+        )
+    if len(bases) > 1:
+        lines.append(f"And over {findings.names[bases[1].cell.label]}, which keeps nothing and attends the whole prefix again.")
+    return [*lines, *([] if section.workload.decodes else memory_notes(findings, section.summaries))]

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnbench.schema.noun import Scalar
 
-NAMES = frozenset({"B", "H", "N", "D", "M", "kv_heads", "dtype", "causal", "workload", "device"})
+NAMES = frozenset({"B", "H", "N", "D", "M", "kv_heads", "dtype", "causal", "padding", "workload", "device", "batch"})
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,

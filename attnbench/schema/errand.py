@@ -15,11 +15,19 @@ from attnbench.schema.outcome import Failed, Measured
 
 
 class Pass(StrEnum):
-    """Correctness, time and memory are separate: polling disturbs timing, and profiling disturbs both."""
+    """Correctness, time and memory are separate: polling disturbs timing, and profiling disturbs both.
+
+    A fit asks only whether a batch of that size can be run at all.
+    """
 
     CHECK = "check"
+    FIT = "fit"
     TIME = "time"
     MEMORY = "memory"
+
+
+FIT_SHARE = 0.9
+"""Of the memory that a cell may use, what a batch that is searched for may."""
 
 
 class Limits(Noun):
@@ -40,6 +48,7 @@ class Job(Noun):
     replicate: int = 0
     attempt: int = 0
     seed: int = 0
+    B: int | None = Field(default=None, ge=1, description="batch in place of the problem's, where the largest is searched for")
     warmup: int | None = Field(default=None, description="calls; None = until steady")
     limits: Limits = Limits()
 

@@ -43,6 +43,9 @@ class Counter(Noun):
     reason: str | None = None
 
 
+STATE_SOURCE = "the method's own count of what it keeps between tokens"
+
+
 class Measured(Noun):
     """Raw samples and counters; statistics are computed by the reader, never stored."""
 

@@ -48,8 +48,15 @@ def _many(value: Any) -> Any:  # noqa: ANN401
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
+def _batches(value: Any) -> Any:  # noqa: ANN401
+    """Numbers as elsewhere, and the word `max`."""
+    parts = value if isinstance(value, list | tuple) else (value,)
+    return tuple(item for part in parts for item in (("max",) if part == "max" else _integers(part)))
+
+
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
+Batches = Annotated[tuple[Positive | Literal["max"], ...], BeforeValidator(_batches)]
 Many = Annotated[tuple[_T, ...], BeforeValidator(_many), Field(min_length=1)]
 
 
@@ -57,7 +64,7 @@ class Axes(Noun):
     """The axes of the sweep; each is one value or a list. Fields of one name mean the same as in Problem and Cell."""
 
     N: Integers = Field(default=(), description="tokens: 512, 2^9, 2^9..2^16 (by powers of two), or a list")
-    B: Integers = Field(default=(), description="batch; or give `tokens`")
+    B: Batches = Field(default=(), description="batch, or `max`: the largest that fits, found for each cell; or give `tokens`")
     tokens: Integers = Field(default=(), description="tokens in the batch: B = max(1, tokens // N)")
     H: Integers = Field(default=(8,), min_length=1)
     D: Integers = Field(default=(64,), min_length=1)
@@ -65,6 +72,7 @@ class Axes(Noun):
     kv_heads: Integers = Field(default=(), description="heads of k and v; H where not given")
     dtype: Many[Lax[DType]] = (DType.FLOAT32,)
     causal: Many[bool] = (False,)
+    padding: Many[Annotated[float, Field(ge=0, lt=1)]] = (0.0,)
     inputs: Many[Lax[Inputs]] = (Inputs.NORMAL,)
     allocator: Many[Lax[Allocator]] = (Allocator.RETAIN,)
     matmul_precision: Many[Lax[Precision]] = (Precision.HIGHEST,)
@@ -114,8 +122,8 @@ class Budget(Noun):
 class ReportSpec(Noun):
     """Which tables and plots a run ends in."""
 
-    tables: tuple[Literal["summary", "time", "memory"], ...] = ("summary", "time", "memory")
-    plots: tuple[Literal["time", "memory"], ...] = ("time", "memory")
+    tables: tuple[Literal["summary", "time", "memory", "state"], ...] = ("summary", "time", "memory")
+    plots: tuple[Literal["time", "memory", "state"], ...] = ("time", "memory")
 
 
 class Override(Noun):

@@ -6,7 +6,7 @@ from math import prod
 
 from pydantic import ValidationError
 
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
@@ -41,28 +41,32 @@ def expand(suite: Suite) -> list[Cell]:
 
 def _cells(suite: Suite) -> Iterator[Cell]:
     methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-    for problem, workload, conditions in product(_problems(suite.axes), suite.workloads, _conditions(suite.axes)):
-        same = {"problem": problem, "workload": workload, "device": suite.device, **conditions}
+    for (problem, batch), workload, conditions in product(_problems(suite.axes), suite.workloads, _conditions(suite.axes)):
+        same = {"problem": problem, "batch": batch, "workload": workload, "device": suite.device, **conditions}
         for method, when in methods:
             for params in _variants(method):
-                if when is None or when(_values(problem, workload, suite.device, params)):
-                    yield Cell.model_validate({"method": method.name, "params": params, **same})
+                cell = Cell.model_validate({"method": method.name, "params": params, **same})
+                if when is None or when(_values(cell)):
+                    yield cell
 
 
 def _shapes(axes: Axes) -> int:
-    per_axis = (axes.N, axes.B or axes.tokens, axes.H, axes.D, axes.M, axes.kv_heads, axes.dtype, axes.causal)
+    per_axis = (axes.N, axes.B or axes.tokens, axes.H, axes.D, axes.M, axes.kv_heads, axes.dtype, axes.causal, axes.padding)
     conditions = (axes.inputs, axes.allocator, axes.matmul_precision, axes.clock)
     return prod(len(axis) or 1 for axis in (*per_axis, *conditions))
 
 
-def _problems(axes: Axes) -> Iterator[Problem]:
-    for N, dtype, causal, H, D in product(sorted(axes.N), axes.dtype, axes.causal, axes.H, axes.D):
-        for B, M, kv_heads in product(_batches(axes, N), axes.M or (D,), axes.kv_heads or (H,)):
-            yield Problem(B=B, H=H, N=N, D=D, M=M, kv_heads=kv_heads, dtype=dtype, causal=causal)
+def _problems(axes: Axes) -> Iterator[tuple[Problem, Batch]]:
+    for N, dtype, causal, padding, H, D in product(sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D):
+        for (B, batch), M, kv_heads in product(_batches(axes, N), axes.M or (D,), axes.kv_heads or (H,)):
+            same = {"dtype": dtype, "causal": causal, "padding": padding}
+            yield Problem(B=B, H=H, N=N, D=D, M=M, kv_heads=kv_heads, **same), batch
 
 
-def _batches(axes: Axes, N: int) -> tuple[int, ...]:
-    return axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
+def _batches(axes: Axes, N: int) -> list[tuple[int, Batch]]:
+    """B and where it comes from; one that is searched for starts from 1."""
+    sizes = axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
+    return [(1, Batch.LARGEST) if B == "max" else (B, Batch.FIXED) for B in sizes]
 
 
 def _conditions(axes: Axes) -> Iterator[dict[str, str]]:
@@ -77,6 +81,7 @@ def _variants(method: Method) -> Iterator[dict[str, Scalar]]:
         yield dict(zip(method.params, values, strict=True))
 
 
-def _values(problem: Problem, workload: Workload, device: str, params: dict[str, Scalar]) -> dict[str, Scalar]:
+def _values(cell: Cell) -> dict[str, Scalar]:
     """What a `when:` may speak of."""
-    return {**problem.model_dump(mode="json"), "workload": workload.value, "device": device.partition(":")[0], **params}
+    about = {"workload": cell.workload.value, "device": cell.device_kind, "batch": cell.batch.value}
+    return {**cell.problem.model_dump(mode="json"), **about, **cell.params}

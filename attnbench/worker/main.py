@@ -42,13 +42,18 @@ def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description
 def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
     # imported here: torch must not allocate before the allocator's policy is set
     from attnbench.worker import preload  # noqa: F401 - imported for its effect
-    from attnbench.workloads import check, describe, footprint, survey, timing
+    from attnbench.workloads import check, describe, fit, footprint, survey, timing
 
     if isinstance(errand, Inquiry):
         return describe.describe(errand)
     if isinstance(errand, Survey):
         return survey.survey(errand)
-    passes = {Pass.CHECK: check.check, Pass.TIME: timing.measure_time, Pass.MEMORY: footprint.measure_memory}
+    passes = {
+        Pass.CHECK: check.check,
+        Pass.FIT: fit.fit,
+        Pass.TIME: timing.measure_time,
+        Pass.MEMORY: footprint.measure_memory,
+    }
     return passes[errand.phase](errand)
 
 
@@ -80,6 +85,9 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     first = text.splitlines()[0][:400]
     if name == "OutOfMemoryError":
         return Status.OOM_DEVICE, first
+    # a thread could not be started: its stack did not fit
+    if isinstance(error, RuntimeError) and first == "Resource temporarily unavailable":
+        return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if isinstance(error, MemoryError) or text.startswith("[enforce fail at alloc_cpu") or "DefaultCPUAllocator" in first:
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if name == "MissingPackageError":

@@ -7,16 +7,19 @@ float32: where e happens to be good to a rounding, a few roundings are no error.
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnbench.api import Attention, Causality
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
-from attnbench.workloads.setting import prepare, unique
+from attnbench.workloads.decoding import cut, prefill, step
+from attnbench.workloads.setting import Setting, unique, whole
 
 LENGTHS = (64, 128, 256, 512, 1024)
 _FLOAT64_TOLERANCE = 1e-10
@@ -27,26 +30,21 @@ def check_cell(method: type[Attention], cell: Cell) -> Cell | None:
     kv_heads = 2 if cell.problem.kv_heads == cell.problem.H else 1
     for N in LENGTHS:
         problem = cell.problem.model_copy(update={"B": 1, "H": 2, "kv_heads": kv_heads, "N": N})
-        for workload in (Workload.FORWARD_BACKWARD, Workload.FORWARD):
-            small = cell.model_copy(update={"problem": problem, "workload": workload})
+        wanted = (Workload.DECODE,) if cell.workload.decodes else (Workload.FORWARD_BACKWARD, Workload.FORWARD)
+        for workload in wanted:
+            small = cell.model_copy(update={"problem": problem, "workload": workload, "batch": Batch.FIXED})
             if not method.refusal(small):
                 return small
     return None
 
 
 def check(job: Job) -> Outcome:
-    """Values, gradients and causality of the job's (small) cell. Raises whatever the method raises."""
-    setting = prepare(job.cell, job.seed)
-    method, inputs, gradient = setting.method, setting.inputs, setting.gradient
-    choices = method.choose(*inputs)
-    exact = copy.deepcopy(method).to(torch.float64)
+    """Values, gradients and causality of the job's (small) cell; token by token, of one that decodes.
+
+    Raises whatever the method raises.
+    """
     try:
-        got = _evaluate(method, "forward", inputs, gradient, choices)
-        eager = _evaluate(method, "reference", inputs, gradient, choices)
-        wide = _evaluate(exact, "reference", _widen(inputs), gradient.double() if gradient is not None else None, choices)
-        findings = [_compare(name, *tensors) for name, *tensors in zip(_names(got), got, eager, wide, strict=True)]
-        if job.cell.problem.causal:
-            findings += _future(method, inputs, choices, findings[0].tolerance)
+        findings = _findings(whole(job.cell, job.seed))
     except _ShapeError as error:
         return Failed(status=Status.INCORRECT, reason=str(error))
     worst = max(findings, key=lambda f: f.excess)
@@ -57,6 +55,33 @@ def check(job: Job) -> Outcome:
 
 class _ShapeError(ValueError):
     """The output is no tensor of the shape and dtype that it must have."""
+
+
+def _findings(setting: Setting) -> list["_Finding"]:
+    method, inputs, gradient = setting.method, setting.inputs, setting.gradient
+    choices = method.choose(*inputs)
+    keywords = setting.keywords if choices is None else {**setting.keywords, "choices": choices}
+    exact = copy.deepcopy(method).to(torch.float64)
+    decodes = setting.cell.workload.decodes
+    got = [_decode(method, inputs)] if decodes else _evaluate(method, method, inputs, gradient, keywords)
+    eager = _evaluate(method, method.reference, inputs, gradient, keywords)
+    wide_gradient = gradient.double() if gradient is not None else None
+    wide = _evaluate(exact, exact.reference, _widen(inputs), wide_gradient, keywords)
+    findings = [_compare(name, *tensors) for name, *tensors in zip(_names(got), got, eager, wide, strict=True)]
+    if setting.cell.problem.causal and not decodes:
+        findings += _future(method, inputs, keywords, findings[0].tolerance)
+    return findings
+
+
+def _decode(method: Attention, inputs: tuple[Tensor, ...]) -> Tensor:
+    """The first half at once, the second token by token; steps know nothing of the future, so causality holds by itself."""
+    N = method.problem.N
+    first, state = prefill(method, cut(inputs, N // 2), N)
+    outputs = [first]
+    for t in range(N // 2, N):
+        o, state = step(method, cut(inputs, t + 1, start=t), state)
+        outputs.append(o)
+    return _sound(method, torch.cat(outputs, dim=2), inputs, "decoding")
 
 
 @dataclass(frozen=True)
@@ -79,18 +104,26 @@ class _Finding:
 
 
 def _evaluate(
-    method: Attention, function: str, inputs: tuple[Tensor, ...], gradient: Tensor | None, choices: Tensor | None
+    method: Attention,
+    function: Callable[..., Tensor],
+    inputs: tuple[Tensor, ...],
+    gradient: Tensor | None,
+    keywords: dict[str, Any],
 ) -> list[Tensor]:
     """The output, then the gradient of each input, where there is one."""
-    keywords = {} if choices is None else {"choices": choices}
-    o = (method if function == "forward" else method.reference)(*inputs, **keywords)
-    p = method.problem
-    if not isinstance(o, Tensor) or o.shape != (p.B, p.H, p.N, p.M) or o.dtype != inputs[-1].dtype:
-        found = f"{o.dtype} {list(o.shape)}" if isinstance(o, Tensor) else type(o).__name__
-        raise _ShapeError(f"{function} gave {found} where {inputs[-1].dtype} {[p.B, p.H, p.N, p.M]} is right")
+    o = _sound(method, function(*inputs, **keywords), inputs, "forward" if function is method else "reference")
     if gradient is None:
         return [o]
     return [o.detach(), *torch.autograd.grad(o, unique(list(inputs)), gradient)]
+
+
+def _sound(method: Attention, o: object, inputs: tuple[Tensor, ...], name: str) -> Tensor:
+    """The output, if it is one. Raises _ShapeError."""
+    p = method.problem
+    if isinstance(o, Tensor) and o.shape == (p.B, p.H, p.N, p.M) and o.dtype == inputs[-1].dtype:
+        return o
+    found = f"{o.dtype} {list(o.shape)}" if isinstance(o, Tensor) else type(o).__name__
+    raise _ShapeError(f"{name} gave {found} where {inputs[-1].dtype} {[p.B, p.H, p.N, p.M]} is right")
 
 
 def _names(got: list[Tensor]) -> list[str]:
@@ -119,14 +152,13 @@ def _distance(a: Tensor, b: Tensor) -> float:
     return worst if worst == worst else float("inf")  # noqa: PLR0124 - NaN alone differs from itself
 
 
-def _future(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | None, tolerance: float) -> list[_Finding]:
+def _future(method: Attention, inputs: tuple[Tensor, ...], keywords: dict[str, Any], tolerance: float) -> list[_Finding]:
     """Change everything after the middle (only values, for a method that sees later keys): what came before must not move."""
     if method.causality is Causality.NONE:
         return [_Finding("causality (the method has none)", 1.0, 0.5)]
     middle = method.problem.N // 2
     changed = {id(t): _with_other_future(t, middle) for t in unique(list(inputs))}
     later = tuple(changed[id(t)] if method.causality is Causality.FULL or i == 2 else t for i, t in enumerate(inputs))
-    keywords = {} if choices is None else {"choices": choices}
     with torch.no_grad():
         before, after = method(*inputs, **keywords), method(*later, **keywords)
     moved = _distance(before[:, :, :middle], after[:, :, :middle])

@@ -9,15 +9,16 @@ from attnbench.measure import cuda_memory, host_memory, nvml, profiler_memory
 from attnbench.measure.reading import Reading
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Job
-from attnbench.schema.outcome import Counter, Measured
-from attnbench.workloads.setting import Setting, prepare
+from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
+from attnbench.workloads.prepare import prepare
+from attnbench.workloads.setting import Setting
 
 Readings = dict[str, Reading]
 
 
 def measure_memory(job: Job) -> Measured:
     """Bytes of one whole call. Raises whatever the method raises."""
-    setting = prepare(job.cell, job.seed)
+    setting = prepare(job)
     readings = sizes(setting)
     readings |= on_cuda(setting) if job.cell.device_kind == "cuda" else on_cpu(setting)
     flags = tuple(dict.fromkeys(r.flag for r in readings.values() if r.flag))
@@ -26,15 +27,17 @@ def measure_memory(job: Job) -> Measured:
 
 
 def sizes(setting: Setting) -> Readings:
-    """Inputs, parameters and output, by shape."""
-    p = setting.cell.problem
-    output = p.B * p.H * p.N * p.M * setting.inputs[-1].element_size()
+    """Inputs, parameters, output and, in decoding, the state, by shape."""
+    p, state = setting.cell.problem, setting.state_bytes()
+    tokens = 1 if setting.cell.workload.decodes else p.N
+    output = p.B * p.H * tokens * p.M * setting.inputs[-1].element_size()
     # shared-QK methods take one tensor twice
     inputs, parameters = {id(t): t for t in setting.inputs}.values(), setting.method.parameters()
     return {
         "input_bytes": Reading(_bytes(inputs), "sum of the inputs' storages"),
         "parameter_bytes": Reading(_bytes(parameters), "sum of the parameters' storages"),
-        "output_bytes": Reading(output, "B H N M x element size"),
+        "output_bytes": Reading(output, "B H N M x element size; N = 1 in decoding"),
+        **({} if state is None else {"state_bytes": Reading(state, STATE_SOURCE)}),
     }
 
 
@@ -70,8 +73,8 @@ def on_cuda(setting: Setting) -> Readings:
 
 
 def _saved(setting: Setting, probe: Callable[[Callable[[], Tensor]], Reading]) -> Reading:
-    if setting.cell.workload is Workload.FORWARD:
-        return Reading(None, "torch's allocator after the forward", "forward alone keeps nothing for a backward")
+    if setting.cell.workload is not Workload.FORWARD_BACKWARD:
+        return Reading(None, "torch's allocator after the forward", f"{setting.cell.workload} keeps nothing for a backward")
     return probe(setting.forward)
 
 

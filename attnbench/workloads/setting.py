@@ -1,12 +1,13 @@
 """From a cell to a method, its inputs and the call to measure, under the cell's stated conditions."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import Attention, draw
+from attnbench.api import Attention, Problem, draw, padding_mask
 from attnbench.schema.cell import Cell, Workload
 
 
@@ -17,12 +18,19 @@ class Setting:
     cell: Cell
     method: Attention
     inputs: tuple[Tensor, ...]
-    gradient: Tensor | None
+    gradient: Tensor | None = None
     """The one fixed dL/do of forward_backward, N(0, 1)."""
+    key_mask: Tensor | None = None
+    """Bool [B, N], where the problem has padding."""
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What `forward` and `reference` take beside the inputs."""
+        return {} if self.key_mask is None else {"key_mask": self.key_mask}
 
     def forward(self) -> Tensor:
         """One forward; under autograd where the workload has a backward."""
-        o: Tensor = self.method(*self.inputs)
+        o: Tensor = self.method(*self.inputs, **self.keywords)
         return o
 
     def call(self) -> object:
@@ -33,24 +41,45 @@ class Setting:
         """Inputs and parameters that need gradients, each once: shared-QK methods take one tensor twice."""
         return unique([*self.inputs, *self.method.parameters()])
 
+    def state_bytes(self) -> int | None:
+        """Bytes of the state between tokens; None where none is kept."""
+        return None
 
-def prepare(cell: Cell, seed: int) -> Setting:
-    """Build the method, draw its inputs in its native layout, set what the cell states. Raises what the method raises."""
+
+def build(cell: Cell, seed: int) -> Attention:
+    """The method on its device, and what the cell states set. Raises what the method raises."""
     torch.set_float32_matmul_precision(cell.matmul_precision.value)
     torch.set_grad_enabled(cell.workload is Workload.FORWARD_BACKWARD)
     # seeded apart, so that a method's own draws (rotations, projections) do not move its inputs
     torch.manual_seed(seed + 1)
     method = registry.build(cell.method, cell.problem, **cell.params)
-    method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
-    generator = torch.Generator(device=cell.device).manual_seed(seed)
-    inputs = type(method).inputs(cell.problem, generator)
-    if cell.workload is Workload.FORWARD:
-        return Setting(cell, method, inputs, None)
-    for leaf in unique(list(inputs)):
-        leaf.requires_grad_(leaf.is_floating_point())
-    # in the method's own layout, like its inputs: no backward pays for a transpose
-    gradient = draw(cell.problem, cell.problem.H, cell.problem.M, generator, method.layout)
-    return Setting(cell, method, inputs, gradient)
+    return method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
+
+
+def generator(cell: Cell, seed: int) -> torch.Generator:
+    """What inputs are drawn by: one stream for a shape, whatever the method."""
+    return torch.Generator(device=cell.device).manual_seed(seed)
+
+
+def whole(cell: Cell, seed: int) -> Setting:
+    """All N tokens at once: the setting of forward and forward_backward. Raises what the method raises."""
+    method, source = build(cell, seed), generator(cell, seed)
+    inputs = type(method).inputs(cell.problem, source)
+    setting = Setting(cell, method, inputs, key_mask=padding_mask(cell.problem, cell.device))
+    if cell.workload is Workload.FORWARD_BACKWARD:
+        for leaf in unique(list(inputs)):
+            leaf.requires_grad_(leaf.is_floating_point())
+        # in the method's own layout, like its inputs: no backward pays for a transpose
+        setting.gradient = draw(cell.problem, cell.problem.H, cell.problem.M, source, method.layout)
+    return setting
+
+
+def with_batch(cell: Cell, B: int | None) -> Cell:
+    """The cell with the batch that was found for it, if one was."""
+    if B is None:
+        return cell
+    problem: Problem = cell.problem.model_copy(update={"B": B})
+    return cell.model_copy(update={"problem": problem})
 
 
 def unique(tensors: list[Tensor]) -> list[Tensor]:

@@ -14,7 +14,8 @@ from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Measured, Series
-from attnbench.workloads.setting import Setting, prepare
+from attnbench.workloads.prepare import prepare
+from attnbench.workloads.setting import Setting
 
 Facts = dict[str, Scalar | None]
 _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
@@ -22,7 +23,7 @@ _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
 
 def measure_time(job: Job) -> Measured:
     """Raw seconds per call. Raises OverBudgetError, and whatever the method raises."""
-    setting = prepare(job.cell, job.seed)
+    setting = prepare(job)
     clock = devices.clock(job.cell.device, job.cell.clock.value)
     kernel = _FirstLook(setting)
     loop = Loop(clock, job.limits.seconds, job.limits.first_call, compiles=setting.method.tier in _COMPILES)
@@ -38,6 +39,7 @@ def measure_time(job: Job) -> Measured:
         "batch": timing.batch,
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
+        **({} if job.B is None else {"B": job.B}),
         **kernel.facts,
         **conditions.facts,
     }

@@ -13,7 +13,8 @@ from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Measured
 from attnbench.schema.problem import Problem
 from attnbench.workloads.footprint import measure_memory, on_cuda, sizes
-from attnbench.workloads.setting import Setting, prepare
+from attnbench.workloads.prepare import prepare
+from attnbench.workloads.setting import Setting
 
 SMALL = Problem(B=2, H=2, N=64, D=8, M=16)
 SIZES = {"input_bytes", "parameter_bytes", "output_bytes"}
@@ -111,7 +112,7 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
     for name, value in counters.items():
         monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
     cell = Cell(method="gate_cases:Right", problem=SMALL, workload=Workload.FORWARD_BACKWARD)
-    made = prepare(cell, 0)
+    made = prepare(Job(cell=cell))
     made.cell = cell.model_copy(update={"device": "cuda:0"})
     return made
 

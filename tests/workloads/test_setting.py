@@ -5,16 +5,18 @@ import torch
 
 from attnbench import registry
 from attnbench.schema.cell import Cell, Precision, Workload
+from attnbench.schema.errand import Job
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.seeds import draw_seed
-from attnbench.workloads.setting import Setting, prepare
+from attnbench.workloads.prepare import prepare
+from attnbench.workloads.setting import Setting
 
 SMALL = Problem(B=2, H=2, N=32, D=8)
 
 
 def setting(name: str, *, seed: int = 5, workload: Workload = Workload.FORWARD_BACKWARD, **fields: object) -> Setting:
     problem = SMALL.model_copy(update=fields)
-    return prepare(Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), seed)
+    return prepare(Job(cell=Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), seed=seed))
 
 
 def same(a: tuple[torch.Tensor, ...], b: tuple[torch.Tensor, ...]) -> bool:
@@ -90,7 +92,7 @@ def test_a_shared_query_and_key_gets_the_sum_of_both_gradients() -> None:
 
 @pytest.mark.parametrize("precision", list(Precision))
 def test_the_matmul_precision_is_the_cell_s(precision: Precision) -> None:
-    prepare(Cell(method="gate_cases:Right", problem=SMALL, matmul_precision=precision), 0)
+    prepare(Job(cell=Cell(method="gate_cases:Right", problem=SMALL, matmul_precision=precision)))
     assert torch.get_float32_matmul_precision() == precision.value
 
 

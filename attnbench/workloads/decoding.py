@@ -1,0 +1,101 @@
+"""Decoding: one token at context N, or N tokens from nothing.
+
+The state at context N is that of one drawn sequence, repeated for each row of the batch: it is a state's size and not its
+numbers that costs, and so the inputs of a long prompt never stand beside a large batch of states.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, State
+from attnbench.schema.cell import Cell
+from attnbench.workloads.setting import Setting, build, generator
+
+_POOL = 64
+"""Different tokens that a sequence is made of; a longer one takes them again."""
+
+
+@dataclass
+class Step(Setting):
+    """`inputs` are one token, `state` all before it; every call starts from that state."""
+
+    state: State = None
+
+    def forward(self) -> Tensor:
+        """The output of the one token."""
+        o, _ = step(self.method, self.inputs, self.state)
+        return o
+
+    def state_bytes(self) -> int:
+        """Of all N tokens."""
+        return self.method.state_bytes(self.state)
+
+
+@dataclass
+class Sequence(Setting):
+    """A call decodes N tokens, one after the other, from an empty state; `inputs` are the first of them."""
+
+    pool: list[tuple[Tensor, ...]] = field(default_factory=list)
+
+    def forward(self) -> Tensor:
+        """The output of the last token."""
+        o, state = prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)
+        for t in range(self.cell.problem.N):
+            o, state = step(self.method, self.pool[t % len(self.pool)], state)
+        return o
+
+    def state_bytes(self) -> int:
+        """Of an empty state with room for all N tokens."""
+        return self.method.state_bytes(prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)[1])
+
+
+def one_step(cell: Cell, seed: int) -> Step:
+    """The N-th token, N - 1 before it. Raises what the method raises."""
+    method, source, p = build(cell, seed), generator(cell, seed), cell.problem
+    prompt = type(method).inputs(p.model_copy(update={"B": 1, "N": max(1, p.N - 1)}), source)
+    _, state = prefill(method, cut(prompt, p.N - 1), p.N)
+    del prompt
+    token = type(method).inputs(p.model_copy(update={"N": 1}), source)
+    return Step(cell, method, token, state=repeated(state, p.B))
+
+
+def sequence(cell: Cell, seed: int) -> Sequence:
+    """N tokens from nothing. Raises what the method raises."""
+    method, p = build(cell, seed), cell.problem
+    source, one = generator(cell, seed), p.model_copy(update={"N": 1})
+    pool = [type(method).inputs(one, source) for _ in range(min(p.N, _POOL))]
+    return Sequence(cell, method, pool[0], pool=pool)
+
+
+def prefill(method: Attention, inputs: tuple[Tensor, ...], capacity: int) -> tuple[Tensor, State]:
+    """The method's own, with however many inputs it has."""
+    call: Callable[..., tuple[Tensor, State]] = method.prefill
+    return call(*inputs, capacity=capacity)
+
+
+def step(method: Attention, token: tuple[Tensor, ...], state: State) -> tuple[Tensor, State]:
+    """The method's own, with however many inputs it has."""
+    call: Callable[..., tuple[Tensor, State]] = method.step
+    return call(*token, state=state)
+
+
+def cut(inputs: tuple[Tensor, ...], stop: int, start: int = 0) -> tuple[Tensor, ...]:
+    """Tokens start … stop of [B, H, N, ·] inputs, as views; a tensor given twice stays one tensor."""
+    parts = {id(x): x[:, :, start:stop] for x in inputs}
+    return tuple(parts[id(x)] for x in inputs)
+
+
+def repeated(state: State, B: int) -> State:
+    """The state of one sequence, B times: new memory in the layout of the old, the batch outermost."""
+    if isinstance(state, Tensor):
+        rows = state.shape[0]
+        strides = (state.numel() // max(1, rows), *state.stride()[1:])
+        many = torch.empty_strided((B * rows, *state.shape[1:]), strides, dtype=state.dtype, device=state.device)
+        many.unflatten(0, (B, rows)).copy_(state)
+        return many
+    if is_dataclass(state) and not isinstance(state, type):
+        return replace(state, **{f.name: repeated(getattr(state, f.name), B) for f in fields(state)})
+    return type(state)(repeated(part, B) for part in state) if isinstance(state, tuple | list) else state

@@ -1,0 +1,22 @@
+"""The fit pass: whether a batch can be run at all, in memory and in the time that one call may take."""
+
+import torch
+
+from attnbench.measure import devices
+from attnbench.measure.loop import OverBudgetError
+from attnbench.schema.errand import FIT_SHARE, Job
+from attnbench.schema.outcome import Measured
+from attnbench.workloads.prepare import prepare
+
+
+def fit(job: Job) -> Measured:
+    """Two calls, the second on the clock. Raises OverBudgetError, and whatever the method raises."""
+    if job.cell.device_kind == "cuda":
+        torch.cuda.set_per_process_memory_fraction(FIT_SHARE, job.cell.device)
+    setting = prepare(job)
+    clock = devices.clock(job.cell.device, "wall")
+    clock.sample(setting.call, 1)
+    seconds = clock.sample(setting.call, 1)
+    if job.limits.first_call is not None and seconds > job.limits.first_call:
+        raise OverBudgetError(seconds, job.limits.first_call)
+    return Measured(facts={"B": job.B, "seconds": seconds})
