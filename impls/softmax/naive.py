@@ -1,77 +1,65 @@
 """Softmax attention with all scores in memory: the baseline that every paper compares with, at its honest best.
 
-B batch, H heads, K heads of k and v, R = H / K heads of q for each of them, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, R = H / K heads of q for each of them, N tokens, S keys, D query/key width, M value width.
 """
-
-import math
 
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Scalar, Workload, default_scale, dense_flops, io_bytes
+from attnbench.api import Cost, Problem, Scalar, Workload
 
-from .reference import softmax_attention
+from . import masking
+from .cached import CachedSoftmax
+from .footprint import naive_peak
+from .work import cost, refuse_parameters, square_flops
 
 
-class NaiveSoftmax(Attention):
+class NaiveSoftmax(CachedSoftmax):
     """Softmax attention that materialises the N × N scores, in O(N²) time and memory.
 
-    Paper: Vaswani et al. 2017, eq. 1. Causal or not, any kv_heads that divides H. The causal form computes
+    Paper: Vaswani et al. 2017, eq. 1. Causal or not, any kv_heads that divides H, any key mask. The causal form computes
     the full square and hides half of it: that is what this algorithm costs without a kernel of its own.
     """
 
     paper = "arXiv:1706.03762"
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.causal, self.scale = problem.causal, default_scale(problem)
-
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Full square executed, causal or not. Raises TypeError on any parameter."""
-        cls(problem, **params)
-        p, trains = problem, workload is Workload.FORWARD_BACKWARD
-        passes = 3.0 if trains else 1.0  # the backward of a product is two products
-        return Cost(
-            nominal_flops=passes * dense_flops(p),
-            exact_flops=passes * dense_flops(p),
-            executed_flops=passes * 2.0 * p.B * p.H * p.N * p.N * (p.D + p.M),
-            traffic_bytes=io_bytes(p, workload),
-            peak_bytes=_peak_elements(p, trains) * p.dtype.bytes,
-        )
+        refuse_parameters(params)
+        executed = square_flops(problem, workload, backward_products=4)
+        return cost(problem, workload, executed=executed, peak=naive_peak(problem, workload))
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""
+    @classmethod
+    def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
+        """Always."""
+        return True
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
+        """Two products and a softmax."""
         B, H, N, D = q.shape
+        R = H // k.shape[1]
         # heads of q that share a head of k become more rows of one product: a view, nothing is repeated
-        scores = self._scores(q.reshape(B * k.shape[1], -1, D), k.flatten(0, 1))
+        scores = self._scores(q.reshape(-1, R * N, D), k.flatten(0, 1), N, causal, key_mask)
         # the scores are needed no more, so without autograd the softmax may overwrite them, row by row
         probs = scores.softmax(-1) if scores.requires_grad else torch.softmax(scores, -1, out=scores)
         del scores
-        return torch.bmm(probs, v.flatten(0, 1)).view(B, H, N, v.shape[-1])
+        o = torch.bmm(probs, v.flatten(0, 1))
+        if key_mask is not None:
+            blind_BN = masking.sees_nothing(key_mask, causal=causal)
+            o.masked_fill_(blind_BN[:, None, None, :].expand(B, H // R, R, N).reshape(-1, R * N, 1), 0)
+        return o.view(B, H, N, v.shape[-1])
 
-    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """Scaled scores, -inf where hidden: [BK, RN, D], [BK, N, D] -> [BK, RN, N].
+    def _scores(self, q: Tensor, k: Tensor, N: int, causal: bool, key_mask: Tensor | None) -> Tensor:
+        """Scaled scores, very low where hidden: [BK, RN, D], [BK, S, D] -> [BK, RN, S].
 
-        The mask enters as the addend of the product: filling the scores instead would copy them again in the backward.
+        Masks are addends, one of them within the product: filling the scores would copy them again in the backward.
         """
-        if not self.causal:
-            return torch.baddbmm(q.new_empty(1, 1, 1), q, k.mT, beta=0, alpha=self.scale)
-        N = k.shape[1]
-        hidden_NN = q.new_full((N, N), -math.inf).triu_(1)
-        hidden = hidden_NN.expand(q.shape[1] // N, N, N).reshape(-1, N)  # a view where R = 1
-        return torch.baddbmm(hidden, q, k.mT, alpha=self.scale)
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Vaswani et al. 2017, eq. 1, literally."""
-        return softmax_attention(q, k, v, causal=self.causal)
-
-
-def _peak_elements(p: Problem, trains: bool) -> float:
-    """Forward: the scores, beside them the mask or the output. Backward: P, dP and dS at once, beside o and dv."""
-    square, output = p.B * p.H * p.N * p.N, p.B * p.H * p.N * p.M
-    R = p.H // p.kv_heads
-    mask = p.N * p.N * (R if R == 1 else R + 1) if p.causal else 0
-    if trains:
-        return 3.0 * square + output + p.B * p.kv_heads * p.N * p.M
-    return square + max(mask, output)
+        low = None if key_mask is None else masking.unseen(key_mask, q.dtype).repeat_interleave(len(k) // len(key_mask), dim=0)
+        if not causal:
+            addend = q.new_empty(1, 1, 1) if low is None else low
+            return torch.baddbmm(addend, q, k.mT, beta=0 if low is None else 1, alpha=self.scale)
+        later_NS = masking.later(q, N, k.shape[1])
+        later = later_NS.expand(q.shape[1] // N, *later_NS.shape).reshape(-1, k.shape[1])  # a view where R = 1
+        scores = torch.baddbmm(later, q, k.mT, alpha=self.scale)
+        return scores if low is None else scores.add_(low)

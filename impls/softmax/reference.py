@@ -9,16 +9,21 @@ import torch
 from torch import Tensor
 
 
-def softmax_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
     """softmax(q kᵀ / √D) v; where causal, over j ≤ i only.
 
-    Vaswani et al. 2017, eq. 1. [B, H, N, D], [B, kv_heads, N, D], [B, kv_heads, N, M] -> [B, H, N, M];
-    each head of k and v serves H / kv_heads neighbouring heads of q (Ainslie et al. 2023, section 2.2).
+    Vaswani et al. 2017, eq. 1. [B, H, N, D], [B, kv_heads, N, D], [B, kv_heads, N, M] -> [B, H, N, M]; each head of k
+    and v serves H / kv_heads neighbouring heads of q (Ainslie et al. 2023, section 2.2). Keys where key_mask, bool
+    [B, N], is False do not exist; a query that sees no key gets 0.
     """
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
     scores_BHNN = q @ k.mT / math.sqrt(q.shape[-1])
+    hidden_BHNN = torch.zeros(1, 1, q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
     if causal:
-        later_NN = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
-        scores_BHNN = scores_BHNN.masked_fill(later_NN, -math.inf)
-    return scores_BHNN.softmax(-1) @ v
+        hidden_BHNN = torch.ones_like(hidden_BHNN).triu(1)
+    if key_mask is not None:
+        hidden_BHNN = hidden_BHNN | ~key_mask[:, None, None, :]
+    weights_BHNN = scores_BHNN.masked_fill(hidden_BHNN, -math.inf).softmax(-1)
+    # a row of -inf alone comes out as 0 / 0: both fills, and their gradients, put 0 in its place
+    return weights_BHNN.masked_fill(hidden_BHNN, 0) @ v

@@ -1,6 +1,6 @@
 """Softmax attention by torch's own fused kernels.
 
-B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, S keys, D query/key width, M value width.
 """
 
 from collections.abc import Iterator
@@ -10,26 +10,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale, dense_flops, io_bytes
+from attnbench.api import Cost, Layout, Problem, Scalar, Tier, Workload
 
-from .reference import softmax_attention
+from .cached import CachedSoftmax
+from .footprint import fused_peak, math_peak
+from .masking import visible
+from .work import FLASH_BACKWARD, cost, exact_flops, fused_flops, refuse_parameters, square_flops
 
 
-class SdpaSoftmax(Attention):
+class SdpaSoftmax(CachedSoftmax):
     """`F.scaled_dot_product_attention`, with whichever backend torch chooses for the problem.
 
-    Algorithm where fused: Dao et al. 2022, in O(N²) time and O(N) memory. Which backend ran is read with
-    `observe`, complete once that has closed; force one from outside with `torch.nn.attention.sdpa_kernel`.
+    Algorithm where fused: Dao et al. 2022, in O(N²) time and O(N) memory. Which backend ran is read with `observe`,
+    complete once that has closed. torch takes a causal flag or a mask: with a key mask, a causal call hands over both
+    as one mask, bool [B, 1, N, N], and nothing is skipped.
     """
 
     paper = "arXiv:2205.14135"
     tier = Tier.LIBRARY
     layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.causal, self.grouped = problem.causal, problem.kv_heads != problem.H
-        self.scale = default_scale(problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -39,24 +38,32 @@ class SdpaSoftmax(Attention):
         The peak is that of the fused kernels where M = D, and of the materialised one elsewhere, as on a CPU;
         without the kernel's own scratch (on a CPU about 0.6 MB a thread). Raises TypeError on any parameter.
         """
-        cls(problem, **params)
-        trains, fused = workload is Workload.FORWARD_BACKWARD, problem.M == problem.D
-        passes = 3.0 if trains else 1.0
-        return Cost(
-            nominal_flops=passes * dense_flops(problem),
-            exact_flops=passes * dense_flops(problem),
-            executed_flops=(3.5 if trains and fused else passes) * dense_flops(problem),
-            traffic_bytes=io_bytes(problem, workload),
-            peak_bytes=_fused_peak(problem, trains) if fused else _math_peak(problem, trains),
-        )
+        refuse_parameters(params)
+        if cls.keeps_scores(problem):
+            executed = cls._flops_with_scores(problem, workload)
+            return cost(problem, workload, executed=executed, peak=math_peak(problem, workload))
+        executed = fused_flops(problem, workload)
+        if problem.causal and problem.padding:
+            executed = square_flops(problem, workload, backward_products=FLASH_BACKWARD)
+        return cost(problem, workload, executed=executed, peak=fused_peak(problem, workload))
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""
-        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, scale=self.scale, enable_gqa=self.grouped)
+    @classmethod
+    def keeps_scores(cls, problem: Problem) -> bool:
+        """Where no fused kernel of a CPU fits."""
+        return problem.M != problem.D
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Vaswani et al. 2017, eq. 1, literally."""
-        return softmax_attention(q, k, v, causal=self.causal)
+    @classmethod
+    def _flops_with_scores(cls, problem: Problem, workload: Workload) -> float:
+        """The exact work: elsewhere than on a CPU a fused kernel may take M ≠ D, and skip what a causal call hides."""
+        return exact_flops(problem, workload)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
+        """One call."""
+        N, S, grouped = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
+        if key_mask is None and (N == S or not causal):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=self.scale, enable_gqa=grouped)
+        mask = visible(key_mask, N, S, causal=causal, device=q.device)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale, enable_gqa=grouped)
 
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
@@ -79,22 +86,3 @@ _BACKENDS = {
     "_scaled_dot_product_cudnn_attention": "cudnn",
     "_scaled_dot_product_fused_attention_overrideable": "overrideable",
 }
-
-
-def _fused_peak(p: Problem, trains: bool) -> float:
-    """Output and the logsumexp of each row, at least float32; backward: dq, dk and dv beside them."""
-    output = p.B * p.H * p.N * (p.M * p.dtype.bytes + max(4, p.dtype.bytes))
-    gradients = p.B * p.N * (p.H * p.D + p.kv_heads * (p.D + p.M)) * p.dtype.bytes
-    return float(output + (gradients if trains else 0))
-
-
-def _math_peak(p: Problem, trains: bool) -> float:
-    """The materialised path: scores and probabilities beside q and k scaled, in at least float32.
-
-    Forward: a byte per score marks rows with nothing to see, and there is the mask. Backward: a third square, o and dv.
-    """
-    wide, square = max(4, p.dtype.bytes), p.B * p.H * p.N * p.N
-    tokens = p.B * p.H * p.N
-    if trains:
-        return float(wide * (3 * square + 2 * tokens * (p.D + p.M)))
-    return float(wide * (2 * square + tokens * p.D + p.causal * p.N * p.N) + square)

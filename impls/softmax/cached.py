@@ -1,0 +1,69 @@
+"""Softmax attention that decodes from a cache of keys and values.
+
+b or B batch, H heads, K heads of k and v, n or N tokens, S keys, D query/key width, M value width.
+"""
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Problem, State, default_scale
+
+from .cache import KvCache
+from .reference import softmax_attention
+
+_PROMPT_ROWS = 256
+"""Queries of a prompt that keep their scores at a time, where scores are kept."""
+
+
+class CachedSoftmax(Attention):
+    """Exact softmax attention with one function for the sequence, the prompt and the step: `attend`."""
+
+    decodes = True
+    masks = True
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.causal, self.scale = problem.causal, default_scale(problem)
+
+    @classmethod
+    @abstractmethod
+    def keeps_scores(cls, problem: Problem) -> bool:
+        """Whether all N × N scores are in memory at once."""
+
+    @abstractmethod
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, S, D], [B, K, S, M] -> [B, H, N, M]; where causal, the last query sees all keys.
+
+        Keys where key_mask, bool [B, S], is False do not exist; a query that sees no key gets 0.
+        """
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
+        return self.attend(q, k, v, causal=self.causal, key_mask=key_mask)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """Vaswani et al. 2017, eq. 1, literally."""
+        return softmax_attention(q, k, v, causal=self.causal, key_mask=key_mask)
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+        """Attend the prompt causally and keep its keys and values. Raises ValueError where it does not fit."""
+        return self._prompt(q, k, v), KvCache.of(k, v, capacity)
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """Keep one more key and value, and attend all of them. Raises ValueError beyond the capacity."""
+        cache: KvCache = state.then(k, v)
+        # no causal flag: torch aligns it to the first key, and the one query would see nothing else
+        return self.attend(q, cache.keys, cache.values, causal=False), cache
+
+    def _prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Causal, [b, H, n, D] ... -> [b, H, n, M]; a long prompt never has all its scores in memory."""
+        n = q.shape[2]
+        rows = _PROMPT_ROWS if self.keeps_scores(self.problem) else max(1, n)
+        parts = [
+            self.attend(part, k[:, :, :end], v[:, :, :end], causal=True)
+            for part, end in zip(q.split(rows, dim=2), (*range(rows, n, rows), n), strict=True)
+            if end
+        ]
+        return torch.cat(parts, dim=2) if parts else v.new_empty(*q.shape[:3], v.shape[3])

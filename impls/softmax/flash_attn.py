@@ -1,0 +1,62 @@
+"""Softmax attention of the package flash-attn.
+
+B batch, H heads, K heads of k and v, N tokens, D width of queries, keys and values.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, default_scale
+
+from .footprint import fused_peak
+from .reference import softmax_attention
+from .work import cost, fused_flops, refuse_parameters
+
+
+class FlashAttnSoftmax(Attention):
+    """`flash_attn_func` of the package flash-attn: FlashAttention-2 by its authors, on CUDA.
+
+    Paper: Dao 2023. The package takes [B, N, H, D]; that is the layout the inputs come in, so nothing is transposed. No key
+    masks (its packed form for sequences of different lengths is another function) and no decoding.
+    """
+
+    paper = "arXiv:2307.08691"
+    tier = Tier.LIBRARY
+    layout = Layout.BNHD
+    requires = ("flash-attn>=2.5",)
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.causal, self.scale = problem.causal, default_scale(problem)
+        package: Any = import_module("flash_attn")
+        self._attend = package.flash_attn_func
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA, 16 bits, one width up to 256."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "flash-attn runs on CUDA only"
+        if p.dtype not in {DType.FLOAT16, DType.BFLOAT16}:
+            return f"flash-attn computes in float16 and bfloat16, not in {p.dtype}"
+        if p.M != p.D:
+            return f"flash-attn takes values as wide as keys: M={p.M} must equal D={p.D}"
+        return f"flash-attn takes widths up to 256: D={p.D}" if p.D > 256 else None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """That of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
+        refuse_parameters(params)
+        return cost(problem, workload, executed=fused_flops(problem, workload), peak=fused_peak(problem, workload))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        o: Tensor = self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)
+        return o.transpose(1, 2)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Vaswani et al. 2017, eq. 1, literally."""
+        return softmax_attention(q, k, v, causal=self.causal)

@@ -1,0 +1,85 @@
+"""Softmax attention by FlexAttention, compiled.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+from attnbench.api import Attention, Cell, Cost, DType, Problem, Scalar, Tier, Workload, default_scale
+
+from .block_mask import block_mask
+from .footprint import fused_peak
+from .reference import softmax_attention
+from .work import cost, fused_flops, refuse_parameters
+
+
+class FlexSoftmax(Attention):
+    """`torch.compile(flex_attention)`: one fused kernel generated for the shape, that skips blocks of 128 × 128.
+
+    Paper: Dong et al. 2024. The causal block mask is built once for each length and device, at the first call; one for a
+    key mask at each call, from its content, since a batch has its own. The first call compiles: seconds, and on a CPU with
+    a C++ compiler. No backward on a CPU, and no decoding.
+    """
+
+    paper = "arXiv:2412.05496"
+    tier = Tier.COMPILED
+    masks = True
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.causal, self.scale = problem.causal, default_scale(problem)
+        self._flex = _compiled()
+        self._causal_masks: dict[tuple[int, torch.device], BlockMask] = {}
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """On a CPU forward only, and no float64; on CUDA widths of a product of its tensor cores."""
+        p = cell.problem
+        if cell.device_kind == "cuda":
+            return f"on CUDA FlexAttention takes widths from 16: D={p.D}, M={p.M}" if min(p.D, p.M) < 16 else None
+        if cell.workload is Workload.FORWARD_BACKWARD:
+            return "FlexAttention has no backward on a CPU"
+        if p.dtype is DType.FLOAT64:
+            return "on a CPU FlexAttention computes in float32, bfloat16 and float16"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """That of a fused kernel; least work, blocks on the diagonal are computed whole. Raises TypeError on any parameter."""
+        refuse_parameters(params)
+        executed = fused_flops(problem, workload)
+        return cost(problem, workload, executed=executed, peak=fused_peak(problem, workload))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M]; differentiable on CUDA."""
+        grouped = q.shape[1] != k.shape[1]
+        o: Tensor = self._flex(q, k, v, block_mask=self._block_mask(q, key_mask), scale=self.scale, enable_gqa=grouped)
+        return o
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """Vaswani et al. 2017, eq. 1, literally."""
+        return softmax_attention(q, k, v, causal=self.causal, key_mask=key_mask)
+
+    def _block_mask(self, q: Tensor, key_mask: Tensor | None) -> BlockMask | None:
+        N, device = q.shape[2], q.device
+        if key_mask is not None:
+            return block_mask(N, device, causal=self.causal, key_mask=key_mask)
+        if not self.causal:
+            return None
+        if (N, device) not in self._causal_masks:
+            self._causal_masks[N, device] = block_mask(N, device, causal=True)
+        return self._causal_masks[N, device]
+
+
+def _compiled() -> Any:  # noqa: ANN401 - torch.compile gives what it was given
+    """For the one shape that it meets first; another one compiles again."""
+    with warnings.catch_warnings():
+        # the compiler imports a part of torch that torch itself has deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import torch.utils.mkldnn
+    return torch.compile(flex_attention, dynamic=False)

@@ -1,0 +1,90 @@
+"""Softmax attention by one named backend of torch, so that backends can be compared.
+
+B batch, H heads, K heads of k and v, N tokens, S keys, D query/key width, M value width.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from attnbench.api import Cell, Layout, Problem, Workload
+
+from . import limits
+from .sdpa import SdpaSoftmax
+from .work import square_flops
+
+
+class ForcedSdpa(SdpaSoftmax):
+    """`F.scaled_dot_product_attention` with one backend allowed: torch raises RuntimeError where that one cannot.
+
+    Allowing and restoring costs about 10 µs a call on a CPU.
+    """
+
+    backend: ClassVar[SDPBackend]
+
+    @classmethod
+    def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
+        """Never: a fused kernel."""
+        return False
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
+        """One call, in the one backend."""
+        with sdpa_kernel(self.backend):
+            return super().attend(q, k, v, causal=causal, key_mask=key_mask)
+
+
+class MathSdpa(ForcedSdpa):
+    """torch's materialised softmax attention: any device, dtype, width and mask.
+
+    float16 and bfloat16 are computed in float32. Keys and values that serve several heads of q are repeated, also in each
+    step of decoding.
+    """
+
+    paper = "arXiv:1706.03762"
+    backend = SDPBackend.MATH
+    layout = Layout.BHND  # batched products: any other layout is copied first
+
+    @classmethod
+    def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
+        """Always."""
+        return True
+
+    @classmethod
+    def _flops_with_scores(cls, problem: Problem, workload: Workload) -> float:
+        return square_flops(problem, workload, backward_products=4)
+
+
+class FlashSdpa(ForcedSdpa):
+    """torch's FlashAttention-2, or on a CPU its own flash kernel. Paper: Dao 2023 (arXiv:2307.08691)."""
+
+    paper = "arXiv:2307.08691"
+    backend = SDPBackend.FLASH_ATTENTION
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """By what torch's dispatcher asks for."""
+        return limits.flash(cell)
+
+
+class EfficientSdpa(ForcedSdpa):
+    """torch's memory-efficient kernel from xformers, the fused one that takes float32. Paper: Rabe & Staats 2021."""
+
+    paper = "arXiv:2112.05682"
+    backend = SDPBackend.EFFICIENT_ATTENTION
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """By what torch's dispatcher asks for."""
+        return limits.efficient(cell)
+
+
+class CudnnSdpa(ForcedSdpa):
+    """cuDNN's fused attention, by torch. Algorithm: Dao et al. 2022."""
+
+    backend = SDPBackend.CUDNN_ATTENTION
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """By what torch's dispatcher asks for."""
+        return limits.cudnn(cell)

@@ -1,0 +1,68 @@
+"""What softmax attention has to compute and to move, by formula: FLOPs of matrix products, bytes.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+from attnbench.api import Cost, Problem, Scalar, Workload, dense_flops, io_bytes, nominal_flops
+
+FLASH_BACKWARD = 5
+"""Products of a backward that computes the scores again; one that kept them has four (Dao et al. 2022, appendix B)."""
+
+
+def cost(problem: Problem, workload: Workload, *, executed: float, peak: float) -> Cost:
+    """The cost of exact attention, from a cache where it decodes; what differs is what is executed, and the peak."""
+    return Cost(
+        nominal_flops=nominal_flops(problem, workload),
+        exact_flops=exact_flops(problem, workload),
+        executed_flops=executed,
+        traffic_bytes=io_bytes(problem, workload) + cache_bytes_moved(problem, workload),
+        peak_bytes=peak,
+    )
+
+
+def exact_flops(problem: Problem, workload: Workload) -> float:
+    """Two products over the pairs of query and key that are visible; four more in the backward."""
+    p = problem
+    if workload.decodes:
+        return nominal_flops(p, workload)
+    return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2.0 * p.H * _visible_pairs(p) * (p.D + p.M)
+
+
+def _visible_pairs(p: Problem) -> float:
+    """Over the batch, whose rows may end early: N · length, or length (length + 1) / 2 and length for each query beyond."""
+    if not p.causal:
+        return float(sum(p.N * n for n in p.lengths))
+    return sum(n * (n + 1) / 2 + (p.N - n) * n for n in p.lengths)
+
+
+def square_flops(problem: Problem, workload: Workload, *, backward_products: int) -> float:
+    """Both products of every pair, hidden or not, and in the backward as many as are said; a step hides nothing."""
+    p = problem
+    if workload.decodes:
+        return nominal_flops(p, workload)
+    products = 2 + (backward_products if workload is Workload.FORWARD_BACKWARD else 0)
+    return products * float(p.B * p.H * p.N * p.N) * (p.D + p.M)
+
+
+def fused_flops(problem: Problem, workload: Workload) -> float:
+    """Of a kernel that skips what a causal call hides and computes the scores again in the backward."""
+    if workload.decodes:
+        return nominal_flops(problem, workload)
+    return dense_flops(problem) * ((2 + FLASH_BACKWARD) / 2 if workload is Workload.FORWARD_BACKWARD else 1.0)
+
+
+def cache_bytes_moved(problem: Problem, workload: Workload) -> float:
+    """A step reads the keys and values of all tokens before it and writes its own."""
+    tokens = {Workload.DECODE: problem.N, Workload.DECODE_TOTAL: problem.N * (problem.N + 1) / 2}.get(workload, 0)
+    return tokens * cache_bytes(problem, 1)
+
+
+def cache_bytes(problem: Problem, tokens: int) -> float:
+    """Keys and values of so many tokens: B K tokens (D + M) elements."""
+    return float(problem.B * problem.kv_heads * tokens * (problem.D + problem.M) * problem.dtype.bytes)
+
+
+def refuse_parameters(params: dict[str, Scalar]) -> None:
+    """Raise TypeError on any: without building the method, whose package may be absent."""
+    if params:
+        raise TypeError(f"unexpected parameter {next(iter(params))!r}: softmax attention takes none")

@@ -1,0 +1,63 @@
+"""Softmax attention of the package xformers.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, default_scale
+
+from .footprint import fused_peak
+from .reference import softmax_attention
+from .work import cost, fused_flops, refuse_parameters
+
+
+class XformersSoftmax(Attention):
+    """`memory_efficient_attention` of the package xformers, with whichever kernel it chooses, on CUDA.
+
+    Paper: Rabe & Staats 2021. The package takes [B, N, H, D]; that is the layout the inputs come in, so nothing is
+    transposed. No key masks, no shared heads (its five-dimensional form) and no decoding.
+    """
+
+    paper = "arXiv:2112.05682"
+    tier = Tier.LIBRARY
+    layout = Layout.BNHD
+    requires = ("xformers>=0.0.23",)
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.scale, self.causal = default_scale(problem), problem.causal
+        ops: Any = import_module("xformers.ops")
+        self._attend, self._bias = ops.memory_efficient_attention, ops.LowerTriangularMask() if problem.causal else None
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA, up to 32 bits, aligned widths, as many heads of k and v as of q."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "the kernels of xformers run on CUDA only"
+        if p.dtype is DType.FLOAT64:
+            return "xformers computes in float32, bfloat16 and float16"
+        if p.kv_heads != p.H:
+            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
+        multiple = 16 // p.dtype.bytes
+        return f"widths must be multiples of {multiple}: D={p.D}, M={p.M}" if p.D % multiple or p.M % multiple else None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """That of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
+        refuse_parameters(params)
+        return cost(problem, workload, executed=fused_flops(problem, workload), peak=fused_peak(problem, workload))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        o: Tensor = self._attend(q, k, v, attn_bias=self._bias, scale=self.scale)
+        return o.transpose(1, 2)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Vaswani et al. 2017, eq. 1, literally."""
+        return softmax_attention(q, k, v, causal=self.causal)
