@@ -1,0 +1,79 @@
+"""Causal linear attention by Triton kernels of our own: chunks on tensor cores, segments side by side.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
+
+from .chunked import ChunkedLinear
+from .family import LinearFamily
+from .feature_map import ELEMENTWISE
+from .parameters import refuse_bad_eps
+from .triton_cost import cost_by_segments
+from .triton_tuning import WIDEST
+from .work import Sizes, decoding_cost
+
+
+class TritonLinear(LinearFamily):
+    """Causal linear attention o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + eps), in O(N (L + D) M), with a backward of its own.
+
+    Paper: Katharopoulos et al. 2020, eq. 9-15. φ is applied inside the kernels; exact at any N. Products of bfloat16 are
+    taken as they are, of float16 by tf32, of float32 by torch's float32 matmul precision; all sums are float32. Keeps the
+    output, one denominator a row and one state a segment; the segments are as many as fill a GPU, whatever N. Once
+    differentiable, same bits every run, no copies of inputs whose last dimension is dense.
+    Raises ValueError on an unknown feature map or where eps < 0.
+    """
+
+    tier = Tier.TRITON
+    masks = True
+    requires = ("triton>=3.4",)
+
+    def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
+        # needs triton: absent, it should be missed here and not in the first call
+        from .triton_product import causal_linear_attention
+
+        _refuse_bad(feature_map, eps)
+        super().__init__(problem, feature_map, eps)
+        self.feature_map, self.attend = feature_map, causal_linear_attention
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA devices, the causal form, as many heads of k and v as of q, widths whose tiles fit into a multiprocessor."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "it runs on CUDA devices"
+        if not p.causal:
+            return "its kernels are causal; linear.full does the form without a mask"
+        if p.kv_heads != p.H:
+            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
+        if p.dtype is DType.FLOAT64:
+            return "tensor cores have no float64 for it; its sums are float32"
+        if max(p.D, p.M) > WIDEST:
+            return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes on a GPU. Needs no triton. Raises TypeError or ValueError on bad parameters."""
+        _refuse_bad(**params)  # type: ignore[arg-type]
+        if workload.decodes:
+            # all of the family decode alike, and this one can be built without triton
+            return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
+        return cost_by_segments(problem, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
+        if key_mask is not None:
+            # φ(-inf) = 0: such a key adds nothing to either sum
+            k = k.masked_fill(~key_mask[:, None, :, None], float("-inf"))
+        o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
+        return o
+
+
+def _refuse_bad(feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
+    """Raise what the constructor would raise, without triton."""
+    refuse_bad_eps(eps)
+    if feature_map not in ELEMENTWISE:
+        raise ValueError(f"feature_map={feature_map!r}: must be one of {', '.join(ELEMENTWISE)}")

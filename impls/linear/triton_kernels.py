@@ -1,0 +1,331 @@
+"""Causal linear attention by chunks, on tensor cores: the kernels.
+
+B batch, H heads, N tokens, D query/key width, M value width, BD and BM the powers of two above them, L tokens of a chunk,
+T tokens of a segment (whole chunks), BO columns of the result. Each program walks through one segment of one head for
+BO columns of its result, with as many columns of the D × M state in registers; neighbouring programs read the same rows.
+A tensor comes as its pointer and its strides over batch, heads and tokens; its last dimension is dense.
+In docstrings f stands for φ(q) and φ(k), d for the denominator, g for dL/do and c_i for g_i·o_i.
+
+Numbers: products take OPERAND (bfloat16, or float32 by PRECISION), sums are float32. What lies beyond N or D is loaded as
+-inf where φ follows, since φ(-inf) = 0 for every map here, and as 0 elsewhere.
+"""
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
+# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0915, PLR0917 - kernels take flat arguments, all alike, in one body
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def phi(x, PHI: tl.constexpr):
+    """φ(x) in float32."""
+    if PHI == "elu_plus_one":
+        # exp of a large number would be inf in the branch that is not taken
+        return tl.where(x > 0, x + 1, tl.exp(tl.minimum(x, 0)))
+    elif PHI == "relu":
+        return tl.maximum(x, 0)
+    else:
+        return tl.maximum(x, 0) * tl.maximum(x, 0)
+
+
+@triton.jit
+def slope(x, PHI: tl.constexpr):
+    """φ'(x) in float32."""
+    if PHI == "elu_plus_one":
+        return tl.where(x > 0, 1.0, tl.exp(tl.minimum(x, 0)))
+    elif PHI == "relu":
+        return tl.where(x > 0, 1.0, 0.0)
+    else:
+        return 2 * tl.maximum(x, 0)
+
+
+@triton.jit
+def operand(x, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
+    """What a product takes: x rounded to one dtype and kept in another; on a GPU the two are the same."""
+    return x.to(ROUNDED).to(OPERAND)
+
+
+@triton.jit
+def of_head(x, head, H, stride_b, stride_h):
+    """Where the tokens of one head begin; beyond 2³¹ elements too."""
+    return x + (head // H).to(tl.int64) * stride_b + (head % H).to(tl.int64) * stride_h
+
+
+@triton.jit
+def whereabouts(splits: tl.constexpr, segments, BO: tl.constexpr):
+    """Of this program: its first column of the result, its head, its segment; columns change fastest."""
+    split, walk = tl.program_id(0) % splits, tl.program_id(0) // splits
+    return split * BO, walk // segments, walk % segments
+
+
+@triton.jit
+def load_rows(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.constexpr, other: tl.constexpr):
+    """Tokens start … start + L of one head, BW columns from `offset` on: [L, BW]."""
+    row, column = tl.arange(0, L)[:, None], offset + tl.arange(0, BW)[None, :]
+    at = x + start.to(tl.int64) * stride + row * stride + column
+    return tl.load(at, mask=(start + row < stop) & (column < width), other=other)
+
+
+@triton.jit
+def store_rows(x, start, stop, offset, width, stride, tile, L: tl.constexpr, BW: tl.constexpr):
+    """The same places, written in the dtype of x."""
+    row, column = tl.arange(0, L)[:, None], offset + tl.arange(0, BW)[None, :]
+    at = x + start.to(tl.int64) * stride + row * stride + column
+    tl.store(at, tile.to(x.dtype.element_ty), mask=(start + row < stop) & (column < width))
+
+
+@triton.jit
+def load_features(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.constexpr, PHI: tl.constexpr):
+    """φ of the same places, float32; 0 beyond the edges."""
+    return phi(load_rows(x, start, stop, offset, width, stride, L, BW, float("-inf")).to(tl.float32), PHI)
+
+
+@triton.jit
+def load_numbers(x, start, stop, L: tl.constexpr, other: tl.constexpr):
+    """One float32 for each of L tokens."""
+    row = start + tl.arange(0, L)
+    return tl.load(x + row, mask=row < stop, other=other)
+
+
+@triton.jit
+def state_places(states, at, row_offset, column_offset, D: tl.constexpr, M: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    """Pointers [BR, BC] into the state at one place of `states` (D·M numbers and D of the normaliser), and a mask."""
+    row, column = row_offset + tl.arange(0, BR)[:, None], column_offset + tl.arange(0, BC)[None, :]
+    return states + at.to(tl.int64) * (D * M + D) + row * M + column, (row < D) & (column < M)
+
+
+@triton.jit
+def normaliser_places(states, at, offset, D: tl.constexpr, M: tl.constexpr, BR: tl.constexpr):
+    """Pointers [BR] into the normaliser beside that state, and a mask."""
+    row = offset + tl.arange(0, BR)
+    return states + at.to(tl.int64) * (D * M + D) + D * M + row, row < D
+
+
+@triton.jit
+def sums_kernel(
+    x, y, denominators, coefficients, states,
+    H, N, T, segments,
+    x_b, x_h, x_n, y_b, y_h, y_n,
+    D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
+    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, REVERSE: tl.constexpr,
+):  # fmt: skip
+    """What one segment adds to the state: Σ f(k) vᵀ and Σ f(k); or, in reverse, Σ f(q)/d gᵀ and Σ f(q)/d c.
+
+    The last segment, in reverse the first, is not summed: no other one needs it. Place s of `states` is for the
+    state between the segments s and s + 1.
+    """
+    splits: tl.constexpr = (M + BO - 1) // BO
+    offset, at = tl.program_id(0) % splits * BO, tl.program_id(0) // splits
+    head, place = at // (segments - 1), at % (segments - 1)
+    first = (place + REVERSE) * T
+    last = tl.minimum(first + T, N)
+    x, y = of_head(x, head, H, x_b, x_h), of_head(y, head, H, y_b, y_h)
+    denominators += head.to(tl.int64) * N
+    coefficients += head.to(tl.int64) * N
+    state = tl.zeros([BD, BO], dtype=tl.float32)
+    normaliser = tl.zeros([BD], dtype=tl.float32)
+    for i in range(tl.cdiv(last - first, L)):
+        start = first + i * L
+        f = load_features(x, start, last, 0, D, x_n, L, BD, PHI)
+        if REVERSE:
+            f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
+        f = operand(f, ROUNDED, OPERAND)
+        w = operand(load_rows(y, start, last, offset, M, y_n, L, BO, 0.0), ROUNDED, OPERAND)
+        state = tl.dot(tl.trans(f), w, acc=state, input_precision=PRECISION)
+        f = f.to(tl.float32)
+        if REVERSE:
+            f *= load_numbers(coefficients, start, last, L, 0.0)[:, None]
+        normaliser += tl.sum(f, 0)
+    places, inside = state_places(states, at, 0, offset, D, M, BD, BO)
+    tl.store(places, state, mask=inside)
+    if offset == 0:
+        beside, within = normaliser_places(states, at, 0, D, M, BD)
+        tl.store(beside, normaliser, mask=within)
+
+
+@triton.jit
+def scan_kernel(states, W, places, PLACES: tl.constexpr, BLOCK: tl.constexpr, REVERSE: tl.constexpr):
+    """Running sums over the places of each head, in reverse from the last one, in place: [heads, places, W]."""
+    blocks = tl.cdiv(W, BLOCK)
+    head, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
+    place, column = tl.arange(0, PLACES)[:, None], block * BLOCK + tl.arange(0, BLOCK)[None, :]
+    at = states + head.to(tl.int64) * places * W + place * W + column
+    inside = (place < places) & (column < W)
+    tl.store(at, tl.cumsum(tl.load(at, mask=inside, other=0.0), 0, reverse=REVERSE), mask=inside)
+
+
+@triton.jit
+def attend_kernel(
+    q, k, v, o, denominators, states,
+    eps, H, N, T, segments,
+    q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n,
+    D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
+    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """o_i = (Σ_{j≤i} (f_i·f_j) v_j) / d_i with d_i = Σ_{j≤i} f_i·f_j + eps, and d.
+
+    Katharopoulos et al. 2020, eq. 9-12; the terms with j in the same chunk by masked scores, all before by the state.
+    """
+    splits: tl.constexpr = (M + BO - 1) // BO
+    offset, head, segment = whereabouts(splits, segments, BO)
+    first = segment * T
+    last = tl.minimum(first + T, N)
+    q, k = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h)
+    v, o = of_head(v, head, H, v_b, v_h), of_head(o, head, H, o_b, o_h)
+    denominators += head.to(tl.int64) * N
+    state = tl.zeros([BD, BO], dtype=tl.float32)
+    normaliser = tl.zeros([BD], dtype=tl.float32)
+    if segment > 0:
+        places, inside = state_places(states, head * (segments - 1) + segment - 1, 0, offset, D, M, BD, BO)
+        state = tl.load(places, mask=inside, other=0.0)
+        places, inside = normaliser_places(states, head * (segments - 1) + segment - 1, 0, D, M, BD)
+        normaliser = tl.load(places, mask=inside, other=0.0)
+    row = tl.arange(0, L)
+    seen = row[:, None] >= row[None, :]
+    for i in range(tl.cdiv(last - first, L)):
+        start = first + i * L
+        fq = operand(load_features(q, start, last, 0, D, q_n, L, BD, PHI), ROUNDED, OPERAND)
+        d = tl.sum(fq.to(tl.float32) * normaliser[None, :], 1) + eps
+        sums = tl.dot(fq, operand(state, ROUNDED, OPERAND), input_precision=PRECISION)
+        fk = operand(load_features(k, start, last, 0, D, k_n, L, BD, PHI), ROUNDED, OPERAND)
+        scores = tl.where(seen, tl.dot(fq, tl.trans(fk), input_precision=PRECISION), 0.0)
+        d += tl.sum(scores, 1)
+        w = operand(load_rows(v, start, last, offset, M, v_n, L, BO, 0.0), ROUNDED, OPERAND)
+        sums = tl.dot(operand(scores, ROUNDED, OPERAND), w, acc=sums, input_precision=PRECISION)
+        state = tl.dot(tl.trans(fk), w, acc=state, input_precision=PRECISION)
+        normaliser += tl.sum(fk.to(tl.float32), 0)
+        store_rows(o, start, last, offset, M, o_n, sums * (1 / d)[:, None], L, BO)
+        if offset == 0:
+            tl.store(denominators + start + row, d, mask=start + row < last)
+
+
+@triton.jit
+def queries_kernel(
+    q, k, v, o, g, denominators, coefficients, states, dq,
+    H, N, T, segments,
+    q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n, g_b, g_h, g_n, dq_b, dq_h, dq_n,
+    D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
+    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dφ(q_i) = Σ_{j≤i} (g_i·v_j - c_i) f_j / d_i, times the slope; and c, once.
+
+    Katharopoulos et al. 2020, eq. 13, with the quotient rule: dL/d(numerator) = g / d, dL/d(denominator) = -c / d.
+    """
+    splits: tl.constexpr = (D + BO - 1) // BO
+    offset, head, segment = whereabouts(splits, segments, BO)
+    first = segment * T
+    last = tl.minimum(first + T, N)
+    q, k, v = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h), of_head(v, head, H, v_b, v_h)
+    o, g, dq = of_head(o, head, H, o_b, o_h), of_head(g, head, H, g_b, g_h), of_head(dq, head, H, dq_b, dq_h)
+    denominators += head.to(tl.int64) * N
+    coefficients += head.to(tl.int64) * N
+    state = tl.zeros([BM, BO], dtype=tl.float32)
+    normaliser = tl.zeros([BO], dtype=tl.float32)
+    if segment > 0:
+        places, inside = state_places(states, head * (segments - 1) + segment - 1, offset, 0, D, M, BO, BM)
+        state = tl.trans(tl.load(places, mask=inside, other=0.0))
+        places, inside = normaliser_places(states, head * (segments - 1) + segment - 1, offset, D, M, BO)
+        normaliser = tl.load(places, mask=inside, other=0.0)
+    row = tl.arange(0, L)
+    seen = row[:, None] >= row[None, :]
+    for i in range(tl.cdiv(last - first, L)):
+        start = first + i * L
+        u = load_rows(g, start, last, 0, M, g_n, L, BM, 0.0)
+        c = tl.sum(u.to(tl.float32) * load_rows(o, start, last, 0, M, o_n, L, BM, 0.0).to(tl.float32), 1)
+        if offset == 0:
+            tl.store(coefficients + start + row, c, mask=start + row < last)
+        u = operand(u, ROUNDED, OPERAND)
+        df = tl.dot(u, operand(state, ROUNDED, OPERAND), input_precision=PRECISION) - c[:, None] * normaliser[None, :]
+        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), ROUNDED, OPERAND)
+        pairs = tl.where(seen, tl.dot(u, tl.trans(w), input_precision=PRECISION) - c[:, None], 0.0)
+        f = operand(load_features(k, start, last, offset, D, k_n, L, BO, PHI), ROUNDED, OPERAND)
+        df = tl.dot(operand(pairs, ROUNDED, OPERAND), f, acc=df, input_precision=PRECISION)
+        state = tl.dot(tl.trans(w), f, acc=state, input_precision=PRECISION)
+        normaliser += tl.sum(f.to(tl.float32), 0)
+        x = load_rows(q, start, last, offset, D, q_n, L, BO, 0.0).to(tl.float32)
+        df *= slope(x, PHI) * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
+        store_rows(dq, start, last, offset, D, dq_n, df, L, BO)
+
+
+@triton.jit
+def keys_kernel(
+    q, k, v, g, denominators, coefficients, states, dk,
+    H, N, T, segments,
+    q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, g_b, g_h, g_n, dk_b, dk_h, dk_n,
+    D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
+    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dφ(k_j) = Σ_{i≥j} (g_i·v_j - c_i) f_i / d_i, times the slope, from the last chunk to the first.
+
+    Katharopoulos et al. 2020, eq. 14; the state is Σ f_i / d_i g_iᵀ over the later chunks, its normaliser Σ c_i f_i / d_i.
+    """
+    splits: tl.constexpr = (D + BO - 1) // BO
+    offset, head, segment = whereabouts(splits, segments, BO)
+    first = segment * T
+    last = tl.minimum(first + T, N)
+    q, k, v = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h), of_head(v, head, H, v_b, v_h)
+    g, dk = of_head(g, head, H, g_b, g_h), of_head(dk, head, H, dk_b, dk_h)
+    denominators += head.to(tl.int64) * N
+    coefficients += head.to(tl.int64) * N
+    state = tl.zeros([BM, BO], dtype=tl.float32)
+    normaliser = tl.zeros([BO], dtype=tl.float32)
+    if segment < segments - 1:
+        places, inside = state_places(states, head * (segments - 1) + segment, offset, 0, D, M, BO, BM)
+        state = tl.trans(tl.load(places, mask=inside, other=0.0))
+        places, inside = normaliser_places(states, head * (segments - 1) + segment, offset, D, M, BO)
+        normaliser = tl.load(places, mask=inside, other=0.0)
+    row = tl.arange(0, L)
+    # a row for each key, a column for each query
+    seen = row[:, None] <= row[None, :]
+    chunks = tl.cdiv(last - first, L)
+    for i in range(chunks):
+        start = first + (chunks - 1 - i) * L
+        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), ROUNDED, OPERAND)
+        df = tl.dot(w, operand(state, ROUNDED, OPERAND), input_precision=PRECISION) - normaliser[None, :]
+        c = load_numbers(coefficients, start, last, L, 0.0)
+        u = operand(load_rows(g, start, last, 0, M, g_n, L, BM, 0.0), ROUNDED, OPERAND)
+        pairs = tl.where(seen, tl.dot(w, tl.trans(u), input_precision=PRECISION) - c[None, :], 0.0)
+        f = load_features(q, start, last, offset, D, q_n, L, BO, PHI)
+        f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], ROUNDED, OPERAND)
+        df = tl.dot(operand(pairs, ROUNDED, OPERAND), f, acc=df, input_precision=PRECISION)
+        state = tl.dot(tl.trans(u), f, acc=state, input_precision=PRECISION)
+        normaliser += tl.sum(f.to(tl.float32) * c[:, None], 0)
+        x = load_rows(k, start, last, offset, D, k_n, L, BO, 0.0).to(tl.float32)
+        store_rows(dk, start, last, offset, D, dk_n, df * slope(x, PHI), L, BO)
+
+
+@triton.jit
+def values_kernel(
+    q, k, g, denominators, states, dv,
+    H, N, T, segments,
+    q_b, q_h, q_n, k_b, k_h, k_n, g_b, g_h, g_n, dv_b, dv_h, dv_n,
+    D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
+    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dv_j = Σ_{i≥j} (f_i·f_j) / d_i g_i, from the last chunk to the first (Katharopoulos et al. 2020, eq. 15)."""
+    splits: tl.constexpr = (M + BO - 1) // BO
+    offset, head, segment = whereabouts(splits, segments, BO)
+    first = segment * T
+    last = tl.minimum(first + T, N)
+    q, k = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h)
+    g, dv = of_head(g, head, H, g_b, g_h), of_head(dv, head, H, dv_b, dv_h)
+    denominators += head.to(tl.int64) * N
+    state = tl.zeros([BD, BO], dtype=tl.float32)
+    if segment < segments - 1:
+        places, inside = state_places(states, head * (segments - 1) + segment, 0, offset, D, M, BD, BO)
+        state = tl.load(places, mask=inside, other=0.0)
+    row = tl.arange(0, L)
+    # a row for each key, a column for each query
+    seen = row[:, None] <= row[None, :]
+    chunks = tl.cdiv(last - first, L)
+    for i in range(chunks):
+        start = first + (chunks - 1 - i) * L
+        fk = operand(load_features(k, start, last, 0, D, k_n, L, BD, PHI), ROUNDED, OPERAND)
+        dw = tl.dot(fk, operand(state, ROUNDED, OPERAND), input_precision=PRECISION)
+        f = load_features(q, start, last, 0, D, q_n, L, BD, PHI)
+        f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], ROUNDED, OPERAND)
+        scores = tl.where(seen, tl.dot(fk, tl.trans(f), input_precision=PRECISION), 0.0)
+        u = operand(load_rows(g, start, last, offset, M, g_n, L, BO, 0.0), ROUNDED, OPERAND)
+        dw = tl.dot(operand(scores, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
+        state = tl.dot(tl.trans(f), u, acc=state, input_precision=PRECISION)
+        store_rows(dv, start, last, offset, M, dv_n, dw, L, BO)
