@@ -1,0 +1,117 @@
+"""Linear attention of the package pytorch-fast-transformers, by the authors of the paper.
+
+B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
+"""
+
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, State, Tier, Workload
+
+from .family import LinearFamily
+from .fast_transformers_cost import cost_of_package
+from .parameters import refuse_bad_eps
+
+
+class FastTransformersLinear(LinearFamily):
+    """`LinearAttention`, `CausalLinearAttention` and `RecurrentLinearAttention` of pytorch-fast-transformers.
+
+    Paper: Katharopoulos et al. 2020, eq. 5-6 and 9-12, φ(x) = elu(x) + 1, the package's default and here its only map. What is
+    measured is its public modules, with the copies into [B, H, N, ·] that its causal one makes at each call. The two masks that
+    they read are made once. It decodes by its own recurrence, its prompt too. Raises ValueError where eps < 0.
+    """
+
+    tier = Tier.LIBRARY
+    layout = Layout.BNHD
+    decodes = True
+    masks = True
+    requires = ("pytorch-fast-transformers>=0.4",)
+
+    def __init__(self, problem: Problem, eps: float = 1e-6) -> None:
+        from fast_transformers.attention import CausalLinearAttention, LinearAttention
+        from fast_transformers.recurrent.attention import RecurrentLinearAttention
+
+        super().__init__(problem, eps=eps)
+        attention = CausalLinearAttention if problem.causal else LinearAttention
+        self.attention: Any = attention(problem.D, eps=eps)
+        self.recurrent: Any = RecurrentLinearAttention(problem.D, eps=eps)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One number of heads, wide dtypes, and on CUDA a package that was built with it."""
+        p = cell.problem
+        if p.kv_heads != p.H:
+            return "the package has as many heads of k and v as of q; kv_heads must equal H"
+        if cell.device_kind == "cuda" and p.causal and not cell.workload.decodes and _built_without_cuda():
+            return "this pytorch-fast-transformers was built without CUDA: build it again where nvcc and a CUDA torch are"
+        return _why_not_this_dtype(p)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        _parameters(**params)  # type: ignore[arg-type]
+        return cost_of_package(problem, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        B, _, N, _ = q.shape
+        pairs, keys = _masks(self.problem.causal, B, N, q.device)
+        if key_mask is not None:
+            keys = type(keys)(key_mask)
+        o: Tensor = self.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), pairs, None, keys)
+        return o.transpose(1, 2)
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
+        """Token by token from empty sums, [b, H, D, M] and [b, H, D]: the package gives a state in no other way."""
+        b, H, _, D = q.shape
+        return self.extend(q, k, v, [q.new_zeros(b, H, D, v.shape[-1]), q.new_zeros(b, H, D)])
+
+    def extend(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """Many more tokens, one after the other."""
+        out = torch.empty_like(v)
+        for t in range(q.shape[2]):
+            out[:, :, t], state = self.recurrent(q[:, :, t], k[:, :, t], v[:, :, t], state)
+        return out, state
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token by the recurrence; the package adds to its sums in place, unless gradients are asked for."""
+        o, state = self.recurrent(q.squeeze(2), k.squeeze(2), v.squeeze(2), state)
+        return o.unsqueeze(2), state
+
+
+@lru_cache(maxsize=1)
+def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any]:
+    """Which pairs a query may see, and which keys [B, N] exist: all of them.
+
+    Kept, since a model makes them once for all its layers, and one of them waits for the device. Without a mask the package
+    asks the first only whether it is full, so that one of 1 × 1 does what N × N booleans would.
+    """
+    from fast_transformers.masking import FullMask, TriangularCausalMask
+
+    pairs = TriangularCausalMask(N, device=device) if causal else FullMask(1, 1, device=device)
+    return pairs, FullMask(B, N, device=device)
+
+
+def _parameters(eps: float = 1e-6) -> None:
+    """Raise what the constructor would raise, without the package."""
+    refuse_bad_eps(eps)
+
+
+def _why_not_this_dtype(p: Problem) -> str | None:
+    if p.causal and p.dtype is not DType.FLOAT32:
+        return f"its causal kernel computes in float32 only, not in {p.dtype}"
+    if p.dtype.bytes == 2:
+        return f"its float32 key mask makes float32 of {p.dtype} keys, which its products then refuse"
+    return None
+
+
+def _built_without_cuda() -> bool:
+    """Whether the package is there and its CUDA kernel is not; where there is no package at all, that is said elsewhere."""
+    try:
+        return find_spec("fast_transformers.causal_product.causal_product_cuda") is None
+    except ModuleNotFoundError:
+        return False

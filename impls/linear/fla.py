@@ -1,0 +1,111 @@
+"""Linear attention of the package flash-linear-attention, whose operators are the distribution fla-core.
+
+B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+
+from .family import LinearFamily
+from .feature_map import ELEMENTWISE
+from .fla_cost import cost_by_chunks, cost_by_tokens
+
+EPS = 1e-10
+"""What the package adds to the denominator, after scaling; it has no parameter for it."""
+
+
+class FlaLinear(LinearFamily):
+    """A causal operator of flash-linear-attention with its denominator, o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + 1e-10).
+
+    Paper: Katharopoulos et al. 2020, eq. 9-12. The operators know no feature map: φ runs before them in plain torch, inside the
+    timed call, as their users must do it. Scale 1, where the package's default is 1/√D. Keys are hidden there by cutting
+    sequences, not by a mask. Raises ValueError on an unknown feature map.
+    """
+
+    tier = Tier.TRITON
+    layout = Layout.BNHD
+    decodes = False
+    masks = False
+    requires = ("fla-core>=0.6", "triton>=3.3")
+    operator: ClassVar[str]
+    """Its name in fla.ops.linear_attn."""
+    tensor_cores: ClassVar[bool] = True
+
+    def __init__(self, problem: Problem, feature_map: str = "elu_plus_one") -> None:
+        from fla.ops import linear_attn
+
+        super().__init__(problem, feature_map=_elementwise(feature_map), eps=EPS)
+        self.attend: Callable[..., Any] = getattr(linear_attn, self.operator)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA devices, the causal form, as many heads of k and v as of q, and a dtype in which its sums hold."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "flash-linear-attention's kernels run on CUDA devices"
+        if not p.causal:
+            return "flash-linear-attention's kernels are causal; linear.full does the form without a mask"
+        if p.kv_heads != p.H:
+            return "each head of q has its own k and v; kv_heads must equal H"
+        return cls._why_not_this_dtype(cell)
+
+    @classmethod
+    def _why_not_this_dtype(cls, cell: Cell) -> str | None:
+        p = cell.problem
+        if p.dtype is DType.FLOAT64:
+            return "its kernels add in float32"
+        if p.dtype is DType.FLOAT16:
+            return "its denominators are float16 and pass 65504 at a thousand tokens; bfloat16 holds them"
+        if p.dtype is DType.FLOAT32 and cls.tensor_cores and cell.matmul_precision == "highest":
+            return "its products of float32 are TF32; set matmul_precision: high to compare it with others that are"
+        if p.dtype is DType.BFLOAT16 and cls.tensor_cores and (p.D % 2 or p.M % 2):
+            return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        _parameters(**params)  # type: ignore[arg-type]
+        return cost_by_chunks(problem, workload) if cls.tensor_cores else cost_by_tokens(problem, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        fq, fk = self.phi(q), self.phi(k)
+        o: Tensor
+        o, _ = self.attend(fq.transpose(1, 2), fk.transpose(1, 2), v.transpose(1, 2), scale=1.0, normalize=True)
+        return o.transpose(1, 2)
+
+
+class FlaChunk(FlaLinear):
+    """`chunk_linear_attn` of flash-linear-attention: the state before each chunk of 64 tokens, then all chunks at once."""
+
+    operator = "chunk_linear_attn"
+
+
+class FlaFusedChunk(FlaLinear):
+    """`fused_chunk_linear_attn` of flash-linear-attention: one kernel walks over the chunks with the state on the chip."""
+
+    operator = "fused_chunk_linear_attn"
+
+
+class FlaRecurrent(FlaLinear):
+    """`fused_recurrent_linear_attn` of flash-linear-attention: token by token, without tensor cores, in float32."""
+
+    operator = "fused_recurrent_linear_attn"
+    tensor_cores = False
+
+
+def _elementwise(name: str) -> str:
+    """The name of a map of each number by itself. Raises ValueError on others."""
+    if name not in ELEMENTWISE:
+        raise ValueError(f"feature_map={name!r}: must be one of {', '.join(ELEMENTWISE)}")
+    return name
+
+
+def _parameters(feature_map: str = "elu_plus_one") -> None:
+    """Raise what the constructor would raise, without the package."""
+    _elementwise(feature_map)
