@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
     from attnbench.api import Attention
+    from attnbench.schema.cell import Cell
     from attnbench.schema.noun import Scalar
     from attnbench.schema.problem import Problem
 
@@ -88,19 +89,30 @@ def installed_version(requirement: str) -> str | None:
 
 
 def build(name: str, problem: "Problem", **params: "Scalar") -> "Attention":
-    """Build a method for a problem.
+    """Build a method for a problem, on whichever device it runs.
 
     Raises UnknownMethodError, MissingPackageError, UnsupportedError (with the method's own reason), or
     TypeError where a parameter is not one of the method's.
     """
     from attnbench.schema.cell import Cell
 
+    return _build([Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda")])
+
+
+def build_for(cell: "Cell") -> "Attention":
+    """Build the method of a cell for all that the cell states. Raises as `build` does."""
+    return _build([cell])
+
+
+def _build(cells: "list[Cell]") -> "Attention":
+    """The method of these cells, unless it refuses them all."""
+    name = cells[0].method
     method = load(name)
     if absent := missing(method):
         raise MissingPackageError(pip_line(name, absent))
-    if reason := method.refusal(Cell(method=name, problem=problem, params=params)):
-        raise UnsupportedError(f"{name}: {reason}")
-    return method(problem, **params)
+    if all(reasons := [method.refusal(cell) for cell in cells]):
+        raise UnsupportedError(f"{name}: {reasons[0]}")
+    return method(cells[0].problem, **cells[0].params)
 
 
 def pip_line(name: str, absent: tuple[str, ...]) -> str:

@@ -127,10 +127,9 @@ def _status(times: Mapping[int, Record]) -> tuple[str, str]:
 
 
 def _bound(records: Sequence[Record]) -> str:
-    trials = [
-        (r.job.B or 1, r.outcome.status.value) for r in records if r.job.phase is Pass.FIT and isinstance(r.outcome, Failed)
-    ]
-    return min(trials)[1] if trials else ""
+    trials = {r.job.B or 1: r.outcome.status for r in records if r.job.phase is Pass.FIT and isinstance(r.outcome, Failed)}
+    failed = [B for B, status in trials.items() if status is not Status.INTERRUPTED]
+    return trials[min(failed)].value if failed else ""
 
 
 def _useless(outcome: Measured) -> str:

@@ -12,15 +12,23 @@ class RoofShare:
 
     floor_seconds: float
     fraction: float
+    by_flops: float
+    """The share by FLOPs alone."""
+
+    @property
+    def in_cache(self) -> bool:
+        """Whether the data moved faster than the large copy of the roof, and the products no faster than its product."""
+        return self.by_flops <= 1 < self.fraction
 
     @property
     def warning(self) -> str:
-        """Set where the time is below the floor: nothing is faster than the roof."""
+        """Set where the time is below the floor."""
         if self.fraction <= 1:
             return ""
-        return (
-            f"below the roof's floor of {self.floor_seconds:.3g} s: an error of measurement, of the roof or of the cost formula"
-        )
+        floor = f"below the roof's floor of {self.floor_seconds:.3g} s"
+        if self.in_cache:
+            return f"{floor}, which is that of memory: what a call touches stayed in cache"
+        return f"{floor}: an error of measurement, of the roof or of the cost formula"
 
 
 def roof_share(summary: CellSummary, run: RunInfo) -> RoofShare | None:
@@ -30,6 +38,6 @@ def roof_share(summary: CellSummary, run: RunInfo) -> RoofShare | None:
     if cost is None or roof is None or summary.median is None:
         return None
     # costs are stated for the problem's batch, and grow with it
-    rows = summary.B / summary.cell.problem.B
-    floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second) * rows
-    return RoofShare(floor, floor / summary.median)
+    time = summary.median * summary.cell.problem.B / summary.B
+    floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
+    return RoofShare(floor * summary.median / time, floor / time, cost.executed_flops / roof.flops_per_second / time)

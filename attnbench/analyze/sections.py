@@ -72,8 +72,8 @@ def sections(summaries: Sequence[CellSummary], axes: Axes) -> list[Section]:
 
 
 def _batch_rules(axes: Axes) -> list[tuple[str, Belongs]]:
-    """How B follows from N, one rule per section; a single rule needs no name."""
-    if len(axes.B) > 1:
+    """How B follows from N, one rule per section; a single rule needs no name, but that methods differ in B is said."""
+    if len(axes.B) > 1 or "max" in axes.B:
         return [(f"B={B}" if B != "max" else "largest B that fits", _of_batch(B)) for B in axes.B]
     if len(axes.tokens) > 1:
         return [(f"tokens={tokens}", _of_tokens(tokens)) for tokens in axes.tokens]

@@ -6,7 +6,7 @@ from attnbench.cli.select import check_parameters, select
 from attnbench.executors.scout import Scouted, scout
 from attnbench.measure import environment
 from attnbench.schema import units
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Surroundings
 from attnbench.schema.outcome import Failed
 from attnbench.store import roofs
@@ -36,7 +36,7 @@ def row(cell: Cell, scouted: Scouted, known: Surroundings | None, text: str) -> 
     seconds, memory = floor_seconds(cell, scouted, known), peak_bytes(cell, scouted)
     return [
         str(p.N),
-        str(p.B),
+        "max" if cell.batch is Batch.LARGEST else str(p.B),
         cell.workload,
         "yes" if p.causal else "no",
         cell.label,
@@ -81,6 +81,8 @@ def summary(scouted: Scouted, known: Surroundings | None, refused: int, likely: 
         f"{count} cells, {count - refused} to be measured, x {suite.replicates} replicates, on {suite.device}",
         f"at most about {max(1, round(most / 60))} min; cells over budget or memory are rows, and cost nothing",
     ]
+    if any(cell.batch is Batch.LARGEST for cell in scouted.cells):
+        lines.append("the searches for the largest B come on top; time and memory above are those of B = 1")
     if known is None:
         lines.append("times are unknown until this machine's roof was measured once: attnbench doctor")
     return lines

@@ -57,7 +57,8 @@ class Progress:
         if job.phase is not Pass.CHECK:
             self._end_block(_block(job.cell, job.replicate, self.replicates))
         # drawn here only: a thread that redraws would run beside the measurement
-        self.bar.update(self.task, description=f"{job.phase} {job.cell.label} N={job.cell.problem.N}", refresh=True)
+        batch = f" B={job.B}" if job.B is not None else ""
+        self.bar.update(self.task, description=f"{job.phase} {job.cell.label} N={job.cell.problem.N}{batch}", refresh=True)
 
     def took(self, record: Record) -> None:
         """A record was stored."""

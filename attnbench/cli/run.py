@@ -19,11 +19,9 @@ from attnbench.executors.local import LocalExecutor
 from attnbench.executors.scout import Scouted, scout
 from attnbench.measure import environment
 from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Suite
 from attnbench.store.lock import FolderLock
 from attnbench.store.roofs import remember
 from attnbench.store.run_folder import RunFolder
-from attnbench.suite.load import Loaded
 from attnbench.worker.isolate import Isolation
 
 _ASK_ABOVE = 1000
@@ -54,40 +52,36 @@ def run_suite(options: Options) -> None:
 
 
 def _run(options: Options) -> None:
-    if options.resume is None:
-        if not options.suite:
-            raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
-        loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
-        scouted = _scout(suite, options, loaded)
-        _ask_if_many(len(scouted.cells), options)
-        info = describe_run(scouted)
-        remember(info)
-        folder = RunFolder.create(options.results, info)
-    else:
-        folder = RunFolder(options.resume)
-        info = folder.info()
-        scouted = _scout_again(options, info)
-    _measure(options, folder, info, scouted)
-
-
-def _scout(suite: Suite, options: Options, loaded: Loaded | None) -> Scouted:
+    # whom the methods are asked by measures the first round too: a server takes two seconds to get warm
     with Isolation(fresh=options.fresh) as worker:
-        scouted = scout(suite, worker, roof=loaded is not None)
-    if loaded is not None:
-        check_parameters(loaded, scouted)
-    return scouted
+        folder, scouted = _begin(options, worker) if options.resume is None else _go_on(options, options.resume, worker)
+        _measure(options, folder, scouted, worker)
 
 
-def _scout_again(options: Options, info: RunInfo) -> Scouted:
+def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted]:
+    if not options.suite:
+        raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
+    loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
+    scouted = scout(suite, worker)
+    check_parameters(loaded, scouted)
+    _ask_if_many(len(scouted.cells), options)
+    info = describe_run(scouted)
+    remember(info)
+    return RunFolder.create(options.results, info), scouted
+
+
+def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, Scouted]:
     """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
+    folder = RunFolder(path)
+    info = folder.info()
     suite = info.suite
     if options.suite:
         _, suite = select(options.suite, options.impls, options.device, options.replicates)
-    scouted = _scout(suite, options, None)
+    scouted = scout(suite, worker, roof=False)
     if different := info.differences(describe_run(scouted)):
         lines = "\n  ".join(different)
-        raise UsageError(f"{options.resume} cannot be continued; what has changed since:\n  {lines}\nstart a new run instead")
-    return scouted
+        raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new run instead")
+    return folder, scouted
 
 
 def describe_run(scouted: Scouted) -> RunInfo:
@@ -117,7 +111,8 @@ def _ask_if_many(count: int, options: Options) -> None:
     typer.confirm(f"The suite has {count:,} cells. Go on?", abort=True)
 
 
-def _measure(options: Options, folder: RunFolder, info: RunInfo, scouted: Scouted) -> None:
+def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isolation) -> None:
+    info, servers = folder.info(), iter([first])
     with FolderLock(folder.path) as lock:
         records = folder.repair()
         progress = Progress(info, records)
@@ -130,7 +125,7 @@ def _measure(options: Options, folder: RunFolder, info: RunInfo, scouted: Scoute
             ledger=Ledger.of(records),
             refusals=scouted.refusals(),
             check_cells=scouted.check_cells(),
-            isolation=lambda: Isolation(fresh=options.fresh),
+            isolation=lambda: next(servers, None) or Isolation(fresh=options.fresh),
             on_start=progress.starts,
         )
         size = f"{len(info.cells)} cells x {info.suite.replicates} replicates"

@@ -7,7 +7,8 @@ methods. `retain` keeps them, as a long-running process does; `system` is glibc'
 import ctypes
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
-_PAD = 256 * 2**20
+PAD = 256 * 2**20
+"""Bytes of address space that the heap reserves ahead, under `retain`; no memory until they are touched."""
 
 
 def retain() -> bool:
@@ -16,7 +17,7 @@ def retain() -> bool:
     if mallopt is None:
         return False
     # no block of its own mapping, no trimming of the heap's top, and growth in large steps
-    return all(mallopt(option, value) for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, _PAD)))
+    return all(mallopt(option, value) for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, PAD)))
 
 
 def trim() -> bool:

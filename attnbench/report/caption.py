@@ -2,27 +2,42 @@
 
 from collections.abc import Sequence
 
+from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import conditions, device_name, memory_conditions, memory_notes, replication
+from attnbench.report.conditions import (
+    conditions,
+    device_name,
+    memory_conditions,
+    memory_notes,
+    replication,
+    state_notes,
+)
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
-from attnbench.report.quantity import Quantity
+from attnbench.report.quantity import Kind, Quantity
 from attnbench.report.statuses import reasons
 
 
 def caption(findings: Findings, members: Sequence[Section], shown: Quantity) -> str:
     """Of the figure of one workload, whose panels are `members`."""
-    cells = [summary for section in members for summary in section.summaries]
+    cells, timed = [summary for section in members for summary in section.summaries], shown.kind is Kind.TIME
     lines = [
         f"{members[0].workload.value}: {shown.title} against length N, both axes logarithmic. {device_name(findings)}.",
-        *([] if shown.of_memory else ["Shaded: the range of the replicate medians."]),
+        *(["Shaded: the range of the replicate medians."] if timed else []),
         "x: a failure, on the line drawn further; faint ones follow the first.",
         "N^x: fitted over the upper half of a method's lengths, at least three.",
-        *(memory_notes(findings, cells) if shown.of_memory else replication(cells)),
+        *_numbers(findings, cells, shown.kind),
         *_reasons(members),
-        *(memory_conditions if shown.of_memory else conditions)(findings, cells),
+        *(conditions if timed else memory_conditions)(findings, cells),
     ]
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _numbers(findings: Findings, cells: Sequence[CellSummary], kind: Kind) -> list[str]:
+    """What was counted, and how often."""
+    if kind is Kind.STATE:
+        return state_notes(cells)
+    return memory_notes(findings, cells) if kind is Kind.MEMORY else replication(cells)
 
 
 def _reasons(members: Sequence[Section]) -> list[str]:

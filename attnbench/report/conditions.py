@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
@@ -60,6 +61,13 @@ def memory_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[s
     return [*lines, *([f"{counter.note}."] if counter.note else []), *(f"Memory n/a: {reason}." for reason in missing)]
 
 
+def state_notes(summaries: Sequence[CellSummary]) -> list[str]:
+    """What a state is, and why it is missing where it is."""
+    missing = dict.fromkeys(one_line(STATE.why_not(s)) for s in summaries if s.ok and STATE.why_not(s))
+    about = "State: what a method keeps between tokens, with room for all N, by its own count; exact."
+    return [about, *(f"State n/a: {reason}." for reason in missing)]
+
+
 def replication(summaries: Sequence[CellSummary]) -> list[str]:
     """How many replicates and samples, and what low and high mean; nothing where nothing was measured."""
     measured = [s for s in summaries if s.ok]
@@ -85,8 +93,12 @@ def _meaning(few: int, measured: int) -> str:
 def warnings(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     """Flags with the number of cells that carry them, and times that no machine of this roof can reach."""
     lines = _flags(flag for s in summaries if s.ok for flag in (*s.flags, *s.memory.flags))
-    impossible = [s for s in summaries if (share := roof_share(s, findings.run)) and share.warning]
-    if impossible:
+    shares = [(s, share) for s in summaries if (share := roof_share(s, findings.run)) and share.warning]
+    if any(share.in_cache for _, share in shares):
+        lines.append(
+            "Above the roof where what a call touches stayed in cache: the roof's copy does not; see `warning` in table.csv."
+        )
+    if impossible := [s for s, share in shares if not share.in_cache]:
         cells = ", ".join(f"{findings.names[s.cell.label]} ({_where(s)})" for s in impossible[:3])
         more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
         lines.append(f"Warning: {cells}{more} took less time than the roof allows; see `warning` in table.csv.")
@@ -122,7 +134,9 @@ def shapes(summaries: Sequence[CellSummary]) -> str:
     """`B=1, H=8, D=64, M=64`; the lengths stand in the table or on the axis."""
     problems = [s.cell.problem for s in summaries]
     fixed = ", ".join(f"{axis}={_several(getattr(p, axis) for p in problems)}" for axis in ("H", "D", "M"))
-    return f"B={_several(s.B for s in summaries)}, {fixed}"
+    # a batch that was searched for and not found is none
+    batches = [s.B for s in summaries if s.ok or s.cell.batch is Batch.FIXED]
+    return f"B={_several(batches) or 'max'}, {fixed}"
 
 
 def batches(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:

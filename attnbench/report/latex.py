@@ -39,7 +39,7 @@ _HEAD = """\
 # LaTeX holds back a few dozen floats at most
 _FLUSH_EVERY = 12
 # in letters of scriptsize: a line of a full-width float, the space between columns, a line of a header
-_PAGE, _GAP, _HEADER = 140, 2, 15
+_PAGE, _GAP, _HEADER = 140, 2, 9
 
 
 def latex(tables: Sequence[Table]) -> str:

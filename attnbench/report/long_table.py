@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 COUNTERS = (
     *("input_bytes", "parameter_bytes", "output_bytes", "torch_allocated_peak", "torch_reserved_peak", "saved_for_backward"),
-    *("nvml_process_peak", "nvml_process_base", "nvml_device_delta", "host_rss_peak", "torch_profiler_peak"),
+    *("nvml_process_peak", "nvml_process_base", "nvml_device_delta", "host_rss_peak", "torch_profiler_peak", "state_bytes"),
 )
 """Always columns; counters that are not among them follow."""
 

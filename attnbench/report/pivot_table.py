@@ -6,7 +6,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fastest import fastest
 from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import memory_conditions, memory_notes, notes
+from attnbench.report.conditions import memory_conditions, memory_notes, notes, state_notes
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import BYTE_UNITS, TIME_UNITS, margin, shared_unit
 from attnbench.report.per import per
@@ -56,8 +56,7 @@ def memory_table(findings: Findings, section: Section) -> Table:
 def state_table(findings: Findings, section: Section) -> Table:
     """What each method carries from token to token, for one sequence; the least of each length is bold."""
     title = f"State of one sequence: {section.title}"
-    about = "State: what a method keeps between tokens, with room for all N, by its own count; exact."
-    return _bytes_table(findings, section, STATE, title, (about, *reasons(section.summaries)))
+    return _bytes_table(findings, section, STATE, title, (*state_notes(section.summaries), *reasons(section.summaries)))
 
 
 def _bytes_table(
@@ -68,7 +67,7 @@ def _bytes_table(
 
     def text(cell: CellSummary, scale: float) -> str:
         number = value(cell)
-        return "n/a" if number is None else three_digits(number / scale)
+        return "n/a" if number is None else _bytes(number / scale)
 
     columns = _columns(section, value, BYTE_UNITS)
     least = {N: min(_values(section, N, value), default=None) for N in section.lengths}
@@ -84,6 +83,11 @@ def _bytes_table(
         bold=_bold(section, wins),
         notes=(about[0], "Bold: least at its length.", *about[1:], *memory_conditions(findings, section.summaries)),
     )
+
+
+def _bytes(value: float) -> str:
+    """Three digits, but 4096 and not 4100: bytes often come in powers of two."""
+    return f"{value:.0f}" if 1000 <= value < 10_000 else three_digits(value)
 
 
 def _columns(section: Section, value: _Value, units: tuple[tuple[float, str], ...]) -> _Columns:

@@ -1,4 +1,4 @@
-"""Figures: time and memory per sample against length, one per workload; a column per mask, a row per set of conditions."""
+"""Figures: time, memory and state against length, one per workload; a column per mask, a row per set of conditions."""
 
 import io
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from attnbench.report.conditions import device_name
 from attnbench.report.curve import Curve, curves
 from attnbench.report.findings import Findings
 from attnbench.report.names import drawable, shorten
-from attnbench.report.quantity import Quantity
+from attnbench.report.quantity import Kind, Quantity
 from attnbench.schema.cell import Workload
 
 FORMATS = ("png", "svg", "pdf")
@@ -48,14 +48,14 @@ def plots(findings: Findings) -> list[Plot]:
         _plot(findings, workload, kind, _shown(findings, workload, kind))
         for workload in workloads
         for kind in findings.run.suite.report.plots
-        if kind != "state" or workload.decodes
+        if Kind(kind) is not Kind.STATE or workload.decodes
     ]
 
 
 def _shown(findings: Findings, workload: Workload, kind: str) -> Quantity:
-    if kind == "memory":
+    if Kind(kind) is Kind.MEMORY:
         return quantity.memory(findings.counter, workload)
-    return quantity.state() if kind == "state" else quantity.time(workload)
+    return quantity.state() if Kind(kind) is Kind.STATE else quantity.time(workload)
 
 
 def _plot(findings: Findings, workload: Workload, kind: str, shown: Quantity) -> Plot:
@@ -76,17 +76,26 @@ def figure(findings: Findings, workload: Workload, shown: Quantity) -> Figure:
     members = _of(findings, workload)
     looks = style.looks(findings.labels)
     grid = {(s.conditions, s.causal): curves(findings, s, shown, looks) for s in members}
-    rows, columns = list(dict.fromkeys(s.conditions for s in members)), list(dict.fromkeys(s.causal for s in members))
-    layout = _Layout.of(list(grid.values()), len(rows), len(columns))
+    rows, places = list(dict.fromkeys(s.conditions for s in members)), _places(members)
+    layout = _Layout.of(list(grid.values()), *(1 + max(side) for side in zip(*places.values(), strict=True)))
     picture = Figure(figsize=(layout.width, layout.height))
     _title(picture, findings, f"{workload.value}: {shown.title}", rows, layout)
     for (conditions, causal), lines in grid.items():
-        beside = [grid.get((conditions, mask), []) for mask in columns]
-        lengths = sorted({N for s in members if s.conditions == conditions for N in s.lengths})
-        place = _Place(rows.index(conditions), columns.index(causal), panel.Range.of(beside, lengths))
+        row, column = places[conditions, causal]
+        beside = [key for key, place in places.items() if place[0] == row]
+        lengths = sorted({N for s in members if (s.conditions, s.causal) in beside for N in s.lengths})
+        place = _Place(row, column, panel.Range.of([grid[key] for key in beside], lengths))
         words = ("causal" if causal else "non-causal") + (f", {conditions}" if len(rows) > 1 else "")
         _panel(picture, lines, shown, layout, place, words)
     return picture
+
+
+def _places(members: Sequence[Section]) -> dict[tuple[str, bool], tuple[int, int]]:
+    """Row and column of each panel: conditions by masks; with one mask alone, conditions two by two."""
+    rows, columns = list(dict.fromkeys(s.conditions for s in members)), list(dict.fromkeys(s.causal for s in members))
+    if len(columns) == 1:
+        return {(conditions, columns[0]): divmod(i, 2) for i, conditions in enumerate(rows)}
+    return {(s.conditions, s.causal): (rows.index(s.conditions), columns.index(s.causal)) for s in members}
 
 
 def _of(findings: Findings, workload: Workload) -> list[Section]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import STATE, MainCounter
@@ -22,6 +23,14 @@ class Point:
     interval: Interval | None
 
 
+class Kind(StrEnum):
+    """What there is to show; also the names of the files."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    STATE = "state"
+
+
 @dataclass(frozen=True)
 class Quantity:
     """How to read it off a cell, how it grows, and how its axis is marked."""
@@ -30,7 +39,7 @@ class Quantity:
     point: Callable[[CellSummary], Point | None]
     exponent: Callable[[Sequence[CellSummary]], Exponent | None]
     ticks: Callable[[float, float], Ticks]
-    of_memory: bool = False
+    kind: Kind = Kind.TIME
 
     def points(self, series: Sequence[CellSummary]) -> list[Point]:
         """Of one method, by rising N."""
@@ -50,15 +59,15 @@ def time(workload: Workload) -> Quantity:
 
 def memory(counter: MainCounter | None, workload: Workload) -> Quantity:
     """Bytes per sample; 0 B has no place on a logarithmic axis and is left out."""
-    return _bytes(counter, f"memory {per(workload)} ({counter.name if counter else 'no counter'})")
+    return _bytes(counter, f"memory {per(workload)} ({counter.name if counter else 'no counter'})", Kind.MEMORY)
 
 
 def state() -> Quantity:
     """Bytes that a method keeps between tokens, of one sequence."""
-    return _bytes(STATE, "state of one sequence")
+    return _bytes(STATE, "state of one sequence", Kind.STATE)
 
 
-def _bytes(counter: MainCounter | None, title: str) -> Quantity:
+def _bytes(counter: MainCounter | None, title: str, kind: Kind) -> Quantity:
 
     def point(cell: CellSummary) -> Point | None:
         value = counter.per_sample(cell) if counter else None
@@ -67,7 +76,7 @@ def _bytes(counter: MainCounter | None, title: str) -> Quantity:
     def exponent(series: Sequence[CellSummary]) -> Exponent | None:
         return memory_exponent(series, counter) if counter else None
 
-    return Quantity(title, point, exponent, byte_ticks, of_memory=True)
+    return Quantity(title, point, exponent, byte_ticks, kind)
 
 
 def beyond(points: Sequence[Point], N: int) -> float | None:

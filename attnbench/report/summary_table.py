@@ -10,7 +10,7 @@ from attnbench.analyze.scaling import time_exponent
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baselines, speedup
 from attnbench.analyze.stops import longest, stops
-from attnbench.report.conditions import memory_notes, notes
+from attnbench.report.conditions import memory_notes, notes, state_notes
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import exponent, factor, margin
 from attnbench.report.per import per
@@ -18,8 +18,7 @@ from attnbench.report.statuses import short, stop_text
 from attnbench.report.table import Table
 from attnbench.schema.units import bytes_, length, seconds, three_digits
 
-_EXPONENT = "N^x: least squares of log time per sample on log N over the upper half of a method's lengths, at least three"
-
+_EXPONENT = "on log N over the upper half of a method's lengths, at least three"
 _OF_THE_ROOF = (
     "Of the roof: the least time that executed FLOPs and least traffic take at the speed of a large matrix product and a large "
     "copy, measured in this run, divided by the time."
@@ -34,10 +33,11 @@ def summary_table(findings: Findings, section: Section) -> Table:
     where, what = f"at {length(N)}" if N else "(nothing measured)", per(section.workload)
     over = [f"speed-up over {findings.names[base.cell.label]} {where}" for base in bases]
     over = over or ["speed-up (no exact softmax ran)"]
+    memory = "state of one sequence" if section.workload.decodes else f"memory {what}"
     headers = ("method", "tier", "longest N", "time grows as", f"time {what} {where}", "of the roof", *over)
     return Table(
         title=f"Summary: {section.title}",
-        headers=(*headers, f"{'state' if section.workload.decodes else 'memory'} {what} {where}", "stopped by"),
+        headers=(*headers, f"{memory} {where}", "stopped by"),
         rows=tuple(rows),
         bold=_fastest(section, N),
         notes=(*_explained(findings, section, bases), *notes(findings, section.summaries)),
@@ -96,7 +96,8 @@ def _fastest(section: Section, N: int | None) -> frozenset[tuple[int, int]]:
 
 
 def _explained(findings: Findings, section: Section, bases: Sequence[CellSummary]) -> list[str]:
-    lines = [f"{_EXPONENT}. Bold: fastest, and whatever overlaps with it."]
+    exponent = f"N^x: least squares of log time {per(section.workload)} {_EXPONENT}"
+    lines = [f"{exponent}. Bold: fastest, and whatever overlaps with it."]
     if N := section.common_length:
         lines.append(f"Compared at {length(N)}: the longest of the lengths at which the most methods have numbers.")
     if any(_roof(findings, s) for s in section.summaries):
@@ -106,5 +107,7 @@ def _explained(findings: Findings, section: Section, bases: Sequence[CellSummary
             f"Speed-up: over {findings.names[bases[0].cell.label]}, the fastest exact softmax attention at that length."
         )
     if len(bases) > 1:
-        lines.append(f"And over {findings.names[bases[1].cell.label]}, which keeps nothing and attends the whole prefix again.")
-    return [*lines, *([] if section.workload.decodes else memory_notes(findings, section.summaries))]
+        lines.append(f"And over {findings.names[bases[1].cell.label]}, which has no cache and attends the whole prefix again.")
+    if section.workload.decodes:
+        return [*lines, *state_notes(section.summaries)]
+    return [*lines, *memory_notes(findings, section.summaries)]

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from attnbench.schema.cell import Allocator, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.condition import compile_condition
@@ -51,12 +51,23 @@ def _many(value: Any) -> Any:  # noqa: ANN401
 def _batches(value: Any) -> Any:  # noqa: ANN401
     """Numbers as elsewhere, and the word `max`."""
     parts = value if isinstance(value, list | tuple) else (value,)
-    return tuple(item for part in parts for item in (("max",) if part == "max" else _integers(part)))
+    return tuple(item for part in parts for item in (("max",) if _is_max(part) else _integers(part)))
+
+
+def _is_max(part: Any) -> bool:  # noqa: ANN401
+    if isinstance(part, str) and part.isalpha() and part != "max":
+        raise ValueError(f"{part!r} is no batch; write 512, 2^9, a range 2^9..2^16, or max")
+    return bool(part == "max")
 
 
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
-Batches = Annotated[tuple[Positive | Literal["max"], ...], BeforeValidator(_batches)]
+# one error for one mistake; a step in brackets is none of the file
+Size = Annotated[
+    Annotated[Positive, Tag("[number]")] | Annotated[Literal["max"], Tag("[max]")],
+    Discriminator(lambda value: "[max]" if value == "max" else "[number]"),
+]
+Batches = Annotated[tuple[Size, ...], BeforeValidator(_batches)]
 Many = Annotated[tuple[_T, ...], BeforeValidator(_many), Field(min_length=1)]
 
 

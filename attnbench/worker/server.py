@@ -38,6 +38,7 @@ def main(descriptor: int, *, fresh: bool) -> None:
         import attnbench.worker.preload
         import attnbench.workloads.check
         import attnbench.workloads.describe
+        import attnbench.workloads.fit
         import attnbench.workloads.footprint
         import attnbench.workloads.survey
         import attnbench.workloads.timing  # noqa: F401 - imported for the children: all of them need torch

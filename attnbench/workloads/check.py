@@ -77,11 +77,12 @@ def _decode(method: Attention, inputs: tuple[Tensor, ...]) -> Tensor:
     """The first half at once, the second token by token; steps know nothing of the future, so causality holds by itself."""
     N = method.problem.N
     first, state = prefill(method, cut(inputs, N // 2), N)
-    outputs = [first]
+    outputs = [_sound(method, first, cut(inputs, N // 2), "prefill")]
     for t in range(N // 2, N):
-        o, state = step(method, cut(inputs, t + 1, start=t), state)
-        outputs.append(o)
-    return _sound(method, torch.cat(outputs, dim=2), inputs, "decoding")
+        token = cut(inputs, t + 1, start=t)
+        o, state = step(method, token, state)
+        outputs.append(_sound(method, o, token, "step"))
+    return torch.cat(outputs, dim=2)
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,12 @@ def _evaluate(
 
 
 def _sound(method: Attention, o: object, inputs: tuple[Tensor, ...], name: str) -> Tensor:
-    """The output, if it is one. Raises _ShapeError."""
-    p = method.problem
-    if isinstance(o, Tensor) and o.shape == (p.B, p.H, p.N, p.M) and o.dtype == inputs[-1].dtype:
+    """The output, if it is one of these inputs. Raises _ShapeError."""
+    shape = (method.problem.B, method.problem.H, inputs[-1].shape[2], method.problem.M)
+    if isinstance(o, Tensor) and o.shape == shape and o.dtype == inputs[-1].dtype:
         return o
     found = f"{o.dtype} {list(o.shape)}" if isinstance(o, Tensor) else type(o).__name__
-    raise _ShapeError(f"{name} gave {found} where {inputs[-1].dtype} {[p.B, p.H, p.N, p.M]} is right")
+    raise _ShapeError(f"{name} gave {found} where {inputs[-1].dtype} {list(shape)} is right")
 
 
 def _names(got: list[Tensor]) -> list[str]:

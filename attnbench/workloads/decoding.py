@@ -7,7 +7,6 @@ numbers that costs, and so the inputs of a long prompt never stand beside a larg
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
-import torch
 from torch import Tensor
 
 from attnbench.api import Attention, State
@@ -91,11 +90,22 @@ def cut(inputs: tuple[Tensor, ...], stop: int, start: int = 0) -> tuple[Tensor, 
 def repeated(state: State, B: int) -> State:
     """The state of one sequence, B times: new memory in the layout of the old, the batch outermost."""
     if isinstance(state, Tensor):
-        rows = state.shape[0]
-        strides = (state.numel() // max(1, rows), *state.stride()[1:])
-        many = torch.empty_strided((B * rows, *state.shape[1:]), strides, dtype=state.dtype, device=state.device)
-        many.unflatten(0, (B, rows)).copy_(state)
-        return many
+        return _rows(state, B)
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{f.name: repeated(getattr(state, f.name), B) for f in fields(state)})
-    return type(state)(repeated(part, B) for part in state) if isinstance(state, tuple | list) else state
+    if not isinstance(state, tuple | list):
+        return state
+    # a named tuple takes its fields one by one
+    make = getattr(type(state), "_make", type(state))
+    return make(repeated(part, B) for part in state)
+
+
+def _rows(x: Tensor, B: int) -> Tensor:
+    """[1, ...] -> [B, ...], each row with the strides of the one, gaps and overlaps included."""
+    # heads folded into the batch, or nothing at all
+    if x.shape[0] != 1 or x.numel() == 0:
+        return x.repeat(B, *(1 for _ in x.shape[1:]))
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape[1:], x.stride()[1:], strict=True))
+    many = x.new_empty(B, extent)
+    many.copy_(x.as_strided((1, extent), (extent, 1)))
+    return many.as_strided((B, *x.shape[1:]), (extent, *x.stride()[1:]))

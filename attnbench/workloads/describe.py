@@ -54,7 +54,9 @@ def version(name: str, method: type[Attention]) -> str:
 def source_digest(method: type[Attention]) -> str:
     """Eight hex digits over the class's file, and over its folder where that is a package."""
     file = Path(inspect.getfile(method))
-    files = sorted(file.parent.glob("*.py")) if (file.parent / "__init__.py").exists() else [file]
+    folder = file.parent
+    sources = [each for each in folder.iterdir() if each.suffix in {".py", ".cu"}]
+    files = sorted(sources) if (folder / "__init__.py").exists() else [file]
     digest = hashlib.sha256()
     for each in files:
         digest.update(each.name.encode() + each.read_bytes())

@@ -52,7 +52,7 @@ def build(cell: Cell, seed: int) -> Attention:
     torch.set_grad_enabled(cell.workload is Workload.FORWARD_BACKWARD)
     # seeded apart, so that a method's own draws (rotations, projections) do not move its inputs
     torch.manual_seed(seed + 1)
-    method = registry.build(cell.method, cell.problem, **cell.params)
+    method = registry.build_for(cell)
     return method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
 
 
