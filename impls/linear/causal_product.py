@@ -1,102 +1,162 @@
 """Causal linear attention by chunks, with a backward of its own.
 
-B batch and heads folded, N tokens, S chunks of L tokens in a segment, D query/key width, M value width, W value width with
-its column of ones (segments.py). Between chunks the state φ(k)ᵀ[v | 1] is carried; within one the product is masked.
+B batch and heads folded, N tokens, D query/key width, C width of φ, M value width, W value width with its column of ones
+(segments.py). The sequence is walked in segments of chunks; chunk_products.py has the algebra of one segment.
 """
 
+import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .feature_map import slope_
-from .prefix import states_after, states_before
-from .segments import Segment, accumulator, arithmetic, divide, segments, through_division, width, with_ones
+from .chunk_products import chunks, gradients_of_chunks, sums_of_chunks
+from .keys import Carried, Scale, Terms, absorb, nothing_yet, through_keys, through_queries
+from .segments import Segment, Widened, divide, groups, segments
+
+Inputs = tuple[Tensor, Tensor, Tensor]
 
 
-def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, chunk: int, eps: float) -> Tensor:
+def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk: int) -> Tensor:
     """Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, D], [B, N, D], [B, N, M] -> [B, N, M].
 
-    Once differentiable. The backward computes everything again from the inputs, the output, its denominators and
-    one state a segment (Katharopoulos et al. 2020, eq. 13-15), so that nothing quadratic or per chunk is kept.
+    Once differentiable. The backward computes everything again from the inputs, the output, its denominators and a few states
+    (Katharopoulos et al. 2020, eq. 13-15), so that nothing quadratic or per chunk is kept. Not for maps that normalise each
+    channel by itself.
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        out: Tensor = _CausalLinearAttention.apply(q, k, v, chunk, eps)  # type: ignore[no-untyped-call]
+        out: Tensor = _CausalLinearAttention.apply(q, k, v, terms, chunk)  # type: ignore[no-untyped-call]
         return out
-    return _attend(q, k, v, segments(q.shape[1], q.shape[0], chunk, q.device), eps)
+    out = torch.empty_like(v)
+    for heads in groups(q):
+        inputs = q[heads], k[heads], v[heads]
+        attend(terms.of(heads), inputs, cut(terms, inputs, chunk), nothing_yet(terms, *inputs[1:]), out[heads])
+    return out
+
+
+def attend(
+    terms: Terms, inputs: Inputs, parts: list[Segment], carried: Carried, out: Tensor, kept: "Kept | None" = None
+) -> Carried:
+    """Write the output, and give what is carried after it; the state given moves on in place."""
+    (q, k, v), (state, scale) = inputs, carried
+    wide = Widened(parts, v, terms.phi.arithmetic(q.dtype))
+    for i, segment in enumerate(parts):
+        if kept is not None:
+            kept.note(i, state, scale)
+        sums, scale = _sums(terms, segment, (q, k, wide.values(segment, v, terms.mask)), (state, scale))
+        divide(segment, sums, terms.eps, out, None if kept is None else kept.denominators)
+        del sums  # before the next are made
+    return state, scale
+
+
+def _sums(terms: Terms, segment: Segment, inputs: Inputs, carried: Carried) -> tuple[Tensor, Scale]:
+    """Numerator and denominator of one segment, [B, T, W], and the scale after it."""
+    (q, k, values), (state, scale) = inputs, carried
+    x = chunks(terms, segment, q, k, values, scale)
+    return sums_of_chunks(x, state).view(values.shape), x.scale
+
+
+def cut(terms: Terms, inputs: Inputs, chunk: int) -> list[Segment]:
+    """The segments of a call."""
+    q = inputs[0]
+    return segments(q, terms.phi.width(q.shape[-1]), chunk)
+
+
+def spacing(count: int, state: int, output: int) -> int:
+    """Segments from one kept state to the next: 1, unless `count` states of that many elements would outgrow the output."""
+    return 1 if count * state <= output else math.isqrt(count - 1) + 1
+
+
+@dataclass
+class Kept:
+    """What the backward needs of one group of heads beside inputs and output."""
+
+    denominators: Tensor
+    parts: list[Segment]
+    every: int
+    states: list[Tensor] = field(default_factory=list)
+    scales: list[Scale] = field(default_factory=list)
+
+    def note(self, i: int, state: Tensor, scale: Scale) -> None:
+        """Before segment i: keep the scale, and every so often the state."""
+        self.scales.append(scale)
+        if i % self.every == 0:
+            self.states.append(state.clone())
 
 
 class _CausalLinearAttention(torch.autograd.Function):
     """The product with its gradient. Autograd would keep every chunk's scores and states instead."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, chunk: int, eps: float) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Attend, and keep the denominators and the state before each segment."""
-        B, N, D = q.shape
-        ctx.segments = segments(N, B, chunk, q.device)
-        denominators = q.new_empty(B, N, 1, dtype=arithmetic(q.dtype))
-        states = q.new_empty(len(ctx.segments), B, D, width(v.shape[-1]), dtype=accumulator(q.dtype))
-        out = _attend(q, k, v, ctx.segments, eps, (denominators, states))
-        ctx.save_for_backward(q, k, v, out, denominators, states)
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk: int) -> Tensor:  # noqa: ANN401 - torch's own bag
+        """Attend, and keep the denominators and some states."""
+        out, denominators = torch.empty_like(v), q.new_empty(*q.shape[:2], 1, dtype=terms.phi.arithmetic(q.dtype))
+        ctx.terms, ctx.kept = terms, []
+        for heads in groups(q):
+            inputs = q[heads], k[heads], v[heads]
+            parts, carried = cut(terms, inputs, chunk), nothing_yet(terms, *inputs[1:])
+            every = spacing(len(parts), carried[0].numel(), inputs[2].numel())
+            kept = Kept(denominators[heads], parts, every)
+            attend(terms.of(heads), inputs, parts, carried, out[heads], kept)
+            ctx.kept.append(kept)
+        ctx.save_for_backward(q, k, v, out, denominators)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """One walk from the last segment to the first, carrying Σ φ(q)ᵀ dL/d[numerator | denominator]."""
-        q, k, v, out, denominators, states = ctx.saved_tensors
-        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-        after = torch.zeros_like(states[0])
-        for segment, state in reversed(list(zip(ctx.segments, states, strict=True))):
-            gw = through_division(segment, g, out, denominators)
-            # a clone, for the walk moves it on, and a second backward needs what was saved
-            _backward(segment, (q, k, v), gw, (state.clone(), after), (dq, dk, dv))
+        """For each group, one walk from the last segment to the first, carrying Σ φ(q)ᵀ dL/d[numerator | denominator]."""
+        q, k, v, out, denominators = ctx.saved_tensors
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        for heads, kept in zip(groups(q), ctx.kept, strict=True):
+            inputs, outputs = (q[heads], k[heads], v[heads]), (g[heads], out[heads], denominators[heads])
+            _WayBack(ctx.terms.of(heads), kept, inputs, outputs, (dq[heads], dk[heads], dv[heads])).walk()
         return dq, dk, dv, None, None
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, parts: list[Segment], eps: float, keep: tuple[Tensor, Tensor] | None = None
-) -> Tensor:
-    """The output; where `keep` is given, the denominators [B, N, 1] and the states [segments, B, D, W] are written there."""
-    denominators, states = keep or (None, None)
-    out = torch.empty_like(v)
-    state = q.new_zeros(q.shape[0], q.shape[2], width(v.shape[2]), dtype=accumulator(q.dtype))
-    for i, segment in enumerate(parts):
-        if states is not None:
-            states[i] = state
-        divide(segment, _sums(segment, q, k, v, state), eps, out, denominators)
-    return out
+class _WayBack:
+    """The backward's walk over one group of heads."""
 
+    def __init__(self, terms: Terms, kept: Kept, inputs: Inputs, outputs: Inputs, gradients: Inputs) -> None:
+        q, _, v = inputs
+        self.terms, self.kept, self.inputs, self.outputs, self.gradients = terms, kept, inputs, outputs, gradients
+        self.after, _ = nothing_yet(terms, q, v)
+        self.wide, self.wide_gradient = (Widened(kept.parts, v, terms.phi.arithmetic(q.dtype)) for _ in range(2))
 
-def _sums(segment: Segment, q: Tensor, k: Tensor, v: Tensor, state: Tensor) -> Tensor:
-    """Numerator and denominator of one segment [BS, L, W]; `state` [B, D, W] moves past it, in place."""
-    fq, fk, va = segment.features(q), segment.features(k), with_ones(segment, v)
-    met = states_before(torch.bmm(fk.mT, va), state)
-    return torch.bmm(torch.bmm(fq, fk.mT).tril_(), va).baddbmm_(fq, met)
+    def walk(self) -> None:
+        """Write all of dq, dk and dv."""
+        every, kept = self.kept.every, self.kept
+        for i, state in reversed(list(enumerate(kept.states))):
+            where = slice(i * every, (i + 1) * every)
+            self._span(kept.parts[where], kept.scales[where], state)
 
+    def _span(self, parts: list[Segment], scales: list[Scale], state: Tensor) -> None:
+        """The segments from one kept state to the next: their states first to last, their gradients last to first."""
+        # clones, for the walk moves states on, and a second backward needs what was kept
+        states = [state.clone()]
+        for segment, scale in list(zip(parts, scales, strict=True))[:-1]:
+            states.append(states[-1].clone())
+            self._absorb(segment, states[-1], scale)
+        while parts:
+            self._segment(parts.pop(), states.pop(), scales.pop())
 
-def _backward(
-    segment: Segment,
-    inputs: tuple[Tensor, Tensor, Tensor],
-    gw: Tensor,
-    states: tuple[Tensor, Tensor],
-    gradients: tuple[Tensor, Tensor, Tensor],
-) -> None:
-    """Write one segment of dq, dk and dv; both states [B, D, W] move past it, in place.
+    def _absorb(self, segment: Segment, state: Tensor, scale: Scale) -> None:
+        _, k, v = self.inputs
+        absorb(self.terms, segment, k, self.wide.values(segment, v, self.terms.mask), (state, scale))
 
-    gw [BS, L, W] is dL/d[numerator | denominator]. Katharopoulos et al. 2020, eq. 13-15, by chunks, with v widened by
-    the ones: dφ(q_i) = Σ_{j≤i} (gw_i·va_j) φ(k_j), dφ(k_j) = Σ_{i≥j} (gw_i·va_j) φ(q_i), dv_j = Σ_{i≥j} (φ(q_i)·φ(k_j)) gw_i.
-    """
-    q, k, v = inputs
-    fq, fk, va = segment.features(q), segment.features(k), with_ones(segment, v)
-    before, after = states_before(torch.bmm(fk.mT, va), states[0]), states_after(torch.bmm(fq.mT, gw), states[1])
-    pairs = torch.bmm(gw, va.mT).tril_()
-    dfq = torch.bmm(pairs, fk).baddbmm_(gw, before.mT)
-    dfk = torch.bmm(pairs.mT, fq).baddbmm_(va, after.mT)
-    pairs = torch.bmm(fq, fk.mT).tril_()
-    M = v.shape[-1]
-    dv = torch.bmm(pairs.mT, gw[..., :M]).baddbmm_(fk, after[..., :M])
-    segment.write_product(dfq, slope_(fq), gradients[0])
-    segment.write_product(dfk, slope_(fk), gradients[1])
-    segment.of(gradients[2]).copy_(dv.view_as(segment.of(v)))
+    def _segment(self, segment: Segment, state: Tensor, scale: Scale) -> None:
+        """Write one segment of dq, dk and dv; both states move past it, in place."""
+        (q, k, v), (dq, dk, dv) = self.inputs, self.gradients
+        phi, mask = self.terms.phi, self.terms.mask
+        x = chunks(self.terms, segment, q, k, self.wide.values(segment, v, mask), scale)
+        gw = segment.chunks(self.wide_gradient.through_division(segment, *self.outputs))
+        dfq, dfk, dva = gradients_of_chunks(x, gw, state, self.after)
+        part = segment.of(dv)
+        part.copy_(dva.view(*part.shape[:2], -1)[..., : dv.shape[-1]])
+        if mask is not None:
+            part.mul_(segment.of(mask))
+        fq, fk, dfq, dfk = (y.view(*part.shape[:2], -1) for y in (x.fq, x.fk, dfq, dfk))
+        through_queries(phi, segment, q, fq, dfq, dq)
+        through_keys(phi, segment, k, fk, dfk, dk)

@@ -3,30 +3,65 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, C width of φ, M value width.
 """
 
+from typing import Self
+
+import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Problem
+from attnbench.api import Attention, Problem, Scalar
 
-from .feature_map import feature_map
+from .decoding import LinearState, extend, state_of, step
+from .keys import Terms
+from .maps import feature_map as map_of_name
 from .parameters import refuse_bad_eps
 from .reference import linear_attention
 
 
 class LinearFamily(Attention):
-    """Linear attention; a subclass says how it is computed. Raises ValueError on an unknown feature map or where eps < 0."""
+    """Linear attention; a subclass says how it is computed. Decodes over its sums, of one size whatever N.
+
+    Raises ValueError on an unknown feature map, on `features` where it draws none, or where eps < 0.
+    """
 
     paper = "arXiv:2006.16236"
     decodes = True
     masks = True
 
-    def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
+    def __init__(
+        self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6, features: int | None = None
+    ) -> None:
         super().__init__(problem)
         refuse_bad_eps(eps)
-        self.causal, self.eps, self.phi = problem.causal, eps, _feature_map(feature_map)
+        self.causal, self.eps = problem.causal, eps
+        self.phi = map_of_name(feature_map, problem.D, features)
+
+    @classmethod
+    def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
+        """The method without its numbers, so that costs draw no projection. Raises what the constructor raises."""
+        with torch.device("meta"):
+            return cls(problem, **params)  # type: ignore[arg-type]
+
+    def terms(self, key_mask: Tensor | None = None, heads: int = 1) -> Terms:
+        """What a call is computed with beside q, k and v; the mask [B, N] is repeated for each head: [B heads, N, 1]."""
+        mask = None if key_mask is None else key_mask.repeat_interleave(heads, dim=0).unsqueeze(-1)
+        return Terms(self.phi, self.eps, mask)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """The quadratic form of the same definition, with the same eps and feature map."""
         return linear_attention(q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
 
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, LinearState]:  # noqa: ARG002 - the state is of one size
+        """The method's own forward, and one pass over k and v for the state; any n ≥ 0."""
+        o = self(q, k, v) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[-1])
+        return o, state_of(self.terms(), k, v)
 
-_feature_map = feature_map
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
+        """One token: the state takes in its key and value, in place, and its query reads it."""
+        return step(self.phi, self.eps, (q, k, v), state)
+
+    def extend(self, q: Tensor, k: Tensor, v: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
+        """Many more tokens at once, by chunks: [b, H, n, D], [b, H, n, D], [b, H, n, M] and the state, which moves on in place.
+
+        As many heads of k and v as of q.
+        """
+        return extend(self.terms(), (q, k, v), state)

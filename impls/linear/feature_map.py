@@ -1,13 +1,33 @@
-"""Feature maps φ, by name."""
+"""Feature maps φ: what takes the place of the exponential in the softmax.
+
+D query/key width, C width of φ. A map that needs no drawing and no normaliser is here or in a file of its name; those that
+are exponentials, and so need a stabiliser, are exponential.py's.
+"""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .segments import accumulator
+
+
+@dataclass(frozen=True)
+class Room:
+    """Elements for one token at the worst moment: while φ(q) is made, while φ(k) is, and in a pull-back beside φ and dφ."""
+
+    query: float
+    key: float
+    back: float
+
 
 class FeatureMap(nn.Module, ABC):
-    """φ: [..., D] -> [..., C], the same for queries and keys."""
+    """φ: [..., D] -> [..., C], the same for queries and keys: sim(q, k) = φ(q)·φ(k).
+
+    `forward` is the definition. `value` and `pull_back` are what the methods compute with: by segments, without a graph.
+    """
 
     @abstractmethod
     def width(self, D: int) -> int:
@@ -17,13 +37,58 @@ class FeatureMap(nn.Module, ABC):
     def forward(self, x: Tensor) -> Tensor:
         """φ(x), differentiable: the definition."""
 
+    def value(self, x: Tensor) -> Tensor:
+        """φ(x), a new tensor, which the caller may overwrite."""
+        phi: Tensor = self(x.detach())
+        return phi
+
+    def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:  # noqa: ARG002 - others need φ(x)
+        """dL/dx from x, φ(x) and dL/dφ(x); may overwrite the last two."""
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (dx,) = torch.autograd.grad(self(x), x, dphi)
+        return dx
+
+    def write_pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor, dx: Tensor) -> None:
+        """The same into dx."""
+        dx.copy_(self.pull_back(x, phi, dphi))
+
+    def similarity(self, q: Tensor, k: Tensor, visible: Tensor) -> Tensor:
+        """The definition of sim_ij, 0 where `visible`, bool [B, 1, N or 1, N], is False: [B, H, N, D] x2 -> [B, H, N, N]."""
+        similarity: Tensor = self(q) @ self(k).mT
+        return similarity * visible
+
+    def flops(self, D: int) -> tuple[float, float]:  # noqa: ARG002 - most maps do without products
+        """FLOPs of matrix products for one token: of φ(x), and of its pull-back."""
+        return 0.0, 0.0
+
+    def room(self, D: int) -> "Room":
+        """What `value` and `pull_back` allocate."""
+        return Room(2.0 * self.width(D), 2.0 * self.width(D), 0.0)
+
+    def arithmetic(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype to compute in: float16 ends at 65504, and a denominator passes that at a thousand tokens."""
+        return torch.float32 if dtype is torch.float16 else dtype
+
+    def sums(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype of the sums where each token is taken by itself: at least float32."""
+        return accumulator(dtype)
+
 
 class Elementwise(FeatureMap):
-    """A map of each number by itself, whose slope can be had from its value; φ(-inf) = 0, so that hidden keys vanish."""
+    """A map of each number by itself, whose slope can be had from its value."""
 
     def width(self, D: int) -> int:
         """C = D."""
         return D
+
+    def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:  # noqa: ARG002 - φ(x) says it all
+        """dL/dx, in the place of dL/dφ."""
+        return dphi.mul_(self.slope_(phi))
+
+    def write_pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor, dx: Tensor) -> None:  # noqa: ARG002 - φ(x) says it all
+        """The same into dx, in one pass."""
+        torch.mul(dphi, self.slope_(phi), out=dx)
 
     @abstractmethod
     def slope_(self, phi: Tensor) -> Tensor:
@@ -34,8 +99,12 @@ class EluPlusOne(Elementwise):
     """x + 1 where positive, exp(x) elsewhere (Katharopoulos et al. 2020, eq. 7)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """φ(x), a new tensor."""
-        return F.elu(x).add_(1)
+        """φ(x), as the paper writes it."""
+        return F.elu(x) + 1
+
+    def value(self, x: Tensor) -> Tensor:
+        """The same as exp(min(x, 0)) + max(x, 0): elu takes expm1, which is five times slower and here undone by the one."""
+        return x.clamp(max=0).exp_().add_(x.clamp(min=0))
 
     def slope_(self, phi: Tensor) -> Tensor:
         """1 where φ > 1, and φ itself elsewhere, since exp is its own derivative."""
@@ -44,6 +113,10 @@ class EluPlusOne(Elementwise):
 
 class Relu(Elementwise):
     """max(x, 0)."""
+
+    def room(self, D: int) -> Room:
+        """φ alone."""
+        return Room(D, D, 0)
 
     def forward(self, x: Tensor) -> Tensor:
         """φ(x), a new tensor."""
@@ -67,10 +140,3 @@ class SquaredRelu(Elementwise):
 
 
 ELEMENTWISE: dict[str, type[Elementwise]] = {"elu_plus_one": EluPlusOne, "relu": Relu, "squared_relu": SquaredRelu}
-
-
-def feature_map(name: str) -> FeatureMap:
-    """The map of that name. Raises ValueError where there is none."""
-    if name not in ELEMENTWISE:
-        raise ValueError(f"feature_map={name!r}: must be one of {', '.join(ELEMENTWISE)}")
-    return ELEMENTWISE[name]()

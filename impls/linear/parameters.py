@@ -13,3 +13,9 @@ def refuse_bad_chunk(chunk: int) -> None:
     """Raise ValueError unless chunk is a whole number of tokens, at least 1."""
     if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
         raise ValueError(f"chunk={chunk!r}: it counts tokens and must be a whole number, 1 or more")
+
+
+def refuse_bad_features(features: int) -> None:
+    """Raise ValueError unless features is a whole number, at least 1."""
+    if isinstance(features, bool) or not isinstance(features, int) or features < 1:
+        raise ValueError(f"features={features!r}: it counts random features and must be a whole number, 1 or more")

@@ -1,6 +1,7 @@
 """Sums of chunk states before, or after, each chunk of a segment.
 
-B batch and heads folded, S chunks in the segment, D key width, W value width with its column of ones.
+B batch and heads folded, S chunks in the segment, C width of φ, W value width with its column of ones. With maps that carry a
+log scale the state shrinks by `carry` [B, S, 1, 1] over each chunk.
 """
 
 from collections.abc import Iterable
@@ -9,30 +10,33 @@ import torch
 from torch import Tensor
 
 
-def states_before(added: Tensor, state: Tensor) -> Tensor:
-    """The state that each chunk meets, and `state` [B, D, W] moved past the segment, in place.
+def states_before(added: Tensor, state: Tensor, carry: Tensor | None = None) -> Tensor:
+    """The state that each chunk meets, and `state` [B, C, W] moved past the segment, in place.
 
-    `added` [BS, D, W] is what each chunk adds; so is the result shaped, in its dtype, while the sum runs in the
+    `added` [BS, C, W] is what each chunk adds; so is the result shaped, in its dtype, while the sum runs in the
     dtype of `state`. Katharopoulos et al. 2020, eq. 10-11, by chunks.
     """
-    each_BSDW: Tensor = added.unflatten(0, (state.shape[0], -1))
-    met = _scan(each_BSDW, state) if added.is_cuda else _walk(each_BSDW, state, range(each_BSDW.shape[1]))
+    each_BSCW: Tensor = added.unflatten(0, (state.shape[0], -1))
+    scans = added.is_cuda and carry is None
+    met = _scan(each_BSCW, state) if scans else _walk(each_BSCW, state, range(each_BSCW.shape[1]), carry)
     return met.flatten(0, 1)
 
 
-def states_after(added: Tensor, state: Tensor) -> Tensor:
+def states_after(added: Tensor, state: Tensor, carry: Tensor | None = None) -> Tensor:
     """The same from the other end: sums over the later chunks, for the backward."""
-    each_BSDW: Tensor = added.unflatten(0, (state.shape[0], -1))
-    if added.is_cuda:
-        return _scan(each_BSDW.flip(1), state).flip(1).flatten(0, 1)
-    return _walk(each_BSDW, state, reversed(range(each_BSDW.shape[1]))).flatten(0, 1)
+    each_BSCW: Tensor = added.unflatten(0, (state.shape[0], -1))
+    if added.is_cuda and carry is None:
+        return _scan(each_BSCW.flip(1), state).flip(1).flatten(0, 1)
+    return _walk(each_BSCW, state, reversed(range(each_BSCW.shape[1])), carry).flatten(0, 1)
 
 
-def _walk(added: Tensor, state: Tensor, order: Iterable[int]) -> Tensor:
+def _walk(added: Tensor, state: Tensor, order: Iterable[int], carry: Tensor | None = None) -> Tensor:
     """One chunk after the other: on a CPU ten times faster than cumsum, whose lanes stride over the states."""
     met = torch.empty_like(added)
     for i in order:
         met[:, i] = state
+        if carry is not None:
+            state *= carry[:, i]
         state += added[:, i]
     return met
 

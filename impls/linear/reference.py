@@ -3,24 +3,34 @@
 B batch, H heads, N tokens, D query/key width, M value width.
 """
 
+import torch
 from torch import Tensor
 
+from .exponential import Exponential
 from .feature_map import FeatureMap
 
 
-def linear_attention(
+def linear_attention(  # noqa: PLR0913 - keywords only
     q: Tensor, k: Tensor, v: Tensor, *, causal: bool, eps: float, phi: FeatureMap, key_mask: Tensor | None = None
 ) -> Tensor:
-    """o_i = Σ_j φ(q_i)·φ(k_j) v_j / (Σ_j φ(q_i)·φ(k_j) + eps); where causal, over j ≤ i only.
+    """o_i = Σ_j sim_ij v_j / (Σ_j sim_ij + eps); where causal, over j ≤ i only.
 
-    Katharopoulos et al. 2020, eq. 3. [B, H, N, D], [B, kv_heads, N, D], [B, kv_heads, N, M] -> [B, H, N, M]; each head
-    of k and v serves H / kv_heads neighbouring heads of q. Keys where key_mask, bool [B, N], is False do not exist.
+    Katharopoulos et al. 2020, eq. 3, with sim_ij = φ(q_i)·φ(k_j) or as the map defines it. [B, H, N, D], [B, kv_heads, N, D],
+    [B, kv_heads, N, M] -> [B, H, N, M]; each head of k and v serves H / kv_heads neighbouring heads of q. Keys where key_mask,
+    bool [B, N], is False do not exist. Exponentials are taken in at least float32: they span more than float16.
     """
-    group = q.shape[1] // k.shape[1]
+    dtype, group = v.dtype, q.shape[1] // k.shape[1]
+    if isinstance(phi, Exponential):
+        q, k, v = (x.to(phi.arithmetic(dtype)) for x in (q, k, v))
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    similarity_BHNN = phi(q) @ phi(k).mT
-    if causal:
-        similarity_BHNN = similarity_BHNN.tril()
-    if key_mask is not None:
-        similarity_BHNN = similarity_BHNN * key_mask[:, None, None, :]
-    return similarity_BHNN @ v / (similarity_BHNN.sum(-1, keepdim=True) + eps)
+    similarity_BHNN = phi.similarity(q, k, _visible(k, causal, key_mask))
+    o: Tensor = similarity_BHNN @ v / (similarity_BHNN.sum(-1, keepdim=True) + eps)
+    return o.to(dtype)
+
+
+def _visible(k: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:
+    """Whether query i may see key j, bool [B or 1, 1, N or 1, N]."""
+    N = k.shape[2]
+    visible = torch.ones(1, 1, N if causal else 1, N, dtype=torch.bool, device=k.device)
+    visible = visible.tril() if causal else visible
+    return visible if key_mask is None else visible & key_mask[:, None, None, :]

@@ -1,6 +1,6 @@
 """Walking along the sequence in segments whose intermediate tensors stay in cache.
 
-B batch and heads folded, N tokens, T = S L tokens of one segment in S chunks of L tokens, M value width,
+B batch and heads folded, N tokens, T = S L tokens of one segment in S chunks of L tokens, C width of φ, M value width,
 W = M + 1 rounded up to 8: values, a column of ones for the denominator, zeros.
 """
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .feature_map import elu_plus_one
-
+HEADS = 8
+"""Heads that are worked on together: enough for every core, few enough that their states stay in cache."""
 ROWS = 4096
-"""B·T of one segment on a CPU: a few MB in float32, measured best of 512 … 16384 and of the whole sequence."""
+"""B·T of one segment on a CPU, at C ≤ 128: a few MB in float32, measured best of 512 … 16384 and of the whole sequence."""
 _ROWS_ELSEWHERE = 2**18  # a GPU has no such cache to stay in and wants large products
 
 
@@ -28,37 +28,41 @@ class Segment:
         """The segment of [B, N, ·], a view."""
         return x[:, self.start : self.stop]
 
-    def features(self, x: Tensor) -> Tensor:
-        """φ(x) of the segment, in chunks: [B, N, D] -> [BS, L, D], in the dtype of the arithmetic."""
-        return elu_plus_one(self.of(x).to(arithmetic(x.dtype))).reshape(-1, self.chunk, x.shape[-1])
-
-    def write_product(self, a: Tensor, b: Tensor, out: Tensor) -> None:
-        """Product a · b, elementwise [BS, L, ·], into this segment of `out` [B, N, ·]."""
-        part = self.of(out)
-        torch.mul(a.view(part.shape), b.view(part.shape), out=part)
+    def chunks(self, x: Tensor) -> Tensor:
+        """[B, T, ·] -> [BS, L, ·]."""
+        return x.reshape(-1, self.chunk, x.shape[-1])
 
 
-def segments(N: int, B: int, chunk: int, device: torch.device) -> list[Segment]:
-    """Cover N tokens: segments of whole chunks, and at last one shorter chunk where `chunk` does not divide N. No padding."""
-    step = max(1, _rows(device) // (B * chunk)) * chunk
+def groups(x: Tensor) -> list[slice]:
+    """Cover the samples and heads of x [B, N, ·]; each group is walked from end to end before the next."""
+    B = x.shape[0]
+    step = max(1, B) if x.is_cuda else HEADS
+    return [slice(start, min(start + step, B)) for start in range(0, B, step)]
+
+
+def segments(x: Tensor, C: int, chunk: int) -> list[Segment]:
+    """Cover the tokens of x [B, N, D]: segments of whole chunks, and at last a shorter chunk where it does not divide N.
+
+    Nothing is padded.
+    """
+    B, N, _ = x.shape
+    step = max(1, rows_at_once(x, C) // (B * chunk)) * chunk
     whole = N - N % chunk
     cut = [Segment(start, min(start + step, whole), chunk) for start in range(0, whole, step)]
     return cut if whole == N else [*cut, Segment(whole, N, N - whole)]
 
 
-def whole_segments(N: int, B: int, device: torch.device) -> list[Segment]:
-    """Cover N tokens by segments that are one chunk each, for the form that needs no mask."""
-    step = max(1, _rows(device) // B)
+def whole_segments(x: Tensor, C: int) -> list[Segment]:
+    """Cover the tokens of x [B, N, D] by segments that are one chunk each, for the forms that need no mask."""
+    B, N, _ = x.shape
+    step = max(1, rows_at_once(x, C) // B)
     return [Segment(start, min(start + step, N), min(step, N - start)) for start in range(0, N, step)]
 
 
-def _rows(device: torch.device) -> int:
-    return ROWS if device.type == "cpu" else _ROWS_ELSEWHERE
-
-
-def arithmetic(dtype: torch.dtype) -> torch.dtype:
-    """The dtype to compute in: float16 ends at 65504, and a denominator passes that at a thousand tokens."""
-    return torch.float32 if dtype is torch.float16 else dtype
+def rows_at_once(x: Tensor, C: int) -> int:
+    """B·T: fewer where φ is wide, so that its values stay in cache too, and take at most twice the room of x [B, N, D]."""
+    rows = _ROWS_ELSEWHERE if x.is_cuda else ROWS
+    return max(1, min(rows * 128 // max(128, C), 2 * x.numel() // C))
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:
@@ -71,35 +75,44 @@ def width(M: int) -> int:
     return -(-(M + 1) // 8) * 8
 
 
-def with_ones(segment: Segment, v: Tensor) -> Tensor:
-    """[v | 1 | 0] of a segment: [B, N, M] -> [BS, L, W]; sums over it carry the denominator along."""
-    M, part = v.shape[-1], segment.of(v)
-    x = part.new_zeros(*part.shape[:-1], width(M), dtype=arithmetic(v.dtype))
-    x[..., :M] = part
-    x[..., M] = 1
-    return x.view(-1, segment.chunk, x.shape[-1])
+class Widened:
+    """[x | a | 0] of one segment after the other, always in the same memory: each one is gone when the next is made."""
+
+    def __init__(self, parts: list[Segment], x: Tensor, dtype: torch.dtype, wide: int | None = None) -> None:
+        rows = x.shape[0] * max((part.stop - part.start for part in parts), default=0)
+        self.rows, self.M = x.new_zeros(rows, wide or width(x.shape[-1]), dtype=dtype), x.shape[-1]
+
+    def room(self, segment: Segment, B: int) -> Tensor:
+        """[B, T, W], zeros beyond column M."""
+        tokens = segment.stop - segment.start
+        return self.rows[: B * tokens].view(B, tokens, -1)
+
+    def values(self, segment: Segment, v: Tensor, mask: Tensor | None) -> Tensor:
+        """[v | 1 | 0], and 0 in all of a hidden key's row: sums over it carry the denominator along. [B, N, M] -> [B, T, W]."""
+        x = self.room(segment, v.shape[0])
+        x[..., : self.M] = segment.of(v)
+        x[..., self.M] = 1
+        return x if mask is None else x.mul_(segment.of(mask))
+
+    def through_division(self, segment: Segment, g: Tensor, out: Tensor, denominators: Tensor) -> Tensor:
+        """dL/d[numerator | denominator | 0] of a segment, from g = dL/do [B, N, M]: [B, T, W].
+
+        With o = n / d: dL/dn = g / d, and dL/dd = -(g·o) / d.
+        """
+        x = self.room(segment, g.shape[0])
+        dn = x[..., : self.M]
+        torch.div(segment.of(g), segment.of(denominators), out=dn)
+        x[..., self.M] = (dn * segment.of(out)).sum(-1).neg_()
+        return x
 
 
 def divide(segment: Segment, sums: Tensor, eps: float, out: Tensor, denominators: Tensor | None) -> None:
     """Write numerator / (denominator + eps) of a segment into `out`, and keep what was divided by where asked.
 
-    sums [BS, L, W], out [B, N, M], denominators [B, N, 1].
+    sums [B, T, W], out [B, N, M], denominators [B, N, 1].
     """
-    M, part = out.shape[-1], segment.of(out)
-    sums = sums.view(*part.shape[:-1], -1)
+    M = out.shape[-1]
     divisor = sums[..., M : M + 1].add_(eps)
-    torch.div(sums[..., :M], divisor, out=part)
+    torch.div(sums[..., :M], divisor, out=segment.of(out))
     if denominators is not None:
         segment.of(denominators).copy_(divisor)
-
-
-def through_division(segment: Segment, g: Tensor, out: Tensor, denominators: Tensor) -> Tensor:
-    """dL/d[numerator | denominator | 0] of a segment, from g = dL/do: [BS, L, W].
-
-    With o = n / d: dL/dn = g / d, and dL/dd = -(g·o) / d.
-    """
-    M, part, divisor = out.shape[-1], segment.of(g), segment.of(denominators)
-    x = part.new_zeros(*part.shape[:-1], width(M), dtype=divisor.dtype)
-    torch.div(part, divisor, out=x[..., :M])
-    x[..., M] = (x[..., :M] * segment.of(out)).sum(-1).neg_()
-    return x.view(-1, segment.chunk, x.shape[-1])

@@ -23,18 +23,22 @@ small = st.integers(1, 5)
     N=st.integers(1, 120),
     chunk=st.one_of(st.none(), st.integers(1, 130)),
     rows=st.sampled_from([1, 64, 4096]),
+    heads=st.sampled_from([1, 3, 8]),
+    feature_map=st.sampled_from(["elu_plus_one", "favor", "quadratic"]),
 )
-def test_no_cut_into_chunks_and_segments_changes_values_or_gradients(
-    sizes: tuple[int, int, int, int], N: int, chunk: int | None, rows: int
+def test_no_cut_into_chunks_segments_and_groups_changes_values_or_gradients(
+    sizes: tuple[int, int, int, int], N: int, chunk: int | None, rows: int, heads: int, feature_map: str
 ) -> None:
     B, H, D, M = sizes
     problem = Problem(B=B, H=H, N=N, D=D, M=M, causal=chunk is not None, dtype="float64")
-    method = build("linear.full", problem) if chunk is None else build("linear.chunked", problem, chunk=chunk)
+    name, params = ("linear.full", {}) if chunk is None else ("linear.chunked", {"chunk": chunk})
+    method = build(name, problem, feature_map=feature_map, **params).double()
     inputs = [x.requires_grad_() for x in type(method).inputs(problem, torch.Generator().manual_seed(N))]
     g = torch.randn(B, H, N, M, dtype=torch.float64)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "ROWS", rows)
+        patch.setattr(segments, "HEADS", heads)
         o = method(*inputs)
         gradients = torch.autograd.grad(o, inputs, g)
 
@@ -43,12 +47,17 @@ def test_no_cut_into_chunks_and_segments_changes_values_or_gradients(
     torch.testing.assert_close(gradients, torch.autograd.grad(want, inputs, g), rtol=0, atol=1e-10)
 
 
-@given(N=st.integers(1, 500), B=st.integers(1, 40), chunk=st.integers(1, 600))
-def test_segments_cover_each_token_once_in_whole_chunks(N: int, B: int, chunk: int) -> None:
-    device = torch.device("cpu")
-    for cut in (segments.segments(N, B, chunk, device), segments.whole_segments(N, B, device)):
+@given(N=st.integers(1, 500), B=st.integers(1, 40), C=st.integers(1, 3000), chunk=st.integers(1, 600))
+def test_segments_cover_each_token_once_in_whole_chunks(N: int, B: int, C: int, chunk: int) -> None:
+    x = torch.empty(B, N, 7, device="meta")
+    for cut in (segments.segments(x, C, chunk), segments.whole_segments(x, C)):
         assert [t for s in cut for t in range(s.start, s.stop)] == list(range(N))
         assert all((s.stop - s.start) % s.chunk == 0 for s in cut)
+
+
+@given(B=st.integers(1, 100))
+def test_groups_cover_each_head_once(B: int) -> None:
+    assert [b for heads in segments.groups(torch.empty(B, 3, 1)) for b in range(B)[heads]] == list(range(B))
 
 
 def test_walking_and_scanning_the_states_agree() -> None:
@@ -58,7 +67,7 @@ def test_walking_and_scanning_the_states_agree() -> None:
     torch.testing.assert_close(walked, scanned)
 
 
-@pytest.mark.parametrize(("name", "causal"), [("linear.full", False), ("linear.chunked", True)])
+@pytest.mark.parametrize(("name", "causal"), [("linear.full", False), ("linear.chunked", True), ("linear.recurrent", True)])
 class TestAsAnAverage:
     """Weights are positive and sum to one, up to eps."""
 

@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnbench import Problem, build
 from attnbench.api import Cell, Workload
-from attnbench.registry import UnsupportedError, load
+from attnbench.registry import UnsupportedError, build_for, load
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
@@ -97,8 +97,9 @@ def test_what_a_cpu_lacks_is_refused_in_words_and_torch_agrees(
     name: str, shape: dict[str, Any], words: str, inputs_of: Any
 ) -> None:
     problem = Problem(**{"B": 1, "H": 2, "N": 40, "D": 8, **shape})
+    cell = Cell(method=name, problem=problem)
     with pytest.raises(UnsupportedError, match=words):
-        build(name, problem)
+        build_for(cell)
     method = load(name)(problem)
     with pytest.raises(RuntimeError, match=r"No (available kernel|viable backend)"):
         method(*inputs_of(method))

@@ -1,0 +1,26 @@
+"""The cosine map: similarity 1 + cos(q, k)."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .feature_map import FeatureMap, Room
+
+
+class Cosine(FeatureMap):
+    """φ(x) = [1, x / ‖x‖], so that sim(q, k) = 1 + q·k / (‖q‖ ‖k‖) ≥ 0 (Su 2020, kexue.fm/archives/7546).
+
+    The norm is taken to be at least 1e-12; of opposite vectors the similarity is 0.
+    """
+
+    def width(self, D: int) -> int:
+        """C = D + 1."""
+        return D + 1
+
+    def room(self, D: int) -> Room:
+        """The pull-back is autograd's."""
+        return Room(2 * D + 2, 2 * D + 2, 5 * D + 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., D + 1]."""
+        return torch.cat([x.new_ones(*x.shape[:-1], 1), F.normalize(x, dim=-1)], dim=-1)

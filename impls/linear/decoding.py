@@ -1,0 +1,85 @@
+"""Decoding: the sums that stand for all earlier tokens, read and written once for each new one.
+
+b batch, H heads, K heads of k and v, R = H / K, n tokens, D query/key width, C width of φ, M value width, G = 1 or C log
+scales. Katharopoulos et al. 2020, section 3.4, eq. 16-20.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .causal_product import attend, cut
+from .exponential import Exponential
+from .feature_map import FeatureMap
+from .keys import Terms, nothing_yet, sum_of_keys
+from .recurrent_product import attend_by_tokens
+from .segments import width
+
+CHUNK = 64
+"""Tokens that `extend` takes in one product."""
+
+
+@dataclass(frozen=True)
+class LinearState:
+    """What is known of all tokens so far.
+
+    `sums` [bK, C, M + 1] = Σ φ(k) [v | 1]ᵀ, at least float32; `token` [bK, 1, M + 1] is where the next [v | 1] is put together;
+    `scale` [bK, G, 1], the log scale taken out of the sums (exponential.py), where the map has one.
+    """
+
+    sums: Tensor
+    token: Tensor
+    scale: Tensor | None = None
+
+
+def state_of(terms: Terms, k: Tensor, v: Tensor) -> LinearState:
+    """The state after these tokens, n ≥ 0: [b, K, n, D], [b, K, n, M]."""
+    k, v = k.detach().flatten(0, 1), v.detach().flatten(0, 1)
+    wide, kind = v.shape[-1] + 1, terms.phi.sums(k.dtype)
+    begin = sum_of_keys if k.shape[1] else nothing_yet
+    sums, scale = begin(terms, k, v, wide, kind)
+    return LinearState(
+        sums, sums.new_ones(sums.shape[0], 1, wide), None if scale is None else scale.mT.to(sums.dtype).contiguous()
+    )
+
+
+def step(phi: FeatureMap, eps: float, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
+    """[b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M], and the state after it, which is written in place."""
+    q, k, v = inputs
+    sums, token, M = state.sums, state.token, v.shape[-1]
+    heads, kind = sums.shape[0], sums.dtype
+    features = _take_in(phi, k.reshape(heads, 1, -1).to(kind), state)
+    token[..., :M] = v.reshape(heads, 1, M)
+    sums.addcmul_(features.mT, token)
+    read = torch.bmm(phi.value(q.reshape(heads, -1, q.shape[-1]).to(kind)), sums)
+    return (read[..., :M] / (read[..., M:] + eps)).view(*q.shape[:3], M).to(v.dtype), state
+
+
+def _take_in(phi: FeatureMap, k: Tensor, state: LinearState) -> Tensor:
+    """φ(k) [bK, 1, C] at the scale that it raises the state to."""
+    if not isinstance(phi, Exponential) or state.scale is None:
+        return phi.value(k)
+    logs = phi.logs(k)
+    after = phi.join(state.scale, phi.total(logs).mT)
+    state.sums.mul_((state.scale - after).exp_())
+    state.scale.copy_(after)
+    return logs.sub(after.mT).exp_()
+
+
+def extend(terms: Terms, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
+    """Many tokens: [b, H, n, D], [b, H, n, D], [b, H, n, M] -> [b, H, n, M], and the state after them, written in place."""
+    q, k, v = (x.detach().flatten(0, 1) for x in inputs)
+    sums, M = state.sums, v.shape[-1]
+    wide = sums.new_zeros(*sums.shape[:2], width(M))
+    wide[..., : M + 1] = sums
+    before = (wide, None if state.scale is None else state.scale.mT)
+    if isinstance(terms.phi, Exponential) and terms.phi.normalises:
+        o, (_, scale) = attend_by_tokens(terms, q, k, v, before)
+    else:
+        o = torch.empty_like(v)
+        _, scale = attend(terms, (q, k, v), cut(terms, (q, k, v), CHUNK), before, o)
+    sums.copy_(wide[..., : M + 1])
+    if state.scale is not None and scale is not None:
+        state.scale.copy_(scale.mT)
+    return o.view(inputs[2].shape), state

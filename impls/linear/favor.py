@@ -1,0 +1,105 @@
+"""The map of the Performer: positive random features of the softmax.
+
+D query/key width, C = m number of random features, T tokens.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from .exponential import Exponential
+from .feature_map import Room
+
+
+class Favor(Exponential):
+    """FAVOR+: positive orthogonal random features of the softmax (Choromanski et al. 2020, lemma 1 and section 2.4).
+
+    E(k) = W k̂ - ‖k̂‖²/2 with x̂ = x / D^¼, and φ(q) = exp(W q̂ - max_m W_m·q̂) / m: the expectation of
+    exp(E(q) + E(k)) over W is exp(q·k / √D). What is ours: a factor of a query cancels in the quotient, so that of its norm is
+    left out; the keys' stabiliser is the largest E so far (of all keys, without a mask) and never that of a later key.
+    """
+
+    def __init__(self, D: int, features: int) -> None:
+        super().__init__()
+        self.register_buffer("projection", orthogonal_gaussian(features, D) * D**-0.25)
+
+    projection: Tensor
+    """W / D^¼, [C, D]."""
+
+    def width(self, D: int) -> int:  # noqa: ARG002 - as many as were drawn
+        """C = m."""
+        return self.projection.shape[0]
+
+    def scales(self, C: int) -> int:  # noqa: ARG002 - whatever the number
+        """One for each head."""
+        return 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        """φ(q), the maximum being a constant."""
+        projected = x @ self._scaled(x)
+        return (projected - (projected.detach().amax(-1, keepdim=True) + math.log(self.projection.shape[0]))).exp()
+
+    def value(self, x: Tensor) -> Tensor:
+        """The same in place."""
+        projected = x @ self._scaled(x)
+        return projected.sub_(projected.amax(-1, keepdim=True).add_(math.log(self.projection.shape[0]))).exp_()
+
+    def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:
+        """To the queries: Wᵀ (φ dφ) / D^¼."""
+        return dphi.mul_(phi) @ self._scaled(x).mT
+
+    def logs(self, k: Tensor) -> Tensor:
+        """E(k)."""
+        return k @ self._scaled(k) - k.square().sum(-1, keepdim=True) / (2 * math.sqrt(k.shape[-1]))
+
+    def pull_back_logs(self, k: Tensor, dlogs: Tensor) -> Tensor:
+        """To the keys: Wᵀ dE / D^¼ - Σ_m dE_m k / √D."""
+        total = dlogs.sum(-1, keepdim=True).div_(math.sqrt(k.shape[-1]))
+        return (dlogs @ self._scaled(k).mT).sub_(k * total)
+
+    def running(self, logs: Tensor) -> Tensor:
+        """The largest E so far."""
+        return logs.amax(-1, keepdim=True).cummax(-2).values
+
+    def total(self, logs: Tensor) -> Tensor:
+        """The largest E."""
+        return logs.amax((-2, -1), keepdim=True)
+
+    def join(self, c: Tensor, d: Tensor) -> Tensor:
+        """The larger."""
+        return torch.maximum(c, d)
+
+    def room(self, D: int) -> Room:
+        """Keys are scaled apart from their logs."""
+        C = self.width(D)
+        return Room(C, 2 * C + 1, 2 * D + 1)
+
+    def flops(self, D: int) -> tuple[float, float]:
+        """The projection, and its transpose."""
+        return (2.0 * D * self.projection.shape[0],) * 2
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Wᵀ / D^¼, [D, C], in the dtype of x."""
+        return self.projection.to(x.dtype).mT
+
+
+def orthogonal_gaussian(rows: int, D: int) -> Tensor:
+    """Rows of N(0, 1)^D, orthogonal within each block of D: [rows, D], from torch's global generator.
+
+    Choromanski et al. 2020, section 2.4: directions uniform on the sphere, lengths those of Gaussian vectors.
+    """
+    blocks = [_orthogonal(D) for _ in range(-(-rows // D))]
+    lengths: Tensor = torch.randn(rows, D).norm(dim=1, keepdim=True)
+    return torch.cat(blocks)[:rows] * lengths
+
+
+def _orthogonal(D: int) -> Tensor:
+    """A uniformly random orthogonal matrix (Mezzadri 2007, section 5).
+
+    The signs are those of R's diagonal: LAPACK's own leave the first entry of the first direction negative, and the estimate
+    of exp(q·k / √D) biased.
+    """
+    directions, R = torch.linalg.qr(torch.randn(D, D))
+    uniform: Tensor = (directions * R.diagonal().sign()).mT
+    return uniform

@@ -1,0 +1,43 @@
+"""How much of each key remains by the time that a later query reads it, where the log scale rises in between.
+
+B batch and heads folded, T = S L tokens of a segment in S chunks of L.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .keys import Scale
+from .segments import Segment
+
+
+@dataclass(frozen=True)
+class Gate:
+    """exp of differences of the log scale c, all at most 1: the shares that remain.
+
+    `pairs` [BS, L, L] from key j to query i of its chunk, `read` [BS, L, 1] from the chunk's start to query i, `add` [BS, L, 1]
+    from key j to the chunk's end, `carry` [B, S, 1, 1] over the chunk.
+    """
+
+    pairs: Tensor
+    read: Tensor
+    add: Tensor
+    carry: Tensor
+
+
+def gate(segment: Segment, before: Scale, scale: Scale) -> Gate | None:
+    """From the scale before the segment, [B, 1, 1], and that at each token, [B, T, 1]; None for maps that have none."""
+    if before is None or scale is None:
+        return None
+    c_BSL = scale.view(scale.shape[0], -1, segment.chunk)
+    ends = c_BSL[..., -1:]
+    starts = torch.cat([before, ends[:, :-1]], dim=1)
+    pairs = (c_BSL.unsqueeze(2) - c_BSL.unsqueeze(3)).clamp_(max=0).exp_()  # above the diagonal it would exceed 1
+    read, add = (starts - c_BSL).exp_(), (c_BSL - ends).exp_()
+    return Gate(pairs.flatten(0, 1), _rows(read), _rows(add), (starts - ends).exp_().unsqueeze(-1))
+
+
+def _rows(x: Tensor) -> Tensor:
+    """[B, S, L] -> [BS, L, 1]."""
+    return x.flatten(0, 1).unsqueeze(-1)

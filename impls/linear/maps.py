@@ -1,0 +1,36 @@
+"""All feature maps by name, with what they are built from."""
+
+from collections.abc import Callable
+
+from .cosine import Cosine
+from .efficient import Efficient
+from .favor import Favor
+from .feature_map import ELEMENTWISE, FeatureMap
+from .parameters import refuse_bad_features
+from .quadratic import Quadratic
+
+FEATURES = 256
+"""m of FAVOR+ where it is not given: near the D log D of Choromanski et al. 2020, theorem 4, at D = 64."""
+
+OTHERS: dict[str, Callable[[int], FeatureMap]] = {
+    "cosine": lambda _: Cosine(),
+    "quadratic": Quadratic,
+    "efficient": lambda _: Efficient(),
+}
+
+
+def feature_map(name: str, D: int, features: int | None = None) -> FeatureMap:
+    """The map of that name for keys of width D.
+
+    Raises ValueError where there is none, or where `features` is given to one that draws none.
+    """
+    if name == "favor":
+        refuse_bad_features(FEATURES if features is None else features)
+        return Favor(D, features or FEATURES)
+    if features is not None:
+        raise ValueError(f"features={features!r}: must be left out, feature_map={name!r} draws none; favor does")
+    if name in ELEMENTWISE:
+        return ELEMENTWISE[name]()
+    if name in OTHERS:
+        return OTHERS[name](D)
+    raise ValueError(f"feature_map={name!r}: must be one of {', '.join([*ELEMENTWISE, *OTHERS, 'favor'])}")

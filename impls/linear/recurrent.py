@@ -1,0 +1,44 @@
+"""Causal linear attention in plain torch, token by token: the recurrent network that the paper's title speaks of.
+
+B batch, H heads, N tokens, D query/key width, C width of φ, M value width.
+"""
+
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, Problem, Scalar, Workload
+
+from .family import LinearFamily
+from .recurrent_cost import cost_by_tokens
+from .recurrent_product import linear_attention_by_tokens
+
+
+class RecurrentLinear(LinearFamily):
+    """Causal linear attention over one state of C × M, in O(N C M) and constant memory beside the output.
+
+    Paper: Katharopoulos et al. 2020, eq. 16-20, and eq. 13-15 for the gradient. Exact for every feature map. Slow here: some
+    three small torch calls for each token, one after the other, four times that backward; what they cost is Python's. It shows
+    what a kernel has to do. The backward's sums are float64.
+    """
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Only the causal form, and as many heads of k and v as of q where whole sequences are attended."""
+        p = cell.problem
+        if not p.causal:
+            return "token by token is the causal form; linear.full does the one without a mask"
+        return (
+            None
+            if p.kv_heads == p.H
+            else "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
+        )
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_by_tokens(problem, cls.on_paper(problem, params), workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
+        terms = self.terms(key_mask, q.shape[1])
+        o: Tensor = linear_attention_by_tokens(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), terms)
+        return o.view(v.shape)
