@@ -49,7 +49,7 @@ def _columns(section: Section, count: int) -> list[str]:
     for label, series in section.series.items():
         times = [_entry(section.at(label, N), best=label in winners[N]) for N in lengths]
         fit = time_exponent(series)
-        rows.append([names[label], *times, f"N^{fit.value:.2f}" if fit else ""])
+        rows.append([names[label], *times, f"N^{fit.value:z.2f}" if fit else ""])
     headers = ["method", *(f"N={length(N)} " for N in lengths), "growth"]
     align = ("left", *("right" for _ in headers[1:]))
     # a no-break space keeps the column of stars: tabulate strips plain ones

@@ -33,8 +33,8 @@ def exponent(fit: Exponent | None) -> str:
     """`N^1.98`, with its interval where there is one; empty where there is no fit."""
     if fit is None:
         return ""
-    interval = f" [{fit.interval.low:.2f}, {fit.interval.high:.2f}]" if fit.interval else ""
-    return f"N^{fit.value:.2f}{interval}"
+    interval = f" [{fit.interval.low:z.2f}, {fit.interval.high:z.2f}]" if fit.interval else ""
+    return f"N^{fit.value:z.2f}{interval}"
 
 
 def factor(ratio: Speedup | None) -> str:

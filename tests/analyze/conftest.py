@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from attnbench.analyze.cells import CellSummary, summarize
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
+from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
@@ -20,11 +21,28 @@ class Writer:
     def cell(self, method: str = "linear.full", N: int = 1024, device: str = "cpu", **problem: object) -> Cell:
         return Cell(method=method, problem=Problem(N=N, **problem), device=device)
 
+    def largest(self, method: str = "linear.full", N: int = 1024, workload: Workload = Workload.DECODE) -> Cell:
+        """A cell whose batch is searched for."""
+        return Cell(method=method, problem=Problem(N=N, causal=True), workload=workload, batch=Batch.LARGEST)
+
+    def trial(self, cell: Cell, B: int, status: Status | None = None) -> Record:
+        """One step of the search."""
+        outcome = Measured(facts={"B": B}) if status is None else Failed(status=status, reason="too large")
+        return self.record(Job(cell=cell, phase=Pass.FIT, B=B), outcome)
+
     def timed(
-        self, cell: Cell, values: Sequence[float], replicate: int = 0, attempt: int = 0, flags: tuple[str, ...] = ()
+        self,
+        cell: Cell,
+        values: Sequence[float],
+        replicate: int = 0,
+        attempt: int = 0,
+        flags: tuple[str, ...] = (),
+        B: int | None = None,
     ) -> Record:
         series = {"time": Series(unit="s", values=tuple(values))}
-        return self.record(Job(cell=cell, replicate=replicate, attempt=attempt), Measured(samples=series, flags=flags))
+        facts: dict[str, Scalar | None] = {} if B is None else {"B": B}
+        job = Job(cell=cell, replicate=replicate, attempt=attempt, B=B)
+        return self.record(job, Measured(samples=series, flags=flags, facts=facts))
 
     def weighed(self, cell: Cell, replicate: int = 0, **counters: Counter) -> Record:
         return self.record(Job(cell=cell, phase=Pass.MEMORY, replicate=replicate), Measured(memory=counters))
@@ -44,9 +62,9 @@ class Writer:
     def record(self, job: Job, outcome: Measured | Failed) -> Record:
         return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")
 
-    def summary(self, cell: Cell, medians: Sequence[float] = (), *more: Record) -> CellSummary:
+    def summary(self, cell: Cell, medians: Sequence[float] = (), *more: Record, B: int | None = None) -> CellSummary:
         """Of one cell whose replicates each have one sample."""
-        records = [self.timed(cell, [value], replicate) for replicate, value in enumerate(medians)]
+        records = [self.timed(cell, [value], replicate, B=B) for replicate, value in enumerate(medians)]
         (found,) = summarize([cell], [*records, *more])
         return found
 

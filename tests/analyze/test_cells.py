@@ -1,11 +1,14 @@
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
 
 from attnbench.analyze.cells import summarize
+from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.statistics import Spread
+from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import Counter, Status
+from attnbench.schema.outcome import STATE_SOURCE, Counter, Status
 
 if TYPE_CHECKING:
     from tests.analyze.conftest import Writer
@@ -112,3 +115,42 @@ def test_memory_read_in_two_ways_is_never_mixed(writer: "Writer") -> None:
         cell, [1.0], writer.weighed(cell, 0, host_rss_peak=sampled), writer.weighed(cell, 1, host_rss_peak=sure)
     )
     assert found.memory.counters["host_rss_peak"] == sure
+
+
+def test_figures_are_per_sample_of_the_batch_that_was_found(writer: "Writer") -> None:
+    cell = writer.largest()
+    state = Counter(bytes=4000, source=STATE_SOURCE)
+    found = writer.summary(cell, [2.0], writer.trial(cell, 400), writer.weighed(cell, state_bytes=state), B=400)
+    assert (found.B, found.per_sample, found.median) == (400, 1 / 400, 2.0)
+    assert STATE.per_sample(found) == 10.0
+
+
+def test_a_stated_batch_is_the_problem_s(writer: "Writer") -> None:
+    assert writer.summary(writer.cell(B=4), [1.0]).B == 4
+
+
+@pytest.mark.parametrize(
+    ("workload", "tokens"), [(Workload.DECODE, 400), (Workload.DECODE_TOTAL, 400 * 1024), (Workload.FORWARD, 400 * 1024)]
+)
+def test_a_step_gives_one_token_a_row_and_any_other_call_n(writer: "Writer", workload: Workload, tokens: int) -> None:
+    assert writer.summary(writer.largest(workload=workload), [1.0], B=400).tokens == tokens
+
+
+def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large(writer: "Writer") -> None:
+    cell = writer.largest()
+    trials = [writer.trial(cell, 1), writer.trial(cell, 64, Status.OOM_HOST), writer.trial(cell, 8, Status.BUDGET)]
+    for order in permutations(trials):
+        assert writer.summary(cell, [1.0], *order, B=4).bound == "budget"
+    assert writer.summary(cell, [1.0], trials[0]).bound == ""
+
+
+def test_an_interrupted_trial_bounds_nothing(writer: "Writer") -> None:
+    cell = writer.largest()
+    cut, full = writer.trial(cell, 4, Status.INTERRUPTED), writer.trial(cell, 16, Status.OOM_HOST)
+    assert writer.summary(cell, [1.0], cut, writer.trial(cell, 4), full, B=4).bound == "oom_host"
+    assert writer.summary(cell, [1.0], cut, B=1).bound == ""
+
+
+def test_a_trial_is_no_time_and_no_failure(writer: "Writer") -> None:
+    cell = writer.largest()
+    assert writer.summary(cell, [], writer.trial(cell, 1), writer.trial(cell, 4, Status.OOM_HOST)).status == "not_run"

@@ -1,4 +1,6 @@
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from attnbench.analyze.fastest import fastest
 from attnbench.analyze.sections import sections
@@ -34,6 +36,20 @@ def test_a_swept_batch_makes_sections_and_one_that_follows_the_length_does_not(w
     follows = [writer.summary(writer.cell(N=N, B=2048 // N)) for N in (512, 1024)]
     assert [s.conditions for s in sections(swept, Axes(N=(512, 1024), B=(1, 2)))] == ["float32, B=1", "float32, B=2"]
     assert [s.lengths for s in sections(follows, Axes(N=(512, 1024), tokens=(2048,)))] == [(512, 1024)]
+
+
+@pytest.mark.parametrize("B", [("max",), (1, "max")])
+def test_a_batch_that_is_searched_for_is_a_section_that_says_so(writer: "Writer", B: tuple[Any, ...]) -> None:
+    cells = {1: writer.cell(causal=True), "max": writer.largest(workload=Workload.FORWARD)}
+    found = sections([writer.summary(cells[each]) for each in B], Axes(N=(1024,), B=B))
+    names = {1: "float32, B=1", "max": "float32, largest B that fits"}
+    assert [s.conditions for s in found] == [names[each] for each in B]
+    assert [len(s.summaries) for s in found] == [1] * len(B)
+
+
+def test_padding_is_named_where_it_varies(writer: "Writer") -> None:
+    found = sections([writer.summary(writer.cell(padding=p)) for p in (0.0, 0.25)], Axes(N=(1024,)))
+    assert [s.conditions for s in found] == ["float32", "float32, padding 0.25"]
 
 
 def test_a_cell_belongs_to_each_token_budget_that_gives_its_batch(writer: "Writer") -> None:

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attnbench.analyze.speedup import speedup, strongest_exact
+from attnbench.analyze.speedup import baselines, speedup, strongest_exact
 from attnbench.analyze.statistics import Spread
 
 if TYPE_CHECKING:
@@ -16,6 +16,36 @@ def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: "Writer") -> 
     linear = writer.summary(writer.cell("linear.full"), [1.0])
     assert strongest_exact([naive, sdpa, broken, linear]) is sdpa
     assert strongest_exact([linear]) is None
+
+
+def test_the_fastest_kernel_is_that_of_least_time_per_sample_where_batches_differ(writer: "Writer") -> None:
+    few = writer.summary(writer.largest("softmax.naive"), [1.0], B=10)
+    many = writer.summary(writer.largest("softmax.sdpa"), [2.0], B=100)
+    assert strongest_exact([few, many]) is many
+    ratio = speedup(few, many)
+    assert ratio is not None
+    assert ratio.value == pytest.approx(5.0)
+
+
+def test_in_decoding_the_one_without_a_cache_is_a_second_baseline(writer: "Writer") -> None:
+    cached = writer.summary(writer.largest("softmax.sdpa"), [2.0])
+    anew = writer.summary(writer.largest("softmax.recompute"), [9.0])
+    linear = writer.summary(writer.largest("linear.full"), [1.0])
+    assert baselines([linear, anew, cached]) == [cached, anew]
+
+
+def test_the_one_without_a_cache_is_no_first_baseline_however_fast_unless_it_is_the_only(writer: "Writer") -> None:
+    cached = writer.summary(writer.largest("softmax.sdpa"), [2.0])
+    anew = writer.summary(writer.largest("softmax.recompute"), [1.0])
+    assert baselines([anew, cached]) == [cached, anew]
+    assert baselines([anew]) == [anew]
+    assert baselines([writer.summary(writer.largest("linear.full"), [1.0])]) == []
+
+
+def test_at_once_there_is_one_baseline(writer: "Writer") -> None:
+    sdpa = writer.summary(writer.cell("softmax.sdpa"), [2.0])
+    anew = writer.summary(writer.cell("softmax.recompute"), [3.0])
+    assert baselines([sdpa, anew]) == [sdpa]
 
 
 def test_a_speedup_pairs_replicates_of_one_number(writer: "Writer") -> None:

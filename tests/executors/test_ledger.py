@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attnbench.executors.base import blocks
 from attnbench.executors.ledger import Ledger
-from attnbench.schema.cell import Allocator, Cell, Precision, Workload
+from attnbench.schema.cell import Allocator, Batch, Cell, Precision, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
@@ -23,8 +23,10 @@ def cell(N: int = 128, *, method: str = "m", workload: str = "forward", device: 
     return Cell(method=method, problem=Problem(N=N, **fields), workload=Workload(workload), params=params, device=device)
 
 
-def record(of: Cell, outcome: Outcome, phase: Pass = Pass.TIME, replicate: int = 0, attempt: int = 0) -> Record:
-    job = Job(cell=of, phase=phase, replicate=replicate, attempt=attempt)
+def record(
+    of: Cell, outcome: Outcome, phase: Pass = Pass.TIME, replicate: int = 0, attempt: int = 0, B: int | None = None
+) -> Record:
+    job = Job(cell=of, phase=phase, replicate=replicate, attempt=attempt, B=B)
     return Record(job=job, outcome=outcome, environment="e", started="t")
 
 
@@ -192,6 +194,95 @@ def test_a_measurement_that_counted_no_warm_up_gives_none(outcome: Measured) -> 
     assert Ledger.of([record(cell(), outcome)]).warmup(cell()) is None
 
 
+def searched(N: int = 128) -> Cell:
+    return cell(N).model_copy(update={"batch": Batch.LARGEST})
+
+
+def trial(B: int, outcome: Outcome | None = None, N: int = 128) -> Record:
+    return record(searched(N), outcome or Measured(facts={"B": B}), Pass.FIT, B=B)
+
+
+FULL = failed(Status.OOM_HOST, "memory limit")
+
+
+def test_the_batch_is_the_largest_that_was_seen_to_fit() -> None:
+    ledger = Ledger()
+    assert (ledger.batch(searched()), ledger.next_batch(searched(), 64)) == (None, 1)
+    for B, outcome, following in (
+        (1, None, 4),
+        (4, None, 16),
+        (16, FULL, 10),
+        (10, None, 13),
+        (13, FULL, 11),
+        (11, FULL, None),
+    ):
+        ledger.add(trial(B, outcome))
+        assert ledger.next_batch(searched(), 64) == following
+    assert ledger.batch(searched()) == 10
+    assert ledger.misfit(searched()) is None
+
+
+def test_a_search_is_its_own_cell_s() -> None:
+    ledger = Ledger.of([trial(1), trial(4)])
+    for other in (cell(128), searched(256)):
+        assert ledger.batch(other) is None
+        assert ledger.next_batch(other, 64) == 1
+
+
+def test_a_trial_is_no_measurement_and_its_failure_fails_no_cell() -> None:
+    ledger = Ledger.of([trial(1), trial(4, FULL)])
+    assert not any(ledger.finished(searched(), phase, 0) for phase in Pass)
+    assert not ledger.failed(searched())
+    assert not ledger.measured(searched())
+    assert ledger.hopeless(searched(256)) is None
+
+
+@pytest.mark.parametrize("status", MONOTONIC)
+def test_where_not_even_one_row_fits_there_is_no_batch_and_a_reason(status: Status) -> None:
+    ledger = Ledger.of([trial(1, failed(status, "too much"))])
+    misfit = ledger.misfit(searched())
+    assert misfit is not None
+    assert (misfit.status, misfit.reason) == (status, "too much")
+    assert ledger.next_batch(searched(), 64) is None
+    assert ledger.batch(searched()) is None
+
+
+@pytest.mark.parametrize("status", [s for s in Status if s not in {*MONOTONIC, Status.INTERRUPTED}])
+def test_a_trial_that_fails_by_something_else_ends_the_search(status: Status) -> None:
+    ledger = Ledger.of([trial(1), trial(4), trial(16, failed(status, "odd"))])
+    misfit = ledger.misfit(searched())
+    assert misfit is not None
+    assert misfit.status is status
+    assert ledger.next_batch(searched(), 64) is None
+
+
+def test_an_interrupted_trial_is_tried_again() -> None:
+    ledger = Ledger.of([trial(1), trial(4, failed(Status.INTERRUPTED))])
+    assert ledger.next_batch(searched(), 64) == 4
+    assert ledger.misfit(searched()) is None
+
+
+def test_a_cell_whose_one_row_does_not_fit_makes_longer_ones_hopeless() -> None:
+    ledger = Ledger.of([record(searched(), FULL)])
+    assert why(ledger, searched(256)) == (Status.OOM_HOST, "not started: out of memory at N=128")
+    assert ledger.hopeless(cell(256)) is None, "a batch that is stated is another sweep"
+
+
+def test_a_found_batch_that_fails_after_all_says_nothing_of_longer_lengths() -> None:
+    ledger = Ledger.of([record(searched(), FULL, B=16)])
+    assert ledger.failed(searched())
+    assert ledger.hopeless(searched(256)) is None
+
+
+def test_a_check_speaks_for_a_batch_of_any_size_and_decoding_has_its_own() -> None:
+    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT), Pass.CHECK)])
+    assert ledger.checked(searched())
+    assert not ledger.checked(cell(workload="decode"))
+    steps = Ledger.of([record(cell(64, workload="decode"), failed(Status.INCORRECT), Pass.CHECK)])
+    assert steps.checked(cell(workload="decode_total"))
+    assert not steps.checked(cell())
+
+
 CELLS = [cell(N, B=B, chunk=chunk) for N in (64, 128, 256) for B in (1, 2) for chunk in (4, 8)]
 OUTCOMES = st.sampled_from([warm(3), warm(5), Measured(), *map(failed, Status)])
 RECORDS = st.lists(
@@ -199,11 +290,17 @@ RECORDS = st.lists(
         record,
         of=st.sampled_from(CELLS),
         outcome=OUTCOMES,
-        phase=st.sampled_from(Pass),
+        phase=st.sampled_from([phase for phase in Pass if phase is not Pass.FIT]),
         replicate=st.integers(0, 2),
         attempt=st.integers(0, 2),
     ),
     max_size=12,
+)
+# a number of rows is tried once
+TRIALS = st.lists(
+    st.builds(record, of=st.sampled_from(CELLS), outcome=OUTCOMES, phase=st.just(Pass.FIT), B=st.integers(1, 8)),
+    unique_by=lambda r: (r.job.cell.key, r.job.B),
+    max_size=8,
 )
 
 
@@ -212,20 +309,30 @@ def decisions(ledger: Ledger) -> list[object]:
     per_cell = [
         (ledger.failed(c), ledger.measured(c), ledger.checked(c), ledger.warmup(c), bool(ledger.hopeless(c))) for c in CELLS
     ]
-    return [*per_cell, *(ledger.finished(c, phase, r) for c in CELLS for phase in Pass for r in range(3))]
+    found = [(ledger.batch(c), ledger.next_batch(c, 64), ledger.misfit(c)) for c in CELLS]
+    return [*per_cell, *found, *(ledger.finished(c, phase, r) for c in CELLS for phase in Pass for r in range(3))]
 
 
 @settings(deadline=None)
-@given(st.data(), RECORDS)
-def test_the_order_in_which_records_are_told_decides_nothing(data: st.DataObject, records: list[Record]) -> None:
+@given(st.data(), RECORDS, TRIALS)
+def test_the_order_in_which_records_are_told_decides_nothing(
+    data: st.DataObject, records: list[Record], trials: list[Record]
+) -> None:
+    records = [*records, *trials]
     shuffled = data.draw(st.permutations(records))
     assert decisions(Ledger.of(shuffled)) == decisions(Ledger.of(records))
 
 
 @settings(deadline=None)
-@given(RECORDS)
-def test_telling_a_record_twice_decides_nothing(records: list[Record]) -> None:
+@given(RECORDS, TRIALS)
+def test_telling_a_record_twice_decides_nothing(records: list[Record], trials: list[Record]) -> None:
+    records = [*records, *trials]
     assert decisions(Ledger.of([*records, *records])) == decisions(Ledger.of(records))
+
+
+def test_cells_whose_batch_is_searched_for_are_a_block_of_their_own() -> None:
+    found = blocks([cell(method="a"), searched(), cell(method="b")])
+    assert sorted(len(block) for block in found) == [1, 2]
 
 
 def test_a_block_holds_the_methods_of_one_shape_and_small_lengths_come_first() -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -261,9 +261,110 @@ def test_an_interrupted_job_is_a_record_and_is_run_again() -> None:
     assert record.job.cell.key in {r.job.cell.key for r in again}
 
 
+SEARCH: dict[str, Any] = {
+    "axes": {"N": [128, 256], "causal": [True], "B": ("max",)},
+    "methods": ("a", "b"),
+    "workloads": ("decode",),
+    "replicates": 2,
+}
+
+
+def holds(rows: int, full: Status = Status.OOM_HOST, method: str = "a") -> Callable[[Job], Outcome]:
+    """A worker that has room for so many rows of 128 tokens of one method, and for few of the other."""
+
+    def answer(job: Job) -> Outcome:
+        room = (rows if job.cell.method == method else 2) * 128 // job.cell.problem.N
+        if job.phase is Pass.FIT and job.B is not None and room < job.B:
+            return Failed(status=full, reason="full")
+        return measured(job)
+
+    return answer
+
+
+def of(records: list[Record], method: str, N: int) -> list[Record]:
+    return [r for r in records if r.job.cell.method == method and r.job.cell.problem.N == N]
+
+
+def test_the_largest_batch_is_searched_for_once_before_the_first_time_and_all_later_passes_have_it() -> None:
+    records = run(run_info(**SEARCH), FakeWorker(holds(100)))
+    mine = of(records, "a", 128)
+    assert [r.job.phase.value for r in mine] == ["fit"] * 10 + ["time", "memory", "time"]
+    assert [r.job.B for r in mine][:10] == [1, 4, 16, 64, 256, 160, 112, 88, 100, 106]
+    assert {r.job.B for r in mine[10:]} == {100}
+    assert {r.job.B for r in of(records, "a", 256)[-3:]} == {49}
+    assert {r.job.B for r in of(records, "b", 256)[-3:]} == {1}
+
+
+def test_no_trial_is_made_twice() -> None:
+    records = run(run_info(**SEARCH), FakeWorker(holds(1000)))
+    trials = Counter((r.job.cell.key, r.job.B) for r in records if r.job.phase is Pass.FIT)
+    assert set(trials.values()) == {1}
+
+
+def test_a_stated_batch_is_not_searched_for() -> None:
+    worker = FakeWorker()
+    run(run_info(), worker)
+    assert not [job for job in worker.jobs if job.phase is Pass.FIT or job.B is not None]
+
+
+def test_a_trial_has_nine_tenths_of_the_memory_and_half_the_budget_for_a_call_and_later_passes_all() -> None:
+    worker = FakeWorker(holds(100))
+    run(run_info(**SEARCH, budget={"memory": 0.5, "seconds": 4.0}), worker)
+    limits = {(job.phase, job.limits.memory_bytes, job.limits.first_call) for job in worker.jobs}
+    assert limits == {(Pass.FIT, 450, 2.0), (Pass.TIME, 500, None), (Pass.MEMORY, 500, None)}
+
+
+@pytest.mark.parametrize("full", [Status.OOM_HOST, Status.OOM_DEVICE, Status.BUDGET, Status.TIMEOUT])
+def test_memory_and_time_bound_a_batch(full: Status) -> None:
+    records = run(run_info(**SEARCH), FakeWorker(holds(100, full)))
+    assert {r.job.B for r in of(records, "a", 128) if r.job.phase is Pass.TIME} == {100}
+
+
+def test_a_cell_of_which_not_even_one_row_fits_fails_and_longer_ones_are_not_started() -> None:
+    worker = FakeWorker(holds(0))
+    records = run(run_info(**SEARCH), worker)
+    assert [(job.phase, job.B) for job in worker.jobs if job.cell.method == "a"] == [(Pass.FIT, 1)]
+    short, long = (r.outcome for r in records if r.job.cell.method == "a" and r.job.phase is Pass.TIME)
+    assert short == Failed(status=Status.OOM_HOST, reason="full")
+    assert long == Failed(status=Status.OOM_HOST, reason="not started: out of memory at N=128")
+
+
+def test_a_trial_that_crashes_ends_its_cell_with_that_and_no_other() -> None:
+    records = run(run_info(**SEARCH), FakeWorker(holds(100, Status.CRASHED)))
+    for N, tried in ((128, [1, 4, 16, 64, 256]), (256, [1, 4, 16, 64])):
+        *trials, last = of(records, "a", N)
+        assert [r.job.B for r in trials] == tried
+        assert (last.job.phase, last.outcome) == (Pass.TIME, Failed(status=Status.CRASHED, reason="full"))
+    assert {r.outcome.kind for r in of(records, "b", 128) if r.job.phase is Pass.TIME} == {"failed"}
+
+
+def test_a_found_batch_that_fails_in_its_time_pass_does_not_stop_longer_ones() -> None:
+    def answer(job: Job) -> Outcome:
+        if job.phase is Pass.TIME and job.cell.problem.N == 128:
+            return Failed(status=Status.OOM_HOST, reason="after all")
+        return holds(100)(job)
+
+    records = run(run_info(**SEARCH), FakeWorker(answer))
+    assert [r.job.phase for r in of(records, "a", 256)][-3:] == [Pass.TIME, Pass.MEMORY, Pass.TIME]
+    assert isinstance(of(records, "a", 256)[-1].outcome, Measured)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 8, 9, 10, 20, 30])
+def test_a_search_that_was_cut_anywhere_goes_on_where_it_was(cut: int) -> None:
+    info, answer = run_info(**SEARCH), holds(100)
+    whole = run(info, FakeWorker(answer))
+    rest = run(info, FakeWorker(answer), known=whole[:cut])
+
+    def jobs(records: list[Record]) -> Counter[tuple[str, Pass, int, int | None]]:
+        return Counter((r.job.cell.key, r.job.phase, r.job.replicate, r.job.B) for r in records)
+
+    assert jobs(whole[:cut] + rest) == jobs(whole)
+    assert set(jobs(whole).values()) == {1}
+
+
 def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all_on_a_gpu() -> None:
     worker = FakeWorker()
     run(run_info(budget={"memory": 0.5}), worker)
     assert {job.limits.memory_bytes for job in worker.jobs} == {500}
     executor = LocalExecutor(run_info=run_info(), ledger=Ledger(), isolation=worker)
-    assert executor.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0")) is None
+    assert executor.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0"), Pass.TIME) is None

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
+from attnbench.schema.outcome import STATE_SOURCE, Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -33,6 +33,11 @@ class Law:
     reason: str = ""
     only_causal: bool | None = None
     tier: str = "eager"
+    fits: int = 64
+    """The largest batch at N = 1024; half of it at twice the length."""
+    state: int = 0
+    """Bytes kept between tokens at N = 1024, by one sequence; in proportion to N."""
+    state_is_fixed: bool = False
 
 
 LAWS = (
@@ -68,15 +73,18 @@ class Synthetic:
     heads: tuple[int, ...] = (8,)
     replicates: int = 3
     tokens: int = 1
+    batches: tuple[Batch, ...] = (Batch.FIXED,)
+    """With a largest one among them, B is 1 or max, and nothing is said of tokens."""
     report: ReportSpec = field(default_factory=ReportSpec)
 
     def run(self) -> RunInfo:
         cells = tuple(
-            self.cell(law, N, causal, workload, dtype, H)
+            self.cell(law, N, causal, workload, dtype, H).model_copy(update={"batch": batch})
             for N in self.lengths
             for dtype in self.dtypes
             for causal in self.causal
             for H in self.heads
+            for batch in self.batches
             for workload in self.workloads
             for law in self.laws
         )
@@ -96,7 +104,7 @@ class Synthetic:
             suite=Suite(
                 name="synthetic",
                 device="cpu",
-                axes=Axes(N=self.lengths, tokens=(self.tokens,), dtype=tuple(DType(dtype) for dtype in self.dtypes)),
+                axes=self.axes(),
                 methods=tuple(Method(name=law.name) for law in self.laws) or (Method(name="none"),),
                 workloads=self.workloads,
                 replicates=self.replicates,
@@ -117,6 +125,17 @@ class Synthetic:
             costs={cell.key: self.cost(cell) for cell in cells},
         )
 
+    def axes(self) -> Axes:
+        dtypes = tuple(DType(dtype) for dtype in self.dtypes)
+        if Batch.LARGEST in self.batches:
+            return Axes(N=self.lengths, B=(1, "max"), dtype=dtypes)
+        return Axes(N=self.lengths, tokens=(self.tokens,), dtype=dtypes)
+
+    def rows(self, law: Law, cell: Cell) -> int:
+        """The batch that runs."""
+        p = cell.problem
+        return p.B if cell.batch is Batch.FIXED else max(1, law.fits * 1024 // p.N)
+
     def description(self, law: Law) -> Description:
         return Description(
             method=law.name, paper="arXiv:1706.03762", tier=law.tier, causality="full", summary="Invented.", version="0"
@@ -124,8 +143,13 @@ class Synthetic:
 
     def cost(self, cell: Cell) -> Cost:
         p = cell.problem
+        tokens = 1 if cell.workload is Workload.DECODE else p.N
         return Cost(
-            nominal_flops=1.0, exact_flops=1.0, executed_flops=1.0, traffic_bytes=16.0 * p.B * p.H * p.N * p.D, peak_bytes=1.0
+            nominal_flops=1.0,
+            exact_flops=1.0,
+            executed_flops=1.0,
+            traffic_bytes=16.0 * p.B * p.H * tokens * p.D,
+            peak_bytes=1.0,
         )
 
     def cell(self, law: Law, N: int, causal: bool, workload: Workload, dtype: str, H: int) -> Cell:
@@ -141,10 +165,16 @@ class Synthetic:
                 if failed is not None:
                     records += [self.record(cell, failed)] if replicate == 0 else []
                     continue
+                if cell.batch is Batch.LARGEST and replicate == 0:
+                    records += self.search(law, cell)
                 records.append(self.record(cell, self.timed(law, cell, replicate), replicate))
                 if replicate == 0:
                     records.append(self.record(cell, self.footprint(law, cell), phase=Pass.MEMORY))
         return records
+
+    def search(self, law: Law, cell: Cell) -> list[Record]:
+        B, full = self.rows(law, cell), Failed(status=Status.OOM_HOST, reason="memory limit of 17.2 GB reached")
+        return [self.record(cell, o, phase=Pass.FIT, B=b) for b, o in ((B, Measured()), (2 * B, full), (4 * B, full))]
 
     def failed(self, law: Law, cell: Cell) -> Failed | None:
         if law.only_causal is not None and law.only_causal is not cell.problem.causal:
@@ -156,24 +186,28 @@ class Synthetic:
         return Failed(status=law.status, reason=f"not started: out of memory at N={law.stop_at}")
 
     def timed(self, law: Law, cell: Cell, replicate: int) -> Measured:
-        p = cell.problem
-        noise = random.Random(f"{cell.label}/{cell.workload}/{p}/{replicate}")
+        p, B = cell.problem, self.rows(law, cell)
+        noise = random.Random(f"{cell.label}/{cell.workload}/{p.canonical()}/{replicate}")
         times = 3.0 if cell.workload is Workload.FORWARD_BACKWARD else 1.0
-        typical = times * p.B * law.seconds * (p.N / 1024) ** law.power * (0.6 if p.causal else 1.0)
+        times = times / p.N if cell.workload is Workload.DECODE else times
+        typical = times * B * law.seconds * (p.N / 1024) ** law.power * (0.6 if p.causal else 1.0)
         typical = (typical + 4e-5) * noise.uniform(0.97, 1.05)
         samples = tuple(typical * noise.uniform(0.995, 1.01) for _ in range(12))
         return Measured(
             samples={"time": Series(unit="s", values=samples), "first_call": Series(unit="s", values=(typical * 4,))},
-            facts={"clock": "wall", "stop": "stable", "batch": 1, "threads": 2},
-            flags=("noisy",) if noise.random() < 0.02 else (),
+            facts={"clock": "wall", "stop": "stable", "batch": 1, "threads": 2, "B": B},
+            flags=("noisy",) if noise.random() < 0.06 else (),
         )
 
     def footprint(self, law: Law, cell: Cell) -> Measured:
-        p = cell.problem
-        peak = int(p.B * 4 * p.H * p.N * (p.N if law.power > 1.9 and law.name == "softmax.naive" else 256 * law.power))
+        p, B = cell.problem, self.rows(law, cell)
+        peak = int(B * 4 * p.H * p.N * (p.N if law.power > 1.9 and law.name == "softmax.naive" else 256 * law.power))
+        kept = B * law.state * (1024 if law.state_is_fixed else p.N) // 1024
+        state = {"state_bytes": Counter(bytes=kept, source=STATE_SOURCE)} if cell.workload.decodes else {}
         return Measured(
             memory={
-                "input_bytes": Counter(bytes=12 * p.B * p.H * p.N * p.D, source="sum of the inputs' storages"),
+                **state,
+                "input_bytes": Counter(bytes=12 * B * p.H * p.N * p.D, source="sum of the inputs' storages"),
                 "host_rss_peak": Counter(bytes=peak, source="VmHWM of /proc/self/status after a reset, less VmRSS before"),
                 "torch_profiler_peak": Counter(
                     bytes=peak - 4096, source="running sum of the memory events of torch's profiler"
@@ -183,9 +217,15 @@ class Synthetic:
         )
 
     def record(
-        self, cell: Cell, outcome: Measured | Failed, replicate: int = 0, phase: Pass = Pass.TIME, attempt: int = 0
+        self,
+        cell: Cell,
+        outcome: Measured | Failed,
+        replicate: int = 0,
+        phase: Pass = Pass.TIME,
+        attempt: int = 0,
+        B: int | None = None,
     ) -> Record:
-        job = Job(cell=cell, phase=phase, replicate=replicate, attempt=attempt)
+        job = Job(cell=cell, phase=phase, replicate=replicate, attempt=attempt, B=B)
         return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="2026-01-02T03:04:06+00:00")
 
 
@@ -230,3 +270,22 @@ def small() -> Synthetic:
         Law("sparse.strided", 2e-3, 1.5, stop_at=1, status=Status.INCORRECT, reason="its check: o differs | 1e-6"),
     )
     return Synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,))
+
+
+@pytest.fixture
+def decoding() -> Synthetic:
+    """Steps of a cache, of none and of a state of one size; one sequence, and as many as fit."""
+    laws = (
+        Law("softmax.sdpa", 3e-3, 1.95, tier="library", fits=100, state=2**22),
+        Law("softmax.recompute", 3e-1, 2.9, fits=300, state=2**21),
+        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, fits=2000, state=2**17 + 2**11, state_is_fixed=True),
+        Law("sparse.strided", 1, 1, stop_at=1, status=Status.UNSUPPORTED, reason="it does not decode token by token"),
+    )
+    return Synthetic(
+        laws,
+        lengths=(512, 1024, 2048),
+        causal=(True,),
+        workloads=(Workload.DECODE,),
+        batches=(Batch.FIXED, Batch.LARGEST),
+        report=ReportSpec(tables=("summary", "time", "state"), plots=("time", "state")),
+    )

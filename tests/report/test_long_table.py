@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
+from attnbench.report.conditions import warnings
 from attnbench.report.findings import Findings
 from attnbench.report.long_table import COUNTERS, csv, frame
 from attnbench.schema.cost import Cost
@@ -83,6 +84,19 @@ def test_a_time_below_the_roof_is_called_an_error_of_measurement(small: "Synthet
     assert table["roof_floor_s_per_call"][1] == pytest.approx(16 * 8 * 512 * 64 / 1.7e10)
 
 
+def test_traffic_above_the_roof_s_copy_is_that_of_a_cache_and_no_error(small: "Synthetic") -> None:
+    run = small.run()
+    cell = run.cells[0]
+    much = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1e15, peak_bytes=1)
+    findings = Findings.of(run.model_copy(update={"costs": {**run.costs, cell.key: much}}), small.records())
+    warning = frame(findings)["warning"][0]
+    assert "stayed in cache" in warning
+    assert "error" not in warning
+    notes = warnings(findings, findings.summaries)
+    assert any(note.startswith("Above the roof where what a call touches stayed in cache") for note in notes)
+    assert not any(note.startswith("Warning: ") for note in notes)
+
+
 def test_no_text_is_a_formula_and_every_row_is_one_line(hostile: "Synthetic") -> None:
     text = csv(Findings.of(hostile.run(), hostile.records()))
     table = pd.read_csv(io.StringIO(text))
@@ -98,3 +112,19 @@ def test_half_a_failure_keeps_its_numbers_out(small: "Synthetic") -> None:
     table = frame(Findings.of(small.run(), [r for r in small.records() if r.job.replicate < 2] + [crash]))
     row = table[table["cell"] == cell.key].iloc[0]
     assert (row["status"], row["n_replicates"], row["time_median_s_per_call"]) == ("crashed", 2, None)
+
+
+def test_a_batch_that_was_found_is_that_of_the_row_with_what_bounds_it(decoding: "Synthetic") -> None:
+    table = read(decoding)
+    row = table[(table["method"] == "softmax.sdpa") & (table["N"] == 1024) & (table["batch"] == "largest")].iloc[0]
+    assert (row["B"], row["batch_bound"], row["padding"]) == (100, "oom_host", 0.0)
+    assert row["time_median_s_per_sample"] == pytest.approx(row["time_median_s_per_call"] / 100)
+    assert row["throughput_tokens_per_s"] == pytest.approx(100 / row["time_median_s_per_call"])
+    assert row["state_bytes"] == 100 * 2**22
+    assert table[table["batch"] == "fixed"]["batch_bound"].isna().all()
+
+
+def test_what_keeps_no_state_has_an_empty_one_with_the_reason(small: "Synthetic") -> None:
+    fine = read(small).iloc[0]
+    assert pd.isna(fine["state_bytes"])
+    assert fine["state_bytes_reason"] == "state_bytes was not recorded"

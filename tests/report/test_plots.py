@@ -33,7 +33,7 @@ def settings() -> Iterator[None]:
 
 
 def time_figure(run: "Synthetic") -> Figure:
-    return plots.figure(Findings.of(run.run(), run.records()), Workload.FORWARD, quantity.time())
+    return plots.figure(Findings.of(run.run(), run.records()), Workload.FORWARD, quantity.time(Workload.FORWARD))
 
 
 def beside(axes: Axes) -> dict[str, Bbox]:
@@ -83,8 +83,8 @@ def test_the_title_names_workload_quantity_dtype_and_device(small: "Synthetic") 
 def test_axes_say_lengths_and_units(synthetic: "type[Synthetic]") -> None:
     run = synthetic(workloads=FORWARD)
     findings = Findings.of(run.run(), run.records())
-    time = plots.figure(findings, Workload.FORWARD, quantity.time()).axes[0]
-    memory = plots.figure(findings, Workload.FORWARD, quantity.memory(findings.counter)).axes[0]
+    time = plots.figure(findings, Workload.FORWARD, quantity.time(Workload.FORWARD)).axes[0]
+    memory = plots.figure(findings, Workload.FORWARD, quantity.memory(findings.counter, Workload.FORWARD)).axes[0]
     assert [t.get_text() for t in time.get_xticklabels()] == ["512", "1k", "2k", "4k", "8k", "16k", "32k", "64k"]
     assert "1 ms" in [t.get_text() for t in time.get_yticklabels()]
     assert "64 MiB" in [t.get_text() for t in memory.get_yticklabels()]
@@ -109,7 +109,7 @@ def test_failures_are_said_once_and_the_legend_has_the_exponent(synthetic: "type
 def test_a_failure_stands_on_the_line_drawn_further(synthetic: "type[Synthetic]") -> None:
     run = synthetic(workloads=FORWARD)
     findings = Findings.of(run.run(), run.records())
-    naive, *_, never = curves(findings, findings.sections[0], quantity.time(), style.looks(findings.labels))
+    naive, *_, never = curves(findings, findings.sections[0], quantity.time(Workload.FORWARD), style.looks(findings.labels))
     assert [(N, first) for N, _, first in naive.failures] == [(16384, True), (32768, False), (65536, False)]
     assert naive.failures[0][1] == pytest.approx(4 * naive.points[-1].value, rel=0.2)
     assert never.points == ()
@@ -130,7 +130,7 @@ def test_a_method_looks_the_same_in_every_figure_and_unlike_the_others(synthetic
     findings = Findings.of(run.run(), run.records())
     looks = style.looks(findings.labels)
     for section in findings.sections:
-        drawn = curves(findings, section, quantity.time(), looks)
+        drawn = curves(findings, section, quantity.time(section.workload), looks)
         assert [curve.look for curve in drawn] == [looks[label] for label in section.series]
 
 
@@ -193,3 +193,41 @@ def test_hostile_names_are_drawn_as_they_are(hostile: "Synthetic") -> None:
     assert entries[2].startswith("\\input{x}  N^")
     assert entries[4].startswith("_$x^2$_")
     assert "□□ 名".replace("名", "□") in beside(axes)
+
+
+def test_a_state_is_drawn_of_what_decodes_only(decoding: "Synthetic") -> None:
+    decoding.workloads = (Workload.FORWARD, Workload.DECODE)
+    decoding.lengths, decoding.report = (512, 1024), ReportSpec(plots=("state",))
+    (plot,) = plots.plots(Findings.of(decoding.run(), decoding.records()))
+    assert (plot.workload, plot.kind) == (Workload.DECODE, "state")
+    assert plot.caption.startswith("decode: state of one sequence against length N")
+    assert "\nState: what a method keeps between tokens" in plot.caption
+    assert "Memory:" not in plot.caption
+    assert "replicates a cell" not in plot.caption
+
+
+@pytest.mark.usefixtures("settings")
+def test_decoding_is_drawn_per_token_and_the_rules_of_the_batch_side_by_side(decoding: "Synthetic") -> None:
+    picture = plots.figure(Findings.of(decoding.run(), decoding.records()), Workload.DECODE, quantity.time(Workload.DECODE))
+    assert [text.get_text() for text in picture.texts] == ["decode: time per token", "AMD EPYC 9B14 (cpu)"]
+    titles = [axes.get_title(loc="left") for axes in picture.axes]
+    assert titles == ["causal, float32, B=1", "causal, float32, largest B that fits"]
+    assert picture.get_size_inches()[0] <= 7
+    left, right = picture.axes
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_window_extent().y0 == right.get_window_extent().y0
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_third_set_of_conditions_under_one_mask_starts_a_new_row(synthetic: "type[Synthetic]") -> None:
+    run = synthetic(workloads=FORWARD, causal=(True,), dtypes=("float32", "bfloat16", "float16"), lengths=(512, 1024))
+    first, second, third = (axes.get_window_extent() for axes in time_figure(run).axes)
+    assert first.y0 == second.y0 > third.y1
+    assert first.x0 == third.x0 < second.x0
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_state_of_one_size_is_a_level_line(decoding: "Synthetic") -> None:
+    findings = Findings.of(decoding.run(), decoding.records())
+    (axes, _) = plots.figure(findings, Workload.DECODE, quantity.state()).axes
+    assert {"softmax.sdpa  N^1.00", "linear.chunked(chunk=64)  N^0.00"} <= set(legend(axes))

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from attnbench.analyze.roofline import roof_share
+from attnbench.analyze.scaling import Exponent
 from attnbench.report import console, latex, markdown
 from attnbench.report.findings import Findings
+from attnbench.report.numbers import exponent
 from attnbench.report.summary_table import summary_table
 from attnbench.report.table import Table
 from attnbench.report.tables import tables
+from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.suite import ReportSpec
@@ -40,6 +44,13 @@ def test_tables_of_a_small_run_are_as_stored(small: "Synthetic", replicates: int
         assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
 
 
+def test_tables_of_a_run_that_decodes_are_as_stored(decoding: "Synthetic") -> None:
+    run, records = decoding.run(), decoding.records()
+    text = markdown.markdown(tables(Findings.of(run, records)), "decoding")
+    assert text == (GOLDEN / "decode.md").read_text(encoding="utf-8")
+    assert console.summary(run, records) == (GOLDEN / "decode.txt").read_text(encoding="utf-8")
+
+
 def summaries(synthetic: "Synthetic") -> dict[str, tuple[str, ...]]:
     findings = Findings.of(synthetic.run(), synthetic.records())
     return {row[0]: row for row in summary_table(findings, findings.sections[0]).rows}
@@ -56,11 +67,11 @@ def test_the_summary_names_its_baseline_and_what_stopped_each_method(synthetic: 
     findings = Findings.of(run.run(), run.records())
     table = summary_table(findings, findings.sections[0])
     rows = {row[0]: row for row in table.rows}
-    assert table.headers[5] == "speed-up over softmax.sdpa at 8k"
-    assert rows["softmax.sdpa"][5] == "1 (baseline)"
+    assert table.headers[6] == "speed-up over softmax.sdpa at 8k"
+    assert rows["softmax.sdpa"][6] == "1 (baseline)"
     assert rows["softmax.naive"][-1] == "OOM at 16k"
     assert rows["softmax.sdpa"][-1] == "budget at 64k"
-    assert rows["linear.full"][2:] == ("none", "", "unsupported", "", "", "unsupported")
+    assert rows["linear.full"][2:] == ("none", "", "unsupported", "", "", "", "unsupported")
     assert rows["lsh.reformer_pytorch(rounds=4)"][-1] == "crashed at 32k"
 
 
@@ -68,8 +79,8 @@ def test_without_an_exact_softmax_there_is_no_speedup(law: "type[Law]", syntheti
     run = synthetic([law("linear.full", 1e-3, 1.0)])
     findings = Findings.of(run.run(), run.records())
     table = summary_table(findings, findings.sections[0])
-    assert table.headers[5] == "speed-up (no exact softmax ran)"
-    assert table.rows[0][5] == ""
+    assert table.headers[6] == "speed-up (no exact softmax ran)"
+    assert table.rows[0][6] == ""
 
 
 def test_a_wrong_method_is_never_the_best(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
@@ -186,3 +197,90 @@ def test_the_console_of_a_run_without_records_says_that_nothing_was_run(small: "
     text = console.summary(small.run(), [])
     assert "not run" in text
     assert "no record of this cell yet" in text
+
+
+def test_states_are_shown_of_what_decodes_only(decoding: "Synthetic") -> None:
+    decoding.workloads = (Workload.FORWARD, Workload.DECODE)
+    titles = [t.title for t in tables(Findings.of(decoding.run(), decoding.records())) if t.title.startswith("State")]
+    assert titles == [
+        "State of one sequence: decode, causal, float32, B=1",
+        "State of one sequence: decode, causal, float32, largest B that fits",
+    ]
+
+
+def test_a_state_is_that_of_one_sequence_whatever_the_batch_and_exact(decoding: "Synthetic") -> None:
+    one, many = tables(Findings.of(decoding.run(), decoding.records()))[-2:]
+    assert one.rows == many.rows
+    assert one.rows[0] == ("softmax.sdpa", "library", "2048", "4096", "8192")
+    assert {row for row, _ in one.bold} == {2}
+
+
+def test_a_state_that_was_not_counted_has_its_reason(decoding: "Synthetic") -> None:
+    cell = decoding.run().cells[0]
+    records = [r for r in decoding.records() if not (r.job.phase is Pass.MEMORY and r.job.cell == cell)]
+    records.append(decoding.record(cell, Failed(status=Status.OOM_HOST, reason="limit of 5 GB"), phase=Pass.MEMORY))
+    state = tables(Findings.of(decoding.run(), records))[4]
+    assert state.rows[0][2] == "n/a"
+    assert "State n/a: oom_host: limit of 5 GB." in state.notes
+
+
+def test_in_decoding_the_summary_names_two_baselines_and_a_state(decoding: "Synthetic") -> None:
+    findings = Findings.of(decoding.run(), decoding.records())
+    table = summary_table(findings, findings.sections[0])
+    assert table.headers[4] == "time per token at 2k"
+    over = [f"speed-up over {name} at 2k" for name in ("softmax.sdpa", "softmax.recompute")]
+    assert list(table.headers[6:9]) == [*over, "state of one sequence at 2k"]
+    rows = {row[0]: row for row in table.rows}
+    assert rows["softmax.sdpa"][6] == rows["softmax.recompute"][7] == "1 (baseline)"
+    assert rows["linear.chunked(chunk=64)"][8] == "130 KiB"
+    assert "And over softmax.recompute, which has no cache and attends the whole prefix again." in table.notes
+
+
+def test_what_does_not_grow_grows_by_zero_and_not_by_minus_zero() -> None:
+    assert exponent(Exponent(-0.001, None, (1, 2, 4))) == "N^0.00"
+
+
+def test_a_whole_sequence_is_per_sequence(decoding: "Synthetic") -> None:
+    decoding.workloads = (Workload.DECODE_TOTAL,)
+    findings = Findings.of(decoding.run(), decoding.records())
+    assert summary_table(findings, findings.sections[0]).headers[4] == "time per sequence at 2k"
+    assert console.summary(decoding.run(), decoding.records()).startswith("synthetic: time per sequence, median")
+
+
+def test_the_console_says_what_each_kind_of_time_is_of(decoding: "Synthetic") -> None:
+    decoding.workloads = (Workload.FORWARD, Workload.DECODE, Workload.DECODE_TOTAL)
+    text = console.summary(decoding.run(), decoding.records())
+    assert " ".join(text.split()).startswith("synthetic: time per sample or per token or per sequence, median")
+
+
+def test_batches_that_were_found_stand_below_with_what_bounds_them(decoding: "Synthetic") -> None:
+    stated, found = tables(Findings.of(decoding.run(), decoding.records()))[:2]
+    (note,) = (note for note in found.notes if note.startswith("Largest B"))
+    assert "in 90% of the memory allowed and with a call within half the budget" in note
+    assert "softmax.sdpa 200 at 512 (memory), 100 at 1k (memory), 50 at 2k (memory);" in note
+    assert not any(note.startswith("Largest B") for note in stated.notes)
+    assert any(note.startswith("B=50 to 4000, ") for note in found.notes)
+
+
+def test_a_batch_that_was_not_found_is_no_number(decoding: "Synthetic") -> None:
+    findings = Findings.of(decoding.run(), [])
+    assert any(note.startswith("B=max, ") for note in summary_table(findings, findings.sections[1]).notes)
+
+
+def test_the_share_of_the_roof_grows_with_the_batch_that_was_found(decoding: "Synthetic") -> None:
+    run = decoding.run()
+    shares = {(s.cell.label, s.cell.problem.N, s.B): roof_share(s, run) for s in Findings.of(run, decoding.records()).summaries}
+    one, many = shares["softmax.sdpa", 1024, 1], shares["softmax.sdpa", 1024, 100]
+    assert one is not None
+    assert many is not None
+    assert many.floor_seconds == pytest.approx(100 * one.floor_seconds)
+    assert any(note.startswith("Of the roof: ") for note in tables(Findings.of(run, decoding.records()))[0].notes)
+
+
+def test_without_a_roof_its_column_is_empty_and_unexplained(small: "Synthetic") -> None:
+    run = small.run()
+    bare = run.model_copy(update={"surroundings": run.surroundings.model_copy(update={"roof": {}})})
+    table = tables(Findings.of(bare, small.records()))[0]
+    assert table.headers[5] == "of the roof"
+    assert {row[5] for row in table.rows} == {""}
+    assert not any(note.startswith("Of the roof") for note in table.notes)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from attnbench.schema.cell import Allocator, Cell, ClockMode, Inputs, Precision, Workload
+from attnbench.schema.cell import Allocator, Batch, Cell, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
 
@@ -20,14 +20,15 @@ KEY = "ae909c1a7b021bbf478142d9cb5ace8302fb635bdefc9f6e4e658577c933709e"
 OTHER_CELL: dict[str, object] = {
     "method": "linear.full",
     "problem": Problem(N=8),
-    "workload": "forward",
+    "workload": "decode",
     "params": {"chunk": 64},
     "device": "cuda",
     "allocator": "system",
     "matmul_precision": "high",
     "clock": "wall",
+    "batch": "largest",
 }
-OTHER_PROBLEM = {"B": 1, "H": 8, "N": 512, "D": 32, "M": 8, "kv_heads": 2, "dtype": "float32", "causal": False}
+OTHER_PROBLEM = {"B": 1, "H": 8, "N": 512, "D": 32, "M": 8, "kv_heads": 2, "dtype": "float32", "causal": False, "padding": 0.5}
 ONLY_VALUE = {"inputs"}
 
 
@@ -46,7 +47,7 @@ def test_the_key_is_the_same_in_another_process() -> None:
 def test_writing_a_default_out_does_not_change_the_key() -> None:
     written = Cell(
         method="m",
-        problem=Problem(B=1, H=8, N=64, D=64, M=64, kv_heads=8, dtype="float32", causal=False),
+        problem=Problem(B=1, H=8, N=64, D=64, M=64, kv_heads=8, dtype="float32", causal=False, padding=0.0),
         workload=Workload.FORWARD,
         params={},
         device="cpu",
@@ -54,8 +55,26 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
         allocator=Allocator.RETAIN,
         matmul_precision=Precision.HIGHEST,
         clock=ClockMode.DEFAULT,
+        batch=Batch.FIXED,
     )
     assert written.key == Cell(method="m", problem=Problem(N=64)).key
+
+
+def test_a_searched_batch_padding_and_a_step_have_keys_of_their_own() -> None:
+    plain = Cell(method="m", problem=Problem(N=64, causal=True))
+    others = [
+        plain,
+        plain.model_copy(update={"batch": Batch.LARGEST}),
+        plain.model_copy(update={"workload": Workload.DECODE}),
+        plain.model_copy(update={"workload": Workload.DECODE_TOTAL}),
+        plain.model_copy(update={"problem": Problem(N=64, causal=True, padding=0.5)}),
+    ]
+    assert len({cell.key for cell in others}) == len(others)
+
+
+@pytest.mark.parametrize("workload", list(Workload))
+def test_only_decoding_takes_tokens_one_at_a_time(workload: Workload) -> None:
+    assert workload.decodes is workload.value.startswith("decode")
 
 
 def test_a_value_width_that_is_given_but_equal_does_not_change_the_key() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.suite import Suite
 from attnbench.suite.expand import TooManyCellsError, expand
 from attnbench.suite.load import SuiteError, load, shipped
@@ -48,6 +48,41 @@ def test_the_batch_is_one_where_nothing_is_said() -> None:
     assert cells()[0].problem.B == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "batches"),
+    [
+        ("max", [(1, Batch.LARGEST)]),
+        ([1, "max"], [(1, Batch.FIXED), (1, Batch.LARGEST)]),
+        (["max", "2^1..2^2"], [(1, Batch.LARGEST), (2, Batch.FIXED), (4, Batch.FIXED)]),
+    ],
+)
+def test_the_largest_batch_is_searched_for_from_one_on(written: object, batches: list[tuple[int, Batch]]) -> None:
+    got = cells(axes={"N": [8], "B": written})
+    assert [(cell.problem.B, cell.batch) for cell in got] == batches
+    assert len({cell.key for cell in got}) == len(got)
+
+
+def test_a_condition_may_ask_whether_the_batch_is_searched_for() -> None:
+    got = cells(axes={"N": [8], "B": [1, "max"]}, methods=["a", {"name": "b", "when": "batch == 'largest'"}])
+    assert [(c.method, c.batch) for c in got] == [("a", Batch.FIXED), ("a", Batch.LARGEST), ("b", Batch.LARGEST)]
+
+
+def test_padding_is_an_axis_and_a_condition_may_speak_of_it() -> None:
+    got = cells(axes={"N": [8], "padding": [0.0, 0.5]}, methods=["a", {"name": "b", "when": "padding > 0"}])
+    assert [(c.method, c.problem.padding) for c in got] == [("a", 0.0), ("a", 0.5), ("b", 0.5)]
+
+
+def test_decoding_is_a_workload_like_another() -> None:
+    got = cells(workloads=["decode", "decode_total"], methods=["a", {"name": "b", "when": "workload == 'decode'"}])
+    assert [(c.method, c.workload.value) for c in got] == [("a", "decode"), ("b", "decode"), ("a", "decode_total")]
+
+
+@pytest.mark.parametrize(("over", "batches"), [("max", {Batch.LARGEST}), (2, {Batch.FIXED})])
+def test_an_override_may_have_the_batch_searched_for_or_stated(over: object, batches: set[Batch]) -> None:
+    fields: dict[str, Any] = {"axes": {"N": [8], "B": [1, "max"]}, "on": {"cpu": {"axes": {"B": over}}}}
+    assert {cell.batch for cell in cells(**fields)} == batches
+
+
 def test_widths_and_heads_follow_where_they_are_not_given() -> None:
     got = {
         (c.problem.D, c.problem.M, c.problem.H, c.problem.kv_heads) for c in cells(axes={"N": [8], "D": [4, 8], "H": [2, 3]})
@@ -65,12 +100,13 @@ def test_every_axis_multiplies() -> None:
         "kv_heads": [2, 4],
         "dtype": ["float32", "float16"],
         "causal": [True, False],
+        "padding": [0.0, 0.5],
         "allocator": ["retain", "system"],
         "matmul_precision": ["highest", "high"],
         "clock": ["default", "wall"],
     }
     got = cells(axes=axes, workloads=["forward", "forward_backward"])
-    assert len(got) == len({cell.key for cell in got}) == 2**12
+    assert len(got) == len({cell.key for cell in got}) == 2**13
 
 
 def test_parameters_that_are_lists_are_swept() -> None:

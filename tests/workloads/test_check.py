@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from attnbench import registry
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.check import check, check_cell
 
 
-def checked(name: str, *, workload: Workload = Workload.FORWARD_BACKWARD, **fields: object) -> Outcome:
+def checked(name: str, *, workload: Workload = Workload.FORWARD_BACKWARD, **fields: Any) -> Outcome:
     problem = Problem(**{"H": 2, "N": 64, "D": 8, "dtype": DType.FLOAT32, **fields})
     return check(Job(cell=Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), phase=Pass.CHECK, seed=3))
 
@@ -100,6 +100,49 @@ def test_half_precision_passes_a_faithful_implementation_and_fails_a_sloppy_one(
     assert "off by" in reason("Sloppy", dtype=dtype)
 
 
+DECODE: dict[str, Any] = {"workload": Workload.DECODE, "causal": True}
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_right_decoding_passes_in_every_dtype(dtype: DType) -> None:
+    outcome = checked("Right", dtype=dtype, kv_heads=1, M=4, **DECODE)
+    assert isinstance(outcome, Measured), outcome
+
+
+def test_a_shared_query_and_key_decodes() -> None:
+    assert isinstance(checked("SharedQK", **DECODE), Measured)
+
+
+@pytest.mark.parametrize("name", ["ForgetsTheFirst", "StandsStill", "LeaksInItsPrompt"])
+def test_decoding_that_is_not_the_parallel_form_is_incorrect_and_the_rest_of_the_method_is_not(name: str) -> None:
+    assert reason(name, **DECODE).startswith("output off by")
+    assert isinstance(checked(name, causal=True), Measured)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("NarrowSteps", "step gave torch.float32 [1, 2, 1, 7] where torch.float32 [1, 2, 1, 8] is right"),
+        ("HalfSteps", "step gave torch.float16 [1, 2, 1, 8] where torch.float32 [1, 2, 1, 8] is right"),
+        ("ShortPrompts", "prefill gave torch.float32 [1, 2, 31, 8] where torch.float32 [1, 2, 32, 8] is right"),
+    ],
+)
+def test_a_token_of_a_wrong_shape_or_dtype_is_incorrect_and_both_are_named(name: str, said: str) -> None:
+    assert reason(name, **DECODE) == said
+
+
+def test_a_step_that_raises_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="no kernel for one token"):
+        checked("StumblesInAStep", **DECODE)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_is_hidden_from_every_query_or_the_method_is_incorrect(causal: bool) -> None:
+    assert isinstance(checked("Hides", padding=0.5, causal=causal), Measured)
+    assert "off by" in reason("SeesThePadding", padding=0.5, causal=causal)
+    assert isinstance(checked("SeesThePadding", causal=causal), Measured)
+
+
 def test_choices_are_made_once_and_handed_to_both() -> None:
     outcome = checked("Chooses")
     assert isinstance(outcome, Measured), outcome
@@ -118,8 +161,8 @@ def cell(name: str, **fields: object) -> Cell:
     return Cell(method=f"gate_cases:{name}", problem=Problem(**{"B": 4, "H": 8, "N": 4096, "D": 32, **fields}))
 
 
-def small(name: str, **fields: object) -> Cell | None:
-    asked = cell(name, **fields)
+def small(name: str, workload: Workload = Workload.FORWARD, **fields: object) -> Cell | None:
+    asked = cell(name, **fields).model_copy(update={"workload": workload, "batch": Batch.LARGEST})
     return check_cell(registry.load(asked.method), asked)
 
 
@@ -127,7 +170,21 @@ def test_the_cell_of_the_check_is_the_smallest_with_a_backward() -> None:
     found = small("Right", causal=True, dtype=DType.FLOAT16)
     assert found is not None
     assert found.problem == Problem(B=1, H=2, N=64, D=32, causal=True, dtype=DType.FLOAT16)
-    assert found.workload is Workload.FORWARD_BACKWARD
+    assert (found.workload, found.batch) == (Workload.FORWARD_BACKWARD, Batch.FIXED)
+
+
+@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
+def test_what_decodes_is_checked_token_by_token(workload: Workload) -> None:
+    found = small("Right", workload, causal=True)
+    assert found is not None
+    assert (found.problem.N, found.workload, found.batch) == (64, Workload.DECODE, Batch.FIXED)
+    assert small("OnlyAtOnce", workload, causal=True) is None
+
+
+def test_padding_is_part_of_the_check() -> None:
+    found = small("Hides", padding=0.25)
+    assert found is not None
+    assert found.problem.padding == 0.25
 
 
 def test_the_cell_of_the_check_is_the_smallest_allowed_even_without_its_backward() -> None:

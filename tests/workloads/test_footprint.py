@@ -10,13 +10,13 @@ from attnbench.measure.nvml import NvmlUnavailableError
 from attnbench.measure.reading import Reading
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass
-from attnbench.schema.outcome import Counter, Measured
+from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
 from attnbench.schema.problem import Problem
 from attnbench.workloads.footprint import measure_memory, on_cuda, sizes
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting
 
-SMALL = Problem(B=2, H=2, N=64, D=8, M=16)
+SMALL = Problem(B=2, H=2, N=64, D=8, M=16, causal=True)
 SIZES = {"input_bytes", "parameter_bytes", "output_bytes"}
 ON_A_CPU = {"host_rss_peak", "torch_profiler_peak"}
 ON_A_GPU = {"torch_allocated_peak", "torch_reserved_peak"}
@@ -32,10 +32,10 @@ def measured(name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem:
 @pytest.mark.parametrize("workload", list(Workload))
 def test_every_counter_is_there_and_a_missing_number_has_a_reason(workload: Workload) -> None:
     memory = measured("Right", workload).memory
-    assert set(memory) == ALL
+    assert set(memory) == (ALL | {"state_bytes"} if workload.decodes else ALL)
     missing = {name for name, counter in memory.items() if counter.bytes is None}
-    forward_only = {"saved_for_backward"} if workload is Workload.FORWARD else set()
-    assert missing == ON_A_GPU | BY_NVML | forward_only
+    not_backward = set() if workload is Workload.FORWARD_BACKWARD else {"saved_for_backward"}
+    assert missing == ON_A_GPU | BY_NVML | not_backward
     assert all(memory[name].reason for name in missing)
     assert all(counter.source for counter in memory.values())
 
@@ -51,6 +51,29 @@ def test_sizes_follow_from_the_shapes() -> None:
     assert memory["input_bytes"].bytes == q + q + 2 * q
     assert memory["output_bytes"].bytes == 2 * o
     assert memory["parameter_bytes"].bytes == 4 * 16
+
+
+@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
+def test_in_decoding_one_token_goes_in_and_out_and_the_state_is_what_the_method_counts(workload: Workload) -> None:
+    memory = measured("Right", workload).memory
+    token = 4 * 2 * 2 * 8
+    assert memory["input_bytes"].bytes == token + token + 2 * token
+    assert memory["output_bytes"].bytes == 2 * token
+    assert memory["state_bytes"].bytes == 4 * 2 * 2 * 64 * (8 + 16)
+    assert memory["state_bytes"].source == STATE_SOURCE
+
+
+def test_a_step_s_own_memory_is_counted_without_the_state() -> None:
+    # the keys, spread over the heads, and a row of scores; the cache itself lives before the call
+    problem = Problem(H=1, N=2**14, D=8, causal=True)
+    peak = measured("Right", Workload.DECODE, problem).memory["torch_profiler_peak"].bytes
+    assert peak == pytest.approx(4 * 2**14 * (8 + 1), rel=0.01)
+
+
+@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.DECODE])
+def test_nothing_is_kept_for_a_backward_that_there_is_not(workload: Workload) -> None:
+    reason = measured("Right", workload).memory["saved_for_backward"].reason
+    assert reason == f"{workload.value} keeps nothing for a backward"
 
 
 def test_a_tensor_given_twice_is_counted_once() -> None:
@@ -162,10 +185,13 @@ def test_without_nvml_its_counters_have_the_reason(on_gpu: Setting, monkeypatch:
 @pytest.mark.cuda
 @pytest.mark.parametrize("workload", list(Workload))
 def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
-    problem = Problem(H=8, N=2048, D=64)
+    problem = Problem(H=8, N=2048, D=64, causal=True)
     cell = Cell(method="gate_cases:Right", problem=problem, workload=workload, device="cuda:0")
     memory = measure_memory(Job(cell=cell, phase=Pass.MEMORY)).memory
-    assert set(memory) == ALL
-    square = 4 * 8 * 2048 * 2048
-    assert 2 * square <= (memory["torch_allocated_peak"].bytes or 0) <= 5 * square
+    assert set(memory) == (ALL | {"state_bytes"} if workload.decodes else ALL)
     assert all(counter.reason for counter in memory.values() if counter.bytes is None)
+    if workload.decodes:
+        assert 0 < (memory["torch_allocated_peak"].bytes or 0) < 16 * 8 * 2048 * 64
+        return
+    square = 4 * 8 * 2048 * 2048
+    assert 2 * square <= (memory["torch_allocated_peak"].bytes or 0) <= 6 * square

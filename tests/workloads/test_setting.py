@@ -90,6 +90,30 @@ def test_a_shared_query_and_key_gets_the_sum_of_both_gradients() -> None:
     torch.testing.assert_close(gradients[0], by_hand[0] + by_hand[1])
 
 
+def test_padding_reaches_the_forward_as_the_keys_that_each_row_may_see() -> None:
+    seen = registry.load("gate_cases:Hides").__dict__["seen"]
+    seen.clear()
+    setting("Hides", B=4, padding=0.5, workload=Workload.FORWARD).call()
+    (mask,) = seen
+    assert (mask.shape, mask.dtype) == ((4, 32), torch.bool)
+    assert mask.sum(1).tolist() == [28, 24, 20, 16]
+    assert all(row[: int(row.sum())].all() for row in mask)
+
+
+def test_without_padding_there_is_no_mask() -> None:
+    seen = registry.load("gate_cases:Hides").__dict__["seen"]
+    seen.clear()
+    setting("Hides").call()
+    assert seen == [None]
+
+
+def test_the_mask_has_a_row_for_each_of_the_batch_that_was_found() -> None:
+    cell = Cell(method="gate_cases:Hides", problem=SMALL.model_copy(update={"padding": 0.5}))
+    made = prepare(Job(cell=cell, B=5))
+    assert made.key_mask is not None
+    assert len(made.key_mask) == 5
+
+
 @pytest.mark.parametrize("precision", list(Precision))
 def test_the_matmul_precision_is_the_cell_s(precision: Precision) -> None:
     prepare(Job(cell=Cell(method="gate_cases:Right", problem=SMALL, matmul_precision=precision)))

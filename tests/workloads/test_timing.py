@@ -15,7 +15,7 @@ from attnbench.schema.outcome import Measured
 from attnbench.schema.problem import Problem
 from attnbench.workloads.timing import measure_time, watched
 
-SMALL = Problem(H=2, N=32, D=8)
+SMALL = Problem(H=2, N=32, D=8, causal=True)
 OTHER = 1
 
 
@@ -36,6 +36,11 @@ def test_a_row_has_its_samples_and_how_they_came_about(workload: Workload) -> No
     assert facts["stop"] in {"budget", "stable"}
     assert {"warmup_calls", "batch", "load_1min", "steal_percent", "cgroup_throttled", "governor"} <= set(facts)
     assert measured.memory == {}
+
+
+def test_a_batch_that_was_found_is_a_fact_of_the_row_and_one_that_was_stated_is_not() -> None:
+    assert measure_time(job(B=3, workload=Workload.DECODE)).facts["B"] == 3
+    assert "B" not in measure_time(job()).facts
 
 
 def test_a_tiny_budget_is_flagged_for_its_few_samples() -> None:
@@ -133,7 +138,7 @@ def test_without_nvml_the_run_goes_on_and_says_why(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("clock", [ClockMode.COLD, ClockMode.GRAPH, ClockMode.WALL])
 @pytest.mark.parametrize("workload", list(Workload))
 def test_every_clock_of_a_gpu_times_sdpa_forward_and_backward(clock: ClockMode, workload: Workload) -> None:
-    problem = Problem(H=2, N=256, D=64)
+    problem = Problem(H=2, N=256, D=64, causal=True)
     cell = Cell(method="softmax.sdpa", problem=problem, workload=workload, device="cuda:0", clock=clock)
     measured = measure_time(Job(cell=cell, limits=Limits(seconds=2.0)))
     assert all(0 < value < 60 for value in measured.samples["time"].values)

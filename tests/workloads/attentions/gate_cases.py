@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -10,10 +11,20 @@ from torch import Tensor, nn
 from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, dense_flops, draw, io_bytes
 
 
+@dataclass
+class Cache:
+    """Keys [b, K, capacity, D] and values [b, K, capacity, M], of which the first n are filled."""
+
+    k: Tensor
+    v: Tensor
+    n: int
+
+
 class Right(Attention):
-    """Softmax attention, written out; causal where the problem is."""
+    """Softmax attention, written out; causal where the problem is; decodes by a cache."""
 
     paper = "a fixture of the tests"
+    decodes = True
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -26,6 +37,21 @@ class Right(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return Right.forward(self, q, k, v)
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Any]:
+        b, kv_heads, n, _ = k.shape
+        cache = Cache(k.new_zeros(b, kv_heads, capacity, k.shape[3]), v.new_zeros(b, kv_heads, capacity, v.shape[3]), n)
+        cache.k[:, :, :n], cache.v[:, :, :n] = k, v
+        return Right.forward(self, q, k, v), cache
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+        n = state.n + 1
+        state.k[:, :, n - 1 : n], state.v[:, :, n - 1 : n] = k, v
+        return self.attend(q, state.k[:, :, :n], state.v[:, :, :n]), Cache(state.k, state.v, n)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o: Tensor = (q @ self.spread(k).mT / q.shape[-1] ** 0.5).softmax(-1) @ self.spread(v)
+        return o
 
     def spread(self, x: Tensor) -> Tensor:
         heads = self.problem.H // x.shape[1]
@@ -231,3 +257,83 @@ class Particular(Right):
 class Stumbles(Right):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         raise RuntimeError("no kernel for this")
+
+
+class StumblesInAStep(Right):
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+        raise RuntimeError("no kernel for one token")
+
+
+class ForgetsTheFirst(Right):
+    """Its steps attend all tokens but the first."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().attend(q, k[:, :, 1:], v[:, :, 1:])
+
+
+class StandsStill(Right):
+    """Each step overwrites the token of the one before."""
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+        o, _ = super().step(q, k, v, state)
+        return o, state
+
+
+class LeaksInItsPrompt(Right):
+    """Tokens of the prompt see later ones."""
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Any]:
+        _, state = super().prefill(q, k, v, capacity)
+        return self.attend(q, k, v), state
+
+
+class NarrowSteps(Right):
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().attend(q, k, v)[..., :-1]
+
+
+class HalfSteps(Right):
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().attend(q, k, v).half()
+
+
+class ShortPrompts(Right):
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Any]:
+        o, state = super().prefill(q, k, v, capacity)
+        return o[:, :, 1:], state
+
+
+class Hides(Right):
+    """Takes a key mask, and remembers all that it was given."""
+
+    masks = True
+    decodes = False
+    seen: ClassVar[list[Tensor | None]] = []
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        self.seen.append(key_mask)
+        return self.within(q, k, key_mask) @ v
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        return Hides.within(self, q, k, key_mask) @ v
+
+    def within(self, q: Tensor, k: Tensor, key_mask: Tensor | None) -> Tensor:
+        scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
+        if self.problem.causal:
+            scores = scores.masked_fill(self.later(scores), -torch.inf)
+        if key_mask is not None:
+            scores = scores.masked_fill(~key_mask[:, None, None, :], -torch.inf)
+        return scores.softmax(-1)
+
+
+class SeesThePadding(Hides):
+    """Takes a key mask and does not look at it."""
+
+    def within(self, q: Tensor, k: Tensor, key_mask: Tensor | None) -> Tensor:
+        return super().within(q, k, None)
+
+
+class OnlyAtOnce(Right):
+    """Does not decode."""
+
+    decodes = False

@@ -1,0 +1,50 @@
+"""The limits of a child: how much address space it gets, beside what it has already."""
+
+import resource
+
+import pytest
+
+from attnbench.measure import allocator
+from attnbench.schema.cell import Allocator, Cell
+from attnbench.schema.errand import Job, Limits, Pass
+from attnbench.schema.problem import Problem
+from attnbench.worker import main
+
+HELD, ALLOWED = 10_000, 500
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What would have been set."""
+    found: list[int] = []
+    monkeypatch.setattr(allocator, "retain", lambda: True)
+    monkeypatch.setattr(main, "_virtual_bytes", lambda: HELD)
+    monkeypatch.setattr(resource, "setrlimit", lambda which, pair: found.extend(pair))
+    return found
+
+
+def job(phase: Pass, policy: Allocator = Allocator.RETAIN, device: str = "cpu", memory: int | None = ALLOWED) -> Job:
+    cell = Cell(method="m", problem=Problem(N=8), allocator=policy, device=device)
+    return Job(cell=cell, phase=phase, limits=Limits(memory_bytes=memory))
+
+
+@pytest.mark.parametrize("phase", list(Pass))
+def test_a_cell_gets_what_it_is_allowed_beside_what_its_process_holds(phase: Pass, limits: list[int]) -> None:
+    main.confine(job(phase, Allocator.SYSTEM))
+    assert limits == [HELD + ALLOWED] * 2
+
+
+@pytest.mark.parametrize(
+    ("phase", "ahead"), [(Pass.TIME, allocator.PAD), (Pass.CHECK, allocator.PAD), (Pass.MEMORY, 0), (Pass.FIT, 0)]
+)
+def test_what_a_heap_reserves_ahead_comes_on_top_but_not_where_a_batch_is_searched_for(
+    phase: Pass, ahead: int, limits: list[int]
+) -> None:
+    main.confine(job(phase))
+    assert limits == [HELD + ALLOWED + ahead] * 2
+
+
+def test_a_gpu_s_cell_and_one_without_a_limit_are_not_confined(limits: list[int]) -> None:
+    main.confine(job(Pass.TIME, device="cuda:0"))
+    main.confine(job(Pass.TIME, memory=None))
+    assert limits == []
