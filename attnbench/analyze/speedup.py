@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
@@ -26,12 +26,15 @@ def strongest_exact(cells: Iterable[CellSummary]) -> CellSummary | None:
     return min(exact, key=lambda s: (s.median or math.inf) * s.per_sample, default=None)
 
 
-def baselines(cells: Iterable[CellSummary]) -> list[CellSummary]:
-    """What the cells of one length are compared with: the strongest exact one; in decoding the one without a cache too.
+def baselines(cells: Iterable[CellSummary], named: Sequence[str] = ()) -> list[CellSummary]:
+    """What the cells of one length are compared with: those of the named methods, where there are any.
 
-    A speed-up over a model that keeps nothing between tokens is another number than one over a cache.
+    Else the strongest exact one; in decoding the one without a cache too, for a speed-up over a model that keeps nothing
+    between tokens is another number than one over a cache.
     """
     ok = [s for s in cells if s.ok]
+    if named:
+        return [s for s in ok if s.cell.method in named]
     strongest = strongest_exact(s for s in ok if s.cell.method != _RECOMPUTED) or strongest_exact(ok)
     uncached = [s for s in ok if s.cell.workload.decodes and s.cell.method == _RECOMPUTED and s is not strongest]
     return [s for s in (strongest, *uncached) if s is not None]

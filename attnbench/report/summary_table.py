@@ -24,15 +24,20 @@ _OF_THE_ROOF = (
     "copy, measured in this run, divided by the time."
 )
 
+_USUAL = (
+    "Speed-up: over {}, the fastest exact softmax attention at that length.",
+    "And over {}, which has no cache and attends the whole prefix again.",
+)
+
 
 def summary_table(findings: Findings, section: Section) -> Table:
     """Text of one section; where nothing was measured, the rows say what stopped each method."""
     N = section.common_length
-    bases = baselines(section.ok_at(N).values()) if N else []
+    bases = baselines(section.ok_at(N).values(), findings.run.suite.report.baselines) if N else []
     rows = [_row(findings, section, label, bases) for label in section.series]
     where, what = f"at {length(N)}" if N else "(nothing measured)", per(section.workload)
     over = [f"speed-up over {findings.names[base.cell.label]} {where}" for base in bases]
-    over = over or ["speed-up (no exact softmax ran)"]
+    over = over or [f"speed-up (no {'baseline' if findings.run.suite.report.baselines else 'exact softmax'} ran)"]
     memory = "state of one sequence" if section.workload.decodes else f"memory {what}"
     headers = ("method", "tier", "longest N", "time grows as", f"time {what} {where}", "of the roof", *over)
     return Table(
@@ -102,12 +107,14 @@ def _explained(findings: Findings, section: Section, bases: Sequence[CellSummary
         lines.append(f"Compared at {length(N)}: the longest of the lengths at which the most methods have numbers.")
     if any(_roof(findings, s) for s in section.summaries):
         lines.append(_OF_THE_ROOF)
-    if bases:
-        lines.append(
-            f"Speed-up: over {findings.names[bases[0].cell.label]}, the fastest exact softmax attention at that length."
-        )
-    if len(bases) > 1:
-        lines.append(f"And over {findings.names[bases[1].cell.label]}, which has no cache and attends the whole prefix again.")
+    lines += _baselines(findings, bases)
     if section.workload.decodes:
         return [*lines, *state_notes(section.summaries)]
     return [*lines, *memory_notes(findings, section.summaries)]
+
+
+def _baselines(findings: Findings, bases: Sequence[CellSummary]) -> list[str]:
+    names = [findings.names[base.cell.label] for base in bases]
+    if findings.run.suite.report.baselines:
+        return [f"Speed-up: over {' and '.join(names)}, which the suite names."] if names else []
+    return [text.format(name) for text, name in zip(_USUAL, names, strict=False)]

@@ -133,8 +133,12 @@ class Budget(Noun):
 class ReportSpec(Noun):
     """Which tables and plots a run ends in."""
 
-    tables: tuple[Literal["summary", "time", "memory", "state"], ...] = ("summary", "time", "memory")
+    tables: tuple[Literal["summary", "time", "speedup", "memory", "state"], ...] = ("summary", "time", "memory")
     plots: tuple[Literal["time", "memory", "state"], ...] = ("time", "memory")
+    baselines: tuple[str, ...] = Field(
+        default=(),
+        description="methods that speed-ups are over; else the strongest exact softmax (and, in decoding, the uncached one)",
+    )
 
 
 class Override(Noun):
@@ -167,6 +171,13 @@ class Suite(Noun):
     def _has_lengths(self) -> Self:
         if not self.axes.N:
             raise ValueError("axes.N is missing; write N: 2^9..2^16, or a list of lengths")
+        return self
+
+    @model_validator(mode="after")
+    def _baselines_are_methods(self) -> Self:
+        names = {m.name for methods in (self.methods, *(o.methods or () for o in self.on.values())) for m in methods}
+        if strange := [name for name in self.report.baselines if name not in names]:
+            raise ValueError(f"report.baselines: {strange[0]!r} is none of the suite's methods: {', '.join(sorted(names))}")
         return self
 
     def resolved(self, device: str) -> "Suite":

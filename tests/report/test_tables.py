@@ -83,6 +83,25 @@ def test_without_an_exact_softmax_there_is_no_speedup(law: "type[Law]", syntheti
     assert table.rows[0][6] == ""
 
 
+def test_speed_ups_are_over_the_methods_that_the_suite_names(small: "Synthetic") -> None:
+    small.report = ReportSpec(tables=("summary", "speedup"), baselines=("linear.chunked",))
+    summary, by_length = tables(Findings.of(small.run(), small.records()))
+    assert summary.headers[6].startswith("speed-up over linear.chunked(chunk=64) at ")
+    assert any(note == "Speed-up: over linear.chunked(chunk=64), which the suite names." for note in summary.notes)
+    assert by_length.title.startswith("Speed-up over linear.chunked(chunk=64): ")
+    rows = {row[0]: row for row in by_length.rows}
+    assert set(rows["linear.chunked(chunk=64)"][2:]) == {"1 (baseline)"}
+    naive = rows["softmax.naive"]
+    assert "×" in naive[2]
+    assert naive[-1] == "OOM"
+
+
+def test_without_named_baselines_there_is_a_table_for_each_usual_one(decoding: "Synthetic") -> None:
+    decoding.report = ReportSpec(tables=("speedup",))
+    titles = [table.title.partition(":")[0] for table in tables(Findings.of(decoding.run(), decoding.records()))]
+    assert {"Speed-up over softmax.sdpa", "Speed-up over softmax.recompute"} == set(titles)
+
+
 def test_a_wrong_method_is_never_the_best(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
     fast = law("softmax.wrong", 1e-9, 1.0, stop_at=1, status=Status.INCORRECT, reason="o differs")
     run = synthetic([fast, law("softmax.naive", 1e-3, 2.0)])

@@ -196,6 +196,13 @@ def test_a_number_that_is_not_finite_is_refused(errors: Errors, number: str) -> 
     assert line == f"x.yaml:3:35: '{number}' is not a finite number"
 
 
+def test_a_baseline_must_be_one_of_the_methods(tmp_path: Path) -> None:
+    file = tmp_path / "b.yaml"
+    file.write_text("name: b\naxes: {N: 8}\nmethods: [softmax.sdpa]\nreport: {baselines: [softmax.spda]}\n")
+    with pytest.raises(SuiteError, match=r"b\.yaml.*'softmax.spda' is none of the suite's methods: softmax.sdpa"):
+        load(str(file))
+
+
 def test_an_unknown_suite_offers_the_shipped_one_that_was_meant() -> None:
     with pytest.raises(
         SuiteError,
