@@ -111,7 +111,7 @@ def _build(cells: "list[Cell]") -> "Attention":
     if absent := missing(method):
         raise MissingPackageError(pip_line(name, absent))
     if all(reasons := [method.refusal(cell) for cell in cells]):
-        raise UnsupportedError(f"{name}: {reasons[0]}")
+        raise UnsupportedError(f"{name}: {'; on CUDA: '.join(dict.fromkeys(map(str, reasons)))}")
     return method(cells[0].problem, **cells[0].params)
 
 

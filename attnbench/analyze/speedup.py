@@ -36,8 +36,13 @@ def baselines(cells: Iterable[CellSummary], named: Sequence[str] = ()) -> list[C
     if named:
         return [s for s in ok if s.cell.method in named]
     strongest = strongest_exact(s for s in ok if s.cell.method != _RECOMPUTED) or strongest_exact(ok)
-    uncached = [s for s in ok if s.cell.workload.decodes and s.cell.method == _RECOMPUTED and s is not strongest]
+    uncached = [s for s in ok if without_cache(s) and s is not strongest]
     return [s for s in (strongest, *uncached) if s is not None]
+
+
+def without_cache(summary: CellSummary) -> bool:
+    """Whether each token is attended from scratch."""
+    return summary.cell.workload.decodes and summary.cell.method == _RECOMPUTED
 
 
 def speedup(baseline: CellSummary, summary: CellSummary) -> Speedup | None:

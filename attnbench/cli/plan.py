@@ -77,11 +77,13 @@ def summary(scouted: Scouted, known: Surroundings | None, refused: int, likely: 
     suite, count = scouted.suite, len(scouted.cells)
     # warm-up and samples of each replicate end within the budget; a memory pass takes about as long
     most = likely * suite.budget.seconds * (suite.replicates + suite.memory_replicates)
+    searched = any(cell.batch is Batch.LARGEST for cell in scouted.cells)
+    about = "about" if searched else "at most about"
     lines = [
         f"{count} cells, {count - refused} to be measured, x {suite.replicates} replicates, on {suite.device}",
-        f"at most about {max(1, round(most / 60))} min; cells over budget or memory are rows, and cost nothing",
+        f"{about} {max(1, round(most / 60))} min; cells over budget or memory are rows, and cost nothing",
     ]
-    if any(cell.batch is Batch.LARGEST for cell in scouted.cells):
+    if searched:
         lines.append("the searches for the largest B come on top; time and memory above are those of B = 1")
     if known is None:
         lines.append("times are unknown until this machine's roof was measured once: attnbench doctor")

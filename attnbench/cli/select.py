@@ -1,6 +1,6 @@
 """From the words of a command line to a suite, its methods checked by name and parameter."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from attnbench import registry
@@ -13,7 +13,9 @@ from attnbench.suite.load import Loaded, load
 def select(name: str, impls: tuple[str, ...], device: str | None, replicates: int | None = None) -> tuple[Loaded, Suite]:
     """The suite as its file says it, and as the command line changes it; raises SuiteError, UsageError."""
     loaded = load(name)
-    changes: dict[str, object] = {"methods": loaded.suite.methods + tuple(Method(name=address(i)) for i in impls)}
+    added = tuple(Method(name=address(i)) for i in impls)
+    on = {kind: o.model_copy(update={"methods": o.methods + added}) if o.methods else o for kind, o in loaded.suite.on.items()}
+    changes: dict[str, object] = {"methods": loaded.suite.methods + added, "on": on}
     if device is not None:
         changes["device"] = device
     if replicates is not None:
@@ -24,13 +26,20 @@ def select(name: str, impls: tuple[str, ...], device: str | None, replicates: in
         suite = suite.model_copy(update={"on": on})
     known = registry.catalogue()
     wrong = [
-        loaded.error(("methods", i, "name"), _unknown(method.name, known))
-        for i, method in enumerate(suite.methods)
+        loaded.error((*place, "name"), _unknown(method.name, known))
+        for place, method in _methods(suite)
         if ":" not in method.name and method.name not in known
     ]
     if wrong:
         raise UsageError("\n".join(wrong))
     return loaded, suite
+
+
+def _methods(suite: Suite) -> Iterator[tuple[tuple[str | int, ...], Method]]:
+    """All methods that a suite names, on any device, with their places in its file."""
+    yield from (((("methods", i)), method) for i, method in enumerate(suite.methods))
+    for kind, override in suite.on.items():
+        yield from ((("on", kind, "methods", i), method) for i, method in enumerate(override.methods or ()))
 
 
 def address(impl: str) -> str:
@@ -44,11 +53,11 @@ def address(impl: str) -> str:
 def check_parameters(loaded: Loaded, scouted: Scouted) -> None:
     """Refuse parameters that a method does not have, with the place in the file; raises UsageError."""
     wrong = []
-    for i, method in enumerate(loaded.suite.methods):
+    for place, method in _methods(loaded.suite):
         description = scouted.descriptions.get(method.name)
         for name in method.params if description else ():
             if description and name not in description.parameters:
-                wrong.append(loaded.error(("methods", i, "params", name), _no_parameter(name, description.parameters)))
+                wrong.append(loaded.error((*place, "params", name), _no_parameter(name, description.parameters)))
     if wrong:
         raise UsageError("\n".join(wrong))
 

@@ -27,7 +27,7 @@ class Ledger:
     _fits: dict[str, dict[int, bool]] = field(default_factory=dict)
     """By cell key: batches that were tried, and whether they fit."""
     _misfits: dict[str, Failed] = field(default_factory=dict)
-    """By cell key: how the smallest batch failed that did not fit; or the failure that ended the search."""
+    """By cell key: how the smallest batch failed that did not fit."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Ledger":
@@ -108,11 +108,8 @@ class Ledger:
         return largest(self._fits.get(cell.key, {})) or None
 
     def misfit(self, cell: Cell) -> Failed | None:
-        """Why no batch can be found: a trial failed by something else than memory or time, or even B = 1 does not fit."""
-        failed = self._misfits.get(cell.key)
-        if failed is None or (failed.status.monotonic and self._fits[cell.key].get(1) is not False):
-            return None
-        return failed
+        """Why no batch can be found: not even B = 1 can be run. A larger one that fails, in whatever way, is too large."""
+        return self._misfits[cell.key] if self._fits.get(cell.key, {}).get(1) is False else None
 
     def hopeless(self, cell: Cell) -> Failed | None:
         """Why this cell need not start: its check failed, or a shorter one of no more tokens ran out of memory or time."""

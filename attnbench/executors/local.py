@@ -20,8 +20,8 @@ from attnbench.worker.isolate import Isolation
 
 _RERUN = frozenset({"throttled", "shared"})
 _MOST_ATTEMPTS = 3
-MOST_ROWS = 2**16
-"""The largest batch that a search tries."""
+MOST_ROWS = 2**16 - 1
+"""The largest batch that a search tries: CUDA kernels that count rows along a grid know no more."""
 Answer = Measured | Failed | Description | Surroundings
 
 

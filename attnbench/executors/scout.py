@@ -40,7 +40,10 @@ class Scouted:
         if (failed := self.failures.get(cell.method)) is not None:
             return failed
         if absent := self.descriptions[cell.method].missing:
-            return Failed(status=Status.MISSING, reason=f"not installed; pip install {' '.join(map(repr, absent))}")
+            return Failed(
+                status=Status.MISSING,
+                reason=f"not installed; pip install {' '.join(map(repr, absent))}, or as docs/peers.md says",
+            )
         reason = self.prospects[cell.key].why_not
         return None if reason is None else Failed(status=Status.UNSUPPORTED, reason=reason)
 

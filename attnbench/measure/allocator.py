@@ -11,13 +11,13 @@ PAD = 256 * 2**20
 """Bytes of address space that the heap reserves ahead, under `retain`; no memory until they are touched."""
 
 
-def retain() -> bool:
-    """Keep freed memory in the process from now on; False where this C library has no mallopt."""
+def retain(ahead: int = PAD) -> bool:
+    """Keep freed memory in the process from now on, and grow by `ahead` bytes; False where this C library has no mallopt."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
     # no block of its own mapping, no trimming of the heap's top, and growth in large steps
-    return all(mallopt(option, value) for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, PAD)))
+    return all(mallopt(option, value) for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, ahead)))
 
 
 def trim() -> bool:

@@ -9,6 +9,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.roofline import roof_share
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
+from attnbench.schema.cell import Batch
 
 Row = dict[str, Any]
 
@@ -64,7 +65,7 @@ def _identity(findings: Findings, summary: CellSummary) -> Row:
         "paper": findings.paper(summary),
         "workload": cell.workload.value,
         "N": p.N,
-        "B": summary.B,
+        "B": None if cell.batch is Batch.LARGEST and "B" not in summary.facts else summary.B,
         "batch": cell.batch.value,
         "batch_bound": summary.bound or None,
         **{name: getattr(p, name) for name in ("H", "D", "M", "kv_heads")},

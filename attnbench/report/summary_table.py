@@ -8,7 +8,7 @@ from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import time_exponent
 from attnbench.analyze.sections import Section
-from attnbench.analyze.speedup import baselines, speedup
+from attnbench.analyze.speedup import baselines, speedup, without_cache
 from attnbench.analyze.stops import longest, stops
 from attnbench.report.conditions import memory_notes, notes, state_notes
 from attnbench.report.findings import Findings
@@ -24,10 +24,8 @@ _OF_THE_ROOF = (
     "copy, measured in this run, divided by the time."
 )
 
-_USUAL = (
-    "Speed-up: over {}, the fastest exact softmax attention at that length.",
-    "And over {}, which has no cache and attends the whole prefix again.",
-)
+_STRONGEST = "the fastest exact softmax attention at that length"
+_UNCACHED = "which has no cache and attends the whole prefix again"
 
 
 def summary_table(findings: Findings, section: Section) -> Table:
@@ -117,4 +115,6 @@ def _baselines(findings: Findings, bases: Sequence[CellSummary]) -> list[str]:
     names = [findings.names[base.cell.label] for base in bases]
     if findings.run.suite.report.baselines:
         return [f"Speed-up: over {' and '.join(names)}, which the suite names."] if names else []
-    return [text.format(name) for text, name in zip(_USUAL, names, strict=False)]
+    why = [_UNCACHED if without_cache(base) else _STRONGEST for base in bases]
+    begin = ["Speed-up: over", *["And over"] * len(bases)]
+    return [f"{words} {name}, {reason}." for words, name, reason in zip(begin, names, why, strict=False)]

@@ -61,11 +61,12 @@ def confine(job: Job) -> None:
     """Make this process the first to go when memory is short, and set the allocator policy that the job asks for."""
     # memory is always measured under the system's own policy: kept blocks are not the method's
     retain = job.phase is not Pass.MEMORY and job.cell.allocator is Allocator.RETAIN
-    if retain and not allocator.retain():
+    # where a batch is searched for nothing is reserved ahead, or it would fit by chance
+    ahead = allocator.PAD if retain and job.phase is not Pass.FIT else 0
+    if retain and not allocator.retain(ahead):
         raise OSError("this C library has no mallopt: use allocator: system")
     if job.limits.memory_bytes is not None and job.cell.device_kind == "cpu":
-        # what the heap reserves ahead comes on top; a batch is searched for without, or it would fit by chance
-        ahead = allocator.PAD if retain and job.phase is not Pass.FIT else 0
+        # what the heap reserves ahead comes on top
         resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes + ahead,) * 2)
 
 

@@ -19,7 +19,11 @@ _POOL = 64
 
 @dataclass
 class Step(Setting):
-    """`inputs` are one token, `state` all before it; every call starts from that state."""
+    """`inputs` are one token, `state` all before it.
+
+    Every call is given that state, so the context does not grow. A method that sums in place adds the token once more each
+    time, which changes numbers and no cost.
+    """
 
     state: State = None
 
@@ -38,6 +42,11 @@ class Sequence(Setting):
     """A call decodes N tokens, one after the other, from an empty state; `inputs` are the first of them."""
 
     pool: list[tuple[Tensor, ...]] = field(default_factory=list)
+
+    def first_token(self) -> Tensor:
+        """The output of the first token alone."""
+        _, state = prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)
+        return step(self.method, self.pool[0], state)[0]
 
     def forward(self) -> Tensor:
         """The output of the last token."""

@@ -12,7 +12,8 @@ from attnbench.workloads.prepare import prepare
 def fit(job: Job) -> Measured:
     """Two calls, the second on the clock. Raises OverBudgetError, and whatever the method raises."""
     if job.cell.device_kind == "cuda":
-        torch.cuda.set_per_process_memory_fraction(FIT_SHARE, job.cell.device)
+        free, total = torch.cuda.mem_get_info(job.cell.device)
+        torch.cuda.set_per_process_memory_fraction(FIT_SHARE * free / total, job.cell.device)
     setting = prepare(job)
     clock = devices.clock(job.cell.device, "wall")
     clock.sample(setting.call, 1)

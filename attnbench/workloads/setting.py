@@ -48,6 +48,9 @@ class Setting:
 
 def build(cell: Cell, seed: int) -> Attention:
     """The method on its device, and what the cell states set. Raises what the method raises."""
+    if cell.device_kind == "cuda":
+        # clocks, events and graphs are of the current device
+        torch.cuda.set_device(cell.device)
     torch.set_float32_matmul_precision(cell.matmul_precision.value)
     torch.set_grad_enabled(cell.workload is Workload.FORWARD_BACKWARD)
     # seeded apart, so that a method's own draws (rotations, projections) do not move its inputs

@@ -60,9 +60,11 @@ def launch(
     Arguments are 8 bytes each: int for pointers and long long, float for double. Raises ValueError where `device` is no GPU.
     """
     with torch.cuda.device(device):
-        from cuda.core import LaunchConfig, Stream  # type: ignore[import-untyped, unused-ignore]
+        from cuda.core import Device, LaunchConfig, Stream  # type: ignore[import-untyped, unused-ignore]
         from cuda.core import launch as start
 
+        # a thread of autograd's may have no context yet, and the driver's own launch brings none
+        Device(torch.cuda.current_device()).set_current()
         stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
         config = LaunchConfig(grid=grid, block=block[0], shmem_size=block[1])
         start(stream, config, kernel(variant, name, torch.cuda.current_device()), *arguments)

@@ -67,9 +67,11 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     q, k, v, ctx.phi, _ = inputs
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(output[1])
+    # else torch fills zeros for the gradient of the denominators, in each backward
+    ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
+def _differentiate(ctx: Any, g: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
     q, k, v, out, denominators = ctx.saved_tensors
     return *causal_linear_backward(g, [q, k, v], out, denominators, ctx.phi), None, None
 

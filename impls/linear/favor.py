@@ -4,6 +4,8 @@ D query/key width, C = m number of random features, T tokens.
 """
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -15,9 +17,10 @@ from .feature_map import Room
 class Favor(Exponential):
     """FAVOR+: positive orthogonal random features of the softmax (Choromanski et al. 2020, lemma 1 and section 2.4).
 
-    E(k) = W k̂ - ‖k̂‖²/2 with x̂ = x / D^¼, and φ(q) = exp(W q̂ - max_m W_m·q̂) / m: the expectation of
-    exp(E(q) + E(k)) over W is exp(q·k / √D). What is ours: a factor of a query cancels in the quotient, so that of its norm is
-    left out; the keys' stabiliser is the largest E so far (of all keys, without a mask) and never that of a later key.
+    E(k) = W k̂ - ‖k̂‖²/2 with x̂ = x / D^¼, and φ(q) = exp(W q̂ - max_m W_m·q̂): the expectation of exp(E(q) + E(k)) over W
+    is exp(q·k / √D). What is ours: a factor of a query cancels in the quotient, so those of its norm and 1 / m are left out,
+    which would only bring denominators down to eps; the keys' stabiliser is the largest E so far (of all keys, without a mask)
+    and never that of a later key. W stays in float32 whatever the inputs.
     """
 
     def __init__(self, D: int, features: int) -> None:
@@ -26,6 +29,11 @@ class Favor(Exponential):
 
     projection: Tensor
     """W / D^¼, [C, D]."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # .to(dtype) moves W and never rounds it: all dtypes of a comparison share one W
+        super()._apply(lambda x: x.to(fn(x).device), recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def width(self, D: int) -> int:  # noqa: ARG002 - as many as were drawn
         """C = m."""
@@ -38,12 +46,12 @@ class Favor(Exponential):
     def forward(self, x: Tensor) -> Tensor:
         """φ(q), the maximum being a constant."""
         projected = x @ self._scaled(x)
-        return (projected - (projected.detach().amax(-1, keepdim=True) + math.log(self.projection.shape[0]))).exp()
+        return (projected - projected.detach().amax(-1, keepdim=True)).exp()
 
     def value(self, x: Tensor) -> Tensor:
         """The same in place."""
         projected = x @ self._scaled(x)
-        return projected.sub_(projected.amax(-1, keepdim=True).add_(math.log(self.projection.shape[0]))).exp_()
+        return projected.sub_(projected.amax(-1, keepdim=True)).exp_()
 
     def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:
         """To the queries: Wᵀ (φ dφ) / D^¼."""

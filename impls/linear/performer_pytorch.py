@@ -12,6 +12,8 @@ from torch import Tensor
 
 from attnbench.api import Attention, Causality, Cell, Cost, DType, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
+from .parameters import refuse_bad_features
+
 EPS = 1e-4
 """What the package adds to each feature; it has no parameter for it."""
 
@@ -36,7 +38,7 @@ class PerformerPytorchFavor(Attention):
             from performer_pytorch import FastAttention
 
         super().__init__(problem)
-        _refuse_bad_features(features)
+        refuse_bad_features(features)
         self.attention: Any = FastAttention(dim_heads=problem.D, nb_features=features, causal=False)
 
     @classmethod
@@ -110,13 +112,8 @@ def _exponents(x: Tensor, projection_CD: Tensor) -> Tensor:
 
 def _features(features: int = 256) -> int:
     """The parameter of the constructor, without the package. Raises TypeError on others, ValueError where it cannot be."""
-    _refuse_bad_features(features)
+    refuse_bad_features(features)
     return features
-
-
-def _refuse_bad_features(features: int) -> None:
-    if isinstance(features, bool) or not isinstance(features, int) or features < 1:
-        raise ValueError(f"features={features!r}: it counts random features and must be a whole number, 1 or more")
 
 
 def _peak(p: Problem, C: int, trains: bool) -> float:

@@ -15,7 +15,7 @@ from attnbench.api import Attention, Cell, Cost, DType, Problem, Scalar, Tier, W
 from .block_mask import block_mask
 from .footprint import fused_peak
 from .reference import softmax_attention
-from .work import cost, fused_flops, refuse_parameters
+from .work import cost, exact_flops, refuse_parameters
 
 
 class FlexSoftmax(Attention):
@@ -38,21 +38,23 @@ class FlexSoftmax(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """On a CPU forward only, and no float64; on CUDA widths of a product of its tensor cores."""
+        """No float64; on a CPU forward only; on CUDA widths of a product of its tensor cores."""
         p = cell.problem
+        if p.dtype is DType.FLOAT64:
+            return "FlexAttention computes in float32, bfloat16 and float16"
         if cell.device_kind == "cuda":
             return f"on CUDA FlexAttention takes widths from 16: D={p.D}, M={p.M}" if min(p.D, p.M) < 16 else None
-        if cell.workload is Workload.FORWARD_BACKWARD:
-            return "FlexAttention has no backward on a CPU"
-        if p.dtype is DType.FLOAT64:
-            return "on a CPU FlexAttention computes in float32, bfloat16 and float16"
-        return None
+        return "FlexAttention has no backward on a CPU" if cell.workload is Workload.FORWARD_BACKWARD else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """That of a fused kernel; least work, blocks on the diagonal are computed whole. Raises TypeError on any parameter."""
+        """That of a fused kernel that skips all that is hidden; least work, for blocks on an edge are computed whole.
+
+        Raises TypeError on any parameter.
+        """
         refuse_parameters(params)
-        executed = fused_flops(problem, workload)
+        # a backward computes the scores again: seven products where the definition has six
+        executed = exact_flops(problem, workload) * (7 / 6 if workload is Workload.FORWARD_BACKWARD else 1)
         return cost(problem, workload, executed=executed, peak=fused_peak(problem, workload))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:

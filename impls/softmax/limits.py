@@ -36,7 +36,7 @@ def efficient(cell: Cell) -> str | None:
 
 
 def cudnn(cell: Cell) -> str | None:
-    """16 bits, widths of a multiple of 8 up to 128, or 256 on some GPUs, and never one key alone."""
+    """16 bits, widths of a multiple of 8 up to 256, of fewer in the backward, and never one key alone."""
     p = cell.problem
     if not _on_cuda(cell):
         return "torch has no cuDNN kernel on a CPU"
@@ -44,6 +44,8 @@ def cudnn(cell: Cell) -> str | None:
         return f"cuDNN's attention computes in float16 and bfloat16, not in {p.dtype}"
     if p.N == 1 or cell.workload is Workload.DECODE_TOTAL:
         return "cuDNN's attention takes no single key" + ("" if p.N == 1 else ", and the first step has one")
+    if cell.workload is Workload.DECODE and p.N < 4:
+        return "cuDNN's attention takes no single key, and so short a prompt may have one"
     return _misaligned(p, 8) or _too_wide_for_cudnn(p, trains=cell.workload is Workload.FORWARD_BACKWARD)
 
 

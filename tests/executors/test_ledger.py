@@ -248,12 +248,14 @@ def test_where_not_even_one_row_fits_there_is_no_batch_and_a_reason(status: Stat
 
 
 @pytest.mark.parametrize("status", [s for s in Status if s not in {*MONOTONIC, Status.INTERRUPTED}])
-def test_a_trial_that_fails_by_something_else_ends_the_search(status: Status) -> None:
+def test_a_trial_that_fails_by_something_else_is_too_large_all_the_same(status: Status) -> None:
     ledger = Ledger.of([trial(1), trial(4), trial(16, failed(status, "odd"))])
-    misfit = ledger.misfit(searched())
+    assert ledger.misfit(searched()) is None
+    assert ledger.next_batch(searched(), 64) == 10
+    alone = Ledger.of([trial(1, failed(status, "odd"))])
+    misfit = alone.misfit(searched())
     assert misfit is not None
     assert misfit.status is status
-    assert ledger.next_batch(searched(), 64) is None
 
 
 def test_an_interrupted_trial_is_tried_again() -> None:

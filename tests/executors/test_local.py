@@ -329,13 +329,18 @@ def test_a_cell_of_which_not_even_one_row_fits_fails_and_longer_ones_are_not_sta
     assert long == Failed(status=Status.OOM_HOST, reason="not started: out of memory at N=128")
 
 
-def test_a_trial_that_crashes_ends_its_cell_with_that_and_no_other() -> None:
-    records = run(run_info(**SEARCH), FakeWorker(holds(100, Status.CRASHED)))
-    for N, tried in ((128, [1, 4, 16, 64, 256]), (256, [1, 4, 16, 64])):
-        *trials, last = of(records, "a", N)
-        assert [r.job.B for r in trials] == tried
-        assert (last.job.phase, last.outcome) == (Pass.TIME, Failed(status=Status.CRASHED, reason="full"))
-    assert {r.outcome.kind for r in of(records, "b", 128) if r.job.phase is Pass.TIME} == {"failed"}
+def test_a_trial_that_crashes_is_too_large_and_ends_nothing() -> None:
+    crashed, full = (run(run_info(**SEARCH), FakeWorker(holds(100, status))) for status in (Status.CRASHED, Status.OOM_HOST))
+    for N in (128, 256):
+        assert [(r.job.phase, r.job.B) for r in of(crashed, "a", N)] == [(r.job.phase, r.job.B) for r in of(full, "a", N)]
+        assert isinstance(of(crashed, "a", N)[-1].outcome, Measured)
+
+
+def test_one_row_that_crashes_ends_its_cell_with_that() -> None:
+    records = run(run_info(**SEARCH), FakeWorker(holds(0, Status.CRASHED)))
+    trial, last = of(records, "a", 128)
+    assert trial.job.B == 1
+    assert (last.job.phase, last.outcome) == (Pass.TIME, Failed(status=Status.CRASHED, reason="full"))
 
 
 def test_a_found_batch_that_fails_in_its_time_pass_does_not_stop_longer_ones() -> None:

@@ -17,7 +17,7 @@ HELD, ALLOWED = 10_000, 500
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What would have been set."""
     found: list[int] = []
-    monkeypatch.setattr(allocator, "retain", lambda: True)
+    monkeypatch.setattr(allocator, "retain", lambda ahead: True)
     monkeypatch.setattr(main, "_virtual_bytes", lambda: HELD)
     monkeypatch.setattr(resource, "setrlimit", lambda which, pair: found.extend(pair))
     return found

@@ -59,8 +59,9 @@ def test_on_a_gpu_the_allocator_gets_its_share_before_anything_is_built(monkeypa
         return prepare(job.model_copy(update={"cell": job.cell.model_copy(update={"device": "cpu"})}))
 
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *given: log.append(given))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 400))
     monkeypatch.setattr("attnbench.workloads.fit.prepare", prepared)
     monkeypatch.setattr("attnbench.measure.devices.clock", lambda device, mode: WallClock())
     asked = job()
     fit(asked.model_copy(update={"cell": asked.cell.model_copy(update={"device": "cuda:0"})}))
-    assert log == [(FIT_SHARE, "cuda:0"), "built"]
+    assert log == [(FIT_SHARE / 4, "cuda:0"), "built"], "of what is free, as a share of all there is"
