@@ -1,5 +1,6 @@
 """The CUDA kernels on a GPU: the same function as everywhere, in little memory, the same bits every time."""
 
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -167,3 +168,13 @@ def test_it_goes_through_torch_compile() -> None:
 def test_the_operators_keep_torchs_rules(product: Any) -> None:
     (q, k, v), _ = drawn(build(B=1, H=2, N=300, D=64, dtype="float32"))
     torch.library.opcheck(product.causal_linear_forward, (q, k, v, "elu_plus_one", 1e-6))
+
+
+def test_a_thread_that_never_touched_the_device_can_launch() -> None:
+    method = build(B=1, H=2, N=300, D=64, dtype="float32")
+    inputs, found = [x.detach() for x in drawn(method)[0]], []
+    want = method(*inputs)
+    thread = threading.Thread(target=lambda: found.append(method(*inputs)))
+    thread.start()
+    thread.join()
+    assert torch.equal(found[0], want)
