@@ -12,7 +12,7 @@ from .cuda_cost import cost_by_walks
 from .cuda_layout import WIDEST
 from .cuda_product import causal_linear_forward
 from .family import LinearFamily
-from .feature_map import ELEMENTWISE
+from .feature_map import elementwise, without_hidden
 from .parameters import refuse_bad_eps
 from .work import Sizes, decoding_cost
 
@@ -64,9 +64,7 @@ class CudaLinear(LinearFamily):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once; key_mask bool [B, N]."""
-        if key_mask is not None:
-            # φ(-inf) = 0: such a key adds nothing to either sum
-            k = k.masked_fill(~key_mask[:, None, :, None], float("-inf"))
+        k = without_hidden(k, key_mask)
         o: Tensor
         o, _ = causal_linear_forward(q, k, v, self.feature_map, float(self.eps))
         return o
@@ -74,6 +72,5 @@ class CudaLinear(LinearFamily):
 
 def _parameters(feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
     """Raise what the constructor would raise, without the package."""
+    elementwise(feature_map)
     refuse_bad_eps(eps)
-    if feature_map not in ELEMENTWISE:
-        raise ValueError(f"feature_map={feature_map!r}: must be one of {', '.join(ELEMENTWISE)}")

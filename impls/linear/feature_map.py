@@ -140,3 +140,15 @@ class SquaredRelu(Elementwise):
 
 
 ELEMENTWISE: dict[str, type[Elementwise]] = {"elu_plus_one": EluPlusOne, "relu": Relu, "squared_relu": SquaredRelu}
+
+
+def elementwise(name: str) -> str:
+    """The name of a map that a kernel can apply to each number as it loads it. Raises ValueError on others."""
+    if name not in ELEMENTWISE:
+        raise ValueError(f"feature_map={name!r}: must be one of {', '.join(ELEMENTWISE)}")
+    return name
+
+
+def without_hidden(k: Tensor, key_mask: Tensor | None) -> Tensor:
+    """The keys [B, H, N, D] with -inf in those that key_mask, bool [B, N], hides: φ(-inf) = 0 for every elementwise map."""
+    return k if key_mask is None else k.masked_fill(~key_mask[:, None, :, None], float("-inf"))

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
 from .family import LinearFamily
-from .feature_map import ELEMENTWISE
+from .feature_map import elementwise
 from .fla_cost import cost_by_chunks, cost_by_tokens
 
 EPS = 1e-10
@@ -38,7 +38,7 @@ class FlaLinear(LinearFamily):
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one") -> None:
         from fla.ops import linear_attn
 
-        super().__init__(problem, feature_map=_elementwise(feature_map), eps=EPS)
+        super().__init__(problem, feature_map=elementwise(feature_map), eps=EPS)
         self.attend: Callable[..., Any] = getattr(linear_attn, self.operator)
 
     @classmethod
@@ -99,13 +99,6 @@ class FlaRecurrent(FlaLinear):
     tensor_cores = False
 
 
-def _elementwise(name: str) -> str:
-    """The name of a map of each number by itself. Raises ValueError on others."""
-    if name not in ELEMENTWISE:
-        raise ValueError(f"feature_map={name!r}: must be one of {', '.join(ELEMENTWISE)}")
-    return name
-
-
 def _parameters(feature_map: str = "elu_plus_one") -> None:
     """Raise what the constructor would raise, without the package."""
-    _elementwise(feature_map)
+    elementwise(feature_map)

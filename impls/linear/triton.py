@@ -9,7 +9,7 @@ from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
 
 from .chunked import ChunkedLinear
 from .family import LinearFamily
-from .feature_map import ELEMENTWISE
+from .feature_map import elementwise, without_hidden
 from .parameters import refuse_bad_eps
 from .triton_cost import cost_by_segments
 from .triton_tuning import WIDEST
@@ -34,7 +34,7 @@ class TritonLinear(LinearFamily):
         # needs triton: absent, it should be missed here and not in the first call
         from .triton_product import causal_linear_attention
 
-        _refuse_bad(feature_map, eps)
+        _parameters(feature_map, eps)
         super().__init__(problem, feature_map, eps)
         self.feature_map, self.attend = feature_map, causal_linear_attention
 
@@ -57,7 +57,7 @@ class TritonLinear(LinearFamily):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """FLOPs and bytes on a GPU. Needs no triton. Raises TypeError or ValueError on bad parameters."""
-        _refuse_bad(**params)  # type: ignore[arg-type]
+        _parameters(**params)  # type: ignore[arg-type]
         if workload.decodes:
             # all of the family decode alike, and this one can be built without triton
             return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
@@ -65,15 +65,12 @@ class TritonLinear(LinearFamily):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
-        if key_mask is not None:
-            # φ(-inf) = 0: such a key adds nothing to either sum
-            k = k.masked_fill(~key_mask[:, None, :, None], float("-inf"))
+        k = without_hidden(k, key_mask)
         o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
         return o
 
 
-def _refuse_bad(feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
-    """Raise what the constructor would raise, without triton."""
+def _parameters(feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
+    """Raise what the constructor would raise, without the package."""
+    elementwise(feature_map)
     refuse_bad_eps(eps)
-    if feature_map not in ELEMENTWISE:
-        raise ValueError(f"feature_map={feature_map!r}: must be one of {', '.join(ELEMENTWISE)}")

@@ -13,8 +13,12 @@ METHODS: list[tuple[str, bool, dict[str, Any]]] = [
     ("softmax.naive", True, {}),
     ("softmax.sdpa", False, {}),
     ("softmax.sdpa", True, {}),
+    *((f"softmax.{name}", causal, {}) for name in ("sdpa_math", "sdpa_flash", "recompute") for causal in (False, True)),
     ("linear.full", False, {}),
-    ("linear.chunked", True, {}),
+    *((name, True, {}) for name in ("linear.chunked", "linear.recurrent", "linear.naive_cumsum")),
+    *(("linear.full", False, {"feature_map": phi}) for phi in ("cosine", "quadratic", "favor", "efficient")),
+    *(("linear.chunked", True, {"feature_map": phi}) for phi in ("cosine", "quadratic", "favor")),
+    ("linear.recurrent", True, {"feature_map": "efficient"}),
     ("lsh.reformer_pytorch", False, {"bucket_size": 16}),
     ("lsh.reformer_pytorch", True, {"bucket_size": 16, "rounds": 1}),
 ]

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from attnbench.api import Problem, Workload
 # by name: installed under another name than that of its folder
 TritonLinear: Any = import_module("attnbench_impls.linear.triton").TritonLinear
 reference: Any = import_module("attnbench_impls.linear.reference")
-pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 MAPS = ["elu_plus_one", "relu", "squared_relu"]
 Ask = Callable[..., Any]
 

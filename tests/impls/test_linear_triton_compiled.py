@@ -4,13 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 KERNELS = "sums,scan,attend,queries,keys,values"
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
 """Bytes that one program may have, by compute capability (CUDA C++ Programming Guide, table of technical specifications)."""
