@@ -19,13 +19,17 @@ _COUNT_EPS = 1e-9  # reformer-pytorch corrects by log(count + 1e-9), in float32 
 class Rules:
     """Which keys a query sees among those that were sorted near it.
 
-    `across`: also keys of other buckets. Not `duplicates`: a key seen in several rounds counts once in all.
+    `across`: also keys of other buckets. Not `duplicates`: a key seen in several rounds counts once in all. `after`: the chunk
+    after the own one too. `scale`: of the logits, 1 / √D where it is None. `own`: the logit of a token with itself.
     """
 
     bucket_size: int
     causal: bool
     across: bool = True
     duplicates: bool = True
+    after: bool = False
+    scale: float | None = None
+    own: float = SELF
 
 
 def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tensor:
@@ -35,7 +39,7 @@ def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tenso
     o_r by softmax and z_r, the logsumexp of its logits; o = Σ_r softmax_r(z_r) o_r. A key that is a candidate twice in one
     round has twice the weight. Buckets of different rounds must have different numbers.
     """
-    logits_BNN = _logits(qk, rules.causal)
+    logits_BNN = _logits(qk, rules)
     seen = torch.stack([_times_seen(buckets, r, rules) for r in range(buckets.shape[1])])
     if not rules.duplicates:
         logits_BNN = logits_BNN - (seen.sum(0).float() + _COUNT_EPS).log().to(qk.dtype)
@@ -46,31 +50,34 @@ def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tenso
     return ((z - z.logsumexp(0)).exp() * o).sum(0)
 
 
-def _logits(qk: Tensor, causal: bool) -> Tensor:
-    """Scaled products with the normalised keys, lowest where later, and SELF on the diagonal: [B, N, N]."""
+def _logits(qk: Tensor, rules: Rules) -> Tensor:
+    """Scaled products with the normalised keys, lowest where later, and on the diagonal what it says: [B, N, N]."""
     N, D = qk.shape[1:]
-    logits_BNN = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(D)
+    logits_BNN = qk @ F.normalize(qk, dim=-1).mT * (1 / math.sqrt(D) if rules.scale is None else rules.scale)
     square_NN = torch.ones(N, N, dtype=torch.bool, device=qk.device)
-    if causal:
+    if rules.causal:
         logits_BNN = logits_BNN.masked_fill(square_NN.triu(1), -torch.inf)
-    return logits_BNN.masked_fill(square_NN.triu().tril(), SELF)
+    return logits_BNN.masked_fill(square_NN.triu().tril(), rules.own)
 
 
 def _times_seen(buckets: Tensor, r: int, rules: Rules) -> Tensor:
-    """How often each key is a candidate of each query in round r, 0 … 2: int64 [B, N, N].
+    """How often each key is a candidate of each query in round r, 0 … 3: int64 [B, N, N].
 
-    Candidates are the query's own chunk of the sorted order and the one before. All rounds make one long row of chunks
-    that closes on itself: before the first chunk of round r stands the last of round r - 1.
+    Candidates are the query's own chunk of the sorted order, the one before and, where asked, the one after. All rounds make
+    one long row of chunks that closes on itself: before the first chunk of round r stands the last of round r - 1.
     """
-    chunk_BRN = _chunks(buckets, rules.bucket_size)
-    of_query, of_key = chunk_BRN[:, r, :, None], chunk_BRN[:, r, None, :]
-    of_key_before, last = chunk_BRN[:, r - 1, None, :], buckets.shape[2] // rules.bucket_size - 1
-    near = (of_key == of_query) | (of_key == of_query - 1)
-    wrapped = (of_query == 0) & (of_key_before == last)
-    if not rules.across:
-        near &= buckets[:, r, :, None] == buckets[:, r, None, :]
-        wrapped &= buckets[:, r, :, None] == buckets[:, r - 1, None, :]
-    return near.long() + wrapped.long()
+    rounds, chunk_BRN = buckets.shape[1], _chunks(buckets, rules.bucket_size)
+    chunks = buckets.shape[2] // rules.bucket_size
+    chunk_BRN = chunk_BRN + chunks * torch.arange(rounds, device=buckets.device)[:, None]
+    of_query = chunk_BRN[:, r, :, None]
+    seen = torch.zeros(*buckets.shape[::2], buckets.shape[2], dtype=torch.int64, device=buckets.device)
+    for step in (-1, 0, 1)[: 2 + rules.after]:
+        for s in {(r + side) % rounds for side in (-1, 0, 1)}:
+            near = chunk_BRN[:, s, None, :] == (of_query + step) % (rounds * chunks)
+            if not rules.across:
+                near &= buckets[:, r, :, None] == buckets[:, s, None, :]
+            seen += near
+    return seen
 
 
 def _chunks(buckets: Tensor, bucket_size: int) -> Tensor:

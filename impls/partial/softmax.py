@@ -1,0 +1,102 @@
+"""Attention over some of the keys with the logsumexp of its scores, and its share of the backward.
+
+Softmax over a union of disjoint sets of keys is the mean of the softmaxes over each, weighted by exp(logsumexp). In the
+backward each set needs only the final output and logsumexp (Dao et al. 2022, appendix B.2): dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)).
+
+X, Y two batch dimensions, Q queries, S keys, D query/key width, M value width. Tensors may be views of any strides whose
+last dimension is dense. Every query must see at least one key.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_fused_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is added to the scores: `bias` [., ., Q, S], broadcast over X and Y; `causal` hides keys of a higher index.
+
+    A key is hidden by -inf. Not both.
+    """
+
+    scale: float
+    causal: bool = False
+    bias: Tensor | None = None
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+    """[X, Y, Q, D], [X, Y, S, D], [X, Y, S, M] -> o [X, Y, Q, M] and the logsumexp [X, Y, Q], in float32 at least."""
+    if not _is_fused(q):
+        return _plain(q, k, v, rule)
+    M, (q, k, v) = v.shape[-1], _one_width(q, k, v)
+    o, logsumexp = _fused(q, k, v, 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
+    return o[..., :M], logsumexp
+
+
+def pull_back(
+    g: Tensor, inputs: tuple[Tensor, Tensor, Tensor], final: tuple[Tensor, Tensor], rule: Rule
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dL/dq, dL/dk, dL/dv of this part, from g = dL/do and the output and logsumexp of all parts together."""
+    q, k, v = inputs
+    if not _is_fused(q):
+        return _plain_backward(g, inputs, final, rule)
+    D, M = q.shape[-1], v.shape[-1]
+    q, k, v, g, o = _one_width(q, k, v, g, final[0])
+    dq, dk, dv = _fused_backward(g, q, k, v, o, final[1], 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
+    return dq[..., :D], dk[..., :D], dv[..., :M]
+
+
+def merge_(o: Tensor, logsumexp: Tensor, part: tuple[Tensor, Tensor]) -> None:
+    """Take one more part into the output [..., Q, M] and its logsumexp [..., Q], in place; -inf where there was none yet."""
+    total = torch.logaddexp(logsumexp, part[1])
+    o.mul_((logsumexp - total).exp_().unsqueeze(-1).to(o.dtype)).add_(
+        part[0] * (part[1] - total).exp_().unsqueeze(-1).to(o.dtype)
+    )
+    logsumexp.copy_(total)
+
+
+def _is_fused(q: Tensor) -> bool:
+    """Whether torch has a kernel that gives the logsumexp for any mask: on a CPU."""
+    return q.device.type == "cpu"
+
+
+def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Widths filled up with zeros to that of the widest: the kernel knows one only."""
+    widest = max(x.shape[-1] for x in tensors)
+    return tuple(x if x.shape[-1] == widest else F.pad(x, (0, widest - x.shape[-1])) for x in tensors)
+
+
+def _scores(q: Tensor, k: Tensor, rule: Rule) -> Tensor:
+    """[X, Y, Q, S] in the dtype of sums."""
+    scores = (q @ k.mT).to(_wide(q)).mul_(rule.scale)
+    if rule.bias is not None:
+        scores += rule.bias
+    if rule.causal:
+        scores.masked_fill_(torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu_(1), -torch.inf)
+    return scores
+
+
+def _plain(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+    scores = _scores(q, k, rule)
+    logsumexp = scores.logsumexp(-1)
+    return scores.sub_(logsumexp.unsqueeze(-1)).exp_().to(v.dtype) @ v, logsumexp
+
+
+def _plain_backward(
+    g: Tensor, inputs: tuple[Tensor, Tensor, Tensor], final: tuple[Tensor, Tensor], rule: Rule
+) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = inputs
+    p = _scores(q, k, rule).sub_(final[1].unsqueeze(-1)).exp_()
+    dv = p.to(v.dtype).mT @ g
+    slope = (g @ v.mT).to(p.dtype).sub_((g * final[0]).sum(-1, keepdim=True, dtype=p.dtype))
+    ds = p.mul_(slope).mul_(rule.scale).to(q.dtype)
+    return ds @ k, ds.mT @ q, dv
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype is torch.float64 else torch.float32

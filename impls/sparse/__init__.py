@@ -1,0 +1,1 @@
+"""Softmax attention over fixed subsets of the keys."""

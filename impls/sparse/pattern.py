@@ -1,0 +1,86 @@
+"""Patterns: which keys a query sees, said twice, once as it is printed and once as bands that a machine can walk.
+
+i queries, j keys, h heads, N tokens.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Problem, Scalar
+
+from .band import Part
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a pattern needs to know of a problem."""
+
+    N: int
+    H: int
+    causal: bool
+
+    @classmethod
+    def of(cls, p: Problem) -> Self:
+        """Of a problem."""
+        return cls(p.N, p.H, p.causal)
+
+
+@dataclass(frozen=True)
+class Pattern(ABC):
+    """The parameters of a pattern; defaults that follow from the length are filled in by `of`.
+
+    Raises ValueError on what cannot be. A pattern is not bound to a length: `seen` and `parts` take it, so that a prompt has
+    the pattern of the whole.
+    """
+
+    @classmethod
+    def of(cls, p: Problem, params: dict[str, Scalar]) -> Self:
+        """With these parameters and the problem's defaults. Raises TypeError or ValueError on bad ones."""
+        known = {f.name for f in fields(cls)}
+        if strange := [name for name in params if name not in known]:
+            raise TypeError(f"unknown parameter {strange[0]!r}; this pattern has {', '.join(sorted(known))}")
+        return cls(**{**cls.defaults(p), **params})
+
+    @classmethod
+    def defaults(cls, p: Problem) -> dict[str, Scalar]:  # noqa: ARG003 - most need none of it
+        """Parameters that follow from the problem."""
+        return {}
+
+    @abstractmethod
+    def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
+        """Whether query i of head h may see key j, as printed, causality aside; int64, broadcast -> bool."""
+
+    @abstractmethod
+    def parts(self, shape: Shape) -> tuple[Part, ...]:
+        """The same, with causality, as disjoint bands; each head is in one part."""
+
+    def seen(self, shape: Shape, device: torch.device | str = "cpu") -> Tensor:
+        """The dense mask of the definition: bool [H, N, N], True where a key is seen."""
+        i = torch.arange(shape.N, device=device)[:, None]
+        j = torch.arange(shape.N, device=device)
+        h = torch.arange(shape.H, device=device)[:, None, None]
+        mask = self.sees(shape, i, j, h).expand(shape.H, shape.N, shape.N)
+        return mask & (j <= i) if shape.causal else mask
+
+
+def nearest_power_of_root(N: int) -> int:
+    """The power of two nearest √N: strides and blocks of this length cost N √N."""
+    root = N**0.5
+    below = 1 << max(0, int(root).bit_length() - 1)
+    return below if root - below <= 2 * below - root else 2 * below
+
+
+def whole(value: object, name: str, least: int = 1) -> None:
+    """Raise ValueError where a parameter is no whole number, or below the least."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}={value!r}: must be a whole number, {least} or more")
+
+
+def one_of(value: object, name: str, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError where a parameter is none of the words it may be."""
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r}: must be {', '.join(allowed[:-1])} or {allowed[-1]}")
