@@ -7,11 +7,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
+from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnbench.schema.cell import Cell, Workload
@@ -37,6 +39,7 @@ __all__ = [
     "io_bytes",
     "nominal_flops",
     "padding_mask",
+    "takes",
     "tensors_of",
 ]
 
@@ -125,7 +128,8 @@ class Attention(nn.Module, ABC):
     def choose(self, *inputs: Tensor) -> Tensor | None:  # noqa: ARG002 - most methods choose nothing
         """Make the discrete choices (buckets, codes, blocks) of these inputs, or return None.
 
-        Where it returns a tensor, `forward` and `reference` take it back as the keyword `choices`.
+        Where it returns a tensor, `forward` and `reference` take it back as the keyword `choices`. Of a method that also
+        decodes its tokens are in dim 2, and `prefill` and `step` take the share of theirs by the same keyword.
         """
         return None
 
@@ -137,11 +141,17 @@ class Attention(nn.Module, ABC):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Evaluate the paper's definition, dense and slow, in any dtype, with this object's own parameters and choices."""
 
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Softmax attention over all keys: what this method approximates; override where that is another attention."""
+        # K heads of k and v serve H heads of q
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, enable_gqa=True)
+
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
         """Attend n ≥ 0 tokens, causally, and give the state after them, with room for `capacity` tokens in all.
 
-        [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M] and the state; any b. Raises NotImplementedError
-        where the method does not decode.
+        [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M] and the state; any b. Where `choose` gives a tensor, takes
+        the n tokens of it as the keyword `choices`, and makes its own without. Raises NotImplementedError where the method
+        does not decode.
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
 
@@ -149,7 +159,7 @@ class Attention(nn.Module, ABC):
         """Attend one more token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state after it.
 
         May write into the tensors of `state`; go on with the one it gives back. Another step from the old one is
-        allowed and costs the same, but what it gives is undefined.
+        allowed and costs the same, but what it gives is undefined. Takes `choices` as `prefill` does, of the one token.
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
 
@@ -161,6 +171,16 @@ class Attention(nn.Module, ABC):
     def observe(self) -> Iterator[dict[str, Scalar]]:
         """Record, while one untimed call runs inside, which kernel it reached; the default knows nothing."""
         yield {}
+
+
+def takes(options: type) -> Signature:
+    """The signature of a constructor whose parameters are the fields of a dataclass: the `__signature__` of its class.
+
+    So that `attnbench methods` and mistyped parameters find their names. What has no default follows from the problem.
+    """
+    defaults = {f.name: None if f.default is MISSING else f.default for f in fields(options)}
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
+    return Signature([Parameter("problem", Parameter.POSITIONAL_OR_KEYWORD), *parameters])
 
 
 def draw(problem: Problem, heads: int, width: int, generator: torch.Generator, layout: Layout) -> Tensor:

@@ -9,11 +9,13 @@ from attnbench.analyze.counters import Memory, memory_of
 from attnbench.analyze.final import final_records
 from attnbench.analyze.statistics import Interval, outliers, spread
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Pass
+from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Status
 from attnbench.schema.record import Record
 
+_METRICS = {Pass.TIME: ("time",), Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR)}
+"""What a measured record of a pass must hold; the first one is counted."""
 OK = "ok"
 NOT_RUN = "not_run"
 
@@ -28,6 +30,8 @@ class CellSummary:
     reason: str = ""
     medians: Mapping[int, float] = field(default_factory=dict)
     """Median of the samples by replicate number; kept where another replicate failed, but then out of every ranking."""
+    scores: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Of a cell that is not timed: by metric and replicate number, the mean of the samples."""
     samples: int = 0
     outliers: int = 0
     flags: tuple[str, ...] = ()
@@ -40,23 +44,23 @@ class CellSummary:
 
     @property
     def ok(self) -> bool:
-        """Whether every replicate that was run gave a time."""
+        """Whether every replicate that was run gave its samples."""
         return self.status == OK
 
     @property
     def median(self) -> float | None:
-        """Median of the replicate medians, seconds per call; None unless the cell is ok."""
-        return statistics.median(self.medians.values()) if self.ok else None
+        """Median of the replicate medians, seconds per call; None unless the cell is ok and was timed."""
+        return statistics.median(self.medians.values()) if self.ok and self.medians else None
 
     @property
     def interval(self) -> Interval | None:
-        """Of the replicate medians; None unless the cell is ok."""
-        return spread(tuple(self.medians.values())) if self.ok else None
+        """Of the replicate medians; None unless the cell is ok and was timed."""
+        return spread(tuple(self.medians.values())) if self.ok and self.medians else None
 
     @property
     def replicates(self) -> int:
-        """How many replicates gave a time."""
-        return len(self.medians)
+        """How many replicates gave their samples."""
+        return len(self.medians or next(iter(self.scores.values()), ()))
 
     @property
     def B(self) -> int:
@@ -92,16 +96,18 @@ def summarize(cells: Iterable[Cell], records: Sequence[Record]) -> list[CellSumm
 
 
 def _summary(cell: Cell, records: list[Record]) -> CellSummary:
-    times = final_records(r for r in records if r.job.phase is Pass.TIME)
+    main, timed = main_pass(cell), main_pass(cell) is Pass.TIME
+    finals = final_records(r for r in records if r.job.phase is main)
     memory = final_records(r for r in records if r.job.phase is Pass.MEMORY)
-    status, reason = _status(times)
-    measured = {i: r.outcome for i, r in times.items() if isinstance(r.outcome, Measured) and not _useless(r.outcome)}
-    series = [outcome.samples["time"].values for outcome in measured.values()]
+    status, reason = _status(finals, main)
+    measured = {i: r.outcome for i, r in finals.items() if isinstance(r.outcome, Measured) and not _useless(r.outcome, main)}
+    series = [outcome.samples[_METRICS[main][0]].values for outcome in measured.values()]
     return CellSummary(
         cell=cell,
         status=status,
         reason=reason,
-        medians={i: statistics.median(outcome.samples["time"].values) for i, outcome in measured.items()},
+        medians={i: statistics.median(outcome.samples["time"].values) for i, outcome in measured.items()} if timed else {},
+        scores={} if timed else {name: _means(measured, name) for name in _METRICS[main]},
         samples=sum(map(len, series)),
         outliers=sum(map(outliers, series)),
         flags=tuple(dict.fromkeys(flag for outcome in measured.values() for flag in outcome.flags)),
@@ -112,16 +118,20 @@ def _summary(cell: Cell, records: list[Record]) -> CellSummary:
     )
 
 
-def _status(times: Mapping[int, Record]) -> tuple[str, str]:
+def _means(measured: Mapping[int, Measured], metric: str) -> dict[int, float]:
+    return {i: statistics.fmean(outcome.samples[metric].values) for i, outcome in measured.items()}
+
+
+def _status(finals: Mapping[int, Record], main: Pass) -> tuple[str, str]:
     """Of the first replicate that failed; an interrupted replicate beside a measured one is one that was not run."""
-    failures = [r.outcome for r in times.values() if isinstance(r.outcome, Failed)]
+    failures = [r.outcome for r in finals.values() if isinstance(r.outcome, Failed)]
     grave = [f for f in failures if f.status is not Status.INTERRUPTED]
-    useless = [why for r in times.values() if isinstance(r.outcome, Measured) and (why := _useless(r.outcome))]
+    useless = [why for r in finals.values() if isinstance(r.outcome, Measured) and (why := _useless(r.outcome, main))]
     if grave:
         return grave[0].status.value, grave[0].reason
     if useless:
         return Status.ERROR.value, useless[0]
-    if len(failures) < len(times):
+    if len(failures) < len(finals):
         return OK, ""
     return (failures[0].status.value, failures[0].reason) if failures else (NOT_RUN, "no record of this cell yet")
 
@@ -132,11 +142,14 @@ def _bound(records: Sequence[Record]) -> str:
     return trials[min(failed)].value if failed else ""
 
 
-def _useless(outcome: Measured) -> str:
-    """Why the samples are not times, or nothing."""
-    series = outcome.samples.get("time")
-    if series is None or not series.values:
-        return "the record holds no samples of time"
-    if not all(math.isfinite(value) and value > 0 for value in series.values):
-        return "a sample is not a positive number of seconds"
+def _useless(outcome: Measured, main: Pass) -> str:
+    """Why the samples are not what the pass is for, or nothing."""
+    for name in _METRICS[main]:
+        series = outcome.samples.get(name)
+        if series is None or not series.values:
+            return f"the record holds no samples of {name}"
+        if main is Pass.TIME and not all(math.isfinite(value) and value > 0 for value in series.values):
+            return "a sample is not a positive number of seconds"
+        if not all(map(math.isfinite, series.values)):
+            return f"a sample of {name} is not a finite number"
     return ""

@@ -81,6 +81,26 @@ def report(run: RunArgument) -> None:
 
 
 @app.command()
+def show(  # noqa: PLR0913, PLR0917 - one parameter an option
+    method: Annotated[str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class.")],
+    n: Annotated[int, typer.Option("--N", min=1, help="Tokens; at most 512.")] = 64,
+    heads: Annotated[int, typer.Option(min=1, help="Heads; at most 16.")] = 4,
+    width: Annotated[int, typer.Option(min=1, help="Width of queries, keys and values.")] = 16,
+    param: Annotated[list[str], typer.Option("--param", help="A parameter, as stride=8. May be repeated.")] = [],  # noqa: B006
+    causal: Annotated[
+        bool | None, typer.Option("--causal/--non-causal", help="Default: causal where the method can.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of queries, keys and the method's own choices.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="A .png or .svg; default: METHOD.png.", show_default=False)] = None,
+) -> None:
+    """Draw which key each query sees, and how much of it: a panel per head, queries down, keys across."""
+    from attnbench.cli.show import Options
+    from attnbench.cli.show import show as draw
+
+    draw(Options(method, n, heads, width, tuple(param), causal, seed, out))
+
+
+@app.command()
 def doctor() -> None:
     """Look at this machine: GPU, NVML, clocks, versions, conflicts, and its roof."""
     from attnbench.cli.doctor import examine

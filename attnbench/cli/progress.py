@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import Failed
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -64,10 +64,10 @@ class Progress:
         """A record was stored."""
         before = len(self.left)
         self._cross_off(record)
-        if record.job.phase is Pass.TIME:
+        if record.job.phase is main_pass(record.job.cell):
             outcome = record.outcome
             self.statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
-        if record.seconds is not None and record.job.phase in {Pass.TIME, Pass.MEMORY}:
+        if record.seconds is not None and record.job.phase in {main_pass(record.job.cell), Pass.MEMORY}:
             self.spent[record.job.cell.key] = record.seconds
             self.recent = [*self.recent[-_RECENT:], record.seconds]
         self.bar.update(self.task, advance=before - len(self.left), eta=self.eta())
@@ -80,9 +80,11 @@ class Progress:
 
     def _cross_off(self, record: Record) -> None:
         key, outcome = record.job.cell.key, record.outcome
-        if isinstance(outcome, Failed) and record.job.phase is Pass.TIME:
+        if record.job.phase is not main_pass(record.job.cell):
+            return
+        if isinstance(outcome, Failed):
             self.left -= {(key, r) for r in range(self.replicates)}
-        if record.job.phase is Pass.TIME:
+        else:
             self.left.discard((key, record.job.replicate))
 
     def _end_block(self, block: str | None) -> None:

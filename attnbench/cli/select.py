@@ -56,8 +56,8 @@ def check_parameters(loaded: Loaded, scouted: Scouted) -> None:
     for place, method in _methods(loaded.suite):
         description = scouted.descriptions.get(method.name)
         for name in method.params if description else ():
-            if description and name not in description.parameters:
-                wrong.append(loaded.error((*place, "params", name), _no_parameter(name, description.parameters)))
+            if description and not takes(description.parameters, name):
+                wrong.append(loaded.error((*place, "params", name), no_parameter(name, description.parameters)))
     if wrong:
         raise UsageError("\n".join(wrong))
 
@@ -66,7 +66,13 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     return f"no method {name!r}; {_meant(name, known)}installed: {', '.join(known)}; one's own: module:Class"
 
 
-def _no_parameter(name: str, known: tuple[str, ...]) -> str:
+def takes(known: tuple[str, ...], name: str) -> bool:
+    """Whether a method has such a parameter, or takes any by `**params` and judges them itself."""
+    return name in known or any(each.startswith("**") for each in known)
+
+
+def no_parameter(name: str, known: tuple[str, ...]) -> str:
+    """That a method has no such parameter, which was probably meant, and which it has."""
     return f"the method has no such parameter; {_meant(name, known)}it has: {', '.join(known) or 'none'}"
 
 

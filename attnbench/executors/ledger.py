@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from attnbench.executors.base import check_group, sweep_of
 from attnbench.executors.largest import largest, next_trial
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 
@@ -49,8 +49,8 @@ class Ledger:
             self._take_fit(job, outcome)
             return
         self._done.add((job.cell.key, job.phase, job.replicate))
-        if job.phase is Pass.TIME:
-            self._take_time(job, outcome)
+        if job.phase is main_pass(job.cell):
+            self._take_main(job, outcome)
 
     def _take_check(self, cell: Cell, outcome: Measured | Failed) -> None:
         group = check_group(cell)
@@ -66,7 +66,7 @@ class Ledger:
         if isinstance(outcome, Failed) and not any(b < B and not fit for b, fit in tried.items()):
             self._misfits[key] = outcome
 
-    def _take_time(self, job: Job, outcome: Measured | Failed) -> None:
+    def _take_main(self, job: Job, outcome: Measured | Failed) -> None:
         key, problem = job.cell.key, job.cell.problem
         if isinstance(outcome, Failed):
             self._failed[key] = outcome
@@ -83,8 +83,8 @@ class Ledger:
         return (cell.key, phase, replicate) in self._done
 
     def measured(self, cell: Cell) -> bool:
-        """Whether some replicate gave a time and none failed."""
-        return cell.key not in self._failed and (cell.key, Pass.TIME, 0) in self._done
+        """Whether some replicate gave its samples and none failed."""
+        return cell.key not in self._failed and (cell.key, main_pass(cell), 0) in self._done
 
     def failed(self, cell: Cell) -> bool:
         """Whether the cell has its final, failed record."""

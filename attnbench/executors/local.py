@@ -11,7 +11,7 @@ from attnbench.executors.base import blocks
 from attnbench.executors.lane import lane
 from attnbench.executors.ledger import Ledger
 from attnbench.schema.cell import Batch, Cell
-from attnbench.schema.errand import FIT_SHARE, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
+from attnbench.schema.errand import FIT_SHARE, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -77,20 +77,20 @@ class LocalExecutor:
     def _replicate(self, cell: Cell, replicate: int) -> Iterator[Record]:
         if self.ledger.failed(cell):
             return
-        if not self.ledger.finished(cell, Pass.TIME, replicate):
-            yield from self._time(cell, replicate)
-        wants_memory = replicate < self.run_info.suite.memory_replicates and self.ledger.measured(cell)
-        if wants_memory and not self.ledger.finished(cell, Pass.MEMORY, replicate):
+        if not self.ledger.finished(cell, main_pass(cell), replicate):
+            yield from self._main(cell, replicate)
+        wants_memory = main_pass(cell) is Pass.TIME and replicate < self.run_info.suite.memory_replicates
+        if wants_memory and self.ledger.measured(cell) and not self.ledger.finished(cell, Pass.MEMORY, replicate):
             yield self._do(self._job(cell, Pass.MEMORY, replicate))
 
-    def _time(self, cell: Cell, replicate: int) -> Iterator[Record]:
+    def _main(self, cell: Cell, replicate: int) -> Iterator[Record]:
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
         if reason is None and not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
             yield self._do(self._job(small, Pass.CHECK, 0))
         if (reason := reason or self.ledger.hopeless(cell)) is None and cell.batch is Batch.LARGEST:
             yield from self._fit(cell)
             reason = self.ledger.misfit(cell)
-        job = self._job(cell, Pass.TIME, replicate)
+        job = self._job(cell, main_pass(cell), replicate)
         if reason is not None:
             yield self._note(job, reason)
         else:

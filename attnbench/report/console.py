@@ -11,10 +11,13 @@ from attnbench.analyze.scaling import time_exponent
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
+from attnbench.report.fidelity_notes import top_keys
+from attnbench.report.fidelity_table import recall_text
 from attnbench.report.findings import Findings
 from attnbench.report.names import ascii_only, one_line, short_names
 from attnbench.report.per import per
 from attnbench.report.statuses import reasons, short
+from attnbench.schema.cell import Workload
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.units import length, seconds
@@ -27,19 +30,37 @@ _REASONS = 12
 def summary(run: RunInfo, records: Sequence[Record], *, unicode: bool = True) -> str:
     """Time per sample, best marked by *, and what the statuses mean; plain ASCII where the terminal is not UTF-8."""
     findings = Findings.of(run, records)
-    what = " or ".join(dict.fromkeys(per(s.workload) for s in findings.sections)) or "per sample"
-    about = f"{run.suite.name}: time {what}, median of replicates; * fastest, and whatever overlaps with it"
-    lines = textwrap.wrap(about, WIDTH)
+    lines = textwrap.wrap(f"{run.suite.name}: {'; '.join(_about(findings.sections))}", WIDTH)
     for section in findings.sections:
         lines += ["", section.title, *_grid(section)]
     text = "\n".join([*lines, "", *_explained(findings)])
     return text if unicode else ascii_only(text)
 
 
+def _about(sections: Sequence[Section]) -> list[str]:
+    """What the numbers are, of all sections together."""
+    timed = [s for s in sections if s.workload is not Workload.FIDELITY]
+    other = [summary for s in sections if s not in timed for summary in s.summaries]
+    what = " or ".join(dict.fromkeys(per(s.workload) for s in timed)) or "per sample"
+    time = f"time {what}, median of replicates; * fastest, and whatever overlaps with it"
+    recall = f"fidelity is mass recall of the {top_keys(other)} top keys, mean of replicates"
+    return [*([time] if timed or not other else []), *([recall] if other else [])]
+
+
 def _grid(section: Section) -> list[str]:
     """Methods by as many lengths as fit, and how time grows."""
-    tries = (_columns(section, count) for count in range(_COLUMNS, 0, -1))
-    return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), _columns(section, 1))
+    columns = _recalls if section.workload is Workload.FIDELITY else _columns
+    tries = (columns(section, count) for count in range(_COLUMNS, 0, -1))
+    return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), columns(section, 1))
+
+
+def _recalls(section: Section, count: int) -> list[str]:
+    lengths, names = _few(section.lengths, count), short_names(section.series, _NAME)
+    cells = {label: [section.at(label, N) for N in lengths] for label in section.series}
+    rows = [[names[label], *(recall_text(cell) if cell else "" for cell in row)] for label, row in cells.items()]
+    align = ("left", *("right" for _ in lengths))
+    headers = ["method", *(f"N={length(N)}" for N in lengths)]
+    return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True).split("\n")
 
 
 def _columns(section: Section, count: int) -> list[str]:

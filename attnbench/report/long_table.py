@@ -6,10 +6,12 @@ from typing import Any
 import pandas as pd
 
 from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.fidelity import score, share_of_dense
 from attnbench.analyze.roofline import roof_share
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
 from attnbench.schema.cell import Batch
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR
 
 Row = dict[str, Any]
 
@@ -49,6 +51,7 @@ def _row(findings: Findings, summary: CellSummary, counters: tuple[str, ...]) ->
         **_identity(findings, summary),
         **_outcome(summary),
         **_time(summary),
+        **_fidelity(findings, summary),
         **_roof(findings, summary),
         **_main_memory(findings, summary),
         **_memory(summary, counters),
@@ -102,6 +105,16 @@ def _time(summary: CellSummary) -> Row:
     }
     throughput = {"throughput_tokens_per_s": summary.tokens / summary.median if summary.median else None}
     return {**per_call, **per_sample, "interval_kind": interval.kind.value if interval else None, **throughput}
+
+
+def _fidelity(findings: Findings, summary: CellSummary) -> Row:
+    """Means over the replicates; of other workloads empty, but for the share of FLOPs."""
+    row: Row = {"flops_of_dense": share_of_dense(summary, findings.run)}
+    for metric in (MASS_RECALL, OUTPUT_ERROR):
+        found = score(summary, metric)
+        ends = (found.value, found.interval.low, found.interval.high) if found else (None, None, None)
+        row |= dict(zip((metric, f"{metric}_low", f"{metric}_high"), ends, strict=True))
+    return row
 
 
 def _roof(findings: Findings, summary: CellSummary) -> Row:

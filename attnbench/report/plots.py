@@ -1,6 +1,8 @@
-"""Figures: time, memory and state against length, one per workload; a column per mask, a row per set of conditions."""
+"""Figures: time, memory and state against length, one per workload; a column per mask, a row per set of conditions.
 
-import io
+Fidelity has a figure of its own.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,19 +14,13 @@ from attnbench.report import panel, quantity, style
 from attnbench.report.caption import caption
 from attnbench.report.conditions import device_name
 from attnbench.report.curve import Curve, curves
+from attnbench.report.fidelity_plot import fidelity_caption, fidelity_figure
 from attnbench.report.findings import Findings
+from attnbench.report.images import images
 from attnbench.report.names import drawable, shorten
 from attnbench.report.quantity import Kind, Quantity
 from attnbench.schema.cell import Workload
 
-FORMATS = ("png", "svg", "pdf")
-# without dates and versions, the same records give the same bytes
-_METADATA = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-_DPI = 200
 # inches: axis labels on the left, labels on the right of a panel, a panel, the gap between two
 _LEFT, _RIGHT, _PANEL, _GAP = 0.62, 1.22, 1.80, 0.12
 _TITLE, _HEAD, _AXIS, _FOOT = 0.36, 0.22, 0.36, 0.06
@@ -33,7 +29,7 @@ _LOWEST, _HIGHEST = 2.3, 6.0
 
 @dataclass(frozen=True)
 class Plot:
-    """One figure: the workload it belongs to, `time`, `memory` or `state`, the bytes by format, and the caption."""
+    """One figure: the workload it belongs to, `time`, `memory`, `state` or `fidelity`, the bytes by format, the caption."""
 
     workload: Workload
     kind: str
@@ -42,14 +38,28 @@ class Plot:
 
 
 def plots(findings: Findings) -> list[Plot]:
-    """All that the suite asks for: one per workload and kind; states are kept in decoding only."""
+    """All that the suite asks for: one per workload and kind, as far as the workload has it."""
     workloads = dict.fromkeys(section.workload for section in findings.sections)
     return [
-        _plot(findings, workload, kind, _shown(findings, workload, kind))
+        _fidelity(findings) if Kind(kind) is Kind.FIDELITY else _plot(findings, workload, kind)
         for workload in workloads
         for kind in findings.run.suite.report.plots
-        if Kind(kind) is not Kind.STATE or workload.decodes
+        if _has(workload, Kind(kind))
     ]
+
+
+def _has(workload: Workload, kind: Kind) -> bool:
+    """States are kept in decoding only, and fidelity is neither timed nor a matter of memory."""
+    if workload is Workload.FIDELITY or kind is Kind.FIDELITY:
+        return workload is Workload.FIDELITY and kind is Kind.FIDELITY
+    return kind is not Kind.STATE or workload.decodes
+
+
+def _fidelity(findings: Findings) -> Plot:
+    members = _of(findings, Workload.FIDELITY)
+    with style.applied():
+        made = images(fidelity_figure(findings, members))
+    return Plot(Workload.FIDELITY, Kind.FIDELITY.value, made, fidelity_caption(findings, members))
 
 
 def _shown(findings: Findings, workload: Workload, kind: str) -> Quantity:
@@ -58,17 +68,12 @@ def _shown(findings: Findings, workload: Workload, kind: str) -> Quantity:
     return quantity.state() if Kind(kind) is Kind.STATE else quantity.time(workload)
 
 
-def _plot(findings: Findings, workload: Workload, kind: str, shown: Quantity) -> Plot:
+def _plot(findings: Findings, workload: Workload, kind: str) -> Plot:
+    shown = _shown(findings, workload, kind)
     with style.applied():
         picture = figure(findings, workload, shown)
-        images = {form: _saved(picture, form) for form in FORMATS}
-    return Plot(workload, kind, images, caption(findings, _of(findings, workload), shown))
-
-
-def _saved(picture: Figure, form: str) -> bytes:
-    buffer = io.BytesIO()
-    picture.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
-    return buffer.getvalue()
+        made = images(picture)
+    return Plot(workload, kind, made, caption(findings, _of(findings, workload), shown))
 
 
 def figure(findings: Findings, workload: Workload, shown: Quantity) -> Figure:

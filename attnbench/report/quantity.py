@@ -29,6 +29,7 @@ class Kind(StrEnum):
     TIME = "time"
     MEMORY = "memory"
     STATE = "state"
+    FIDELITY = "fidelity"
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,35 @@
 """The tables that a suite asks for."""
 
 from attnbench.analyze.sections import Section
+from attnbench.report.fidelity_table import fidelity_summary, fidelity_tables
 from attnbench.report.findings import Findings
 from attnbench.report.pivot_table import memory_table, state_table, time_table
 from attnbench.report.speedup_table import speedup_tables
 from attnbench.report.summary_table import summary_table
 from attnbench.report.table import Table
+from attnbench.schema.cell import Workload
 
 _KINDS = {"summary": summary_table, "time": time_table, "memory": memory_table, "state": state_table}
 
 
 def tables(findings: Findings) -> list[Table]:
-    """One per kind and section, in the suite's order of kinds; of speed-ups one per baseline, of states in decoding only."""
+    """One per kind and section, in the suite's order of kinds, as far as the section has it; of speed-ups one per baseline."""
     wanted = [(kind, section) for kind in findings.run.suite.report.tables for section in findings.sections]
     return [table for kind, section in wanted for table in _of(kind, findings, section)]
 
 
 def _of(kind: str, findings: Findings, section: Section) -> list[Table]:
+    if section.workload is Workload.FIDELITY or kind == "fidelity":
+        return _of_fidelity(kind, findings, section)
     if kind == "speedup":
         return speedup_tables(findings, section)
     return [_KINDS[kind](findings, section)] if kind != "state" or section.workload.decodes else []
+
+
+def _of_fidelity(kind: str, findings: Findings, section: Section) -> list[Table]:
+    """Neither times nor bytes."""
+    if section.workload is not Workload.FIDELITY:
+        return []
+    if kind == "summary":
+        return [fidelity_summary(findings, section)]
+    return fidelity_tables(findings, section) if kind == "fidelity" else []

@@ -12,7 +12,7 @@ from attnbench.schema.run import RunInfo
 
 
 def write(folder: Path, run: RunInfo, records: Sequence[Record]) -> list[Path]:
-    """Write table.csv, table.md, table.tex and <workload>/{time,memory,state}.{png,svg,pdf,txt}; the paths, in that order.
+    """Write table.csv, table.md, table.tex and <workload>/<plot>.{png,svg,pdf,txt}; the paths, in that order.
 
     Each file is replaced as a whole. Also for runs that are unfinished, failed or empty. Raises OSError.
     """

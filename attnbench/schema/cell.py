@@ -3,7 +3,7 @@
 import hashlib
 import json
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ class Workload(StrEnum):
     """One token more, when it and all before it are N."""
     DECODE_TOTAL = "decode_total"
     """N tokens, one after the other, from nothing."""
+    FIDELITY = "fidelity"
+    """How much of the exact attention a forward keeps; not timed."""
 
     @property
     def decodes(self) -> bool:
@@ -82,6 +84,11 @@ class Cell(Noun):
         """JSON-ready fields with defaults left out, so that a field added later changes no old key."""
         data = self.model_dump(mode="json", exclude_defaults=True, exclude={"problem"})
         return {**data, "problem": self.problem.canonical()}
+
+    @property
+    def call(self) -> Self:
+        """The cell as its method is asked about it: fidelity is that of a forward, and methods know nothing else of it."""
+        return self.model_copy(update={"workload": Workload.FORWARD}) if self.workload is Workload.FIDELITY else self
 
     # not cached: a copy with other fields would take the cached key along
     @property

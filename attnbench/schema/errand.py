@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.outcome import Failed, Measured
@@ -17,13 +17,19 @@ from attnbench.schema.outcome import Failed, Measured
 class Pass(StrEnum):
     """Correctness, time and memory are separate: polling disturbs timing, and profiling disturbs both.
 
-    A fit asks only whether a batch of that size can be run at all.
+    A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, and dense weights.
     """
 
     CHECK = "check"
     FIT = "fit"
     TIME = "time"
     MEMORY = "memory"
+    FIDELITY = "fidelity"
+
+
+def main_pass(cell: Cell) -> Pass:
+    """The pass whose samples a cell is measured for, and whose failure is the cell's."""
+    return Pass.FIDELITY if cell.workload is Workload.FIDELITY else Pass.TIME
 
 
 FIT_SHARE = 0.9

@@ -43,6 +43,10 @@ class Counter(Noun):
     reason: str | None = None
 
 
+MASS_RECALL = "mass_recall"
+"""Mean over queries: of the exact attention mass of its top keys, the share of those that the method gives any weight."""
+OUTPUT_ERROR = "output_error"
+"""‖o - o*‖ / ‖o*‖, o* by the exact attention."""
 STATE_SOURCE = "the method's own count of what it keeps between tokens"
 
 

@@ -133,8 +133,8 @@ class Budget(Noun):
 class ReportSpec(Noun):
     """Which tables and plots a run ends in."""
 
-    tables: tuple[Literal["summary", "time", "speedup", "memory", "state"], ...] = ("summary", "time", "memory")
-    plots: tuple[Literal["time", "memory", "state"], ...] = ("time", "memory")
+    tables: tuple[Literal["summary", "time", "speedup", "memory", "state", "fidelity"], ...] = ("summary", "time", "memory")
+    plots: tuple[Literal["time", "memory", "state", "fidelity"], ...] = ("time", "memory")
     baselines: tuple[str, ...] = Field(
         default=(),
         description="methods that speed-ups are over; else the strongest exact softmax (and, in decoding, the uncached one)",

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -35,11 +36,16 @@ def _file(entry: EntryPoint) -> Path:
 
 
 def _changed(module: str) -> int:
-    """When the method's own file last changed, found without importing its package."""
-    top, *rest = module.split(".")
+    """When anything last changed that the answer may come from: the package of the method, and this one."""
+    return max(_newest(module.partition(".")[0]), _newest("attnbench"))
+
+
+@cache
+def _newest(top: str) -> int:
+    """When a file of a top-level package or module last changed, found without importing it."""
     spec = importlib.util.find_spec(top)
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
-    files = [folder.joinpath(*rest).with_suffix(".py") for folder in folders if rest]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
     if spec and spec.origin and not files:
         files = [Path(spec.origin)]
     return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)

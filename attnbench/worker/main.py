@@ -42,7 +42,7 @@ def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description
 def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
     # imported here: torch must not allocate before the allocator's policy is set
     from attnbench.worker import preload  # noqa: F401 - imported for its effect
-    from attnbench.workloads import check, describe, fit, footprint, survey, timing
+    from attnbench.workloads import check, describe, fidelity, fit, footprint, survey, timing
 
     if isinstance(errand, Inquiry):
         return describe.describe(errand)
@@ -53,6 +53,7 @@ def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Sur
         Pass.FIT: fit.fit,
         Pass.TIME: timing.measure_time,
         Pass.MEMORY: footprint.measure_memory,
+        Pass.FIDELITY: fidelity.measure_fidelity,
     }
     return passes[errand.phase](errand)
 

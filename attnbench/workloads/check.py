@@ -18,7 +18,7 @@ from attnbench.api import Attention, Causality
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
-from attnbench.workloads.decoding import cut, prefill, step
+from attnbench.workloads.decoding import cut, prefill, share, step
 from attnbench.workloads.setting import Setting, unique, whole
 
 LENGTHS = (64, 128, 256, 512, 1024)
@@ -63,7 +63,7 @@ def _findings(setting: Setting) -> list["_Finding"]:
     keywords = setting.keywords if choices is None else {**setting.keywords, "choices": choices}
     exact = copy.deepcopy(method).to(torch.float64)
     decodes = setting.cell.workload.decodes
-    got = [_decode(method, inputs)] if decodes else _evaluate(method, method, inputs, gradient, keywords)
+    got = [_decode(method, inputs, choices)] if decodes else _evaluate(method, method, inputs, gradient, keywords)
     eager = _evaluate(method, method.reference, inputs, gradient, keywords)
     wide_gradient = gradient.double() if gradient is not None else None
     wide = _evaluate(exact, exact.reference, _widen(inputs), wide_gradient, keywords)
@@ -73,14 +73,14 @@ def _findings(setting: Setting) -> list["_Finding"]:
     return findings
 
 
-def _decode(method: Attention, inputs: tuple[Tensor, ...]) -> Tensor:
+def _decode(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | None) -> Tensor:
     """The first half at once, the second token by token; steps know nothing of the future, so causality holds by itself."""
     N = method.problem.N
-    first, state = prefill(method, cut(inputs, N // 2), N)
+    first, state = prefill(method, cut(inputs, N // 2), N, share(choices, N // 2))
     outputs = [_sound(method, first, cut(inputs, N // 2), "prefill")]
     for t in range(N // 2, N):
         token = cut(inputs, t + 1, start=t)
-        o, state = step(method, token, state)
+        o, state = step(method, token, state, share(choices, t + 1, start=t))
         outputs.append(_sound(method, o, token, "step"))
     return torch.cat(outputs, dim=2)
 

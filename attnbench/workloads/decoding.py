@@ -78,16 +78,28 @@ def sequence(cell: Cell, seed: int) -> Sequence:
     return Sequence(cell, method, pool[0], pool=pool)
 
 
-def prefill(method: Attention, inputs: tuple[Tensor, ...], capacity: int) -> tuple[Tensor, State]:
-    """The method's own, with however many inputs it has."""
+def prefill(
+    method: Attention, inputs: tuple[Tensor, ...], capacity: int, choices: Tensor | None = None
+) -> tuple[Tensor, State]:
+    """The method's own, with however many inputs it has; without choices it makes its own."""
     call: Callable[..., tuple[Tensor, State]] = method.prefill
-    return call(*inputs, capacity=capacity)
+    return call(*inputs, capacity=capacity, **_given(choices))
 
 
-def step(method: Attention, token: tuple[Tensor, ...], state: State) -> tuple[Tensor, State]:
-    """The method's own, with however many inputs it has."""
+def step(method: Attention, token: tuple[Tensor, ...], state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
+    """The method's own, with however many inputs it has; without choices it makes its own."""
     call: Callable[..., tuple[Tensor, State]] = method.step
-    return call(*token, state=state)
+    return call(*token, state=state, **_given(choices))
+
+
+def share(choices: Tensor | None, stop: int, start: int = 0) -> Tensor | None:
+    """The choices of tokens start … stop of [B, H, N, ·], as a view; none of none."""
+    return None if choices is None else choices[:, :, start:stop]
+
+
+def _given(choices: Tensor | None) -> dict[str, Tensor]:
+    """A method that chooses nothing need not know the keyword."""
+    return {} if choices is None else {"choices": choices}
 
 
 def cut(inputs: tuple[Tensor, ...], stop: int, start: int = 0) -> tuple[Tensor, ...]:

@@ -2,13 +2,17 @@
 
 import hashlib
 import inspect
+import re
 from pathlib import Path
 
 from attnbench import registry
 from attnbench.api import Attention
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Description, Inquiry, Prospect
+from attnbench.workloads import fidelity
 from attnbench.workloads.check import check_cell
+
+_SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
 
 
 def describe(inquiry: Inquiry) -> Description:
@@ -28,16 +32,18 @@ def describe(inquiry: Inquiry) -> Description:
 
 
 def parameters(method: type[Attention]) -> tuple[str, ...]:
-    """The names that its constructor takes beside the problem."""
-    return tuple(name for name in inspect.signature(method).parameters if name != "problem")
+    """The names that its constructor takes beside the problem; `**params` of one that takes any and judges them itself."""
+    accepted = inspect.signature(method).parameters.values()
+    names = (f"**{each.name}" if each.kind is each.VAR_KEYWORD else each.name for each in accepted)
+    return tuple(name for name in names if name != "problem")
 
 
 def prospect(method: type[Attention], cell: Cell) -> Prospect:
     """The method's own refusal of a cell, or its cost; parameters that it cannot use are refused in its own words."""
     try:
-        if reason := method.refusal(cell):
+        if reason := fidelity.why_not(cell) or method.refusal(cell.call):
             return Prospect(why_not=reason)
-        cost = method.cost(cell.problem, cell.params, cell.workload)
+        cost = method.cost(cell.problem, cell.params, cell.call.workload)
         return Prospect(cost=cost, check=check_cell(method, cell))
     except (TypeError, ValueError) as error:
         return Prospect(why_not=str(error))
@@ -52,12 +58,23 @@ def version(name: str, method: type[Attention]) -> str:
 
 
 def source_digest(method: type[Attention]) -> str:
-    """Eight hex digits over the class's file, and over its folder where that is a package."""
+    """Eight hex digits over the class's file; in a package, over its folder and those beside it that it imports."""
     file = Path(inspect.getfile(method))
-    folder = file.parent
-    sources = [each for each in folder.iterdir() if each.suffix in {".py", ".cu"}]
-    files = sorted(sources) if (folder / "__init__.py").exists() else [file]
+    files = [file]
+    if (file.parent / "__init__.py").exists():
+        own = _sources(file.parent)
+        files = [*own, *(each for name in _beside(own) for each in _sources(file.parent.parent / name))]
     digest = hashlib.sha256()
     for each in files:
         digest.update(each.name.encode() + each.read_bytes())
     return digest.hexdigest()[:8]
+
+
+def _sources(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.glob("*") if each.suffix in {".py", ".cu"})
+
+
+def _beside(sources: list[Path]) -> list[str]:
+    """The packages beside their own that files import, by `from ..name import`."""
+    found = (_SIBLING.findall(each.read_text()) for each in sources if each.suffix == ".py")
+    return sorted({name for names in found for name in names})

@@ -12,6 +12,7 @@ _PREPARE: dict[Workload, Callable[[Cell, int], Setting]] = {
     Workload.FORWARD_BACKWARD: whole,
     Workload.DECODE: decoding.one_step,
     Workload.DECODE_TOTAL: decoding.sequence,
+    Workload.FIDELITY: whole,
 }
 
 

@@ -55,7 +55,7 @@ def build(cell: Cell, seed: int) -> Attention:
     torch.set_grad_enabled(cell.workload is Workload.FORWARD_BACKWARD)
     # seeded apart, so that a method's own draws (rotations, projections) do not move its inputs
     torch.manual_seed(seed + 1)
-    method = registry.build_for(cell)
+    method = registry.build_for(cell.call)
     return method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
 
 

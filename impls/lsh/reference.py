@@ -21,6 +21,7 @@ class Rules:
 
     `across`: also keys of other buckets. Not `duplicates`: a key seen in several rounds counts once in all. `after`: the chunk
     after the own one too. `scale`: of the logits, 1 / √D where it is None. `own`: the logit of a token with itself.
+    `exact_counts`: without duplicates, log(count) and not reformer-pytorch's log(count + 1e-9) in float32.
     """
 
     bucket_size: int
@@ -30,6 +31,7 @@ class Rules:
     after: bool = False
     scale: float | None = None
     own: float = SELF
+    exact_counts: bool = False
 
 
 def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tensor:
@@ -37,12 +39,13 @@ def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tenso
 
     Kitaev et al. 2020, section 2, as reformer-pytorch 1.4.4 has it. Logits are q·k̂ / √D with k̂ = q / ‖q‖; each round gives
     o_r by softmax and z_r, the logsumexp of its logits; o = Σ_r softmax_r(z_r) o_r. A key that is a candidate twice in one
-    round has twice the weight. Buckets of different rounds must have different numbers.
+    round has twice the weight. Buckets of different rounds must have different numbers. Where N is no multiple of the bucket
+    size the last chunk of each round is shorter.
     """
     logits_BNN = _logits(qk, rules)
     seen = torch.stack([_times_seen(buckets, r, rules) for r in range(buckets.shape[1])])
     if not rules.duplicates:
-        logits_BNN = logits_BNN - (seen.sum(0).float() + _COUNT_EPS).log().to(qk.dtype)
+        logits_BNN = logits_BNN - _log_counts(seen.sum(0), rules, qk.dtype)
     # literally as printed: where a token sees only itself, z is near -50000, and float32 rounds it to 0.004
     logits = logits_BNN.masked_fill(seen == 0, -torch.inf)  # for each round: [R, B, N, N]
     z = (logits + seen.to(qk.dtype).log()).logsumexp(-1, keepdim=True)
@@ -60,6 +63,13 @@ def _logits(qk: Tensor, rules: Rules) -> Tensor:
     return logits_BNN.masked_fill(square_NN.triu().tril(), rules.own)
 
 
+def _log_counts(seen: Tensor, rules: Rules, dtype: torch.dtype) -> Tensor:
+    """The logarithm of how often a key is seen in all rounds; where it never is, it is hidden anyway."""
+    if rules.exact_counts:
+        return seen.clamp(min=1).to(dtype).log()
+    return (seen.float() + _COUNT_EPS).log().to(dtype)
+
+
 def _times_seen(buckets: Tensor, r: int, rules: Rules) -> Tensor:
     """How often each key is a candidate of each query in round r, 0 … 3: int64 [B, N, N].
 
@@ -67,7 +77,7 @@ def _times_seen(buckets: Tensor, r: int, rules: Rules) -> Tensor:
     one long row of chunks that closes on itself: before the first chunk of round r stands the last of round r - 1.
     """
     rounds, chunk_BRN = buckets.shape[1], _chunks(buckets, rules.bucket_size)
-    chunks = buckets.shape[2] // rules.bucket_size
+    chunks = math.ceil(buckets.shape[2] / rules.bucket_size)
     chunk_BRN = chunk_BRN + chunks * torch.arange(rounds, device=buckets.device)[:, None]
     of_query = chunk_BRN[:, r, :, None]
     seen = torch.zeros(*buckets.shape[::2], buckets.shape[2], dtype=torch.int64, device=buckets.device)

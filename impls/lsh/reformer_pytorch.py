@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, dense_flops, draw
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, dense_flops, draw
 
 from .footprint import peak_bytes
 from .options import Options
 from .reference import Rules, lsh_attention
+from .shared_qk import shared_qk_attention
 
 
 class ReformerPytorchLSH(Attention):
@@ -112,6 +113,11 @@ class ReformerPytorchLSH(Attention):
         o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self.rules)
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHND
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Shared-QK attention over all keys, with the same temperature."""
+        _refuse_two_tensors(q, k)
+        return shared_qk_attention(q, v, default_scale(self.problem), causal=self.problem.causal)
 
 
 def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:

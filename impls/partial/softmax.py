@@ -31,7 +31,7 @@ class Rule:
 
 def attend(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     """[X, Y, Q, D], [X, Y, S, D], [X, Y, S, M] -> o [X, Y, Q, M] and the logsumexp [X, Y, Q], in float32 at least."""
-    if not _is_fused(q):
+    if not is_fused(q):
         return _plain(q, k, v, rule)
     M, (q, k, v) = v.shape[-1], _one_width(q, k, v)
     o, logsumexp = _fused(q, k, v, 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
@@ -43,7 +43,7 @@ def pull_back(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dL/dq, dL/dk, dL/dv of this part, from g = dL/do and the output and logsumexp of all parts together."""
     q, k, v = inputs
-    if not _is_fused(q):
+    if not is_fused(q):
         return _plain_backward(g, inputs, final, rule)
     D, M = q.shape[-1], v.shape[-1]
     q, k, v, g, o = _one_width(q, k, v, g, final[0])
@@ -52,17 +52,21 @@ def pull_back(
 
 
 def merge_(o: Tensor, logsumexp: Tensor, part: tuple[Tensor, Tensor]) -> None:
-    """Take one more part into the output [..., Q, M] and its logsumexp [..., Q], in place; -inf where there was none yet."""
-    total = torch.logaddexp(logsumexp, part[1])
-    o.mul_((logsumexp - total).exp_().unsqueeze(-1).to(o.dtype)).add_(
-        part[0] * (part[1] - total).exp_().unsqueeze(-1).to(o.dtype)
-    )
-    logsumexp.copy_(total)
+    """Take one more part into the output [..., Q, M] and its logsumexp [..., Q], in place; 0 and -inf where there was none."""
+    # exp(b) / (exp(a) + exp(b)): one pass over o, which is all that costs
+    share = torch.sigmoid(part[1] - logsumexp)
+    o.lerp_(part[0].to(o.dtype), share.unsqueeze(-1).to(o.dtype))
+    logsumexp.copy_(torch.logaddexp(logsumexp, part[1]))
 
 
-def _is_fused(q: Tensor) -> bool:
+def is_fused(x: Tensor) -> bool:
     """Whether torch has a kernel that gives the logsumexp for any mask: on a CPU."""
-    return q.device.type == "cpu"
+    return x.device.type == "cpu"
+
+
+def sums(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of scores and of sums over parts: float32 at least."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
 
 
 def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -73,7 +77,7 @@ def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _scores(q: Tensor, k: Tensor, rule: Rule) -> Tensor:
     """[X, Y, Q, S] in the dtype of sums."""
-    scores = (q @ k.mT).to(_wide(q)).mul_(rule.scale)
+    scores = (q @ k.mT).to(sums(q.dtype)).mul_(rule.scale)
     if rule.bias is not None:
         scores += rule.bias
     if rule.causal:
@@ -96,7 +100,3 @@ def _plain_backward(
     slope = (g @ v.mT).to(p.dtype).sub_((g * final[0]).sum(-1, keepdim=True, dtype=p.dtype))
     ds = p.mul_(slope).mul_(rule.scale).to(q.dtype)
     return ds @ k, ds.mT @ q, dv
-
-
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype is torch.float64 else torch.float32

@@ -169,11 +169,10 @@ class Fixed(Factorised):
 
     def second_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
         """The summary of other blocks, and the head's cells of the own one."""
-        parts = []
+        together: dict[int, list[int]] = {}
         for head in heads:
-            bands, summary = self._summaries(shape, (head,))
-            parts.append(Part((head,), (self._own_cells(shape, self.start(head)), *bands), summary))
-        return tuple(parts)
+            together.setdefault(self.start(head), []).append(head)
+        return tuple(self._second(shape, start, tuple(group)) for start, group in together.items())
 
     def merged_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
         """The own block, and the summary of the others; heads whose summaries are as long go together."""
@@ -181,6 +180,10 @@ class Fixed(Factorised):
         for head in heads:
             together.setdefault(self._count(shape, head), []).append(head)
         return tuple(self._merged(shape, tuple(group)) for group in together.values())
+
+    def _second(self, shape: Shape, start: int, heads: tuple[int, ...]) -> Part:
+        bands, summary = self._summaries(shape, heads)
+        return Part(heads, (self._own_cells(shape, start), *bands), summary)
 
     def _merged(self, shape: Shape, heads: tuple[int, ...]) -> Part:
         bands, summary = self._summaries(shape, heads)

@@ -4,14 +4,21 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 """
 
 from abc import abstractmethod
+from inspect import Signature
 from typing import ClassVar
 
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Scalar, Workload, default_scale, io_bytes, nominal_flops
+from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale, io_bytes, nominal_flops, takes
 
+from ..partial.softmax import is_fused
+from .decoding import state_of, step
+from .decoding_caches import Caches, caches_for
+from .decoding_cost import decoding_cost
 from .pattern import Pattern, Shape
+from .plan import plan
 from .reference import masked_softmax_attention
+from .union import union_attention
 from .work import exact_flops
 
 
@@ -22,7 +29,13 @@ class SparseAttention(Attention):
     """
 
     paper = "arXiv:1904.10509"
+    decodes = True
     pattern_type: ClassVar[type[Pattern]]
+    __signature__: ClassVar[Signature]
+
+    def __init_subclass__(cls) -> None:
+        if pattern_type := getattr(cls, "pattern_type", None):
+            cls.__signature__ = takes(pattern_type)
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         super().__init__(problem)
@@ -33,6 +46,8 @@ class SparseAttention(Attention):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """The pairs of the definition, and what this implementation makes of them. Raises TypeError or ValueError."""
         pattern = cls.pattern_type.of(problem, params)
+        if workload.decodes:
+            return decoding_cost(problem, pattern, workload)
         executed, peak = cls.executed_and_peak(problem, pattern, workload)
         return Cost(
             nominal_flops=nominal_flops(problem, workload),
@@ -54,3 +69,23 @@ class SparseAttention(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax over the keys that the dense mask leaves; a query that sees none gets 0."""
         return masked_softmax_attention(q, k, v, self.pattern.seen(self.shape(q.shape[2]), q.device))
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+        """Attend the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""
+        state = state_of(self._caches(capacity), k, v, capacity)
+        return self.prompt(q, k, v), state
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend one more token, and the keys that are kept and that it sees. Raises ValueError beyond the capacity."""
+        return step(self._caches(state.capacity), self.scale, (q, k, v), state)
+
+    def prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], n ≥ 0, causally and in O(n) memory."""
+        n = q.shape[2]
+        if not n:
+            return v.new_empty(*q.shape[:3], v.shape[3])
+        walks = plan(self.pattern, Shape(n, self.problem.H, causal=True), is_fused(q))
+        return union_attention(q, k, v, walks, self.scale)
+
+    def _caches(self, capacity: int) -> Caches:
+        return caches_for(self.pattern, Shape(capacity, self.problem.H, causal=True), self.problem.kv_heads)

@@ -373,3 +373,23 @@ def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all
     assert {job.limits.memory_bytes for job in worker.jobs} == {500}
     executor = LocalExecutor(run_info=run_info(), ledger=Ledger(), isolation=worker)
     assert executor.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0"), Pass.TIME) is None
+
+
+def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_memory() -> None:
+    info = run_info(workloads="fidelity", axes={"N": (128,)}, methods=("a",))
+    worker = FakeWorker()
+    records = run(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    assert [job.phase for job in worker.jobs] == [Pass.CHECK, *[Pass.FIDELITY] * 3]
+    assert [job.replicate for job in worker.jobs[1:]] == [0, 1, 2]
+    assert run(info, FakeWorker(), records) == []
+    assert [r.job.replicate for r in run(info, FakeWorker(), records[:2])] == [1, 2]
+
+
+def test_a_cell_whose_fidelity_fails_is_not_tried_again_nor_a_longer_one() -> None:
+    info = run_info(workloads="fidelity", axes={"N": (128, 256)}, methods=("a",))
+    worker = FakeWorker(lambda job: Failed(status=Status.OOM_HOST, reason="so it is"))
+    records = run(info, worker)
+    assert len(worker.jobs) == 1
+    reasons = [r.outcome.reason for r in records if isinstance(r.outcome, Failed)]
+    assert reasons == ["so it is", "not started: out of memory at N=128"]
+    assert {r.job.phase for r in records} == {Pass.FIDELITY}

@@ -45,6 +45,29 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         for both in (False, True)
     ),
     ("lsh.reformer_pytorch", {"N": 64}, {"bucket_size": 16, "rounds": 1, "allow_duplicate_attention": False}),
+    *(
+        ("lsh.reformer", {"N": N, "M": 5, "causal": causal}, {"bucket_size": 16, "rounds": rounds})
+        for N in (1, 63, 64, 257)
+        for causal in (False, True)
+        for rounds in (1, 4)
+    ),
+    *(
+        (f"sparse.{name}", {"N": N, "M": 5, "causal": causal, "H": 4, "kv_heads": K}, params)
+        for name, params in [
+            *(("strided", {"mode": mode, "convention": c}) for mode in ("merged", "per_head") for c in ("paper", "code")),
+            *(("strided", {"mode": "by_layer", "layer": layer, "stride": 7}) for layer in (0, 1)),
+            *(("fixed", {"mode": mode, "c": 1}) for mode in ("merged", "per_head", "by_layer")),
+            ("fixed", {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5}),
+            ("fixed", {"distinct": False, "c": 1}),
+            ("local", {"stride": 20}),
+            ("atrous", {}),
+            ("atrous", {"reach": 2}),
+            ("window", {"window": 30}),
+            ("longformer", {"window": 8, "dilation": 3, "globals": 2, "dilated_heads": 2}),
+        ]
+        for N in (1, 2, 63, 64, 65, 257)
+        for causal, K in ((False, 4), (True, 4), (True, 2))
+    ),
 ]
 
 

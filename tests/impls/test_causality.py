@@ -9,7 +9,8 @@ from attnbench import Problem, build
 from attnbench.api import Causality
 from attnbench.registry import load
 
-FULL = ["softmax.naive", "softmax.sdpa", "linear.chunked"]
+SPARSE = [f"sparse.{name}" for name in ("strided", "fixed", "local", "atrous", "window", "longformer")]
+FULL = ["softmax.naive", "softmax.sdpa", "linear.chunked", *SPARSE]
 
 
 @pytest.mark.parametrize("t", [1, 63, 64, 100])

@@ -23,6 +23,10 @@ SIZES: list[tuple[str, dict[str, Any]]] = [
     ("linear.chunked", {"N": 2048, "causal": True, "dtype": "bfloat16"}),
     ("lsh.reformer_pytorch", {"N": 1024, "H": 2}),
     ("lsh.reformer_pytorch", {"N": 1024, "H": 2, "causal": True}),
+    ("lsh.reformer", {"N": 1024, "H": 2}),
+    ("lsh.reformer", {"N": 1000, "causal": True, "M": 32}),
+    ("lsh.reformer", {"N": 2048, "dtype": "bfloat16"}),
+    *((f"sparse.{name}", {"N": 4096, "causal": True}) for name in ("strided", "fixed", "window", "longformer")),
 ]
 
 

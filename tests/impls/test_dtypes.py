@@ -21,6 +21,14 @@ METHODS: list[tuple[str, bool, dict[str, Any]]] = [
     ("linear.recurrent", True, {"feature_map": "efficient"}),
     ("lsh.reformer_pytorch", False, {"bucket_size": 16}),
     ("lsh.reformer_pytorch", True, {"bucket_size": 16, "rounds": 1}),
+    *(("lsh.reformer", causal, {"bucket_size": 16}) for causal in (False, True)),
+    ("lsh.reformer", True, {"bucket_size": 16, "across_buckets": False, "duplicates": "corrected"}),
+    *(
+        (f"sparse.{name}", causal, {})
+        for name in ("strided", "fixed", "local", "atrous", "window", "longformer")
+        for causal in (False, True)
+    ),
+    ("sparse.longformer", True, {"window": 20, "dilation": 3, "globals": 5}),
 ]
 
 

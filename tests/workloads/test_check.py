@@ -152,6 +152,14 @@ def test_choices_are_made_once_and_handed_to_both() -> None:
     assert (calls.count("forward"), calls.count("reference")) == (1, 2)
 
 
+@pytest.mark.parametrize("dtype", list(DType))
+def test_a_prompt_and_each_step_are_given_their_share_of_the_choices(dtype: DType) -> None:
+    outcome = checked("Points", dtype=dtype, **DECODE)
+    assert isinstance(outcome, Measured), outcome
+    assert reason("PointsElsewhere", **DECODE).startswith("output off by")
+    assert isinstance(checked("PointsElsewhere", causal=True), Measured)
+
+
 def test_whatever_the_method_raises_is_raised() -> None:
     with pytest.raises(RuntimeError, match="no kernel for this"):
         checked("Stumbles")

@@ -114,6 +114,24 @@ def test_the_digest_follows_every_file_of_a_package(folder: Path) -> None:
     assert digest() != first
 
 
+def test_the_digest_follows_the_packages_beside_its_own_that_it_imports(folder: Path) -> None:
+    family, shared, other = (folder / "my_package" / name for name in ("family", "shared", "other"))
+    for each in (family.parent, family, shared, other):
+        each.mkdir()
+        (each / "__init__.py").write_text("")
+    (shared / "softmax.py").write_text("x = 1\n")
+    (family / "one.py").write_text("from ..shared.softmax import x\n\n" + SOURCE)
+
+    def digest_now() -> str:
+        return source_digest(registry.load("my_package.family.one:Mine"))
+
+    first = digest_now()
+    (other / "one.py").write_text("x = 1\n")
+    assert digest_now() == first
+    (shared / "softmax.py").write_text("x = 2\n")
+    assert digest_now() != first
+
+
 def test_the_first_line_of_its_docstring_is_the_summary(folder: Path) -> None:
     (folder / "my_attention.py").write_text(SOURCE)
     assert describe(Inquiry(method="my_attention:Mine")).summary == "My own attention."

@@ -337,3 +337,37 @@ class OnlyAtOnce(Right):
     """Does not decode."""
 
     decodes = False
+
+
+class Points(Right):
+    """Each token takes the value of one token up to it, which only `choose` may draw; decodes by a cache."""
+
+    def choose(self, *inputs: Tensor) -> Tensor:
+        B, H, N, _ = inputs[0].shape
+        return (torch.rand(B, H, N, 1) * torch.arange(1, N + 1)[:, None]).long()
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        assert choices is not None
+        return v.gather(2, choices.expand_as(v)) + 0 * q + 0 * k
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        return Points.forward(self, q, k, v, choices=choices)
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, *, choices: Tensor | None = None) -> tuple[Tensor, Any]:
+        _, cache = super().prefill(q, k, v, capacity)
+        return Points.forward(self, q, k, v, choices=choices), cache
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any, *, choices: Tensor | None = None) -> tuple[Tensor, Any]:
+        assert choices is not None
+        _, cache = super().step(q, k, v, state)
+        return cache.v.gather(2, self.target(choices).expand_as(v)), cache
+
+    def target(self, choices: Tensor) -> Tensor:
+        return choices
+
+
+class PointsElsewhere(Points):
+    """Its steps do not take the token that was chosen."""
+
+    def target(self, choices: Tensor) -> Tensor:
+        return torch.zeros_like(choices)

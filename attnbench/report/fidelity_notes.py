@@ -1,0 +1,62 @@
+"""What stands below the tables and beside the plot of a fidelity run."""
+
+from collections.abc import Sequence
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.statistics import ENOUGH
+from attnbench.report.conditions import FIRST_LOOK, machine, shapes
+from attnbench.report.findings import Findings
+from attnbench.report.names import one_line
+from attnbench.report.statuses import reasons
+
+
+def top_keys(summaries: Sequence[CellSummary]) -> str:
+    """`32`, as the cells recorded it."""
+    return ", ".join(dict.fromkeys(words for s in summaries if (words := s.fact("top_keys")))) or "top"
+
+
+def recall_note(summaries: Sequence[CellSummary]) -> str:
+    """What mass recall is."""
+    keys = top_keys(summaries)
+    return (
+        f"Mass recall: of the weight that exact attention gives to the {keys} top keys of a query, the share that lies on keys "
+        "to which the method gives any; mean over queries."
+    )
+
+
+def error_note() -> str:
+    """What the output's error is."""
+    return "Output error: ‖o - o*‖ / ‖o*‖, o* by exact attention on the same inputs."
+
+
+def fidelity_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+    """What is exact, replicates and ranges, failures, and where it was measured."""
+    inputs = ", ".join(dict.fromkeys(s.cell.inputs.value for s in summaries))
+    return [
+        *_exact(summaries),
+        *_replication(summaries),
+        *reasons(summaries),
+        f"{shapes(summaries)}; inputs {inputs}.",
+        machine(findings),
+    ]
+
+
+def _exact(summaries: Sequence[CellSummary]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for summary in summaries:
+        if against := summary.fact("exact"):
+            found.setdefault(against, []).append(summary.cell.method)
+    words = "; ".join(f"{against} ({', '.join(dict.fromkeys(methods))})" for against, methods in found.items())
+    return [f"Exact: {one_line(words)}."] if found else []
+
+
+def _replication(summaries: Sequence[CellSummary]) -> list[str]:
+    measured = [s for s in summaries if s.ok]
+    if not measured:
+        return ["No cell gave a number."]
+    counts = sorted({s.replicates for s in measured})
+    n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    few = counts[0] < ENOUGH
+    spread = "smallest and largest replicate" if few else "95 % t interval of the mean"
+    lines = [f"n = {n} replicates a cell, each with inputs and choices of its own: their mean; in brackets {spread}."]
+    return [*lines, FIRST_LOOK] if few else lines

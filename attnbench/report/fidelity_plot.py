@@ -1,0 +1,185 @@
+"""The fidelity figure: what a method keeps against what it costs, a panel for each length."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
+
+from attnbench.analyze.fidelity import Score, score, share_of_dense
+from attnbench.analyze.sections import Section
+from attnbench.report import style
+from attnbench.report.conditions import device_name
+from attnbench.report.fidelity_lines import Line, lines
+from attnbench.report.fidelity_notes import fidelity_notes, recall_note, top_keys
+from attnbench.report.findings import Findings
+from attnbench.report.names import drawable, one_line, shorten
+from attnbench.schema.outcome import MASS_RECALL
+from attnbench.schema.units import length
+
+# inches: left of a panel, the panel, right of the last; title, head of a panel, its axis, a line of the legend
+_LEFT, _PANEL, _RIGHT = 0.58, 2.55, 0.12
+_TITLE, _HEAD, _HEIGHT, _AXIS, _LINE = 0.40, 0.20, 2.1, 0.40, 0.13
+_ACROSS = 2
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+_NAME, _IN_A_ROW = 60, 6
+
+
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class _Legend:
+    """How lines look, by name, and the markers of the steps along them."""
+
+    looks: dict[str, style.Look]
+    markers: dict[str, str]
+
+
+def fidelity_figure(findings: Findings, sections: Sequence[Section]) -> Figure:
+    """To be called within `style.applied()`."""
+    panels = [_Panel(_where(section, N, sections), tuple(lines(section, N))) for section in sections for N in section.lengths]
+    legend = _legend_of(line for panel in panels for line in panel.lines)
+    entries = len(legend.looks) + math.ceil(len(legend.markers) / _IN_A_ROW) + 1
+    across, down = min(_ACROSS, len(panels)), math.ceil(len(panels) / _ACROSS)
+    width = across * (_LEFT + _PANEL) + _RIGHT
+    row = _HEAD + _HEIGHT + _AXIS
+    height = _TITLE + down * row + entries * _LINE + 0.12
+    figure = Figure(figsize=(width, height))
+    _title(figure, findings, sections)
+    span = _span(findings, panels)
+    for number, panel in enumerate(panels):
+        i, j = divmod(number, across)
+        left, bottom = _LEFT + j * (_LEFT + _PANEL), height - _TITLE - i * row - _HEAD - _HEIGHT
+        axes = figure.add_axes((left / width, bottom / height, _PANEL / width, _HEIGHT / height))
+        _draw(axes, findings, panel, legend, span)
+        if j == 0:
+            axes.set_ylabel(f"mass recall of the {top_keys(sections[0].summaries)} top keys")
+    _place_legend(figure, legend)
+    return figure
+
+
+def fidelity_caption(findings: Findings, sections: Sequence[Section]) -> str:
+    """The text beside the figure."""
+    cells = [summary for section in sections for summary in section.summaries]
+    said = [
+        f"fidelity: mass recall against the FLOPs of the definition over those of dense attention. {device_name(findings)}.",
+        recall_note(cells),
+        "Dotted: as large a share of all pairs, chosen at random, keeps as large a share of the mass.",
+        "Bars: the range of the replicates, as said below. Lines join one method's values of one parameter, by marker.",
+        *fidelity_notes(findings, cells),
+    ]
+    return "".join(f"{one_line(line)}\n" for line in said)
+
+
+def _where(section: Section, N: int, sections: Sequence[Section]) -> str:
+    return f"N = {length(N)}" + (f", {section.mask}, {section.conditions}" if len(sections) > 1 else "")
+
+
+def _title(figure: Figure, findings: Findings, sections: Sequence[Section]) -> None:
+    width, height = figure.get_size_inches()
+    device = f"{device_name(findings)} ({findings.run.surroundings.device})"
+    one = f"{sections[0].mask}, {sections[0].conditions}, " if len(sections) == 1 else ""
+    place: Any = {"ha": "left", "va": "top", "parse_math": False}
+    figure.text(
+        0.01, 1 - 0.04 / height, "fidelity: what is kept, and its cost", fontsize=style.FONT + 1, fontweight="bold", **place
+    )
+    words = drawable(shorten(one + device, int(width * 15)))
+    figure.text(0.01, 1 - 0.19 / height, words, color="#444444", **place)
+
+
+def _legend_of(found: Iterable[Line]) -> _Legend:
+    every = list(found)
+    steps = dict.fromkeys(line.step(s) for line in every for s in line.cells if line.swept)
+    markers = {step: _MARKERS[number % len(_MARKERS)] for number, step in enumerate(steps)}
+    return _Legend(style.looks(dict.fromkeys(line.name for line in every)), markers)
+
+
+def _points(findings: Findings, line: Line) -> list[tuple[float, Score, str]]:
+    """Cost, recall, step."""
+    found = ((share_of_dense(s, findings.run), score(s, MASS_RECALL), line.step(s)) for s in line.cells)
+    return [(x, y, step) for x, y, step in found if x and y is not None]
+
+
+def _span(findings: Findings, panels: Sequence[_Panel]) -> tuple[float, float]:
+    """Of the horizontal axes: around all points, 100 % included."""
+    shares = [x for panel in panels for line in panel.lines for x, _, _ in _points(findings, line)]
+    return min([0.5, *shares]) / 1.3, max([1.0, *shares]) * 1.3
+
+
+def _draw(axes: Axes, findings: Findings, panel: _Panel, legend: _Legend, span: tuple[float, float]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(*span)
+    axes.set_ylim(0, 1.03)
+    ticks = [2.0**k for k in range(math.ceil(math.log2(span[0])), math.floor(math.log2(span[1])) + 1)]
+    axes.set_xticks(ticks[:: math.ceil(len(ticks) / 7)], [_percent(x) for x in ticks[:: math.ceil(len(ticks) / 7)]])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.grid(visible=True)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("FLOPs, of those of dense attention", labelpad=1)
+    axes.set_title(drawable(panel.title), loc="left", pad=4, parse_math=False)
+    random = [span[0] * (min(1.0, span[1]) / span[0]) ** (step / 50) for step in range(51)]
+    axes.plot(random, random, ":", color="#555555", linewidth=0.9, zorder=1.5)
+    for line in panel.lines:
+        _line(axes, _points(findings, line), legend.looks[line.name], legend.markers)
+    if not any(_points(findings, line) for line in panel.lines):
+        axes.text(0.5, 0.5, "nothing was measured", transform=axes.transAxes, ha="center", va="center", color="#555555")
+
+
+def _line(axes: Axes, points: Sequence[tuple[float, Score, str]], look: style.Look, markers: dict[str, str]) -> None:
+    axes.plot([x for x, _, _ in points], [y.value for _, y, _ in points], color=look.color, linestyle=look.line, zorder=3)
+    for x, y, step in points:
+        axes.vlines(x, y.interval.low, y.interval.high, color=look.color, linewidth=0.9, zorder=3)
+        axes.plot([x], [y.value], markers.get(step, "o"), color=look.color, markerfacecolor=look.face, zorder=4)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%" if share < 1 else f"{100 * share:.0f}%"
+
+
+def _place_legend(figure: Figure, legend: _Legend) -> None:
+    """Lines one below the other; then steps, six in a row; then what is dotted."""
+    names = [(name, _sample(look)) for name, look in legend.looks.items()]
+    steps = [(step, Line2D([], [], color="#444444", linestyle="", marker=m)) for step, m in legend.markers.items()]
+    chance = [("as many pairs, chosen at random", Line2D([], [], color="#555555", linestyle=":", linewidth=0.9))]
+    foot = _block(figure, chance, 1, 0.06)
+    foot = _block(figure, steps, _IN_A_ROW, foot)
+    _block(figure, names, 1, foot)
+
+
+def _sample(look: style.Look) -> Line2D:
+    line: Any = look.line
+    return Line2D([], [], color=look.color, linestyle=line)
+
+
+def _block(figure: Figure, entries: Sequence[tuple[str, Line2D]], columns: int, foot: float) -> float:
+    """Entries above `foot` inches; where they end."""
+    if not entries:
+        return foot
+    # a leading underscore would hide an entry
+    texts = [f"\u200b{drawable(shorten(name, _NAME))}" for name, _ in entries]
+    box = figure.legend(
+        [handle for _, handle in entries],
+        texts,
+        ncols=columns,
+        loc="lower left",
+        bbox_to_anchor=(0.01, foot / figure.get_size_inches()[1]),
+        frameon=False,
+        borderpad=0,
+        borderaxespad=0.4,
+        labelspacing=0.25,
+        handlelength=2.6,
+        columnspacing=1.0,
+        handletextpad=0.6,
+    )
+    for text in box.get_texts():
+        text.set_parse_math(False)
+    return foot + math.ceil(len(entries) / columns) * _LINE

@@ -1,0 +1,65 @@
+"""The fidelity pass: how much of the attention that a method approximates it keeps, on the same inputs; never timed.
+
+B batch, H heads, N tokens, M value width.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errand import Job
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Outcome, Series, Status
+from attnbench.workloads.prepare import prepare
+from attnbench.workloads.weights import exact_weights, executed_weights
+
+TOP_KEYS = 32
+"""Of each query, those that the exact attention gives most."""
+
+
+def why_not(cell: Cell) -> str | None:
+    """Why the fidelity of this cell cannot be measured, or None: also of every cell that asks for something else."""
+    if cell.workload is not Workload.FIDELITY:
+        return None
+    if cell.problem.padding:
+        return "fidelity is measured without padding"
+    if cell.batch is Batch.LARGEST:
+        return "fidelity needs a batch that is stated"
+    return "fidelity is of the definition: float32 or float64" if cell.problem.dtype.bytes == 2 else None
+
+
+def measure_fidelity(job: Job) -> Outcome:
+    """One sample of each metric. Holds dense weights, so N² of memory. Raises whatever the method raises."""
+    setting = prepare(job)
+    method, inputs = setting.method, setting.inputs
+    choices = method.choose(*inputs)
+    o = method(*inputs) if choices is None else method(*inputs, choices=choices)
+    found = {
+        MASS_RECALL: mass_recall(executed_weights(method, inputs, choices), exact_weights(method, inputs)),
+        OUTPUT_ERROR: output_error(o, method.exact(*inputs)),
+    }
+    if bad := [name for name, value in found.items() if not math.isfinite(value)]:
+        return Failed(status=Status.ERROR, reason=f"{bad[0]} is not a finite number: the output or the weights are none")
+    return Measured(
+        samples={name: Series(unit="1", values=(value,)) for name, value in found.items()},
+        facts={"top_keys": min(TOP_KEYS, job.cell.problem.N), "exact": _against(method), "threads": torch.get_num_threads()},
+    )
+
+
+def mass_recall(found: Tensor, exact: Tensor, top: int = TOP_KEYS) -> float:
+    """Mean over queries: of the exact mass of its `top` keys, what lies on keys with weight above zero; [B, H, N, N] both."""
+    mass, keys = exact.topk(min(top, exact.shape[-1]), dim=-1)
+    kept = mass.where(found.gather(-1, keys) > 0, 0)
+    return float((kept.sum(-1) / mass.sum(-1)).mean(dtype=torch.float64))
+
+
+def output_error(o: Tensor, exact: Tensor) -> float:
+    """‖o - o*‖ / ‖o*‖ over all of [B, H, N, M]."""
+    return float((o - exact).double().norm() / exact.double().norm())
+
+
+def _against(method: Attention) -> str:
+    """What the method says that it approximates: the first sentence of its `exact`."""
+    return (type(method).exact.__doc__ or "").strip().partition("\n")[0].partition(":")[0].rstrip(".")

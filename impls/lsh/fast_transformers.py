@@ -1,0 +1,123 @@
+"""LSH attention of the package pytorch-fast-transformers.
+
+B batch, H heads, R rounds, N tokens, D width of queries, keys and values. The package's own order is [B, N, H, D].
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale, draw
+
+from .fast_transformers_cost import cost_of_package
+from .fast_transformers_options import Options
+from .fast_transformers_reference import fast_transformers_attention
+from .shared_qk import shared_qk_attention
+from .sorting import recorded, replayed
+
+
+class FastTransformersLSH(Attention):
+    """`ReformerAttention` of pytorch-fast-transformers, hashing included, without dropout.
+
+    After Kitaev et al. 2020, section 2, with a plain average over the rounds, logits q·k̂ / √D, a token that attends to itself
+    unless `masked`, nothing before the first chunk of a round, and a number of buckets, 2 · bits, that does not grow with N.
+    A causal or a masked call makes N × N numbers for each sample. The buckets are drawn anew at each call, and tokens of one
+    bucket are in no certain order. Later keys move that order, so a causal call hides later values only. The masks that it
+    reads are made once. Raises ValueError on bad parameters.
+    """
+
+    paper = "arXiv:2001.04451"
+    tier = Tier.LIBRARY
+    causality = Causality.VALUES_ONLY
+    layout = Layout.BNHD
+    requires = ("pytorch-fast-transformers>=0.4",)
+
+    def __init__(self, problem: Problem, rounds: int = 4, bucket_size: int = 64, bits: int = 8, masked: bool = False) -> None:
+        from fast_transformers.attention.reformer_attention import ReformerAttention
+
+        super().__init__(problem)
+        self.options = Options(rounds, bucket_size, bits, masked)
+        self.attention: Any = ReformerAttention(
+            chunk_size=bucket_size, bits=bits, rounds=rounds, masked=masked, attention_dropout=0.0
+        )
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Whole chunks, one width, one number of heads, wide dtypes."""
+        try:
+            options = Options(**cell.params)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return None  # a mistake, not a limit: the constructor says what is right
+        return options.why_not(cell.problem)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw (qk, qk, v): queries and keys are the same object."""
+        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
+        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
+
+    @torch.no_grad()
+    def choose(self, *inputs: Tensor) -> Tensor:
+        """Attend once and note how the package sorts: for each round the tokens in their order, int64 [B, R, N, H]."""
+        with recorded() as orders:
+            self._attend(inputs[0], inputs[2])
+        return torch.stack(orders, dim=1)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
+
+        Raises ValueError unless k is q.
+        """
+        _refuse_two_tensors(q, k)
+        if choices is None:
+            return self._attend(q, v)
+        with replayed(choices.unbind(1)):
+            return self._attend(q, v)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """The package's definition with the same order, or with a new one. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        order_BRNH = self.choose(q, k, v) if choices is None else choices
+        order_BRN = order_BRNH.permute(0, 3, 1, 2).flatten(0, 1)
+        o = fast_transformers_attention(q.flatten(0, 1), v.flatten(0, 1), order_BRN, self.options, causal=self.problem.causal)
+        o_BHND: Tensor = o.unflatten(0, q.shape[:2])
+        return o_BHND
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Shared-QK attention over all keys, the token itself among them unless it is masked."""
+        _refuse_two_tensors(q, k)
+        scale, causal = default_scale(self.problem), self.problem.causal
+        return shared_qk_attention(q, v, scale, causal=causal, hides_self=self.options.masked)
+
+    def _attend(self, qk: Tensor, v: Tensor) -> Tensor:
+        B, _, N, _ = qk.shape
+        pairs, keys = _masks(self.problem.causal, B, N, qk.device)
+        q_BNHD = qk.transpose(1, 2)
+        # it makes keys of the queries, and looks at those that it is given no further
+        o: Tensor = self.attention(q_BNHD, q_BNHD, v.transpose(1, 2), pairs, None, keys)
+        return o.transpose(1, 2)
+
+
+@lru_cache(maxsize=1)
+def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any]:
+    """Which pairs a query may see, and which keys [B, N] exist: all of them.
+
+    Kept, since a model makes them once for all its layers. Without a mask the package asks the first only whether it is full,
+    so that one of 1 × 1 does what N × N booleans would.
+    """
+    from fast_transformers.masking import FullMask, TriangularCausalMask
+
+    pairs = TriangularCausalMask(N, device=device) if causal else FullMask(1, 1, device=device)
+    return pairs, FullMask(B, N, device=device)
+
+
+def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
+    if k is not q:
+        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

@@ -1,0 +1,125 @@
+"""Exact attention with one tensor as query and key: what LSH attention approximates.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, draw
+
+from .full_cost import cost_of_full
+from .reference import SELF
+from .shared_qk import shared_qk_attention
+from .temperature import scale_of
+
+
+class FullSharedQK(Attention):
+    """Softmax attention over q·k̂ with k̂ = q / ‖q‖, where a token sees itself only if it sees nothing else.
+
+    Paper: Kitaev et al. 2020, section 2, before hashing. `temperature`: q·k̂ / √D as reformer-pytorch has it ("package"), or
+    q·k̂ ("paper"). All work is torch's fused attention, with memory in O(N): it hides later tokens and the own one by a shift
+    where causal, else the own one by a mask whose rows overlap in memory. Raises ValueError on another temperature.
+    """
+
+    paper = "arXiv:2001.04451"
+    tier = Tier.LIBRARY
+    causality = Causality.FULL
+
+    def __init__(self, problem: Problem, temperature: str = "package") -> None:
+        super().__init__(problem)
+        self.scale = scale_of(temperature, problem)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One number of heads."""
+        if cell.problem.kv_heads != cell.problem.H:
+            return "queries and keys are one tensor, so kv_heads must equal H"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        _scale(problem, **params)  # type: ignore[arg-type]
+        return cost_of_full(problem, workload)
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw (qk, qk, v): queries and keys are the same object."""
+        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
+        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M]. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        attend, M = _before if self.problem.causal else _others, v.shape[-1]
+        q, v = _one_width(q, v)
+        return attend(q, v, self.scale)[..., :M]
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """All N × N logits, -50000 on the diagonal. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Shared-QK attention over all keys: what this method is."""
+        return self.reference(q, k, v)
+
+
+def _before(q: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Each query over the keys before it, the first over its own.
+
+    Queries from the second on and keys up to the last but one: what is before a token is then what is not later.
+    """
+    k = F.normalize(q, dim=-1)
+    rest = F.scaled_dot_product_attention(q[:, :, 1:], k[:, :, :-1], v[:, :, :-1], is_causal=True, scale=scale)
+    return torch.cat([v[:, :, :1], rest], dim=2)
+
+
+def _others(q: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Each query over all keys but its own.
+
+    Keys and values in reverse, since then the own key is at N - 1 - i, and each row of the mask is the last one moved by one.
+    """
+    masks, k, v = _masks(q), F.normalize(q, dim=-1).flip(2), v.flip(2)
+    if len(masks) == 1:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=masks[0], scale=scale)
+    o, step = torch.empty_like(v), len(masks)
+    for i in range(min(step, q.shape[2])):
+        o[:, :, i::step] = F.scaled_dot_product_attention(q[:, :, i::step], k, v, attn_mask=masks[i], scale=scale)
+    return o
+
+
+def _masks(q: Tensor) -> list[Tensor]:
+    """For the queries i, i + step, i + 2 step, … one mask each, [N / step, N]: 0, but -50000 where reversed keys are their own.
+
+    All rows of one are views of 2 N numbers.
+    """
+    N, step = q.shape[2], _step(q.device)
+    # each line begins where a row may
+    lines = q.new_zeros(step, -(-(2 * N + step) // step) * step)
+    for i in range(min(step, N)):
+        lines[i, N - 1 - i] = SELF
+    return [lines[i].as_strided((len(range(i, N, step)), N), (step, 1), lines[i].storage_offset()) for i in range(step)]
+
+
+def _step(device: torch.device) -> int:
+    """How far apart rows of a mask must begin: by 16 bytes for the kernels of a GPU."""
+    return 1 if device.type == "cpu" else 8
+
+
+def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Widths filled up with zeros to that of the widest: not all fused kernels take two."""
+    widest = max(x.shape[-1] for x in tensors)
+    return tuple(x if x.shape[-1] == widest else F.pad(x, (0, widest - x.shape[-1])) for x in tensors)
+
+
+def _scale(problem: Problem, temperature: str = "package") -> float:
+    """The constructor's parameter, as a number. Raises TypeError on others, ValueError where it cannot be."""
+    return scale_of(temperature, problem)
+
+
+def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
+    if k is not q:
+        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

@@ -1,0 +1,112 @@
+"""Our own Reformer attention: LSH attention whose memory beside inputs and output does not depend on the rounds.
+
+B batch, H heads, R rounds, N tokens, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Workload, draw
+
+from .reference import Rules, lsh_attention
+from .reformer_cost import cost_of_reformer
+from .reformer_hiding import Hiding
+from .reformer_options import CORRECTED, ReformerOptions
+from .reformer_ring import Ring
+from .reformer_rounds import Sorted, Terms, attend_rounds
+from .reformer_sorting import draw_buckets, sort_tokens
+from .shared_qk import shared_qk_attention
+from .temperature import scale_of
+
+
+class ReformerLSH(Attention):
+    """LSH attention of the Reformer at any length: hashing, sorting and attending among neighbours, some rows at a time.
+
+    Paper: Kitaev et al. 2020, section 2. By default the function of reformer-pytorch, `lsh.reformer_pytorch`; the parameters
+    are those of `ReformerOptions`. Queries and keys are one tensor. Later keys move the sorted order, so a causal call hides
+    later values only, and there is no decoding. Buckets are drawn anew at each call, from torch's global generator. Raises
+    ValueError on bad parameters, TypeError on unknown ones.
+    """
+
+    paper = "arXiv:2001.04451"
+    causality = Causality.VALUES_ONLY
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        super().__init__(problem)
+        self.options = options = ReformerOptions(**params)  # type: ignore[arg-type]
+        self.scale = scale_of(options.temperature, problem)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One number of heads."""
+        if cell.problem.kv_heads != cell.problem.H:
+            return "queries and keys are one tensor, so kv_heads must equal H"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Hashing, which has no backward, and R rounds of windows; the peak on a CPU. Raises TypeError or ValueError."""
+        return cost_of_reformer(problem, ReformerOptions(**params), workload)  # type: ignore[arg-type]
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw (qk, qk, v): queries and keys are the same object."""
+        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
+        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
+
+    @torch.no_grad()
+    def choose(self, *inputs: Tensor) -> Tensor:
+        """Hash the queries: buckets int64 [B·H, R·N], numbered apart in each round, as reformer-pytorch has them."""
+        return self._draw(inputs[0].flatten(0, 1)).flatten(1).long()
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M], any N. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        qk, v_BNM = q.flatten(0, 1), v.flatten(0, 1)
+        o = attend_rounds(qk, v_BNM, self._sort(qk, choices), self._terms(q.shape[2]))
+        o_BHNM: Tensor = o.unflatten(0, q.shape[:2])
+        return o_BHNM
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        buckets = self.choose(q, k, v) if choices is None else choices
+        o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self._rules())
+        o_BHNM: Tensor = o.unflatten(0, q.shape[:2])
+        return o_BHNM
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Shared-QK attention over all keys, with the same temperature."""
+        _refuse_two_tensors(q, k)
+        return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
+
+    def _draw(self, qk_BND: Tensor) -> Tensor:
+        return draw_buckets(qk_BND, self.options.rounds, self.options.factors(qk_BND.shape[1]))
+
+    @torch.no_grad()
+    def _sort(self, qk_BND: Tensor, choices: Tensor | None) -> Sorted:
+        buckets = self._draw(qk_BND) if choices is None else choices.unflatten(1, (self.options.rounds, -1)).int()
+        order = sort_tokens(buckets)
+        return Sorted(order, None if self.options.across_buckets else buckets.gather(2, order.long()))
+
+    def _terms(self, N: int) -> Terms:
+        o = self.options
+        ring = Ring(N, o.rounds, o.bucket_size, o.look_forward)
+        return Terms(Hiding(ring, self.problem.causal, o.across_buckets, o.duplicates == CORRECTED), self.scale)
+
+    def _rules(self) -> Rules:
+        o = self.options
+        return Rules(
+            o.bucket_size,
+            self.problem.causal,
+            across=o.across_buckets,
+            duplicates=o.duplicates != CORRECTED,
+            after=o.look_forward,
+            scale=self.scale,
+            exact_counts=True,
+        )
+
+
+def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
+    if k is not q:
+        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

@@ -1,0 +1,154 @@
+"""What our Reformer attention costs: reformer_rounds.py in numbers.
+
+R rounds, N tokens, m slots of a chunk, C chunks of a row, L chunks of queries at once, S slots of a window, D query/key
+width, M value width. A row is one head of one sample.
+"""
+
+import math
+from dataclasses import dataclass
+
+from attnbench.api import Cost, Problem, Workload, nominal_flops
+
+from .reformer_options import CORRECTED, ReformerOptions
+from .reformer_ring import Ring
+from .reformer_rounds import AT_ONCE, ROWS
+from .temperature import scale_of
+from .traffic import least_bytes
+
+
+def cost_of_reformer(problem: Problem, options: ReformerOptions, workload: Workload) -> Cost:
+    """FLOPs and bytes, the peak on a CPU. Raises ValueError on another temperature.
+
+    Exact are all pairs in windows; which of them a causal call hides, and which are of other buckets, depends on the data.
+    """
+    scale_of(options.temperature, problem)
+    s, trains = _Sizes(problem, options), workload is Workload.FORWARD_BACKWARD
+    p, pairs, passes = problem, _pairs(s.ring), (3.0 if trains else 1.0)
+    # scores and values; backward the scores again and four more
+    products = (p.D + p.M) + (3 * p.D + 2 * p.M if trains else 0)
+    return Cost(
+        nominal_flops=nominal_flops(p, workload),
+        exact_flops=_hashing(s) + passes * 2.0 * s.rows * options.rounds * pairs * (p.D + p.M),
+        executed_flops=_hashing(s) + 2.0 * s.tiles * s.ring.m * s.S * products,
+        traffic_bytes=least_bytes(p, workload),
+        peak_bytes=_training_peak(s) if trains else _peak(s),
+    )
+
+
+def _hashing(s: "_Sizes") -> float:
+    """Half as many projections as each factor has buckets; no backward."""
+    return float(s.rows * s.p.N * s.p.D * s.options.rounds * sum(s.options.factors(s.p.N)))
+
+
+def _pairs(ring: Ring) -> int:
+    """(query, key) pairs in the windows of one round, the last chunk being shorter."""
+    m, last = ring.m, ring.m - ring.empty
+    own = (ring.chunks - 1) * m * m + last * last
+    beside = last * last if ring.chunks == 1 else (ring.chunks - 2) * m * m + 2 * m * last
+    return own + (ring.near - 1) * beside
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    p: Problem
+    options: ReformerOptions
+
+    @property
+    def ring(self) -> Ring:
+        return Ring(self.p.N, self.options.rounds, self.options.bucket_size, self.options.look_forward)
+
+    @property
+    def rows(self) -> int:
+        return self.p.B * self.p.H
+
+    @property
+    def together(self) -> int:
+        """Rows taken together."""
+        return min(self.rows, max(1, ROWS // (self.ring.C * self.ring.m)))
+
+    @property
+    def S(self) -> int:
+        return self.ring.near * self.ring.m
+
+    @property
+    def L(self) -> int:
+        return min(max(1, AT_ONCE // self.ring.m), self.together * self.ring.C - self.ring.near + 1)
+
+    @property
+    def tiles(self) -> int:
+        """Chunks of queries that are attended, with those that nobody asks for."""
+        return self.rows * self.ring.C - math.ceil(self.rows / self.together) * (self.ring.near - 1)
+
+    @property
+    def wide(self) -> int:
+        """Bytes of a number in the arithmetic."""
+        return max(4, self.p.dtype.bytes)
+
+    @property
+    def sorted(self) -> float:
+        """Bytes of the order, and of the buckets where they are kept."""
+        return 4.0 * self.rows * self.options.rounds * self.p.N * (2 - self.options.across_buckets)
+
+    @property
+    def tokens(self) -> int:
+        return self.together * self.p.N
+
+    @property
+    def slots(self) -> int:
+        return self.together * self.ring.C * self.ring.m
+
+
+def _peak(s: _Sizes) -> float:
+    """Output, logsumexp and order, and with them a group of rows."""
+    p = s.p
+    output = s.rows * p.N * (p.M * p.dtype.bytes + s.wide)
+    return output + s.sorted + _group(s, p.D + p.M) + s.slots * (p.M + 2) * s.wide + max(_stretch(s, 1), _joining(s))
+
+
+def _training_peak(s: _Sizes) -> float:
+    """Output, logsumexp, order and gradients, and with them a group of rows in the backward."""
+    p = s.p
+    results = s.rows * p.N * ((2 * p.M + p.D) * p.dtype.bytes + s.wide)
+    slots = s.slots * (2 * p.D + p.M + 2) * s.wide
+    return results + s.sorted + _group(s, p.D + 3 * p.M) + slots + max(_stretch(s, 2), _adding(s))
+
+
+def _group(s: _Sizes, width: int) -> float:
+    """Keys, numbers of the slots, and half precision once more in float32."""
+    cast = s.wide > s.p.dtype.bytes
+    within = not s.options.across_buckets
+    counted = s.options.rounds * (1 + within) if s.options.duplicates == CORRECTED else 0
+    return float(s.tokens * (s.p.D + cast * width + counted) * s.wide + s.slots * (4 + s.wide * (1 + within)))
+
+
+def _stretch(s: _Sizes, tiles: int) -> float:
+    """Tiles of scores; what hides keys beside queries, keys and, backward, g; or then values beside them."""
+    m, L, D, M = s.ring.m, s.L, s.p.D, s.p.M
+    windows, hiding = (L + s.ring.near - 1) * m, _hiding(s) * L * m * s.S
+    if tiles == 1:
+        gathered = max(L * m * D + windows * D + hiding, windows * M)
+    else:
+        gathered = L * m * (D + M) + windows * D + max(hiding, windows * M)
+    return float(s.wide * (tiles * L * m * s.S + gathered))
+
+
+def _hiding(s: _Sizes) -> float:
+    """Tiles made on the way to a bias: differences, counts; or two for windows that reach into another round."""
+    within = not s.options.across_buckets
+    if s.options.duplicates == CORRECTED:
+        return 2 + within
+    if within or s.ring.empty or s.p.causal:
+        return float(within)
+    return 2 * (s.ring.near - 1) / s.ring.chunks
+
+
+def _joining(s: _Sizes) -> float:
+    """The output of the rows by token, and places and logsumexps of all rounds."""
+    m, L, R = s.ring.m, s.L, s.options.rounds
+    return float(s.wide * L * m * s.S + s.tokens * (s.p.M * s.wide + R * (8 + 2 * s.wide)))
+
+
+def _adding(s: _Sizes) -> float:
+    """The tiles still, three gradients of the rows by token, a product of two, and places."""
+    tiles = 2 * s.L * s.ring.m * s.S * s.wide
+    return float(tiles + s.tokens * ((3 * s.p.D + s.p.M) * s.wide + s.options.rounds * 4))

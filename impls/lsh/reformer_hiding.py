@@ -1,0 +1,94 @@
+"""What is added to the logits of windows so that keys are hidden.
+
+B rows (batch and heads folded), R rounds, N tokens, C chunks of m slots in a row, L chunks of queries at once, S slots of a
+window. Hiding is by differences of small whole numbers in floating point, several times as fast as comparing and selecting.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .reformer_counts import Counts
+from .reformer_ring import Ring, Slots, Stretch
+
+HIDDEN = 2.0**100
+"""Taken, at least by half, from the logit of a hidden key. As a power of two it keeps numbers up to 2^23 exact in float32."""
+
+SEES_NOTHING = -HIDDEN / 4
+"""The logsumexp of a query all of whose keys are hidden lies below; it is finite, and no NaN comes of it."""
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """Which keys of its window a query does not see: itself; later positions where `causal`; other buckets unless `across`.
+
+    `corrected`: keys are not hidden, but lowered by the logarithm of how often the pair meets in all rounds.
+    """
+
+    ring: Ring
+    causal: bool
+    across: bool
+    corrected: bool
+
+
+class Bias:
+    """The biases of some rows, from their sorted buckets [B, R, N], which may be None where they hide nothing."""
+
+    def __init__(self, hiding: Hiding, slots: Slots, buckets_BRN: Tensor | None, dtype: torch.dtype) -> None:
+        self.hiding, self.dtype = hiding, dtype
+        self.position = self._far_apart(slots.arranged(slots.order))
+        self.bucket = None if hiding.across or buckets_BRN is None else self._far_apart(slots.arranged(buckets_BRN))
+        self.counts = Counts(slots, None if hiding.across else buckets_BRN, dtype) if hiding.corrected else None
+        self.empty = _empty(slots, dtype) if hiding.ring.empty else None
+
+    def write(self, out: Tensor, part: Stretch) -> None:
+        """What hides by more than the token itself, into [L, m, S]; nothing where `is_plain`."""
+        if self.is_plain:
+            return
+        own, near = self._pairs(part, self.position)
+        if self.hiding.causal:
+            torch.sub(own - HIDDEN / 2, near, out=out).clamp_(max=0)
+        else:
+            torch.sub(own, near, out=out).abs_().sub_(HIDDEN / 2).clamp_(max=0)
+        if self.bucket is not None:
+            own, near = self._pairs(part, self.bucket)
+            out.sub_((own - near).abs_())
+        if self.counts is not None:
+            out.sub_(self.counts.times_met(part).log_())
+        if self.empty is not None:
+            out.add_(part.around(self.empty).unsqueeze(1))
+
+    def hide_self_(self, scores: Tensor, part: Stretch) -> None:
+        """Where `is_plain`: the token itself is at one place of its own chunk, and anywhere in one of another round."""
+        if not self.is_plain:
+            return
+        scores.diagonal(self.hiding.ring.m, -2, -1).fill_(-HIDDEN)
+        ends = _ends(part, self.hiding.ring)
+        own, near = part.own(self.position)[ends].unsqueeze(-1), part.around(self.position)[ends].unsqueeze(-2)
+        scores[ends] += (own - near).abs_().sub_(HIDDEN / 2).clamp_(max=0)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether only the token itself is hidden, and `hide_self_` takes care of it."""
+        return not self.hiding.causal and not any(x is not None for x in (self.bucket, self.counts, self.empty))
+
+    def _pairs(self, part: Stretch, x: Tensor) -> tuple[Tensor, Tensor]:
+        return part.own(x).unsqueeze(-1), part.around(x).unsqueeze(-2)
+
+    def _far_apart(self, numbers: Tensor) -> Tensor:
+        return numbers.to(self.dtype).mul_(HIDDEN)
+
+
+def _ends(part: Stretch, ring: Ring) -> list[int]:
+    """The chunks whose windows reach into another round."""
+    turned = {1 % ring.chunks, 0} if ring.after else {1 % ring.chunks}
+    return [i for i, t in enumerate(part.chunks) if t % ring.C % ring.chunks in turned]
+
+
+def _empty(slots: Slots, dtype: torch.dtype) -> Tensor:
+    """-HIDDEN where a slot is empty, [B C, m]."""
+    ring = slots.ring
+    x = torch.zeros(len(slots.order) * ring.C, ring.m, dtype=dtype, device=slots.order.device)
+    slots.last_of_rounds(x)[..., ring.m - ring.empty :] = -HIDDEN
+    return x

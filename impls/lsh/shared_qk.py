@@ -1,0 +1,26 @@
+"""Attention with one tensor as query and key over all keys, literally: what every form of LSH attention approximates.
+
+N tokens, D query/key width, M value width.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .reference import SELF
+
+
+def shared_qk_attention(qk: Tensor, v: Tensor, scale: float, *, causal: bool, hides_self: bool = True) -> Tensor:
+    """Softmax over q·k̂ · scale with k̂ = q / ‖q‖, -50000 for the token itself: [..., N, D], [..., N, M] -> [..., N, M].
+
+    Kitaev et al. 2020, section 2: a token attends to itself only where it has nothing else. Not `hides_self`: it is a key as
+    any other.
+    """
+    square_NN = torch.ones(qk.shape[-2], qk.shape[-2], dtype=torch.bool, device=qk.device)
+    logits = qk @ F.normalize(qk, dim=-1).mT * scale
+    if hides_self:
+        logits = logits.masked_fill(square_NN.triu().tril(), SELF)
+    if causal:
+        logits = logits.masked_fill(square_NN.triu(1), -torch.inf)
+    o: Tensor = logits.softmax(-1) @ v
+    return o

@@ -1,0 +1,12 @@
+"""What multiplies q·k̂: the two forms of LSH attention that are in use."""
+
+from attnbench.api import Problem, default_scale
+
+PACKAGE, PAPER = "package", "paper"
+
+
+def scale_of(temperature: str, problem: Problem) -> float:
+    """1 / √D as reformer-pytorch and pytorch-fast-transformers have it, or 1 as the paper. Raises ValueError on any other."""
+    if temperature not in (PACKAGE, PAPER):
+        raise ValueError(f"temperature={temperature!r}: must be {PACKAGE!r} or {PAPER!r}")
+    return default_scale(problem) if temperature == PACKAGE else 1.0

@@ -1,0 +1,144 @@
+"""LSH attention of Hugging Face's transformers.
+
+B batch, H heads, R rounds, N tokens, D width of queries, keys and values, m bucket size. The package's order is [B, N, H · D].
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, draw
+
+from .shared_qk import shared_qk_attention
+from .transformers_cost import cost_of_package
+from .transformers_options import Options
+from .transformers_reference import transformers_attention
+
+
+class TransformersLSH(Attention):
+    """`LSHSelfAttention` of transformers' Reformer without its projections: what it does once qk and v are there.
+
+    Paper: Kitaev et al. 2020, section 2, logits q·k̂ as there, without 1/√D. Its two linear layers are replaced by what is
+    given, so that attention alone is measured, with its hashing; it is in eval mode, and drops nothing out. The buckets
+    are drawn anew at each call. Later keys move the sorted order, so a causal call hides later values only. Raises
+    ValueError on bad parameters.
+    """
+
+    paper = "arXiv:2001.04451"
+    tier = Tier.LIBRARY
+    causality = Causality.VALUES_ONLY
+    layout = Layout.BNHD
+    requires = ("transformers>=5",)
+
+    def __init__(self, problem: Problem, rounds: int = 4, bucket_size: int = 64, look_forward: bool = False) -> None:
+        from transformers.models.reformer.configuration_reformer import ReformerConfig
+        from transformers.models.reformer.modeling_reformer import LSHSelfAttention
+
+        super().__init__(problem)
+        self.options = Options(rounds, bucket_size, look_forward)
+        factors = self.options.factors(problem.N)
+        config = ReformerConfig(
+            num_attention_heads=problem.H,
+            attention_head_size=problem.D,
+            hidden_size=problem.H * problem.D,
+            num_hashes=rounds,
+            lsh_attn_chunk_length=bucket_size,
+            lsh_num_chunks_before=1,
+            lsh_num_chunks_after=int(look_forward),
+            lsh_attention_probs_dropout_prob=0.0,
+            is_decoder=problem.causal,
+            max_position_embeddings=problem.N,
+            # given, since the package says in its log that it sets what is not
+            num_buckets=factors[0] if len(factors) == 1 else factors,
+        )
+        self.attention: Any = LSHSelfAttention(config).eval()
+        self.attention.query_key = nn.Identity()
+        self.attention.value = _Carrier()
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Whole chunks, at least two, one width, one number of heads, and half precision where it comes out right."""
+        try:
+            options = Options(**cell.params)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return None  # a mistake, not a limit: the constructor says what is right
+        p = cell.problem
+        if p.kv_heads != p.H:
+            return "queries and keys are one tensor, so kv_heads must equal H"
+        if p.M != p.D:
+            return f"the package has one width for keys and values: M={p.M} must equal D={p.D}"
+        return options.why_not(p)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw (qk, qk, v): queries and keys are the same object."""
+        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
+        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
+
+    @torch.no_grad()
+    def choose(self, *inputs: Tensor) -> Tensor:
+        """Attend once and take the buckets from the package's answer: int64 [B, H, R, N], numbered apart in each round."""
+        buckets: Tensor = self._attend(inputs[0], inputs[2], None).buckets
+        return buckets
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
+
+        Raises ValueError unless k is q.
+        """
+        _refuse_two_tensors(q, k)
+        o_BNW: Tensor = self._attend(q, v, choices).hidden_states
+        o_BHND: Tensor = o_BNW.unflatten(2, (q.shape[1], -1)).transpose(1, 2)
+        return o_BHND
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """The package's definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
+        _refuse_two_tensors(q, k)
+        buckets = self.choose(q, k, v) if choices is None else choices
+        m, steps = self.options.bucket_size, (-1, 0, 1) if self.options.look_forward else (-1, 0)
+        qk, v, buckets = (x.flatten(0, 1) for x in (q, v, buckets))
+        o = transformers_attention(qk, v, buckets, m, steps, causal=self.problem.causal)
+        o_BHND: Tensor = o.unflatten(0, q.shape[:2])
+        return o_BHND
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Shared-QK attention over all keys, without 1/√D."""
+        _refuse_two_tensors(q, k)
+        return shared_qk_attention(q, v, 1.0, causal=self.problem.causal)
+
+    def _attend(self, qk: Tensor, v: Tensor, buckets: Tensor | None) -> Any:  # noqa: ANN401 - the package's named tuple
+        hidden_BNW, v_BNW = (x.transpose(1, 2).flatten(2) for x in (qk, v))
+        with _carried(self.attention.value, v_BNW):
+            return self.attention(hidden_BNW, buckets=buckets)
+
+
+class _Carrier(nn.Module):
+    """Stands where a projection of the hidden states was, and gives what it carries."""
+
+    carried: Tensor | None = None
+
+    def forward(self, hidden: Tensor) -> Tensor:  # noqa: ARG002 - of which the values are no function
+        assert self.carried is not None
+        return self.carried
+
+
+@contextmanager
+def _carried(carrier: _Carrier, x: Tensor) -> Iterator[None]:
+    carrier.carried = x
+    try:
+        yield
+    finally:
+        carrier.carried = None
+
+
+def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
+    if k is not q:
+        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

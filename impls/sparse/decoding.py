@@ -1,0 +1,89 @@
+"""Decoding from the keys that a pattern's later queries can still see.
+
+b batch, H heads, K heads of k and v, n tokens, S keys of a band, D query/key width, M value width.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..partial.softmax import Rule, attend
+from .decoding_caches import Caches, Share
+
+Part = tuple[Tensor, Tensor]
+"""The output for some keys and the logsumexp of their scores."""
+
+
+@dataclass(frozen=True)
+class SparseState:
+    """What is kept of the first `length` tokens, where there is room for `capacity`: a tensor for each cache."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    length: int
+    capacity: int
+
+
+def state_of(caches: Caches, k: Tensor, v: Tensor, capacity: int) -> SparseState:
+    """After n tokens, [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
+    _fits(k.shape[2], capacity)
+    k, v = k.detach(), v.detach()
+    keys, values = (tuple(cache.holding(x) for cache in caches.layouts) for x in (k, v))
+    return SparseState(keys, values, k.shape[2], capacity)
+
+
+def step(caches: Caches, scale: float, inputs: tuple[Tensor, Tensor, Tensor], state: SparseState) -> tuple[Tensor, SparseState]:
+    """[b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state, written in place; ValueError where it is full."""
+    q, k, v = (x.detach() for x in inputs)
+    token = state.length
+    _fits(token + 1, state.capacity)
+    for cache, keys, values in zip(caches.layouts, state.keys, state.values, strict=True):
+        cache.write(keys, k, token)
+        cache.write(values, v, token)
+    after = replace(state, length=token + 1)
+    if len(caches.shares) == 1:
+        return _attended(caches.shares[0], scale, q, after, v.shape[-1]), after
+    o = v.new_empty(*q.shape[:3], v.shape[-1])
+    for share in caches.shares:
+        o[:, share.heads] = _attended(share, scale, q, after, v.shape[-1])
+    return o, after
+
+
+def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int) -> Tensor:
+    """[b, H, 1, D] -> [b, heads of the share, 1, M]; a query that sees nothing gets 0."""
+    rows, rule = q[:, share.heads], Rule(scale)
+    parts: list[Part] = []
+    for read in share.reads:
+        seen = read.seen(state.length - 1)
+        if seen is None:
+            continue
+        keys, values = state.keys[read.cache], state.values[read.cache]
+        # heads of q that share a row of the cache are rows of one product
+        together = rows.reshape(q.shape[0], keys.shape[1], -1, q.shape[3])
+        parts.append(attend(together, keys[:, :, seen], values[:, :, seen], rule))
+    outer = (q.shape[0], share.count, 1)
+    if not parts:
+        return q.new_zeros(*outer, M)
+    return merged([(o.reshape(*outer, M), logsumexp.reshape(outer)) for o, logsumexp in parts])
+
+
+def merged(parts: list[Part]) -> Tensor:
+    """Softmax over the union of disjoint sets of keys, [..., M], from the output [..., M] and logsumexp [...] of each.
+
+    May overwrite them.
+    """
+    o, logsumexp = parts[0]
+    if len(parts) == 1:
+        return o
+    # in float32 at least; otherwise in the memory of the first part
+    total = o.to(logsumexp.dtype)
+    for more, its in parts[1:]:
+        total.lerp_(more.to(total.dtype), (its - logsumexp).sigmoid_().unsqueeze(-1))
+        logsumexp = torch.logaddexp(logsumexp, its)
+    return total.to(o.dtype)
+
+
+def _fits(n: int, capacity: int) -> None:
+    if n > capacity:
+        raise ValueError(f"token {n} is beyond the capacity of {capacity} tokens that prefill was given")

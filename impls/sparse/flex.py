@@ -1,0 +1,100 @@
+"""Sparse attention by FlexAttention, compiled.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Cell, DType, Problem, Scalar, Tier, Workload
+
+from .factorised import Fixed, Strided
+from .family import SparseAttention
+from .flex_calls import Attend, Union, attend, compiled, unions
+from .flex_cost import executed_flops, peak_bytes
+from .neighbours import Atrous, Local, Longformer, Window
+from .pattern import Pattern
+
+
+class FlexSparse(SparseAttention):
+    """`torch.compile(flex_attention)` in an order of the tokens in which its blocks of 128 × 128 skip (flex_layout.py).
+
+    Dong et al. 2024, arXiv:2412.05496. What a query sees is a few ranges of keys, which the mask within a block reads from a
+    list; blocks and lists are built at the first call of a length on a device and kept. The merged strided pattern takes two
+    calls, merged by their logsumexp. The first call compiles: seconds, and on a CPU with a C++ compiler. On a CPU there is no
+    backward, and no logsumexp: there a key more, of score 0, tells it in float32, good where it lies between -80 and 80.
+    """
+
+    tier = Tier.COMPILED
+    pattern_type: ClassVar[type[Pattern]]
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        super().__init__(problem, **params)
+        self._flex: Attend = compiled()
+        self._unions: dict[tuple[int, torch.device], list[Union]] = {}
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """No float64; on a CPU forward only; on CUDA widths of a product of its tensor cores."""
+        p = cell.problem
+        if p.dtype is DType.FLOAT64:
+            return "FlexAttention computes in float32, bfloat16 and float16"
+        if cell.device_kind == "cuda":
+            return f"on CUDA FlexAttention takes widths from 16: D={p.D}, M={p.M}" if min(p.D, p.M) < 16 else None
+        return "FlexAttention has no backward on a CPU" if cell.workload is Workload.FORWARD_BACKWARD else None
+
+    @classmethod
+    def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
+        """Of a call over all N tokens: least work, for blocks on an edge are computed whole."""
+        return executed_flops(problem, pattern, workload), peak_bytes(problem, pattern, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; differentiable on CUDA."""
+        return attend(self._calls(q), self._flex, q, k, v, self.scale)
+
+    def _calls(self, q: Tensor) -> list[Union]:
+        where = q.shape[2], q.device
+        if where not in self._unions:
+            sink = q.device.type == "cpu"
+            self._unions[where] = unions(self.pattern, self.shape(q.shape[2]), q.device, sink=sink)
+        return self._unions[where]
+
+
+class FlexStrided(FlexSparse):
+    """Child et al. 2019, section 4.3: residues put together, merged with the near ones by logsumexp."""
+
+    pattern_type = Strided
+
+
+class FlexFixed(FlexSparse):
+    """Child et al. 2019, section 4.3: one call, with the summary behind the keys."""
+
+    pattern_type = Fixed
+
+
+class FlexLocal(FlexSparse):
+    """The first strided pattern alone."""
+
+    pattern_type = Local
+
+
+class FlexAtrous(FlexSparse):
+    """The second strided pattern alone, also with a reach: residues put together."""
+
+    pattern_type = Atrous
+
+
+class FlexWindow(FlexSparse):
+    """Beltagy et al. 2020, section 3.1: a sliding window."""
+
+    paper = "arXiv:2004.05150"
+    pattern_type = Window
+
+
+class FlexLongformer(FlexSparse):
+    """Beltagy et al. 2020, section 3.1: global tokens first, then the residues of the dilation, in one call."""
+
+    paper = "arXiv:2004.05150"
+    pattern_type = Longformer

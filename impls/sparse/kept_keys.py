@@ -1,0 +1,109 @@
+"""Softmax attention over listed keys, with a backward through those alone.
+
+B batch with heads of k folded in, R heads of q for each, N queries, S keys, k keys kept, D query/key width, M value width.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .selection import SCORES
+
+_dots = torch.ops.aten._embedding_bag_per_sample_weights_backward.default
+_spread = torch.ops.aten.embedding_dense_backward.default
+
+
+def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
+    """[B, R, N, D], [B, S, D], [B, S, M], int64 [B, R, N, k], negative where there is none -> [B, R, N, M].
+
+    Once differentiable; at least one key for each query. Sums are in float32 at least. What a key takes back is added in the
+    order of the queries, so that it is the same at each call.
+    """
+    o: Tensor = _KeptKeys.apply(q, k, v, kept, scale)  # type: ignore[no-untyped-call]
+    return o
+
+
+class _KeptKeys(torch.autograd.Function):
+    """Rows of k and v are read where they are: k copies of each, as a gather makes them, would outgrow all else."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
+        """Scores of the listed keys, softmax, and the sum of their values; keeps the weights where a backward may follow."""
+        o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
+        weights = o.new_empty(kept.shape if trains else (), dtype=_wide(q))
+        for group in _groups(q, kept):
+            rows = _Rows(kept[group], k.shape[1])
+            p = rows.dots(q[group], k[group]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
+            o[group] = rows.sums(p, v[group]).view_as(o[group])
+            if trains:
+                weights[group] = p.view_as(weights[group])
+        ctx.save_for_backward(q, k, v, kept, weights)
+        ctx.scale = scale
+        return o
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
+        """DS = P ∘ (dP - rowsum(P ∘ dP)) with dP = g vᵀ of the kept alone; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
+        q, k, v, kept, weights = ctx.saved_tensors
+        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        for group in _groups(q, kept):
+            rows, p = _Rows(kept[group], k.shape[1]), weights[group].flatten(0, -2)
+            dp = rows.dots(g[group], v[group])
+            ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * ctx.scale
+            dq[group] = rows.sums(ds, k[group]).view_as(dq[group])
+            dk[group] = rows.spread(ds, q[group]).view_as(dk[group])
+            dv[group] = rows.spread(p, g[group]).view_as(dv[group])
+        return dq, dk, dv, None, None
+
+
+class _Rows:
+    """The listed keys of some queries [z, R, N, k] as rows of k or v [z, S, ·]: n = z R N queries."""
+
+    def __init__(self, kept: Tensor, S: int) -> None:
+        z, k = kept.shape[0], kept.shape[-1]
+        self.count = z * S
+        first = torch.arange(0, self.count, S, device=kept.device).view(z, 1, 1, 1)
+        self.absent = (kept < 0).view(-1, k)
+        # an absent key is any: its weight is 0
+        self.index = (kept.clamp(min=0) + first).view(-1, k)
+
+    def dots(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Products of [z, R, N, ·] with its listed rows of [z, S, ·]: [n, k]."""
+        x, rows = _flat(x), _flat(rows)
+        queries = torch.arange(x.shape[0], device=x.device)
+        of_query = queries.repeat_interleave(self.index.shape[1])
+        found: Tensor = _dots(x, rows, self.index.view(-1), queries * self.index.shape[1], of_query, 0)
+        return found.view_as(self.index)
+
+    def sums(self, weights: Tensor, rows: Tensor) -> Tensor:
+        """Weighted sums of listed rows of [z, S, ·]: [n, ·]."""
+        return F.embedding_bag(self.index, _flat(rows), per_sample_weights=weights, mode="sum")
+
+    def spread(self, weights: Tensor, x: Tensor) -> Tensor:
+        """To each row, the sum of the queries [z, R, N, ·] that list it, weighted: [z S, ·]."""
+        products = (weights.unsqueeze(-1) * _flat(x).unsqueeze(1)).flatten(0, 1)
+        total: Tensor = _spread(products, self.index.view(-1), self.count, -1, False)
+        return total
+
+
+def _groups(q: Tensor, kept: Tensor) -> list[slice]:
+    """Some samples and heads at a time: products of each kept key with its query stand beside each other in the backward."""
+    B, width = q.shape[0], together(q[0].numel() * kept.shape[-1])
+    return [slice(start, min(B, start + width)) for start in range(0, B, width)]
+
+
+def together(products_of_one: int) -> int:
+    """How many of B go together."""
+    return max(1, SCORES // products_of_one)
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1]).to(_wide(x))
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype is torch.float64 else torch.float32

@@ -1,0 +1,81 @@
+"""Window attention of the package local-attention.
+
+B batch, H heads, N tokens, D query/key width, M value width, W buckets.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+
+from .local_attention_cost import executed_flops, peak_bytes
+from .neighbours import Window
+from .pattern import whole
+from .reference import masked_softmax_attention
+from .work import exact_flops
+
+
+class LocalAttentionWindow(Attention):
+    """`LocalAttention` of local-attention with exact windows and no rotary embedding; buckets of `window` tokens.
+
+    Beltagy et al. 2020, section 3.1, is the nearest paper; the package has none. A query sees its own bucket and the one
+    before, two-sided the one after too, of them the keys at most `window` away: causal i - w … i, so w + 1 keys, those of
+    sparse.window with window w + 1; else |i - j| <= w, those with 2w. Raises TypeError or ValueError on bad parameters.
+    """
+
+    paper = "arXiv:2004.05150"
+    tier = Tier.LIBRARY
+    requires = ("local-attention>=1.11",)
+
+    def __init__(self, problem: Problem, window: int = 256) -> None:
+        from local_attention import LocalAttention
+
+        super().__init__(problem)
+        whole(window, "window")
+        self.window = window
+        self._attend: Any = LocalAttention(
+            window, causal=problem.causal, autopad=True, exact_windowsize=True, use_rotary_pos_emb=False
+        )
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One number of heads."""
+        p = cell.problem
+        return None if p.kv_heads == p.H else "the package pairs heads of q and k one to one: kv_heads must equal H"
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """The pairs of the window, and all of the buckets that are computed. Raises TypeError or ValueError."""
+        window = _window(**params)  # type: ignore[arg-type]
+        same = Window(window + 1 if problem.causal else 2 * window)
+        return Cost(
+            nominal_flops=nominal_flops(problem, workload),
+            exact_flops=exact_flops(problem, same, workload),
+            executed_flops=executed_flops(problem, window, workload),
+            traffic_bytes=io_bytes(problem, workload),
+            peak_bytes=peak_bytes(problem, window, workload),
+        )
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
+        N, mask = q.shape[2], None
+        if not self.problem.causal and N % self.window:
+            # the package fills the last bucket up with keys of zeros, which only a mask hides from those before
+            mask = torch.ones(q.shape[0], N, dtype=torch.bool, device=q.device)
+        o: Tensor = self._attend(q, k, v, mask=mask)
+        return o
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Softmax over the keys at most `window` away, where causal of those before."""
+        i = torch.arange(q.shape[2], device=q.device)
+        apart = i[:, None] - i
+        seen = apart.abs() <= self.window
+        return masked_softmax_attention(q, k, v, seen & (apart >= 0) if self.problem.causal else seen)
+
+
+def _window(window: int = 256) -> int:
+    """The one parameter, for costs without the package."""
+    whole(window, "window")
+    return window

@@ -1,0 +1,111 @@
+"""Sparse attention by torch's fused kernel and a dense mask: what users write, and what a sparse kernel must beat.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Cost, Layout, Problem, Scalar, Tier, Workload
+
+from .dense_mask import DenseMask, heads_of_mask
+from .factorised import Fixed, Strided
+from .family import SparseAttention
+from .masked_cost import executed_flops, needed_share, peak_bytes
+from .neighbours import Atrous, Local, Longformer, Window
+from .pattern import Pattern, Shape
+from .reference import masked_softmax_attention
+
+
+class MaskedSparse(SparseAttention):
+    """`F.scaled_dot_product_attention` with the pattern as a dense mask: all N² pairs, and no score is skipped.
+
+    The mask is built at the first call of a length on a device and kept: N² bytes, or H N² where heads see different keys;
+    each call makes floats of it. Only the kernels that take a mask can run: on CUDA the memory-efficient one, or, where it
+    refuses (k and v shared by heads, float64), the materialised one.
+    """
+
+    tier = Tier.LIBRARY
+    masks = True
+    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+    pattern_type: ClassVar[type[Pattern]]
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        super().__init__(problem, **params)
+        self._masks: dict[tuple[int, torch.device], DenseMask] = {}
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """All pairs are computed, hidden or not; padding lessens what is needed. Raises TypeError or ValueError."""
+        cost = super().cost(problem, params, workload)
+        if not problem.padding:
+            return cost
+        share = needed_share(problem, cls.pattern_type.of(problem, params))
+        return cost.model_copy(update={"exact_flops": cost.exact_flops * share})
+
+    @classmethod
+    def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
+        """Of all N tokens: the least of any kernel, and the peak of a CPU's, without its scratch (0.6 MB a thread)."""
+        shape = Shape.of(problem)
+        return executed_flops(problem, workload), peak_bytes(problem, heads_of_mask(pattern, shape), pattern, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
+        mask, grouped = self._mask(q), q.shape[1] != k.shape[1]
+        if key_mask is not None:
+            mask = mask.within(key_mask)
+        seen = mask.seen if key_mask is not None else mask.seen.unsqueeze(0)
+        o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale, enable_gqa=grouped)
+        return mask.cleared(o)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """Softmax over the keys that the dense mask and the key mask leave; a query that sees none gets 0."""
+        seen = self.pattern.seen(self.shape(q.shape[2]), q.device)
+        return masked_softmax_attention(q, k, v, seen if key_mask is None else seen & key_mask[:, None, None, :])
+
+    def _mask(self, q: Tensor) -> DenseMask:
+        where = q.shape[2], q.device
+        if where not in self._masks:
+            self._masks[where] = DenseMask.of(self.pattern, self.shape(q.shape[2]), q.device)
+        return self._masks[where]
+
+
+class MaskedStrided(MaskedSparse):
+    """Child et al. 2019, section 4.3, by a dense mask."""
+
+    pattern_type = Strided
+
+
+class MaskedFixed(MaskedSparse):
+    """Child et al. 2019, section 4.3, by a dense mask."""
+
+    pattern_type = Fixed
+
+
+class MaskedLocal(MaskedSparse):
+    """The first strided pattern alone, by a dense mask."""
+
+    pattern_type = Local
+
+
+class MaskedAtrous(MaskedSparse):
+    """The second strided pattern alone, also with a reach, by a dense mask."""
+
+    pattern_type = Atrous
+
+
+class MaskedWindow(MaskedSparse):
+    """Beltagy et al. 2020, section 3.1: a sliding window by a dense mask."""
+
+    paper = "arXiv:2004.05150"
+    pattern_type = Window
+
+
+class MaskedLongformer(MaskedSparse):
+    """Beltagy et al. 2020, section 3.1: a dilated window and global tokens by a dense mask."""
+
+    paper = "arXiv:2004.05150"
+    pattern_type = Longformer

@@ -1,0 +1,56 @@
+"""The keys with the largest scores of each query, found without ever holding all scores.
+
+B batch with heads of k folded in, R heads of q for each, N queries, S keys, D query/key width, k keys kept.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SCORES = 1 << 20
+"""Scores that are held at a time: 4 MB in float32, which stay in the cache of a core or two."""
+CAUSAL_ROWS = 256
+"""Queries that are scored together where causal: against all keys up to the last of them."""
+ABSENT = -1
+"""In place of a key, where a query sees fewer than k."""
+
+
+def largest(q: Tensor, k: Tensor, count: int, *, causal: bool) -> Tensor:
+    """[B, R, N, D], [B, S, D] -> int64 [B, R, N, count], in no order, ABSENT last; where causal N = S, and keys are j ≤ i.
+
+    Of equal scores some are taken: exactly min(count, seen) keys are kept in any case.
+    """
+    B, R, N, _ = q.shape
+    kept = torch.empty(B, R, N, count, dtype=torch.int64, device=q.device)
+    for group, rows, stop in _cuts(B, R, N, k.shape[1], causal=causal):
+        kept[group, :, rows] = _of_block(q[group, :, rows], k[group, :stop], count, rows.start if causal else None)
+    return kept
+
+
+def blocks(B: int, R: int, N: int, *, causal: bool) -> list[tuple[int, int]]:
+    """Blocks of scores, each by how many of the B N rows it has, for one head of R, and how many of the N keys."""
+    cuts = _cuts(B, R, N, N, causal=causal)
+    return [((group.stop - group.start) * (rows.stop - rows.start), stop) for group, rows, stop in cuts]
+
+
+def _cuts(B: int, R: int, N: int, S: int, *, causal: bool) -> list[tuple[slice, slice, int]]:
+    """Folded samples, queries, and the keys up to which these see: blocks of at most so many scores, if of one row each."""
+    groups = _slices(B, R * N * S)
+    rows = _slices(N, R * S * (groups[0].stop if groups else 1), most=CAUSAL_ROWS if causal else N)
+    return [(group, row, row.stop if causal else S) for group in groups for row in rows]
+
+
+def _slices(length: int, scores_of_one: int, most: int | None = None) -> list[slice]:
+    width = max(1, min(SCORES // scores_of_one, most or length))
+    return [slice(start, min(length, start + width)) for start in range(0, length, width)]
+
+
+def _of_block(q: Tensor, k: Tensor, count: int, first: int | None) -> Tensor:
+    """Some queries against the keys up to the last of them; the first query has index `first` where causal."""
+    _, R, rows, _ = q.shape
+    scores = (q.flatten(1, 2) @ k.mT).unflatten(1, (R, rows))
+    if first is not None:
+        later = torch.ones(rows, rows, dtype=torch.bool, device=q.device).triu_(1)
+        scores[..., first:].masked_fill_(later, -torch.inf)
+    top = scores.topk(min(count, k.shape[1]), dim=-1)
+    return F.pad(top.indices.masked_fill_(top.values == -torch.inf, ABSENT), (0, count - top.indices.shape[-1]), value=ABSENT)

@@ -1,0 +1,95 @@
+"""Work and memory of attention to the largest scores, by formula.
+
+Left out: packed copies of k that some CPUs make of float16 and bfloat16.
+B batch, H heads, K heads of k and v, N tokens, k keys kept, D query/key width, M value width.
+"""
+
+from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
+
+from .kept_keys import together
+from .pattern import whole
+from .selection import blocks
+
+
+def cost(p: Problem, workload: Workload, k: int = 8) -> Cost:
+    """Of one call. Raises ValueError on a bad k."""
+    whole(k, "k")
+    return Cost(
+        nominal_flops=nominal_flops(p, workload),
+        exact_flops=_exact_flops(p, workload, k),
+        executed_flops=_executed_flops(p, workload, k),
+        traffic_bytes=io_bytes(p, workload) + _cache_bytes_moved(p, workload, k),
+        peak_bytes=_peak_bytes(p, workload, k),
+    )
+
+
+def _exact_flops(p: Problem, workload: Workload, k: int) -> float:
+    """All scores that are seen, and the values of what is kept; in the backward four products of what is kept."""
+    kept = 2.0 * p.B * p.H * _kept(p, workload, k)
+    scores = 2.0 * p.B * p.H * _seen(p, workload) * p.D
+    return scores + kept * (p.M + (2 * (p.D + p.M) if workload is Workload.FORWARD_BACKWARD else 0))
+
+
+def _executed_flops(p: Problem, workload: Workload, k: int) -> float:
+    """The scores of whole blocks of queries; those of what is kept a second time, outside of decoding."""
+    if workload.decodes:
+        return _exact_flops(p, workload, k)
+    pairs = sum(rows * stop for rows, stop in blocks(p.B * p.kv_heads, p.H // p.kv_heads, p.N, causal=p.causal))
+    more = (p.H // p.kv_heads * pairs - p.B * p.H * _seen(p, workload)) + p.B * p.H * _kept(p, workload, k)
+    return _exact_flops(p, workload, k) + 2.0 * more * p.D
+
+
+def _seen(p: Problem, workload: Workload) -> float:
+    """Keys that the queries of one head see: those of a step are N."""
+    if workload is Workload.DECODE:
+        return p.N
+    return p.N * (p.N + 1) / 2 if p.causal else p.N * p.N
+
+
+def _kept(p: Problem, workload: Workload, k: int) -> float:
+    """Of them, those that are kept: all of a query that sees fewer than k."""
+    k = min(k, p.N)
+    if workload is Workload.DECODE:
+        return k
+    return p.N * k - (k * (k - 1) / 2 if p.causal else 0)
+
+
+def _cache_bytes_moved(p: Problem, workload: Workload, k: int) -> float:
+    """A step reads all keys and the values of what it keeps, and writes its own key and value."""
+    if not workload.decodes:
+        return 0.0
+    steps = 1 if workload is Workload.DECODE else p.N
+    moved = _seen(p, workload) * p.D + _kept(p, workload, k) * p.M * p.H / p.kv_heads + steps * (p.D + p.M)
+    return p.B * p.kv_heads * moved * p.dtype.bytes
+
+
+def _peak_bytes(p: Problem, workload: Workload, k: int) -> float:
+    """In decoding scores and what is kept of them, and a cache that the call makes; else choices, and what is larger beside."""
+    if workload.decodes:
+        state = p.B * p.kv_heads * p.N * (p.D + p.M) * p.dtype.bytes if workload is Workload.DECODE_TOTAL else 0
+        return float(state + p.B * p.H * (p.N * p.dtype.bytes + min(k, p.N) * (8 + (p.M + 2) * p.dtype.bytes)))
+    choices, trains = p.B * p.H * p.N * k * 8, workload is Workload.FORWARD_BACKWARD
+    return float(choices + max(_choosing(p, k), _attending(p, k, trains=trains)))
+
+
+def _choosing(p: Problem, k: int) -> float:
+    """The scores of a block and the best of them, with their indices twice."""
+    R = p.H // p.kv_heads
+    sizes = blocks(p.B * p.kv_heads, R, p.N, causal=p.causal)
+    return max(R * rows * (stop * p.dtype.bytes + min(k, stop) * (p.dtype.bytes + 8)) for rows, stop in sizes)
+
+
+def _attending(p: Problem, k: int, *, trains: bool) -> float:
+    """Output, and of one group of queries the keys, weights, and a wide output.
+
+    In the backward weights and gradients of all, and of a group each kept key times its query, and a gradient of its keys.
+    """
+    R, wide, rows = p.H // p.kv_heads, max(4, p.dtype.bytes), p.B * p.H * p.N
+    group = min(p.B * p.kv_heads, together(p.H // p.kv_heads * p.N * p.D * k))
+    listed, output = group * R * p.N * k, rows * p.M * p.dtype.bytes
+    if not trains:
+        return output + listed * (9 + wide) + group * R * p.N * p.M * wide
+    gradients = p.B * p.N * (p.H * p.D + p.kv_heads * (p.D + p.M)) * p.dtype.bytes
+    widest, narrow = max(p.D, p.M), p.dtype.bytes < wide
+    beside = group * p.N * widest * (R if narrow else 1)
+    return output + gradients + rows * k * wide + listed * (9 + (2 + widest) * wide) + beside * wide

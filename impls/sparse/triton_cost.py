@@ -1,0 +1,107 @@
+"""What one call of the sparse Triton kernels computes and allocates.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Problem
+
+from .band import Band
+from .pattern import Pattern, Shape
+from .triton_tuning import Arithmetic, Launch, arithmetic, blocks, fitted, padded, programs, splits
+from .triton_walks import Walk, cells_of, key_walks, query_walks
+
+
+def executed_flops(p: Problem, pattern: Pattern, *, trains: bool) -> float:
+    """Products of whole tiles with the padding of widths: two a tile forward; three for dq; four for dk and dv."""
+    D, M, shape = padded(p.D), padded(p.M), Shape.of(p)
+    chosen, group = blocks(p.D, p.M, _arithmetic(p)), p.H // p.kv_heads
+    flops = tile_pairs(pattern, shape, chosen.attend) * (D + M)
+    if trains:
+        flops += tile_pairs(pattern, shape, chosen.queries) * (2 * D + M)
+        flops += tile_pairs(pattern, shape, chosen.keys, group=group) * (2 * D + 2 * M)
+    return 2.0 * p.B * flops
+
+
+def peak_bytes(p: Problem, pattern: Pattern, *, trains: bool) -> float:
+    """Output and logsumexp; in the backward g·o of each row and three gradients; scratch where work is split."""
+    kept = p.B * p.H * p.N * (p.M * p.dtype.bytes + 4.0)
+    chosen, parts = blocks(p.D, p.M, _arithmetic(p)), pattern.parts(Shape.of(p))
+    queries, group = query_walks(parts, p.N), p.H // p.kv_heads
+    if not trains:
+        return kept + max(_scratch(p, walk, chosen.attend) * (p.M + 1) for walk in queries)
+    kv = p.B * p.kv_heads * p.N * (p.D + p.M)
+    gradients = (p.B * p.H * p.N * p.D + kv) * p.dtype.bytes + 4.0 * p.B * p.H * p.N
+    of_queries = max(_scratch(p, walk, chosen.queries) * p.D for walk in queries)
+    of_keys = max(_scratch(p, walk, chosen.keys, group) * (p.D + p.M) for walk in key_walks(parts, p.N, group))
+    return kept + gradients + max(of_queries, of_keys)
+
+
+@lru_cache(maxsize=64)
+def tile_pairs(pattern: Pattern, shape: Shape, launch: Launch, group: int | None = None) -> int:
+    """(query, key) pairs of all tiles of all heads, by queries; by keys where it is given how many heads share k and v."""
+    parts, of_keys = pattern.parts(shape), group is not None
+    walks = key_walks(parts, shape.N, group) if group else query_walks(parts, shape.N)
+    pairs = 0
+    for walk in walks:
+        how = fitted(launch, walk, of_keys=of_keys)
+        of_band = {band: _tiles(walk, band, how, of_keys=of_keys) for band in walk.bands}
+        pairs += how.queries * how.keys * sum(of_band[band] for row in walk.rows for band in row.bands)
+    return pairs
+
+
+def _tiles(walk: Walk, band: Band, how: Launch, *, of_keys: bool) -> int:
+    """Tiles of one head: what the kernels work out for a block, for all of them at once."""
+    own, other = (how.keys, how.queries) if of_keys else (how.queries, how.keys)
+    places, count = walk.places, -(-(walk.stop - walk.first) // own)
+    begin = torch.arange(places.groups)[:, None] * places.apart
+    start = walk.first + torch.arange(count) * own
+    first, stop = (x.clamp(max=walk.stop) for x in _positions(begin, places.stride, band.keys if of_keys else band.queries))
+    low, high = cells_of(band) if of_keys else (0, band.length)
+    first, stop = first.clamp(min=low).maximum(start), stop.clamp(max=high).minimum(start + own)
+    left, right = _seen(band, begin, (first, stop), places.stride, of_keys=of_keys, by_position=places.groups == band.groups)
+    return int((((right - left).clamp(min=0) + other - 1) // other).where(first < stop, 0).sum())
+
+
+def _seen(
+    band: Band, begin: Tensor, own: tuple[Tensor, Tensor], stride: int, *, of_keys: bool, by_position: bool
+) -> tuple[Tensor, Tensor]:
+    """The positions of the other side that are seen from first … stop of this one."""
+    least, most = (x if by_position else begin + x * stride for x in (own[0], own[1] - 1))
+    begin = begin if band.groups > 1 else torch.zeros_like(begin)
+    if of_keys:
+        left, right = (x.clamp(max=band.length) for x in _positions(begin, band.stride, band.queries))
+        if band.low is not None:
+            left = left.maximum((least // band.key_unit + band.low) * band.query_unit)
+        if band.high is not None:
+            right = right.minimum((most // band.key_unit + band.high + 1) * band.query_unit)
+        return left, right
+    left, right = _positions(begin, band.stride, band.keys)
+    left, right = left.clamp(min=cells_of(band)[0]), right.clamp(max=cells_of(band)[1])
+    if band.high is not None:
+        left = left.maximum((least // band.query_unit - band.high) * band.key_unit)
+    if band.low is not None:
+        right = right.minimum((most // band.query_unit - band.low + 1) * band.key_unit)
+    return left, right
+
+
+def _positions(begin: Tensor, stride: int, tokens: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    first, stop = ((token - begin).clamp(min=0) + stride - 1 for token in tokens)
+    return first // stride, stop // stride
+
+
+def _scratch(p: Problem, walk: Walk, launch: Launch, group: int | None = None) -> float:
+    """Bytes for each number a token of what programs that share a block write: 0 where none do."""
+    of_keys = group is not None
+    how = fitted(launch, walk, of_keys=of_keys)
+    heads = len({row.head // (group or 1) for row in walk.rows})
+    S = splits(walk, p.B * heads * programs(walk, how, of_keys=of_keys), of_keys=of_keys)
+    return 4.0 * S * p.B * heads * walk.stop if S > 1 else 0.0
+
+
+def _arithmetic(p: Problem) -> Arithmetic:
+    return arithmetic(getattr(torch, p.dtype))

@@ -1,0 +1,80 @@
+"""Fidelity over replicates: means, their range, and what makes a record useless."""
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.analyze.cells import summarize
+from attnbench.analyze.fidelity import Score, score
+from attnbench.analyze.statistics import Interval, Spread
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Outcome, Series, Status
+from attnbench.schema.record import Record
+
+if TYPE_CHECKING:
+    from tests.analyze.conftest import Writer
+
+
+def kept(recall: float, error: float = 0.5) -> Measured:
+    values = {MASS_RECALL: recall, OUTPUT_ERROR: error}
+    return Measured(samples={name: Series(unit="1", values=(value,)) for name, value in values.items()})
+
+
+def told(writer: "Writer", *outcomes: Outcome) -> tuple[Cell, list[Record]]:
+    cell = writer.cell().model_copy(update={"workload": Workload.FIDELITY})
+    jobs = [Job(cell=cell, phase=Pass.FIDELITY, replicate=i) for i in range(len(outcomes))]
+    return cell, [writer.record(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
+
+
+def test_few_replicates_give_a_band_and_five_a_t_interval_of_the_mean(writer: "Writer") -> None:
+    cell, records = told(writer, kept(0.2), kept(0.6), kept(0.4))
+    (summary,) = summarize([cell], records)
+    band = score(summary, MASS_RECALL)
+    assert band is not None
+    assert band.value == pytest.approx(0.4)
+    assert band.interval == Interval(0.2, 0.6, Spread.BAND)
+    cell, records = told(writer, *(kept(value) for value in (0.1, 0.2, 0.3, 0.4, 0.5)))
+    (summary,) = summarize([cell], records)
+    found = score(summary, MASS_RECALL)
+    assert found is not None
+    assert found.interval.kind is Spread.INTERVAL
+    assert found.interval.high - found.value == pytest.approx(2.7764 * math.sqrt(0.025 / 5), rel=1e-4)
+
+
+def test_nothing_and_everything_are_shares_like_others(writer: "Writer") -> None:
+    for recall in (0.0, 1.0):
+        cell, records = told(writer, *[kept(recall, 0.0)] * 5)
+        (summary,) = summarize([cell], records)
+        for metric, value in ((MASS_RECALL, recall), (OUTPUT_ERROR, 0.0)):
+            assert score(summary, metric) == Score(value, Interval(value, value, Spread.INTERVAL))
+
+
+def test_a_cell_that_is_not_timed_has_no_time(writer: "Writer") -> None:
+    cell, records = told(writer, kept(0.2), kept(0.6))
+    (summary,) = summarize([cell], records)
+    assert summary.ok
+    assert (summary.replicates, summary.samples) == (2, 2)
+    assert (summary.median, summary.interval) == (None, None)
+
+
+def test_a_timed_cell_has_no_score(writer: "Writer") -> None:
+    cell = writer.cell()
+    (summary,) = summarize([cell], [writer.timed(cell, [1.0, 2.0])])
+    assert score(summary, MASS_RECALL) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "reason"),
+    [
+        (Failed(status=Status.TIMEOUT, reason="no answer"), "timeout", "no answer"),
+        (Measured(), "error", "the record holds no samples of mass_recall"),
+        (kept(0.5, math.inf), "error", "a sample of output_error is not a finite number"),
+    ],
+)
+def test_a_replicate_without_numbers_fails_the_cell(writer: "Writer", outcome: Outcome, status: str, reason: str) -> None:
+    cell, records = told(writer, kept(0.2), outcome)
+    (summary,) = summarize([cell], records)
+    assert (summary.status, summary.reason) == (status, reason)
+    assert score(summary, MASS_RECALL) is None

@@ -1,0 +1,117 @@
+"""The fidelity pass: how much of the exact attention a method keeps."""
+
+import pytest
+import torch
+
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errand import Inquiry, Job, Pass
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Status
+from attnbench.schema.problem import DType, Problem
+from attnbench.workloads.describe import describe
+from attnbench.workloads.fidelity import TOP_KEYS, mass_recall, measure_fidelity, output_error, why_not
+
+
+def cell(name: str, N: int = 64, causal: bool = False, **params: Scalar) -> Cell:
+    p = Problem(H=2, N=N, D=8, causal=causal)
+    return Cell(method=name, problem=p, workload=Workload.FIDELITY, params=params)
+
+
+def measure(name: str, N: int = 64, seed: int = 0, causal: bool = False, **params: Scalar) -> dict[str, float]:
+    outcome = measure_fidelity(Job(cell=cell(name, N, causal, **params), phase=Pass.FIDELITY, seed=seed))
+    assert isinstance(outcome, Measured)
+    assert {len(series.values) for series in outcome.samples.values()} == {1}
+    return {metric: series.values[0] for metric, series in outcome.samples.items()}
+
+
+@pytest.mark.parametrize("N", [1, 31, 64])
+@pytest.mark.parametrize("causal", [True, False])
+def test_an_exact_method_keeps_everything(N: int, causal: bool) -> None:
+    found = measure("gate_cases:Right", N, causal=causal)
+    assert found[MASS_RECALL] == pytest.approx(1)
+    assert found[OUTPUT_ERROR] < 1e-6
+
+
+def test_recall_is_the_exact_mass_on_top_keys_that_get_any_weight() -> None:
+    exact = torch.tensor([[0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    found = torch.tensor([[0.0, 1e-30, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]])
+    assert mass_recall(found, exact, top=2) == pytest.approx((0.3 / 0.8 + 0.4 / 0.7) / 2)
+    assert mass_recall(found, exact, top=100) == pytest.approx((0.5 + 0.4) / 2)
+
+
+def test_a_negative_weight_is_none() -> None:
+    assert mass_recall(-torch.ones(3, 3), torch.eye(3)) == 0
+
+
+def test_the_error_of_the_output_is_relative() -> None:
+    o = torch.full((1, 1, 3, 4), 2.0)
+    assert output_error(1.5 * o, o) == pytest.approx(0.5)
+
+
+def test_recall_grows_with_what_is_seen_up_to_everything() -> None:
+    recalls = [measure("fidelity_cases:Near", reach=reach)[MASS_RECALL] for reach in (0, 8, 32, 64)]
+    assert recalls == sorted(recalls)
+    assert 0 < recalls[0] < 0.2
+    assert recalls[-1] == pytest.approx(1)
+
+
+def test_keys_beyond_the_top_ones_do_not_count() -> None:
+    assert TOP_KEYS == 32
+    outcome = measure_fidelity(Job(cell=cell("gate_cases:Right", 16), phase=Pass.FIDELITY))
+    assert isinstance(outcome, Measured)
+    assert outcome.facts["top_keys"] == 16
+    assert outcome.facts["exact"] == "Softmax attention over all keys"
+
+
+def test_neither_time_nor_memory_is_recorded() -> None:
+    outcome = measure_fidelity(Job(cell=cell("gate_cases:Right"), phase=Pass.FIDELITY))
+    assert isinstance(outcome, Measured)
+    assert {name: series.unit for name, series in outcome.samples.items()} == {MASS_RECALL: "1", OUTPUT_ERROR: "1"}
+    assert not outcome.memory
+
+
+def test_hashing_keeps_more_in_more_rounds_and_all_where_there_are_only_two_buckets() -> None:
+    one, four = (measure("lsh.reformer_pytorch", 128, rounds=R, bucket_size=8) for R in (1, 4))
+    assert one[MASS_RECALL] + 0.1 < four[MASS_RECALL] < 1
+    assert four[OUTPUT_ERROR] < one[OUTPUT_ERROR]
+    everything = measure("lsh.reformer_pytorch", 64, rounds=1, bucket_size=32)
+    assert everything[MASS_RECALL] == pytest.approx(1)
+    assert everything[OUTPUT_ERROR] < 1e-6
+
+
+def test_each_seed_has_inputs_of_its_own() -> None:
+    first, again, other = (measure("linear.full", seed=seed)[OUTPUT_ERROR] for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_what_is_not_a_number_is_a_row_and_never_a_sample() -> None:
+    outcome = measure_fidelity(Job(cell=cell("fidelity_cases:Spoilt"), phase=Pass.FIDELITY))
+    assert isinstance(outcome, Failed)
+    assert outcome.status is Status.ERROR
+    assert outcome.reason.startswith("output_error is not a finite number")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"problem": Problem(B=2, N=64, padding=0.5)}, "without padding"),
+        ({"batch": Batch.LARGEST}, "a batch that is stated"),
+        ({"problem": Problem(N=64, dtype=DType.BFLOAT16)}, "float32 or float64"),
+    ],
+)
+def test_what_fidelity_cannot_be_measured_of_says_why(changes: dict[str, object], words: str) -> None:
+    one = cell("gate_cases:Right")
+    assert why_not(one) is None
+    assert words in (why_not(one.model_copy(update=changes)) or "")
+    (prospect,) = describe(Inquiry(method=one.method, cells=(one.model_copy(update=changes),))).prospects
+    assert words in (prospect.why_not or "")
+    assert why_not(one.model_copy(update={**changes, "workload": Workload.FORWARD})) is None
+
+
+def test_a_method_is_asked_about_a_forward_and_checked_on_one() -> None:
+    (asked,) = describe(Inquiry(method="fidelity_cases:Asked", cells=(cell("fidelity_cases:Asked"),))).prospects
+    assert asked.why_not == "asked about forward"
+    (right,) = describe(Inquiry(method="gate_cases:Right", cells=(cell("gate_cases:Right"),))).prospects
+    assert right.check is not None
+    assert right.check.workload is Workload.FORWARD_BACKWARD
+    assert right.cost is not None
