@@ -84,6 +84,8 @@ def _method(name: str, params: dict[str, Scalar]) -> "type[Attention]":
         method = registry.load(name)
     except ImportError as error:
         raise UsageError(f"{name} cannot be imported: {error}") from None
+    except (AttributeError, TypeError) as error:
+        raise UsageError(f"{name} is no method: {error}") from None
     if absent := registry.missing(method):
         raise UsageError(registry.pip_line(name, absent))
     known = parameters(method)
@@ -137,7 +139,9 @@ def _about(options: Options, method: "type[Attention]", problem: Problem, params
     """The problem, and the parameters that nobody gave."""
     defaults = {name: each.default for name, each in inspect.signature(method).parameters.items() if name not in params}
     known = {name: value for name, value in defaults.items() if isinstance(value, bool | int | float | str)}
+    left = [name for name, value in defaults.items() if value is None]
     mask = "causal" if problem.causal else "non-causal"
     words = [f"{mask}, N={problem.N}, H={problem.H}, D={problem.D}", f"queries and keys N(0, 1), seed {options.seed}"]
     by_default = ", ".join(f"{name}={value}" for name, value in known.items())
-    return "; ".join([*words, *([f"by default {by_default}"] if known else [])])
+    words += [f"by default {by_default}"] if known else []
+    return "; ".join([*words, *([f"left to the method: {', '.join(left)}"] if left else [])])

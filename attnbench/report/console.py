@@ -23,7 +23,7 @@ from attnbench.schema.run import RunInfo
 from attnbench.schema.units import length, seconds
 
 WIDTH = 80
-_NAME, _COLUMNS = 25, 5
+_NAMES, _COLUMNS = (44, 38, 32, 25), 5
 _REASONS = 12
 
 
@@ -48,14 +48,14 @@ def _about(sections: Sequence[Section]) -> list[str]:
 
 
 def _grid(section: Section) -> list[str]:
-    """Methods by as many lengths as fit, and how time grows."""
+    """Methods by as many lengths as fit, and then with as much of their names; and how time grows."""
     columns = _recalls if section.workload is Workload.FIDELITY else _columns
-    tries = (columns(section, count) for count in range(_COLUMNS, 0, -1))
-    return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), columns(section, 1))
+    tries = (columns(section, count, name) for count in range(_COLUMNS, 0, -1) for name in _NAMES)
+    return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), columns(section, 1, _NAMES[-1]))
 
 
-def _recalls(section: Section, count: int) -> list[str]:
-    lengths, names = _few(section.lengths, count), short_names(section.series, _NAME)
+def _recalls(section: Section, count: int, name: int) -> list[str]:
+    lengths, names = _few(section.lengths, count), short_names(section.series, name)
     cells = {label: [section.at(label, N) for N in lengths] for label in section.series}
     rows = [[names[label], *(recall_text(cell) if cell else "" for cell in row)] for label, row in cells.items()]
     align = ("left", *("right" for _ in lengths))
@@ -63,8 +63,8 @@ def _recalls(section: Section, count: int) -> list[str]:
     return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True).split("\n")
 
 
-def _columns(section: Section, count: int) -> list[str]:
-    lengths, names = _few(section.lengths, count), short_names(section.series, _NAME)
+def _columns(section: Section, count: int, name: int) -> list[str]:
+    lengths, names = _few(section.lengths, count), short_names(section.series, name)
     winners = {N: fastest(section, N) for N in lengths}
     rows = []
     for label, series in section.series.items():

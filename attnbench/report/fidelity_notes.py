@@ -20,7 +20,7 @@ def recall_note(summaries: Sequence[CellSummary]) -> str:
     keys = top_keys(summaries)
     return (
         f"Mass recall: of the weight that exact attention gives to the {keys} top keys of a query, the share that lies on keys "
-        "to which the method gives any; mean over queries."
+        "to which the method gives a positive weight; mean over queries."
     )
 
 
@@ -56,6 +56,8 @@ def _replication(summaries: Sequence[CellSummary]) -> list[str]:
         return ["No cell gave a number."]
     counts = sorted({s.replicates for s in measured})
     n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    if n == "1":
+        return ["n = 1: one replicate a cell, so no range.", FIRST_LOOK]
     few = counts[0] < ENOUGH
     spread = "smallest and largest replicate" if few else "95 % t interval of the mean"
     lines = [f"n = {n} replicates a cell, each with inputs and choices of its own: their mean; in brackets {spread}."]

@@ -25,7 +25,7 @@ from attnbench.schema.units import length
 _LEFT, _PANEL, _RIGHT = 0.58, 2.55, 0.12
 _TITLE, _HEAD, _HEIGHT, _AXIS, _LINE = 0.40, 0.20, 2.1, 0.40, 0.13
 _ACROSS = 2
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+_ALONE, _MARKERS = "o", ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 _NAME, _IN_A_ROW = 60, 6
 
 
@@ -40,6 +40,8 @@ class _Legend:
     """How lines look, by name, and the markers of the steps along them."""
 
     looks: dict[str, style.Look]
+    swept: frozenset[str]
+    """Names of those that are lines; of the others each cell is a point."""
     markers: dict[str, str]
 
 
@@ -99,7 +101,8 @@ def _legend_of(found: Iterable[Line]) -> _Legend:
     every = list(found)
     steps = dict.fromkeys(line.step(s) for line in every for s in line.cells if line.swept)
     markers = {step: _MARKERS[number % len(_MARKERS)] for number, step in enumerate(steps)}
-    return _Legend(style.looks(dict.fromkeys(line.name for line in every)), markers)
+    swept = frozenset(line.name for line in every if line.swept)
+    return _Legend(style.looks(dict.fromkeys(line.name for line in every)), swept, markers)
 
 
 def _points(findings: Findings, line: Line) -> list[tuple[float, Score, str]]:
@@ -124,7 +127,7 @@ def _draw(axes: Axes, findings: Findings, panel: _Panel, legend: _Legend, span: 
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(visible=True)
     axes.set_axisbelow(True)
-    axes.set_xlabel("FLOPs, of those of dense attention", labelpad=1)
+    axes.set_xlabel("FLOPs, share of dense attention's", labelpad=1)
     axes.set_title(drawable(panel.title), loc="left", pad=4, parse_math=False)
     random = [span[0] * (min(1.0, span[1]) / span[0]) ** (step / 50) for step in range(51)]
     axes.plot(random, random, ":", color="#555555", linewidth=0.9, zorder=1.5)
@@ -138,7 +141,7 @@ def _line(axes: Axes, points: Sequence[tuple[float, Score, str]], look: style.Lo
     axes.plot([x for x, _, _ in points], [y.value for _, y, _ in points], color=look.color, linestyle=look.line, zorder=3)
     for x, y, step in points:
         axes.vlines(x, y.interval.low, y.interval.high, color=look.color, linewidth=0.9, zorder=3)
-        axes.plot([x], [y.value], markers.get(step, "o"), color=look.color, markerfacecolor=look.face, zorder=4)
+        axes.plot([x], [y.value], markers.get(step, _ALONE), color=look.color, markerfacecolor=look.face, zorder=4)
 
 
 def _percent(share: float) -> str:
@@ -147,7 +150,7 @@ def _percent(share: float) -> str:
 
 def _place_legend(figure: Figure, legend: _Legend) -> None:
     """Lines one below the other; then steps, six in a row; then what is dotted."""
-    names = [(name, _sample(look)) for name, look in legend.looks.items()]
+    names = [(name, _sample(look, swept=name in legend.swept)) for name, look in legend.looks.items()]
     steps = [(step, Line2D([], [], color="#444444", linestyle="", marker=m)) for step, m in legend.markers.items()]
     chance = [("as many pairs, chosen at random", Line2D([], [], color="#555555", linestyle=":", linewidth=0.9))]
     foot = _block(figure, chance, 1, 0.06)
@@ -155,9 +158,9 @@ def _place_legend(figure: Figure, legend: _Legend) -> None:
     _block(figure, names, 1, foot)
 
 
-def _sample(look: style.Look) -> Line2D:
-    line: Any = look.line
-    return Line2D([], [], color=look.color, linestyle=line)
+def _sample(look: style.Look, *, swept: bool) -> Line2D:
+    line: Any = look.line if swept else ""
+    return Line2D([], [], color=look.color, linestyle=line, marker="" if swept else _ALONE, markerfacecolor=look.face)
 
 
 def _block(figure: Figure, entries: Sequence[tuple[str, Line2D]], columns: int, foot: float) -> float:

@@ -13,6 +13,7 @@ from attnbench.report.table import Table
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR
 from attnbench.schema.units import length, three_digits
 
+_ROUNDING = 1e-4
 _Text = Callable[[CellSummary], str]
 
 
@@ -54,9 +55,14 @@ def error_text(cell: CellSummary) -> str:
 def _text(cell: CellSummary, found: Score | None, scale: float, unit: str) -> str:
     if found is None:
         return short(cell.status)
-    low, high = (three_digits(scale * end) for end in (found.interval.low, found.interval.high))
-    value = f"{three_digits(scale * found.value)}{unit}"
+    low, high = (_digits(scale * end) for end in (found.interval.low, found.interval.high))
+    value = f"{_digits(scale * found.value)}{unit}"
     return value if cell.replicates < 2 else f"{value} [{low}, {high}]"
+
+
+def _digits(value: float) -> str:
+    """Three; in exponent form where an error is that of rounding, so that no row of zeros has to be counted."""
+    return f"{value:.2e}" if 0 < abs(value) < _ROUNDING else three_digits(value)
 
 
 def _reached(findings: Findings, section: Section, label: str, N: int | None) -> tuple[str, ...]:

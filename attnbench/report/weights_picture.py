@@ -96,7 +96,7 @@ def _panel(picture: Picture, name: str, heads: Sequence[int]) -> _Panel:
     weights: Weights = picture.weights[list(heads)]
     N, pairs = weights.shape[-1], int((weights != 0).any(0).sum())
     most = N * (N + 1) // 2 if picture.causal else N * N
-    return _Panel(f"{name}\n{pairs:,} pairs, {100 * pairs / most:.3g}%", weights.mean(0))
+    return _Panel(f"{name}\n{pairs:,} pair{'s' if pairs != 1 else ''}, {100 * pairs / most:.3g}%", weights.mean(0))
 
 
 def _heads(heads: Sequence[int]) -> str:
@@ -244,7 +244,8 @@ def _notes(picture: Picture) -> Iterator[str]:
     yield f"White: no weight at all{later}."
     if len(picture.weights) > 1:
         alike = len({(weights != 0).tobytes() for weights in picture.weights}) == 1
-        yield "All heads see the same keys: their mean is shown." if alike else "All heads: their mean."
+        apart = "All heads: their mean, and the pairs that any of them sees."
+        yield "All heads see the same keys: their mean is shown." if alike else apart
     sums = picture.weights.sum(-1)
     blind = (picture.weights == 0).all(-1)
     if picture.signed:

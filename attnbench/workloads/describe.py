@@ -44,7 +44,7 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
         if reason := fidelity.why_not(cell) or method.refusal(cell.call):
             return Prospect(why_not=reason)
         cost = method.cost(cell.problem, cell.params, cell.call.workload)
-        return Prospect(cost=cost, check=check_cell(method, cell))
+        return Prospect(cost=fidelity.with_weights(cost, cell), check=check_cell(method, cell))
     except (TypeError, ValueError) as error:
         return Prospect(why_not=str(error))
 

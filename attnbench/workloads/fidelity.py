@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnbench.api import Attention
 from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Job
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Outcome, Series, Status
 from attnbench.workloads.prepare import prepare
@@ -17,6 +18,8 @@ from attnbench.workloads.weights import exact_weights, executed_weights
 
 TOP_KEYS = 32
 """Of each query, those that the exact attention gives most."""
+_WEIGHTS_AT_ONCE = 6
+"""Tensors [B, H, N, N] while exact attention takes values N wide: weights found, values, scores, softmax, output, a copy."""
 
 
 def why_not(cell: Cell) -> str | None:
@@ -28,6 +31,15 @@ def why_not(cell: Cell) -> str | None:
     if cell.batch is Batch.LARGEST:
         return "fidelity needs a batch that is stated"
     return "fidelity is of the definition: float32 or float64" if cell.problem.dtype.bytes == 2 else None
+
+
+def with_weights(cost: Cost, cell: Cell) -> Cost:
+    """The cost of one call, with the peak of the whole pass: dense weights, and how the exact ones are made; else as it is."""
+    if cell.workload is not Workload.FIDELITY:
+        return cost
+    p = cell.problem
+    weights = p.B * p.H * p.N**2 * p.dtype.bytes
+    return cost.model_copy(update={"peak_bytes": max(cost.peak_bytes + 2 * weights, _WEIGHTS_AT_ONCE * weights)})
 
 
 def measure_fidelity(job: Job) -> Outcome:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench import registry
 from attnbench.api import Attention, Problem, draw, padding_mask
+from attnbench.measure.vector_math import choose_kernels
 from attnbench.schema.cell import Cell, Workload
 
 
@@ -51,6 +52,7 @@ def build(cell: Cell, seed: int) -> Attention:
     if cell.device_kind == "cuda":
         # clocks, events and graphs are of the current device
         torch.cuda.set_device(cell.device)
+    choose_kernels()
     torch.set_float32_matmul_precision(cell.matmul_precision.value)
     torch.set_grad_enabled(cell.workload is Workload.FORWARD_BACKWARD)
     # seeded apart, so that a method's own draws (rotations, projections) do not move its inputs

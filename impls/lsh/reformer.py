@@ -6,7 +6,7 @@ B batch, H heads, R rounds, N tokens, D query/key width, M value width.
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Workload, draw
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Workload, draw, takes
 
 from .reference import Rules, lsh_attention
 from .reformer_cost import cost_of_reformer
@@ -30,6 +30,7 @@ class ReformerLSH(Attention):
 
     paper = "arXiv:2001.04451"
     causality = Causality.VALUES_ONLY
+    __signature__ = takes(ReformerOptions)
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         super().__init__(problem)

@@ -3,8 +3,8 @@
 Softmax over a union of disjoint sets of keys is the mean of the softmaxes over each, weighted by exp(logsumexp). In the
 backward each set needs only the final output and logsumexp (Dao et al. 2022, appendix B.2): dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)).
 
-X, Y two batch dimensions, Q queries, S keys, D query/key width, M value width. Tensors may be views of any strides whose
-last dimension is dense. Every query must see at least one key.
+X, Y two batch dimensions, Q queries, S keys, D query/key width, M value width. Tensors may be views of any strides; those
+whose last dimension is dense are read as they are. Every query must see at least one key.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> tuple[Tensor, Tensor]
     """[X, Y, Q, D], [X, Y, S, D], [X, Y, S, M] -> o [X, Y, Q, M] and the logsumexp [X, Y, Q], in float32 at least."""
     if not is_fused(q):
         return _plain(q, k, v, rule)
-    M, (q, k, v) = v.shape[-1], _one_width(q, k, v)
+    M, (q, k, v) = v.shape[-1], _readable(q, k, v)
     o, logsumexp = _fused(q, k, v, 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
     return o[..., :M], logsumexp
 
@@ -46,7 +46,7 @@ def pull_back(
     if not is_fused(q):
         return _plain_backward(g, inputs, final, rule)
     D, M = q.shape[-1], v.shape[-1]
-    q, k, v, g, o = _one_width(q, k, v, g, final[0])
+    q, k, v, g, o = _readable(q, k, v, g, final[0])
     dq, dk, dv = _fused_backward(g, q, k, v, o, final[1], 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
     return dq[..., :D], dk[..., :D], dv[..., :M]
 
@@ -69,10 +69,15 @@ def sums(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype is torch.float64 else torch.float32
 
 
-def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Widths filled up with zeros to that of the widest: the kernel knows one only."""
+def _readable(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Dense, and filled up with zeros to the widest: the kernel knows one width, and never asks for its stride."""
     widest = max(x.shape[-1] for x in tensors)
-    return tuple(x if x.shape[-1] == widest else F.pad(x, (0, widest - x.shape[-1])) for x in tensors)
+    return tuple(_dense(x) if x.shape[-1] == widest else F.pad(x, (0, widest - x.shape[-1])) for x in tensors)
+
+
+def _dense(x: Tensor) -> Tensor:
+    """A copy only where the last dimension is not."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _scores(q: Tensor, k: Tensor, rule: Rule) -> Tensor:

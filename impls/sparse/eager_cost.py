@@ -108,12 +108,17 @@ class _Sizes:
         p, queries, keys = self.p, *(R * x.count * x.length for x in (r.queries, r.keys))
         copied = 0 if p.M >= p.D and self._is_dense(walk, r, R) else queries
         part = (queries + copied + 2 * keys) * max(p.D, p.M) * p.dtype.bytes + self._filled(r, R, 2)
-        return self._summary(walk, R, 1 + self.sum / p.dtype.bytes) + part
+        return self._summary(walk, R, 1 + self.sum / p.dtype.bytes) + part + self._slopes(r)
 
     def _scratch(self, r: Rectangle) -> int:
         """Of one thread of the kernel: scores, and the output that it is at."""
         block = queries_at_once(r.queries.length)
         return block * (min(512, r.keys.length) + 2 + max(self.p.D, self.p.M)) * self.sum
+
+    def _slopes(self, r: Rectangle) -> int:
+        """Of one thread of the kernel: probabilities and slopes, and both once more where they are rounded."""
+        square = queries_at_once(r.queries.length) * min(512, r.keys.length)
+        return 2 * square * (self.sum + (self.p.dtype.bytes if self.rounds else 0))
 
     def _is_dense(self, walk: Walk, r: Rectangle, R: int) -> bool:
         """Whether the kernel, which wants tiles inside tokens, finds dL/do so: residues that make up the whole."""

@@ -36,7 +36,7 @@ class Factorised(Pattern):
         whole(self.layer, "layer", least=0)
 
     @classmethod
-    def defaults(cls, p: Problem) -> dict[str, Scalar]:
+    def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003
         """The stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 
@@ -144,10 +144,11 @@ class Fixed(Factorised):
             raise ValueError(f"distinct={self.distinct!r}: must be true or false")
 
     @classmethod
-    def defaults(cls, p: Problem) -> dict[str, Scalar]:
+    def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:
         """The stride nearest √N, and 8 cells, or as many as it has."""
         stride = nearest_power_of_root(p.N)
-        return {"stride": stride, "c": min(8, stride)}
+        chosen = given.get("stride", stride)
+        return {"stride": stride, "c": min(8, chosen) if isinstance(chosen, int) and chosen > 0 else 8}
 
     def start(self, head: int) -> int:
         """The first cell of a head's sub-block."""

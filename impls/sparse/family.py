@@ -88,4 +88,5 @@ class SparseAttention(Attention):
         return union_attention(q, k, v, walks, self.scale)
 
     def _caches(self, capacity: int) -> Caches:
-        return caches_for(self.pattern, Shape(capacity, self.problem.H, causal=True), self.problem.kv_heads)
+        # room for no token is laid out as for one, and never written
+        return caches_for(self.pattern, Shape(max(1, capacity), self.problem.H, causal=True), self.problem.kv_heads)

@@ -24,7 +24,8 @@ class FlexSparse(SparseAttention):
     Dong et al. 2024, arXiv:2412.05496. What a query sees is a few ranges of keys, which the mask within a block reads from a
     list; blocks and lists are built at the first call of a length on a device and kept. The merged strided pattern takes two
     calls, merged by their logsumexp. The first call compiles: seconds, and on a CPU with a C++ compiler. On a CPU there is no
-    backward, and no logsumexp: there a key more, of score 0, tells it in float32, good where it lies between -80 and 80.
+    backward, and no logsumexp: there a key more, of score 0, tells it in float32, where it lies within ±64; beyond, `forward`
+    raises ValueError.
     """
 
     tier = Tier.COMPILED
@@ -58,7 +59,9 @@ class FlexSparse(SparseAttention):
         where = q.shape[2], q.device
         if where not in self._unions:
             sink = q.device.type == "cpu"
-            self._unions[where] = unions(self.pattern, self.shape(q.shape[2]), q.device, sink=sink)
+            # a later call may differentiate
+            with torch.inference_mode(mode=False):
+                self._unions[where] = unions(self.pattern, self.shape(q.shape[2]), q.device, sink=sink)
         return self._unions[where]
 
 

@@ -20,6 +20,8 @@ from .pattern import Pattern, Shape
 
 Attend = Callable[..., Any]
 """FlexAttention, compiled or not."""
+REACH = 64.0
+"""What a logsumexp may be, up and down, for a sink of score 0 to tell it: e^-87 is the least that float32 has in full."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Union:
         return cls(share.heads, tuple(Call.of(x, device, sink=sink and merged) for x in share.layouts))
 
     def attend(self, function: Attend, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        """[B, heads, N, D] ... -> [B, heads, N, M]."""
+        """[B, heads, N, D] ... -> [B, heads, N, M]. With a sink, raises ValueError on scores that it cannot tell."""
         if len(self.calls) == 1:
             return self.calls[0].attend(function, q, k, v, scale)
         kind = q.dtype
@@ -91,7 +93,10 @@ class Union:
             # the share of the sink may be smaller than float16 tells from 0
             q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
         parts = [call.attend_part(function, q, k, v, scale) for call in self.calls]
-        return _merged([x for x, _ in parts], [x for _, x in parts]).to(kind)
+        total = reduce(torch.logaddexp, [logsumexp for _, logsumexp in parts])
+        if self.calls[0].sink:
+            _within_reach(total)
+        return _merged(parts, total).to(kind)
 
 
 def unions(pattern: Pattern, shape: Shape, device: torch.device, *, sink: bool) -> list[Union]:
@@ -144,10 +149,15 @@ def _without_sink(o: Tensor) -> tuple[Tensor, Tensor]:
     return o[..., :-2] / keys.clamp(min=torch.finfo(o.dtype).tiny), (keys / sink).log().squeeze(-1)
 
 
-def _merged(outputs: list[Tensor], logsumexps: list[Tensor]) -> Tensor:
-    """Softmax over a union: the mean of its parts by exp(logsumexp), of which one at least is no -inf."""
-    total = reduce(torch.logaddexp, logsumexps)
+def _within_reach(logsumexp: Tensor) -> None:
+    """Raises ValueError where a sink cannot tell it: the output would be finite, and wrong."""
+    if bool((logsumexp.abs() > REACH).any()):
+        raise ValueError(f"FlexAttention on a CPU cannot merge scores this far from 0: their logsumexp is beyond ±{REACH:g}")
+
+
+def _merged(parts: list[tuple[Tensor, Tensor]], total: Tensor) -> Tensor:
+    """Softmax over a union: the mean of its parts by exp(logsumexp), of which one at least is no -inf; `total`: that of all."""
     return sum(
-        (o * (x - total).exp().unsqueeze(-1).to(o.dtype) for o, x in zip(outputs, logsumexps, strict=True)),
-        start=torch.zeros((), dtype=outputs[0].dtype, device=total.device),
+        (o * (logsumexp - total).exp().unsqueeze(-1).to(o.dtype) for o, logsumexp in parts),
+        start=torch.zeros((), dtype=parts[0][0].dtype, device=total.device),
     )

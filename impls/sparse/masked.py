@@ -69,7 +69,9 @@ class MaskedSparse(SparseAttention):
     def _mask(self, q: Tensor) -> DenseMask:
         where = q.shape[2], q.device
         if where not in self._masks:
-            self._masks[where] = DenseMask.of(self.pattern, self.shape(q.shape[2]), q.device)
+            # a later call may differentiate
+            with torch.inference_mode(mode=False):
+                self._masks[where] = DenseMask.of(self.pattern, self.shape(q.shape[2]), q.device)
         return self._masks[where]
 
 

@@ -26,7 +26,7 @@ class Local(Pattern):
         one_of(self.convention, "convention", CONVENTIONS)
 
     @classmethod
-    def defaults(cls, p: Problem) -> dict[str, Scalar]:
+    def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003
         """The stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 
@@ -57,7 +57,7 @@ class Atrous(Pattern):
             whole(self.reach, "reach", least=0)
 
     @classmethod
-    def defaults(cls, p: Problem) -> dict[str, Scalar]:
+    def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003
         """The stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 

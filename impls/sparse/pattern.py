@@ -43,11 +43,11 @@ class Pattern(ABC):
         known = {f.name for f in fields(cls)}
         if strange := [name for name in params if name not in known]:
             raise TypeError(f"unknown parameter {strange[0]!r}; this pattern has {', '.join(sorted(known))}")
-        return cls(**{**cls.defaults(p), **params})
+        return cls(**{**cls.defaults(p, params), **params})
 
     @classmethod
-    def defaults(cls, p: Problem) -> dict[str, Scalar]:  # noqa: ARG003 - most need none of it
-        """Parameters that follow from the problem."""
+    def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003 - most need none of it
+        """Parameters that follow from the problem, and from what is given."""
         return {}
 
     @abstractmethod
@@ -75,9 +75,11 @@ def nearest_power_of_root(N: int) -> int:
 
 
 def whole(value: object, name: str, least: int = 1) -> None:
-    """Raise ValueError where a parameter is no whole number, or below the least."""
+    """Raise ValueError where a parameter is no whole number, below the least, or such that products of two overflow int64."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name}={value!r}: must be a whole number, {least} or more")
+    if value >= 1 << 31:
+        raise ValueError(f"{name}={value!r}: must be below 2^31")
 
 
 def one_of(value: object, name: str, allowed: tuple[str, ...]) -> None:

@@ -53,7 +53,12 @@ class TritonSparse(SparseAttention):
         return executed_flops(problem, pattern, trains=trains), peak_bytes(problem, pattern, trains=trains)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N."""
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N. Raises ValueError on other shapes."""
+        p = self.problem
+        if q.shape[1] != p.H or k.shape[1] != p.kv_heads or k.shape[2] != q.shape[2] or v.shape[:3] != k.shape[:3]:
+            # a kernel would read beyond them
+            shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
+            raise ValueError(f"{shapes}: must be [B, {p.H}, N, D], [B, {p.kv_heads}, N, D], [B, {p.kv_heads}, N, M]")
         o: Tensor = self.attend(q, k, v, self.described, self.causal)[0]
         return o
 

@@ -31,7 +31,9 @@ def union_attention(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -
     """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; a query that sees nothing gets 0. Once differentiable.
 
     Keeps q, k, v, the output and the logsumexp of each query, and computes the rest again (Dao et al. 2022, appendix B.2).
+    Raises ValueError where shapes do not fit.
     """
+    _fits(q, k, v, plan)
     union, shape = Union(plan, (q.shape[1], k.shape[1]), scale), (*q.shape[:3], v.shape[-1])
     # copies, unless the rows of heads are evenly spaced already
     q, k, v = (x.contiguous().flatten(0, 1) for x in (q, k, v))
@@ -40,6 +42,16 @@ def union_attention(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -
     else:
         out, _ = _forward((q, k, v), union)
     return out.view(shape)
+
+
+def _fits(q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> None:
+    # tiles are views by strides, which would read and leave out what they like
+    (B, H, N, D), kv_heads = q.shape, k.shape[1]
+    planned = sum(len(walk.heads) for walk in plan.forward)
+    divides = kv_heads > 0 and H % kv_heads == 0
+    if planned != H or not divides or k.shape != (B, kv_heads, N, D) or v.shape[:3] != k.shape[:3]:
+        shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
+        raise ValueError(f"{shapes}: must be [B, {planned}, N, D], [B, K, N, D], [B, K, N, M], where K divides {planned}")
 
 
 class _UnionAttention(torch.autograd.Function):

@@ -51,6 +51,17 @@ def test_nothing_and_everything_are_shares_like_others(writer: "Writer") -> None
             assert score(summary, metric) == Score(value, Interval(value, value, Spread.INTERVAL))
 
 
+def test_an_interval_ends_where_a_share_or_an_error_must(writer: "Writer") -> None:
+    cell, records = told(writer, *(kept(recall, 1 - recall) for recall in (1.0, 1.0, 1.0, 1.0, 0.5)))
+    (summary,) = summarize([cell], records)
+    recall, error = score(summary, MASS_RECALL), score(summary, OUTPUT_ERROR)
+    assert recall is not None
+    assert error is not None
+    assert (recall.interval.high, error.interval.low) == (1.0, 0.0)
+    assert recall.interval.low == pytest.approx(0.9 - 2.7764 * 0.1, rel=1e-3)
+    assert error.interval.high == pytest.approx(0.1 + 2.7764 * 0.1, rel=1e-3)
+
+
 def test_a_cell_that_is_not_timed_has_no_time(writer: "Writer") -> None:
     cell, records = told(writer, kept(0.2), kept(0.6))
     (summary,) = summarize([cell], records)

@@ -91,6 +91,8 @@ def test_numbers_truths_and_words_are_told_apart() -> None:
         ("faulty:NeedsAPackage", {}, "pip install 'a-package-that-nobody-has>=2'"),
         ("import_needs:Method", {}, "cannot be imported"),
         ("nobody:Knows", {}, "nobody:Knows cannot be imported: No module named 'nobody'"),
+        ("math:nothing", {}, "math:nothing is no method: module 'math' has no attribute 'nothing'"),
+        ("math:sqrt", {}, "math:sqrt is no method: math:sqrt is not an attention: subclass attnbench.api.Attention"),
     ],
 )
 def test_bad_input_gets_words(
@@ -98,6 +100,13 @@ def test_bad_input_gets_words(
 ) -> None:
     monkeypatch.syspath_prepend(str(plugins))
     assert words in refused(method, None, **changes)
+
+
+def test_a_picture_says_which_parameters_nobody_gave(tmp_path: Path) -> None:
+    # four heads, so that the line has room
+    svg = drawn(tmp_path, "sparse.strided", params=("mode=per_head",), heads=4)
+    assert b"by default layer=0, convention=paper; left to the method:" in svg
+    assert b"left to the method" not in drawn(tmp_path, "sparse.strided", params=("mode=per_head", "stride=4"), heads=4)
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a", "a.pdf"])

@@ -7,6 +7,19 @@ import torch
 
 from attnbench import Problem, build
 
+SPARSE: list[tuple[str, dict[str, Any]]] = [
+    *(("strided", {"mode": mode, "convention": c}) for mode in ("merged", "per_head") for c in ("paper", "code")),
+    *(("strided", {"mode": "by_layer", "layer": layer, "stride": 7}) for layer in (0, 1)),
+    *(("fixed", {"mode": mode, "c": 1}) for mode in ("merged", "per_head", "by_layer")),
+    ("fixed", {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5}),
+    ("fixed", {"distinct": False, "c": 1}),
+    ("local", {"stride": 20}),
+    ("atrous", {}),
+    ("atrous", {"reach": 2}),
+    ("window", {"window": 30}),
+    ("longformer", {"window": 8, "dilation": 3, "globals": 2, "dilated_heads": 2}),
+]
+
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *(
         (name, {"N": N, "M": 5, "causal": causal}, {})
@@ -53,18 +66,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     *(
         (f"sparse.{name}", {"N": N, "M": 5, "causal": causal, "H": 4, "kv_heads": K}, params)
-        for name, params in [
-            *(("strided", {"mode": mode, "convention": c}) for mode in ("merged", "per_head") for c in ("paper", "code")),
-            *(("strided", {"mode": "by_layer", "layer": layer, "stride": 7}) for layer in (0, 1)),
-            *(("fixed", {"mode": mode, "c": 1}) for mode in ("merged", "per_head", "by_layer")),
-            ("fixed", {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5}),
-            ("fixed", {"distinct": False, "c": 1}),
-            ("local", {"stride": 20}),
-            ("atrous", {}),
-            ("atrous", {"reach": 2}),
-            ("window", {"window": 30}),
-            ("longformer", {"window": 8, "dilation": 3, "globals": 2, "dilated_heads": 2}),
-        ]
+        for name, params in SPARSE
         for N in (1, 2, 63, 64, 65, 257)
         for causal, K in ((False, 4), (True, 4), (True, 2))
     ),

@@ -176,6 +176,25 @@ def test_every_token_has_one_slot_in_each_round() -> None:
     assert torch.equal(order.sort(-1).values, torch.arange(77, dtype=torch.int32).expand(4, 3, 77))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("params", [{"bucket_size": 64}, {"bucket_size": 128}, {}, {"look_forward": True}], ids=str)
+@pytest.mark.parametrize("N", [64, 77])
+def test_no_number_is_read_before_it_is_written(
+    N: int, params: dict[str, Any], causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In deterministic mode new memory is full of NaN."""
+    method = reformer(Problem(B=2, H=2, N=N, D=8, causal=causal, dtype="float64"), **params)
+    choices = buckets_of(method)
+    whole = results(method, "forward", choices)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(2).isnan().all()
+        assert_same(results(method, "forward", choices), whole)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_the_inputs_and_choices_are_left_as_they_were(inputs_of: Any) -> None:
     method = reformer(Problem(B=2, H=2, N=50, D=8, causal=True), across_buckets=False)
     (qk, _, v), choices = inputs_of(method), buckets_of(method)

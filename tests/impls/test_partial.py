@@ -90,6 +90,18 @@ def test_views_of_any_strides_are_read_as_they_are() -> None:
 
 
 @pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("turned", range(3), ids=["q", "k", "v"])
+def test_a_last_dimension_need_not_be_dense(turned: int) -> None:
+    inputs = [x.detach() for x in tensors(9, M=4)]
+    g, final = torch.randn(2, 3, 5, 4, dtype=torch.float64), softmax.attend(*inputs, Rule(0.3))
+    want = softmax.pull_back(g, inputs, final, Rule(0.3))
+    inputs[turned] = inputs[turned].mT.contiguous().mT
+    torch.testing.assert_close(softmax.attend(*inputs, Rule(0.3)), final, rtol=0, atol=1e-13)
+    got = softmax.pull_back(g.mT.contiguous().mT, inputs, final, Rule(0.3))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_dtypes_keep_the_logsumexp_in_float32(dtype: torch.dtype) -> None:
     q, k, v = (x.detach() for x in tensors(8, dtype=dtype))

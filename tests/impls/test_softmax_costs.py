@@ -12,7 +12,7 @@ from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
 from attnbench.schema.cost import Cost
 
-FORWARD, BOTH, STEP, TOTAL = tuple(Workload)
+FORWARD, BOTH, STEP, TOTAL = Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.DECODE, Workload.DECODE_TOTAL
 DECODING = ["softmax.naive", "softmax.sdpa", "softmax.sdpa_math", "softmax.sdpa_flash", "softmax.recompute"]
 ALL = [*DECODING, "softmax.sdpa_efficient", "softmax.sdpa_cudnn", "softmax.flex", "softmax.flash_attn", "softmax.xformers"]
 
@@ -85,7 +85,7 @@ def test_the_predicted_peak_of_decoding_is_what_torch_allocates(name: str, shape
     within_a_tenth(name, workload, causal=True, **shape)
 
 
-@pytest.mark.parametrize("workload", list(Workload))
+@pytest.mark.parametrize("workload", [FORWARD, BOTH, STEP, TOTAL])
 @pytest.mark.parametrize("name", ["softmax.naive", "softmax.sdpa", "softmax.sdpa_math", "softmax.recompute"])
 def test_the_peak_is_right_for_values_of_another_width(name: str, workload: Workload) -> None:
     within_a_tenth(name, workload, causal=True, M=32, kv_heads=2)
@@ -101,7 +101,7 @@ def cost(name: str, workload: Workload, **shape: Any) -> Cost:
 
 
 @pytest.mark.parametrize("shape", [{}, {"causal": False}, {"M": 16, "kv_heads": 2}, {"padding": 0.5}], ids=str)
-@pytest.mark.parametrize("workload", list(Workload))
+@pytest.mark.parametrize("workload", [FORWARD, BOTH, STEP, TOTAL])
 @pytest.mark.parametrize("name", ALL)
 def test_every_variant_counts_nominally_alike_and_executes_what_is_needed(
     name: str, workload: Workload, shape: dict[str, Any]

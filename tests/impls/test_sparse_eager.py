@@ -179,6 +179,28 @@ def test_inputs_of_any_layout_are_taken() -> None:
     assert torch.equal(method(*turned), method(q, k, v))
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [(2, 4, 9, 8), (2, 4, 8, 8), (2, 4, 8, 8)],
+        [(2, 4, 8, 8), (2, 4, 9, 8), (2, 4, 9, 8)],
+        [(2, 4, 8, 8), (2, 4, 8, 8), (2, 4, 9, 8)],
+        [(2, 4, 8, 8), (1, 4, 8, 8), (1, 4, 8, 8)],
+        [(2, 4, 8, 8), (2, 3, 8, 8), (2, 3, 8, 8)],
+        [(2, 4, 8, 8), (2, 2, 8, 8), (2, 4, 8, 8)],
+        [(2, 4, 8, 8), (2, 4, 8, 7), (2, 4, 8, 8)],
+        [(2, 8, 8, 8), (2, 8, 8, 8), (2, 8, 8, 8)],
+        [(2, 2, 8, 8), (2, 2, 8, 8), (2, 2, 8, 8)],
+    ],
+    ids=str,
+)
+def test_shapes_that_do_not_fit_are_refused(sizes: list[tuple[int, ...]]) -> None:
+    method = build("sparse.strided", Problem(B=2, H=4, N=8, D=8, causal=True))
+    with pytest.raises(ValueError, match="must be"):
+        # cut from longer ones: a view beyond the shape finds memory
+        method(*(torch.zeros(9, *shape[1:])[: shape[0]] for shape in sizes))
+
+
 @given(st.integers(1, 4), st.sampled_from([(4, 4), (4, 2), (6, 2), (5, 1), (5, 5)]), st.integers(1, 9), st.data())
 @settings(max_examples=60, deadline=None)
 def test_rows_are_walked_once_with_their_own_keys(B: int, heads: tuple[int, int], most: int, data: Any) -> None:

@@ -94,6 +94,29 @@ def test_a_sink_tells_small_and_large_weights_apart() -> None:
         assert float(mean) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("size", [95.0, -95.0])
+def test_what_a_sink_cannot_tell_is_refused(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    q, v = torch.ones(1, 1, 150, 4), torch.randn(1, 1, 150, 4)
+    k = torch.full((1, 1, 150, 4), size / 2)
+    problem = Problem(B=1, H=1, N=150, D=4, causal=True)
+    with pytest.raises(ValueError, match="beyond ±64"):
+        build("Strided", problem)(q, k, v)
+    o = build("Strided", problem)(q, k / 2, v)
+    torch.testing.assert_close(o, build("Strided", problem).reference(q, k / 2, v), rtol=0, atol=1e-4)
+    assert not build("Strided", problem, mode="by_layer")(q, k, v).isnan().any()
+
+
+def test_lists_that_inference_made_serve_training(eager: Build) -> None:
+    method = eager("Strided", Problem(B=1, H=1, N=150, D=8, causal=True))
+    inputs = drawn(method)
+    with torch.inference_mode():
+        method(*inputs)
+    lists = [call.back for union in method._calls(inputs[0]) for call in union.calls]
+    assert not any(x.is_inference() for x in lists if x is not None)
+
+
 def test_blocks_are_built_once_for_a_length_and_a_prompt_has_its_own(eager: Build) -> None:
     method = eager("Strided", Problem(B=1, H=1, N=300, D=8, causal=True))
     q = torch.zeros(1, 1, 300, 8)

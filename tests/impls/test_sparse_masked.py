@@ -123,6 +123,15 @@ def test_one_mask_is_kept_for_a_length_and_one_head_of_it_where_all_are_alike(
     assert method(*(x[:, :, :30] for x in inputs)).shape == (1, 4, 30, 8)
 
 
+def test_a_mask_that_inference_made_serves_training(inputs_of: Any) -> None:
+    method = build("Fixed", Problem(B=1, H=2, N=64, D=8), c=2, mode="by_layer", layer=1)
+    inputs = inputs_of(method)
+    with torch.inference_mode():
+        method(*inputs)
+    method(*inputs).sum().backward()
+    assert bool(inputs[0].grad.any())
+
+
 SHAPES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("Strided", {}, {"N": 512}),
     ("Fixed", {}, {"N": 512, "kv_heads": 2, "dtype": "float64"}),

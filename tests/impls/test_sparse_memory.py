@@ -60,6 +60,7 @@ def peak(call: Callable[[], object]) -> int:
         ("window", {"N": 512, "kv_heads": 1}, {}),
         ("strided", {"N": 1024, "causal": True}, {"mode": "per_head"}),
         ("fixed", {"N": 1024, "causal": True}, {"mode": "by_layer", "layer": 1}),
+        ("window", {"N": 1024, "H": 1, "D": 32, "dtype": "float64"}, {"window": 1000}),
     ],
     ids=str,
 )

@@ -100,6 +100,11 @@ def test_the_default_stride_is_the_power_of_two_nearest_the_root(N: int, stride:
     assert factorised.Strided.of(Problem(B=1, H=1, N=N, D=8), {}).stride == stride
 
 
+def test_a_short_block_has_as_many_cells_as_it_is_long() -> None:
+    problem = Problem(B=1, H=1, N=256, D=8)
+    assert [factorised.Fixed.of(problem, given).c for given in ({}, {"stride": 4}, {"stride": 4, "c": 2})] == [8, 4, 2]
+
+
 def test_conventions_differ_by_the_token_one_stride_before() -> None:
     shape = Shape(20, 1, causal=True)
     paper, code = (factorised.Strided(4, "by_layer", 0, c).seen(shape)[0] for c in ("paper", "code"))
@@ -124,6 +129,7 @@ def test_heads_have_sub_blocks_of_their_own() -> None:
         (factorised.Fixed, {"stride": 4, "distinct": 1, "c": 2}, "must be true or false"),
         (neighbours.Window, {"window": 0}, "window=0"),
         (neighbours.Longformer, {"globals": -1}, "globals=-1"),
+        (neighbours.Window, {"window": 1 << 31}, r"must be below 2\^31"),
     ],
 )
 def test_a_bad_parameter_is_refused_in_words(make: Any, params: dict[str, Any], words: str) -> None:

@@ -1,6 +1,7 @@
 """What a run of fidelity ends in: tables, a figure, a caption, columns of the long table, lines on the terminal."""
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from attnbench.analyze.cells import OK, CellSummary
 from attnbench.report import console, markdown, style
 from attnbench.report.fidelity_lines import lines, swept_parameters
 from attnbench.report.fidelity_plot import fidelity_figure
+from attnbench.report.fidelity_table import error_text
 from attnbench.report.findings import Findings
 from attnbench.report.long_table import csv
 from attnbench.report.plots import plots
@@ -117,6 +120,20 @@ def test_below_a_table_stands_what_was_compared_with_what(kept: "Synthetic") -> 
     assert "clock" not in notes
 
 
+def test_one_replicate_has_no_range(kept: "Synthetic") -> None:
+    kept.replicates = 1
+    summary = tables(found(kept))[0]
+    assert "n = 1: one replicate a cell, so no range." in summary.notes
+    assert "brackets" not in " ".join(summary.notes)
+    assert not any("[" in text for row in summary.rows for text in row)
+
+
+def test_an_error_of_rounding_is_written_in_exponent_form(kept: "Synthetic") -> None:
+    summary = CellSummary(cell=Cell(method="m", problem=Problem(N=64)), status=OK, scores={OUTPUT_ERROR: {0: 4.1e-7}})
+    assert error_text(summary) == "4.10e-07"
+    assert error_text(replace(summary, scores={OUTPUT_ERROR: {0: 0.0}})) == "0"
+
+
 def test_five_replicates_give_an_interval(kept: "Synthetic") -> None:
     kept.replicates = 5
     notes = tables(found(kept))[0].notes
@@ -131,6 +148,10 @@ def test_markdown_and_terminal_take_it(kept: "Synthetic") -> None:
     assert text.startswith("synthetic: fidelity is mass recall of the 32 top keys, mean of replicates")
     assert "61.0% [60.0, 62.0]" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_terminal_says_names_in_full_where_there_is_room(kept: "Synthetic") -> None:
+    assert "\nlsh.reformer(bucket_size=64, rounds=4)  " in console.summary(*recorded(kept))
 
 
 def test_each_cell_has_its_numbers_in_the_long_table(kept: "Synthetic") -> None:
@@ -176,6 +197,19 @@ def test_each_cell_with_a_number_is_one_marker_at_its_cost_and_recall(kept: "Syn
     markers = {tuple(round(float(np.asarray(data)[0]), 3) for data in line.get_data()) for line in marked}
     wanted = {(round(0.075 * 2**i, 3), round(0.075 * 2**i + 0.01, 3)) for i in range(4)} | {(1.0, 1.0)}
     assert markers == wanted
+
+
+def test_the_legend_shows_points_as_points_and_lines_as_lines(kept: "Synthetic") -> None:
+    shown = {
+        text.get_text().strip("\u200b"): (handle.get_marker(), handle.get_linestyle())
+        for legend in drawn(kept).legends
+        for text, handle in zip(legend.get_texts(), legend.get_lines(), strict=True)
+    }
+    assert shown["softmax.sdpa"] == ("o", "None")
+    assert shown["lsh.reformer(bucket_size=32)"][0] in {"", "None"}
+    assert shown["lsh.reformer(bucket_size=32)"][1] != "None"
+    steps = [shown[f"rounds={r}"][0] for r in ROUNDS]
+    assert len({"o", *steps}) == 4
 
 
 def test_without_numbers_the_figure_says_so(kept: "Synthetic") -> None:
