@@ -113,7 +113,7 @@ def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbenc
         "run",
         suite(
             f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {methods}\n"
-            "budget: {seconds: 0.6, timeout: 8, memory: 0.1}\nreplicates: 2\n"
+            "budget: {seconds: 0.6, timeout: 8, memory: 0.03}\nreplicates: 2\n"
         ),
     )
     assert done.returncode == 0, done.stderr

@@ -249,6 +249,7 @@ def compiled_is_the_same(name: str, params: dict[str, Any], shape: dict[str, Any
     assert type(method).cost(problem, params, Workload.FORWARD).peak_bytes == pytest.approx(peak, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_compiled_it_is_the_same() -> None:
     compiled_is_the_same("Window", {"window": 100}, {})

@@ -37,6 +37,7 @@ def assert_fits(found: list[Any], spilled: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_fits_and_hardly_spills(dtype: str, tmp_path: Path) -> None:
     assert_fits(compiled(tmp_path, "80,90", dtype, "16,32,64,128", KERNELS), 64)
@@ -44,15 +45,18 @@ def test_half_precision_fits_and_hardly_spills(dtype: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_tf32_fits_and_hardly_spills(tmp_path: Path) -> None:
     assert_fits(compiled(tmp_path, "80,90", "float32", "16,32,64,128,256", KERNELS, "high"), 192)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_float32_fits_and_spills_at_the_widest_only(tmp_path: Path) -> None:
     assert_fits(compiled(tmp_path, "80,90", "float32", "16,32,64", KERNELS), 64)
     assert_fits(compiled(tmp_path, "80,90", "float32", "128,256", KERNELS), 320)
 
 
+@pytest.mark.slow
 def test_a_kernel_compiles_for_a_gpu_without_one(tmp_path: Path) -> None:
     assert_fits(compiled(tmp_path, "90", "bfloat16", "64", "attend"), 0)
