@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale, draw
+from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale
 
+from .family import SharedQK, refuse_two_tensors
 from .fast_transformers_cost import cost_of_package
 from .fast_transformers_options import Options
 from .fast_transformers_reference import fast_transformers_attention
@@ -18,7 +19,7 @@ from .shared_qk import shared_qk_attention
 from .sorting import recorded, replayed
 
 
-class FastTransformersLSH(Attention):
+class FastTransformersLSH(SharedQK):
     """`ReformerAttention` of pytorch-fast-transformers, hashing included, without dropout.
 
     After Kitaev et al. 2020, section 2, with a plain average over the rounds, logits q·k̂ / √D, a token that attends to itself
@@ -28,7 +29,6 @@ class FastTransformersLSH(Attention):
     reads are made once. Raises ValueError on bad parameters.
     """
 
-    paper = "arXiv:2001.04451"
     tier = Tier.LIBRARY
     causality = Causality.VALUES_ONLY
     layout = Layout.BNHD
@@ -57,12 +57,6 @@ class FastTransformersLSH(Attention):
         """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
 
-    @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw (qk, qk, v): queries and keys are the same object."""
-        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
-        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
-
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
         """Attend once and note how the package sorts: for each round the tokens in their order, int64 [B, R, N, H]."""
@@ -75,7 +69,7 @@ class FastTransformersLSH(Attention):
 
         Raises ValueError unless k is q.
         """
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         if choices is None:
             return self._attend(q, v)
         with replayed(choices.unbind(1)):
@@ -83,7 +77,7 @@ class FastTransformersLSH(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """The package's definition with the same order, or with a new one. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         order_BRNH = self.choose(q, k, v) if choices is None else choices
         order_BRN = order_BRNH.permute(0, 3, 1, 2).flatten(0, 1)
         o = fast_transformers_attention(q.flatten(0, 1), v.flatten(0, 1), order_BRN, self.options, causal=self.problem.causal)
@@ -92,7 +86,7 @@ class FastTransformersLSH(Attention):
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, the token itself among them unless it is masked."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         scale, causal = default_scale(self.problem), self.problem.causal
         return shared_qk_attention(q, v, scale, causal=causal, hides_self=self.options.masked)
 
@@ -116,8 +110,3 @@ def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any
 
     pairs = TriangularCausalMask(N, device=device) if causal else FullMask(1, 1, device=device)
     return pairs, FullMask(B, N, device=device)
-
-
-def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
-    if k is not q:
-        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

@@ -7,15 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, draw
+from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload
 
+from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .full_cost import cost_of_full
 from .reference import SELF
 from .shared_qk import shared_qk_attention
 from .temperature import scale_of
 
 
-class FullSharedQK(Attention):
+class FullSharedQK(SharedQK):
     """Softmax attention over q·k̂ with k̂ = q / ‖q‖, where a token sees itself only if it sees nothing else.
 
     Paper: Kitaev et al. 2020, section 2, before hashing. `temperature`: q·k̂ / √D as reformer-pytorch has it ("package"), or
@@ -23,7 +24,6 @@ class FullSharedQK(Attention):
     where causal, else the own one by a mask whose rows overlap in memory. Raises ValueError on another temperature.
     """
 
-    paper = "arXiv:2001.04451"
     tier = Tier.LIBRARY
     causality = Causality.FULL
 
@@ -34,9 +34,7 @@ class FullSharedQK(Attention):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """One number of heads."""
-        if cell.problem.kv_heads != cell.problem.H:
-            return "queries and keys are one tensor, so kv_heads must equal H"
-        return None
+        return why_not_heads(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -44,22 +42,16 @@ class FullSharedQK(Attention):
         _scale(problem, **params)  # type: ignore[arg-type]
         return cost_of_full(problem, workload)
 
-    @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw (qk, qk, v): queries and keys are the same object."""
-        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
-        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
-
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M]. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         attend, M = _before if self.problem.causal else _others, v.shape[-1]
         q, v = _one_width(q, v)
         return attend(q, v, self.scale)[..., :M]
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """All N × N logits, -50000 on the diagonal. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -118,8 +110,3 @@ def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
 def _scale(problem: Problem, temperature: str = "package") -> float:
     """The constructor's parameter, as a number. Raises TypeError on others, ValueError where it cannot be."""
     return scale_of(temperature, problem)
-
-
-def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
-    if k is not q:
-        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

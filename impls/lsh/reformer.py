@@ -6,8 +6,9 @@ B batch, H heads, R rounds, N tokens, D query/key width, M value width.
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Workload, draw, takes
+from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Workload, takes
 
+from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .reference import Rules, lsh_attention
 from .reformer_cost import cost_of_reformer
 from .reformer_hiding import Hiding
@@ -19,7 +20,7 @@ from .shared_qk import shared_qk_attention
 from .temperature import scale_of
 
 
-class ReformerLSH(Attention):
+class ReformerLSH(SharedQK):
     """LSH attention of the Reformer at any length: hashing, sorting and attending among neighbours, some rows at a time.
 
     Paper: Kitaev et al. 2020, section 2. By default the function of reformer-pytorch, `lsh.reformer_pytorch`; the parameters
@@ -28,7 +29,6 @@ class ReformerLSH(Attention):
     ValueError on bad parameters, TypeError on unknown ones.
     """
 
-    paper = "arXiv:2001.04451"
     causality = Causality.VALUES_ONLY
     __signature__ = takes(ReformerOptions)
 
@@ -40,20 +40,12 @@ class ReformerLSH(Attention):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """One number of heads."""
-        if cell.problem.kv_heads != cell.problem.H:
-            return "queries and keys are one tensor, so kv_heads must equal H"
-        return None
+        return why_not_heads(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Hashing, which has no backward, and R rounds of windows; the peak on a CPU. Raises TypeError or ValueError."""
         return cost_of_reformer(problem, ReformerOptions(**params), workload)  # type: ignore[arg-type]
-
-    @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw (qk, qk, v): queries and keys are the same object."""
-        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
-        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
@@ -62,7 +54,7 @@ class ReformerLSH(Attention):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M], any N. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         qk, v_BNM = q.flatten(0, 1), v.flatten(0, 1)
         o = attend_rounds(qk, v_BNM, self._sort(qk, choices), self._terms(q.shape[2]))
         o_BHNM: Tensor = o.unflatten(0, q.shape[:2])
@@ -70,7 +62,7 @@ class ReformerLSH(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
         o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self._rules())
         o_BHNM: Tensor = o.unflatten(0, q.shape[:2])
@@ -78,7 +70,7 @@ class ReformerLSH(Attention):
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, with the same temperature."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
 
     def _draw(self, qk_BND: Tensor) -> Tensor:
@@ -106,8 +98,3 @@ class ReformerLSH(Attention):
             scale=self.scale,
             exact_counts=True,
         )
-
-
-def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
-    if k is not q:
-        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, dense_flops, draw
+from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, dense_flops
 
+from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .footprint import peak_bytes
 from .options import Options
 from .reference import Rules, lsh_attention
 from .shared_qk import shared_qk_attention
 
 
-class ReformerPytorchLSH(Attention):
+class ReformerPytorchLSH(SharedQK):
     """`LSHAttention` of reformer-pytorch 1.4.4, hashing included, with heads folded into the batch.
 
     Paper: Kitaev et al. 2020, section 2; temperature as in the package, q·k̂ / √D, where the paper has q·k̂. Queries and keys
@@ -26,7 +27,6 @@ class ReformerPytorchLSH(Attention):
     at each call, from torch's global generator; there is no dropout. Raises ValueError on bad parameters.
     """
 
-    paper = "arXiv:2001.04451"
     tier = Tier.LIBRARY
     causality = Causality.VALUES_ONLY
     requires = ("reformer-pytorch>=1.4.4",)
@@ -60,8 +60,8 @@ class ReformerPytorchLSH(Attention):
         except (TypeError, ValueError):
             return None  # a mistake, not a limit: the constructor says what is right
         p = cell.problem
-        if p.kv_heads != p.H:
-            return "queries and keys are one tensor, so kv_heads must equal H"
+        if reason := why_not_heads(p):
+            return reason
         if p.M != p.D:
             return f"the package returns values as wide as keys: M={p.M} must equal D={p.D}"
         return options.why_not(p)
@@ -85,12 +85,6 @@ class ReformerPytorchLSH(Attention):
             peak_bytes=peak_bytes(p, options, trains),
         )
 
-    @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw (qk, qk, v): queries and keys are the same object."""
-        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
-        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
-
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
         """Hash the queries: buckets int64 [B·H, R·N], numbered apart in each round."""
@@ -100,7 +94,7 @@ class ReformerPytorchLSH(Attention):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D]. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         with _buckets_given(self.attention, choices):
             o, _, _ = self.attention(q.flatten(0, 1), v.flatten(0, 1))
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
@@ -108,7 +102,7 @@ class ReformerPytorchLSH(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
         o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self.rules)
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
@@ -116,13 +110,8 @@ class ReformerPytorchLSH(Attention):
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, with the same temperature."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, default_scale(self.problem), causal=self.problem.causal)
-
-
-def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
-    if k is not q:
-        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")
 
 
 @contextmanager

@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, draw
+from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
+from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .shared_qk import shared_qk_attention
 from .transformers_cost import cost_of_package
 from .transformers_options import Options
 from .transformers_reference import transformers_attention
 
 
-class TransformersLSH(Attention):
+class TransformersLSH(SharedQK):
     """`LSHSelfAttention` of transformers' Reformer without its projections: what it does once qk and v are there.
 
     Paper: Kitaev et al. 2020, section 2, logits q·k̂ as there, without 1/√D. Its two linear layers are replaced by what is
@@ -27,7 +28,6 @@ class TransformersLSH(Attention):
     ValueError on bad parameters.
     """
 
-    paper = "arXiv:2001.04451"
     tier = Tier.LIBRARY
     causality = Causality.VALUES_ONLY
     layout = Layout.BNHD
@@ -66,8 +66,8 @@ class TransformersLSH(Attention):
         except (TypeError, ValueError):
             return None  # a mistake, not a limit: the constructor says what is right
         p = cell.problem
-        if p.kv_heads != p.H:
-            return "queries and keys are one tensor, so kv_heads must equal H"
+        if reason := why_not_heads(p):
+            return reason
         if p.M != p.D:
             return f"the package has one width for keys and values: M={p.M} must equal D={p.D}"
         return options.why_not(p)
@@ -76,12 +76,6 @@ class TransformersLSH(Attention):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
-
-    @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw (qk, qk, v): queries and keys are the same object."""
-        qk = draw(problem, problem.H, problem.D, generator, cls.layout)
-        return qk, qk, draw(problem, problem.H, problem.M, generator, cls.layout)
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
@@ -94,14 +88,14 @@ class TransformersLSH(Attention):
 
         Raises ValueError unless k is q.
         """
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         o_BNW: Tensor = self._attend(q, v, choices).hidden_states
         o_BHND: Tensor = o_BNW.unflatten(2, (q.shape[1], -1)).transpose(1, 2)
         return o_BHND
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """The package's definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
         m, steps = self.options.bucket_size, (-1, 0, 1) if self.options.look_forward else (-1, 0)
         qk, v, buckets = (x.flatten(0, 1) for x in (q, v, buckets))
@@ -111,7 +105,7 @@ class TransformersLSH(Attention):
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, without 1/√D."""
-        _refuse_two_tensors(q, k)
+        refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, 1.0, causal=self.problem.causal)
 
     def _attend(self, qk: Tensor, v: Tensor, buckets: Tensor | None) -> Any:  # noqa: ANN401 - the package's named tuple
@@ -137,8 +131,3 @@ def _carried(carrier: _Carrier, x: Tensor) -> Iterator[None]:
         yield
     finally:
         carrier.carried = None
-
-
-def _refuse_two_tensors(q: Tensor, k: Tensor) -> None:
-    if k is not q:
-        raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")

@@ -1,1 +1,1 @@
-"""Softmax attention over a part of the keys, so that parts can be merged: what several families are built from."""
+"""What several families are built from: softmax over a part of the keys, so that parts can be merged; a cache of tokens."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Problem, State, default_scale
 
-from .cache import KvCache
+from ..partial.cache import KvCache
 from .reference import softmax_attention
 
 _PROMPT_ROWS = 256

