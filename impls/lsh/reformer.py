@@ -14,7 +14,8 @@ from .reformer_cost import cost_of_reformer
 from .reformer_hiding import Hiding
 from .reformer_options import CORRECTED, ReformerOptions
 from .reformer_ring import Ring
-from .reformer_rounds import Sorted, Terms, attend_rounds
+from .reformer_rounds import attend_rounds
+from .reformer_rows import Sorted, Terms
 from .reformer_sorting import draw_buckets, sort_tokens
 from .shared_qk import shared_qk_attention
 from .temperature import scale_of

@@ -1,4 +1,4 @@
-"""What our Reformer attention costs: reformer_rounds.py in numbers.
+"""What our Reformer attention costs: reformer_rows.py in numbers.
 
 R rounds, N tokens, m slots of a chunk, C chunks of a row, L chunks of queries at once, S slots of a window, D query/key
 width, M value width. A row is one head of one sample.
@@ -11,7 +11,7 @@ from attnbench.api import Cost, Problem, Workload, nominal_flops
 
 from .reformer_options import CORRECTED, ReformerOptions
 from .reformer_ring import Ring
-from .reformer_rounds import AT_ONCE, ROWS
+from .reformer_rows import AT_ONCE, ROWS
 from .temperature import scale_of
 from .traffic import least_bytes
 
@@ -99,56 +99,56 @@ class _Sizes:
 
 
 def _peak(s: _Sizes) -> float:
-    """Output, logsumexp and order, and with them a group of rows."""
+    """Output, a number for each token and order, and with them a group of rows."""
     p = s.p
     output = s.rows * p.N * (p.M * p.dtype.bytes + s.wide)
-    return output + s.sorted + _group(s, p.D + p.M) + s.slots * (p.M + 2) * s.wide + max(_stretch(s, 1), _joining(s))
+    return output + s.sorted + _group(s, p.D + p.M) + s.slots * (p.M + 1) * s.wide + max(_stretch(s), _joining(s))
 
 
 def _training_peak(s: _Sizes) -> float:
-    """Output, logsumexp, order and gradients, and with them a group of rows in the backward."""
+    """Output, a number for each token, order and gradients, and with them a group of rows in the backward."""
     p = s.p
     results = s.rows * p.N * ((2 * p.M + p.D) * p.dtype.bytes + s.wide)
-    slots = s.slots * (2 * p.D + p.M + 2) * s.wide
-    return results + s.sorted + _group(s, p.D + 3 * p.M) + slots + max(_stretch(s, 2), _adding(s))
+    # weighted g by token; three gradients by slot, and who asks
+    held = s.tokens * (p.M + 2) * s.wide + s.slots * ((2 * p.D + p.M) * s.wide + 4)
+    return results + s.sorted + _group(s, p.D + 3 * p.M) + held + max(_stretch_back(s), _adding(s))
 
 
 def _group(s: _Sizes, width: int) -> float:
-    """Keys, numbers of the slots, and half precision once more in float32."""
+    """What makes keys of queries, numbers of the slots, and half precision once more in float32."""
     cast = s.wide > s.p.dtype.bytes
     within = not s.options.across_buckets
     counted = s.options.rounds * (1 + within) if s.options.duplicates == CORRECTED else 0
-    return float(s.tokens * (s.p.D + cast * width + counted) * s.wide + s.slots * (4 + s.wide * (1 + within)))
+    return float(s.tokens * (1 + cast * width + counted) * s.wide + s.slots * (4 + s.wide * (1 + within)))
 
 
-def _stretch(s: _Sizes, tiles: int) -> float:
-    """Tiles of scores; what hides keys beside queries, keys and, backward, g; or then values beside them."""
-    m, L, D, M = s.ring.m, s.L, s.p.D, s.p.M
-    windows, hiding = (L + s.ring.near - 1) * m, _hiding(s) * L * m * s.S
-    if tiles == 1:
-        gathered = max(L * m * D + windows * D + hiding, windows * M)
-    else:
-        gathered = L * m * (D + M) + windows * D + max(hiding, windows * M)
-    return float(s.wide * (tiles * L * m * s.S + gathered))
+def _stretch(s: _Sizes) -> float:
+    """A tile of scores with queries, keys and what hides them, or with values."""
+    windows = (s.L + s.ring.near - 1) * s.ring.m
+    return s.wide * (_tile(s) + max(windows * 2 * s.p.D + _hiding(s) * _tile(s), windows * s.p.M))
 
 
-def _hiding(s: _Sizes) -> float:
-    """Tiles made on the way to a bias: differences, counts; or two for windows that reach into another round."""
+def _stretch_back(s: _Sizes) -> float:
+    """Two tiles, queries and keys, and either what hides them or g and values."""
+    m, windows, M = s.ring.m, (s.L + s.ring.near - 1) * s.ring.m, s.p.M
+    return s.wide * (2 * _tile(s) + windows * 2 * s.p.D + max(_hiding(s) * _tile(s), s.L * m * M + windows * M))
+
+
+def _tile(s: _Sizes) -> int:
+    return s.L * s.ring.m * s.S
+
+
+def _hiding(s: _Sizes) -> int:
+    """Tiles made on the way to a bias: differences, counts."""
     within = not s.options.across_buckets
-    if s.options.duplicates == CORRECTED:
-        return 2 + within
-    if within or s.ring.empty or s.p.causal:
-        return float(within)
-    return 2 * (s.ring.near - 1) / s.ring.chunks
+    return 2 + within if s.options.duplicates == CORRECTED else int(within)
 
 
 def _joining(s: _Sizes) -> float:
-    """The output of the rows by token, and places and logsumexps of all rounds."""
-    m, L, R = s.ring.m, s.L, s.options.rounds
-    return float(s.wide * L * m * s.S + s.tokens * (s.p.M * s.wide + R * (8 + 2 * s.wide)))
+    """The tile still, the output of the rows by token, and places and sums of all rounds."""
+    return float(s.wide * _tile(s) + s.tokens * (s.p.M * s.wide + s.options.rounds * (12 + s.wide)))
 
 
 def _adding(s: _Sizes) -> float:
-    """The tiles still, three gradients of the rows by token, a product of two, and places."""
-    tiles = 2 * s.L * s.ring.m * s.S * s.wide
-    return float(tiles + s.tokens * ((3 * s.p.D + s.p.M) * s.wide + s.options.rounds * 4))
+    """The tiles still, two gradients of the rows by token, a product of two, and places."""
+    return float(2 * s.wide * _tile(s) + s.tokens * (3 * s.p.D * s.wide + s.options.rounds * 4))

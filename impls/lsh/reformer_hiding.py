@@ -55,7 +55,7 @@ class Bias:
             own, near = self._pairs(part, self.bucket)
             out.sub_((own - near).abs_())
         if self.counts is not None:
-            out.sub_(self.counts.times_met(part).log_())
+            out.sub_(self.counts.times_met(part).log2_())
         if self.empty is not None:
             out.add_(part.around(self.empty).unsqueeze(1))
 
@@ -63,10 +63,11 @@ class Bias:
         """Where `is_plain`: the token itself is at one place of its own chunk, and anywhere in one of another round."""
         if not self.is_plain:
             return
-        scores.diagonal(self.hiding.ring.m, -2, -1).fill_(-HIDDEN)
-        ends = _ends(part, self.hiding.ring)
-        own, near = part.own(self.position)[ends].unsqueeze(-1), part.around(self.position)[ends].unsqueeze(-2)
-        scores[ends] += (own - near).abs_().sub_(HIDDEN / 2).clamp_(max=0)
+        m = self.hiding.ring.m
+        scores.diagonal(m, -2, -1).fill_(-HIDDEN)
+        for i in _ends(part, self.hiding.ring):
+            own, near = part.own(self.position)[i].unsqueeze(-1), part.around(self.position)[i].unsqueeze(-2)
+            scores[i] += (own - near).abs_().sub_(HIDDEN / 2).clamp_(max=0)
 
     @property
     def is_plain(self) -> bool:
@@ -81,7 +82,9 @@ class Bias:
 
 
 def _ends(part: Stretch, ring: Ring) -> list[int]:
-    """The chunks whose windows reach into another round."""
+    """The chunks whose windows reach into another round, where the token itself may be; or into their own chunk once more."""
+    if ring.rounds == 1 and ring.chunks > 1:
+        return []
     turned = {1 % ring.chunks, 0} if ring.after else {1 % ring.chunks}
     return [i for i, t in enumerate(part.chunks) if t % ring.C % ring.chunks in turned]
 

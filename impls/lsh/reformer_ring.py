@@ -94,13 +94,15 @@ class Slots:
         """The last chunk of each round, before them that of the last round again, a view: [B C, m] -> [B, R + 1, m]."""
         return self.by_chunk(x)[:, :: self.ring.chunks][:, : self.ring.rounds + 1]
 
-    def fill_unasked_(self, x: Tensor, value: float) -> Tensor:
-        """Write into slots where nobody asks: the empty ones, and those of the chunks that stand there twice. [B C, m]."""
-        ring, chunks = self.ring, self.by_chunk(x)
-        self.last_of_rounds(x)[..., ring.m - ring.empty :] = value
-        chunks[:, 0] = value
-        chunks[:, 1 + ring.rounds * ring.chunks :] = value
-        return x
+    @cached_property
+    def askers(self) -> Tensor:
+        """The token that asks at each slot, [B C, m]; B N where nobody does: where empty, and in chunks that stand there twice."""
+        ring, askers = self.ring, self.tokens.clone()
+        nobody, chunks = self.order.shape[0] * ring.N, self.by_chunk(askers)
+        self.last_of_rounds(askers)[..., ring.m - ring.empty :] = nobody
+        chunks[:, 0] = nobody
+        chunks[:, 1 + ring.rounds * ring.chunks :] = nobody
+        return askers
 
     def fold_ends_(self, x: Tensor) -> Tensor:
         """Add what came to the second of two equal chunks to the first. [B C, m, D]."""
@@ -139,15 +141,33 @@ class Stretch:
 
     def around(self, x: Tensor) -> Tensor:
         """Of the windows, an overlapping view: [B C, m, ...] -> [L, w m, ...]."""
-        return self._windows(x[self._reach].flatten(0, 1))
+        return self.windows(x[self._reach].flatten(0, 1))
 
     def gather(self, x: Tensor) -> Tensor:
         """Of the queries: [B N, ...] -> [L, m, ...]."""
-        return x.index_select(0, self._asking).view(len(self.chunks), self.slots.ring.m, *x.shape[1:])
+        return self._by_chunk(x.index_select(0, self._own(self.slots.tokens)))
+
+    def gather_asked(self, x: Tensor) -> Tensor:
+        """Of the queries, the last where nobody asks: [B N + 1, ...] -> [L, m, ...]."""
+        return self._by_chunk(x.index_select(0, self._own(self.slots.askers)))
+
+    def gather_reach(self, x: Tensor) -> Tensor:
+        """Of all slots in windows, in a row: [B N, ...] -> [(L + w - 1) m, ...]."""
+        return x.index_select(0, self._seen)
 
     def gather_around(self, x: Tensor) -> Tensor:
         """Of the windows, overlapping: [B N, ...] -> [L, w m, ...]."""
-        return self._windows(x.index_select(0, self._seen))
+        return self.windows(self.gather_reach(x))
+
+    def own_of_reach(self, x: Tensor) -> Tensor:
+        """Of what was gathered in a row, that of the queries, a view: [(L + w - 1) m, ...] -> [L, m, ...]."""
+        m = self.slots.ring.m
+        return self._by_chunk(x[m : m + len(self.chunks) * m])
+
+    def windows(self, x: Tensor) -> Tensor:
+        """The windows over what was gathered in a row, an overlapping view: [(L + w - 1) m, ...] -> [L, w m, ...]."""
+        ring, (width, *rest) = self.slots.ring, x.stride()
+        return x.as_strided((len(self.chunks), ring.near * ring.m, *x.shape[1:]), (ring.m * width, width, *rest))
 
     def spread_(self, out: Tensor, p: Tensor, g: Tensor, scale: float = 1.0) -> None:
         """Add pᵀ g to the slots of the windows, [B C, m, M]; with no chunk after, its own slots are written first."""
@@ -163,14 +183,11 @@ class Stretch:
         return slice(self.first - 1, self.stop + self.slots.ring.after)
 
     @cached_property
-    def _asking(self) -> Tensor:
-        return self.slots.tokens[self.first : self.stop].view(-1)
-
-    @cached_property
     def _seen(self) -> Tensor:
         return self.slots.tokens[self._reach].view(-1)
 
-    def _windows(self, x: Tensor) -> Tensor:
-        """[(L + w - 1) m, ...] -> [L, w m, ...]."""
-        ring, (width, *rest) = self.slots.ring, x.stride()
-        return x.as_strided((len(self.chunks), ring.near * ring.m, *x.shape[1:]), (ring.m * width, width, *rest))
+    def _own(self, slots: Tensor) -> Tensor:
+        return self.own(slots).view(-1)
+
+    def _by_chunk(self, x: Tensor) -> Tensor:
+        return x.view(len(self.chunks), self.slots.ring.m, *x.shape[1:])

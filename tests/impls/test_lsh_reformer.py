@@ -13,7 +13,7 @@ from torch import Tensor
 from attnbench import Problem, build
 from attnbench.measure.profiler_memory import saved_for_backward, torch_profiler_peak
 
-reformer_rounds: Any = import_module("attnbench_impls.lsh.reformer_rounds")
+reformer_rows: Any = import_module("attnbench_impls.lsh.reformer_rows")
 shared_qk_attention: Any = import_module("attnbench_impls.lsh.shared_qk").shared_qk_attention
 
 
@@ -21,8 +21,9 @@ def reformer(problem: Problem, **params: Any) -> Any:
     return build("lsh.reformer", problem, **{"bucket_size": 8, "rounds": 3, **params})
 
 
-def results(method: Any, function: str, choices: Tensor) -> list[Tensor]:
-    qk, _, v = (x.double().requires_grad_() for x in type(method).inputs(method.problem, torch.Generator().manual_seed(3)))
+def results(method: Any, function: str, choices: Tensor, size: float = 1.0) -> list[Tensor]:
+    qk, _, v = (x.double() for x in type(method).inputs(method.problem, torch.Generator().manual_seed(3)))
+    qk, v = (qk * size).requires_grad_(), v.requires_grad_()
     g = torch.randn(v.shape, generator=torch.Generator().manual_seed(4), dtype=v.dtype)
     o = (method if function == "forward" else method.reference)(qk, qk, v, choices=choices)
     return [o.detach(), *torch.autograd.grad(o, (qk, v), g)]
@@ -60,6 +61,34 @@ def test_every_parameter_computes_the_definition(N: int, causal: bool, params: d
     assert_same(results(method, "forward", choices), results(method, "reference", choices))
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 60), st.booleans(), PARAMETERS, st.integers(0, 2**16))
+def test_scores_too_large_to_be_summed_as_they_are_make_no_difference(
+    N: int, causal: bool, params: dict[str, Any], seed: int
+) -> None:
+    torch.manual_seed(seed)
+    method = reformer(Problem(B=1, H=2, N=N, D=6, M=5, causal=causal, dtype="float64"), **params)
+    choices = buckets_of(method)
+    assert_same(results(method, "forward", choices, 1000.0), results(method, "reference", choices, 1000.0))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("B", [1, 2])
+def test_inputs_of_any_strides_are_read(B: int, causal: bool) -> None:
+    method = reformer(Problem(B=B, H=3, N=40, D=8, causal=causal))
+    x = torch.randn(2, B, 40, 3, 8)
+    choices = method.choose(*(x[0].transpose(1, 2),) * 2, x[1].transpose(1, 2))
+
+    def evaluate(dense: bool) -> list[Tensor]:
+        qk, v = (y.transpose(1, 2) for y in x)
+        qk, v = ((y.contiguous() if dense else y).detach().requires_grad_() for y in (qk, v))
+        o = method(qk, qk, v, choices=choices)
+        return [o.detach(), *torch.autograd.grad(o.square().sum(), (qk, v))]
+
+    for a, b in zip(evaluate(dense=False), evaluate(dense=True), strict=True):
+        torch.testing.assert_close(a, b)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("params", [{}, {"look_forward": True}, {"duplicates": "corrected", "across_buckets": False}], ids=str)
 def test_pieces_that_are_attended_apart_make_no_difference(
@@ -69,8 +98,8 @@ def test_pieces_that_are_attended_apart_make_no_difference(
     choices = buckets_of(method)
     whole = results(method, "forward", choices)
     for rows, at_once in ((1, 8), (500, 40), (500, 10**6)):
-        monkeypatch.setattr(reformer_rounds, "ROWS", rows)
-        monkeypatch.setattr(reformer_rounds, "AT_ONCE", at_once)
+        monkeypatch.setattr(reformer_rows, "ROWS", rows)
+        monkeypatch.setattr(reformer_rows, "AT_ONCE", at_once)
         assert_same(results(method, "forward", choices), whole)
 
 
