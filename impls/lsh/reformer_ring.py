@@ -96,7 +96,7 @@ class Slots:
 
     @cached_property
     def askers(self) -> Tensor:
-        """The token that asks at each slot, [B C, m]; B N where nobody does: where empty, and in chunks that stand there twice."""
+        """The token that asks at each slot, [B C, m]; B N where nobody does: empty ones, and chunks that stand twice."""
         ring, askers = self.ring, self.tokens.clone()
         nobody, chunks = self.order.shape[0] * ring.N, self.by_chunk(askers)
         self.last_of_rounds(askers)[..., ring.m - ring.empty :] = nobody
