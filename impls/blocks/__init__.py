@@ -1,0 +1,1 @@
+"""Attention over chosen blocks of keys."""

@@ -1,0 +1,1 @@
+"""Linear recurrences with a decay: S = a S + k v."""

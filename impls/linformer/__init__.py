@@ -1,0 +1,1 @@
+"""Attention over a fixed number of projections of keys and values."""

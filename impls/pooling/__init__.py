@@ -1,0 +1,1 @@
+"""Attention over pooled keys and values, and of pooled queries."""

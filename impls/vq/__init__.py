@@ -1,0 +1,1 @@
+"""Attention over vector-quantised keys, linear in N."""
