@@ -150,7 +150,7 @@ class LocalExecutor:
         self.on_start(job)
         started = _now()
         self._in_flight = job
-        with lane(str(self.run_info.surroundings.facts.get("gpu_uuid") or "cpu")):
+        with lane(self.run_info.surroundings):
             answer, seconds = self._worker.ask(job, job.limits.timeout)
         self._in_flight = None
         if not isinstance(answer, Measured | Failed):

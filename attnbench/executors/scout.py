@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from attnbench.executors.lane import lane
 from attnbench.executors.local import Asking
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
@@ -62,16 +63,24 @@ class Scouted:
 
 def scout(suite: Suite, worker: Asking, *, roof: bool = True) -> Scouted:
     """Resolve `device: auto`, expand, and ask every method about its cells. Raises ScoutError, TooManyCellsError."""
-    dtypes = tuple(dict.fromkeys(d.value for d in suite.axes.dtype)) if roof else ()
-    surroundings, _ = worker.ask(Survey(device=suite.device, dtypes=dtypes), SURVEY_TIMEOUT)
-    if not isinstance(surroundings, Surroundings):
-        why = surroundings.reason if isinstance(surroundings, Failed) else "no answer"
-        raise ScoutError(f"device {suite.device!r} cannot be used: {why}")
+    surroundings = _survey(suite.device, (), worker)
+    if roof:
+        # a roof is a measurement: not while another run measures
+        with lane(surroundings):
+            surroundings = _survey(suite.device, tuple(dict.fromkeys(d.value for d in suite.axes.dtype)), worker)
     resolved = suite.resolved(surroundings.device)
     scouted = Scouted(resolved, tuple(expand(resolved)), surroundings)
     for method in dict.fromkeys(cell.method for cell in scouted.cells):
         _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])
     return scouted
+
+
+def _survey(device: str, dtypes: tuple[str, ...], worker: Asking) -> Surroundings:
+    surroundings, _ = worker.ask(Survey(device=device, dtypes=dtypes), SURVEY_TIMEOUT)
+    if not isinstance(surroundings, Surroundings):
+        why = surroundings.reason if isinstance(surroundings, Failed) else "no answer"
+        raise ScoutError(f"device {device!r} cannot be used: {why}")
+    return surroundings
 
 
 def _ask(scouted: Scouted, worker: Asking, method: str, cells: Sequence[Cell]) -> None:

@@ -75,6 +75,10 @@ def test_a_wrong_gradient_behind_right_values_is_incorrect() -> None:
     assert isinstance(checked("WrongGradient", workload=Workload.FORWARD), Measured)
 
 
+def test_a_wrong_gradient_of_a_parameter_is_incorrect() -> None:
+    assert reason("ProjectsWithoutLearning").startswith("gradient of scale off by")
+
+
 def test_a_causal_call_that_sees_the_future_is_incorrect() -> None:
     assert reason("LeaksTheFuture", causal=True).startswith("causality (earlier outputs, when the future changes) off by")
     assert isinstance(checked("LeaksTheFuture", causal=False), Measured)

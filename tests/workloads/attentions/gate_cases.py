@@ -216,6 +216,13 @@ class Projects(Right):
         return self.forward(q, k, v)
 
 
+class ProjectsWithoutLearning(Projects):
+    """Its parameter gets the gradient of another function."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) + 0.1 * (self.scale - self.scale.detach())
+
+
 class Watches(Right):
     """Notes how it is called."""
 
