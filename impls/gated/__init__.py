@@ -1,1 +1,1 @@
-"""Linear recurrences with a decay: S = a S + k v."""
+"""Linear attention with decay: RetNet, Lightning, Mamba-2, GLA, HGRN2."""

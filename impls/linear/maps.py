@@ -8,6 +8,7 @@ from .favor import Favor
 from .feature_map import ELEMENTWISE, FeatureMap
 from .parameters import refuse_bad_features
 from .quadratic import Quadratic
+from .taylor import Taylor
 
 FEATURES = 256
 """m of FAVOR+ where it is not given: near the D log D of Choromanski et al. 2020, theorem 4, at D = 64."""
@@ -15,6 +16,7 @@ FEATURES = 256
 OTHERS: dict[str, Callable[[int], FeatureMap]] = {
     "cosine": lambda _: Cosine(),
     "quadratic": Quadratic,
+    "taylor": Taylor,
     "efficient": lambda _: Efficient(),
 }
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload
 
+from ..partial.widths import one_width
 from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .full_cost import cost_of_full
 from .reference import SELF
@@ -46,7 +47,7 @@ class FullSharedQK(SharedQK):
         """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M]. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         attend, M = _before if self.problem.causal else _others, v.shape[-1]
-        q, v = _one_width(q, v)
+        q, v = one_width(q, v)
         return attend(q, v, self.scale)[..., :M]
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -99,12 +100,6 @@ def _masks(q: Tensor) -> list[Tensor]:
 def _step(device: torch.device) -> int:
     """How far apart rows of a mask must begin: by 16 bytes for the kernels of a GPU."""
     return 1 if device.type == "cpu" else 8
-
-
-def _one_width(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Widths filled up with zeros to that of the widest: not all fused kernels take two."""
-    widest = max(x.shape[-1] for x in tensors)
-    return tuple(x if x.shape[-1] == widest else F.pad(x, (0, widest - x.shape[-1])) for x in tensors)
 
 
 def _scale(problem: Problem, temperature: str = "package") -> float:

@@ -10,8 +10,9 @@ whose last dimension is dense are read as they are. Every query must see at leas
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from .widths import one_width
 
 _fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _fused_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -71,8 +72,7 @@ def sums(dtype: torch.dtype) -> torch.dtype:
 
 def _readable(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Dense, and filled up with zeros to the widest: the kernel knows one width, and never asks for its stride."""
-    widest = max(x.shape[-1] for x in tensors)
-    return tuple(_dense(x) if x.shape[-1] == widest else F.pad(x, (0, widest - x.shape[-1])) for x in tensors)
+    return tuple(map(_dense, one_width(*tensors)))
 
 
 def _dense(x: Tensor) -> Tensor:

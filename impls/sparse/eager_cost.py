@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from attnbench.api import Problem, Workload
 
+from ..partial.scratch import queries_at_once
 from .plan import Plan, Walk
 from .rectangles import Rectangle, Stairs
 from .rows import walks
@@ -32,11 +33,6 @@ def executed_pairs(r: Rectangle) -> int:
         return r.queries.count * length * S
     block = queries_at_once(length)
     return r.queries.count * sum(min(block, length - a) * min(a + block, S) for a in range(0, length, block))
-
-
-def queries_at_once(length: int) -> int:
-    """Of torch's fused kernel."""
-    return 256 if length >= 768 else 64 if length >= 192 else 32
 
 
 def peak_bytes(p: Problem, plan: Plan, workload: Workload) -> float:

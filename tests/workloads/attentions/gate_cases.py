@@ -222,6 +222,9 @@ class ProjectsWithoutLearning(Projects):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return super().forward(q, k, v) + 0.1 * (self.scale - self.scale.detach())
 
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v)
+
 
 class Watches(Right):
     """Notes how it is called."""

@@ -1,0 +1,102 @@
+"""Mixture of block attention (MoBA) in plain torch, below N².
+
+B or b batch, H heads, N or n tokens, L tokens of a block, E = topk - 1, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workload, default_scale
+
+from .choosing import Choice, by_mean
+from .chosen_blocks import Terms, attend_blocks
+from .decoding import BlockCache, attend_chosen
+from .heads import block_means, fold
+from .moba_cost import cost_of_moba
+from .parameters import refuse_bad_count
+from .reference import chosen_seen, masked_softmax_attention
+
+CHUNK, TOPK = 256, 4
+
+
+class MobaAttention(Attention):
+    """Softmax over `topk` blocks of `block` tokens: the own one, causally, and the earlier ones with the largest q·mean(k).
+
+    Lu et al. 2025, section 2.2. Each query chooses for itself; the choice is not differentiated. With topk of all blocks it is
+    softmax attention, with topk=1 attention within blocks. Raises ValueError on a bad count.
+    """
+
+    paper = "arXiv:2502.13189"
+    decodes = True
+
+    def __init__(self, problem: Problem, block: int = CHUNK, topk: int = TOPK) -> None:
+        super().__init__(problem)
+        refuse_bad_parameters(block, topk)
+        self.choice, self.terms = Choice(block, topk - 1), Terms(block, default_scale(problem))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Only the causal form, and as many heads of k and v as of q."""
+        if not cell.problem.causal:
+            return "blocks are chosen among those before the query's own: it is causal"
+        if cell.problem.kv_heads != cell.problem.H:
+            return "each head of q chooses blocks of its own k; kv_heads must equal H"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """The scores of means, and the pairs of chosen blocks; the peak on a CPU. Raises TypeError or ValueError."""
+        return cost_of_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
+
+    def choose(self, *inputs: Tensor) -> Tensor | None:
+        """The earlier blocks of each query, the best first: int64 [B, H, N, topk - 1], -1 where there are fewer."""
+        q, k, _ = inputs
+        chosen: Tensor = self._chosen(q.flatten(0, 1), k.flatten(0, 1)).long().unflatten(0, q.shape[:2])
+        return chosen
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once; choices as `choose` gives them."""
+        folded = fold(q, k, v)
+        chosen = self._chosen(folded[0].squeeze(1), folded[1]) if choices is None else choices.flatten(0, 1)
+        return attend_blocks(folded, chosen, self.terms).view(*q.shape[:3], -1)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """Softmax over a dense mask of the choices, or of newly made ones."""
+        chosen = MobaAttention.choose(self, q, k, v) if choices is None else choices
+        assert chosen is not None
+        return masked_softmax_attention(q, k, v, chosen_seen(chosen, self.terms.block), self.terms.scale)
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
+        """Attend the prompt; keep its keys, values and the means of its blocks. Raises ValueError where it does not fit."""
+        o = self.forward(q, k, v, choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
+        return o, BlockCache.of(k, v, capacity, self.terms.block, values=False)
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
+        """Keep one more key and value, and attend over its own block and the best of those before.
+
+        Raises ValueError beyond the capacity.
+        """
+        cache: BlockCache = state.then(k, v)
+        if choices is None:
+            found = by_mean(q.flatten(0, 1), cache.means.keys.flatten(0, 1), self.choice, cache.last)
+            chosen = found.squeeze(1).unflatten(0, q.shape[:2])
+        else:
+            chosen = choices.squeeze(2)
+        return attend_chosen(q, cache, chosen, self.terms.scale), cache
+
+    @torch.no_grad()
+    def _chosen(self, q: Tensor, k: Tensor) -> Tensor:
+        """[X, N, D] twice -> int [X, N, topk - 1], X = B H."""
+        return by_mean(q, block_means(k, self.choice.block), self.choice)
+
+
+def refuse_bad_parameters(block: int = CHUNK, topk: int = TOPK) -> None:
+    """Raise ValueError on a bad count."""
+    refuse_bad_count(block, "block")
+    refuse_bad_count(topk, "topk")
+
+
+def choice_of(block: int = CHUNK, topk: int = TOPK) -> Choice:
+    """For costs without the method."""
+    refuse_bad_parameters(block, topk)
+    return Choice(block, topk - 1)

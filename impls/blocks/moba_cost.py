@@ -1,0 +1,57 @@
+"""What MoBA costs: FLOPs of its products, and the bytes that a call moves and holds.
+
+B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value width.
+"""
+
+from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
+
+from .choosing import Choice
+from .footprint import Sizes, choosing, chosen_bytes, decoding_peak, over_blocks, over_blocks_back
+from .work import WALKS, Pairs, causal_pairs, products
+
+
+def cost_of_moba(p: Problem, workload: Workload, choice: Choice) -> Cost:
+    """Of one call; queries that fill lists up to equal length, of which the data decide, are left out."""
+    return Cost(
+        nominal_flops=nominal_flops(p, workload),
+        exact_flops=exact_flops(p, workload, choice),
+        executed_flops=_executed(p, workload, choice),
+        traffic_bytes=io_bytes(p, workload) + _state_moved(p, workload, choice),
+        peak_bytes=float(_peak(p, workload, choice)),
+    )
+
+
+def exact_flops(p: Problem, workload: Workload, choice: Choice) -> float:
+    """A score for each block before the own one, which has no gradient, and the pairs of the union."""
+    pairs = Pairs.of(p, workload, choice)
+    return p.B * p.H * (2.0 * pairs.candidates * p.D + products(workload) * (pairs.own + pairs.chosen) * (p.D + p.M))
+
+
+def _executed(p: Problem, workload: Workload, choice: Choice) -> float:
+    """Own blocks as the kernel takes them, and one width."""
+    if workload.decodes:
+        return exact_flops(p, workload, choice)
+    pairs, L = Pairs.of(p, workload, choice), choice.block
+    own = p.N // L * causal_pairs(L) + causal_pairs(p.N % L)
+    return p.B * p.H * 2.0 * (pairs.candidates * p.D + WALKS[workload] * (own + pairs.chosen) * max(p.D, p.M))
+
+
+def _state_moved(p: Problem, workload: Workload, choice: Choice) -> float:
+    """A step reads the means and the chosen blocks, and writes its own token, and a mean as often as a block ends."""
+    if not workload.decodes:
+        return 0.0
+    pairs = Pairs.of(p, workload, choice)
+    read = pairs.candidates * p.D + (pairs.own + pairs.chosen) * (p.D + p.M)
+    return float(p.B * p.H * p.dtype.bytes * (read + len(pairs.tokens) * (p.D + p.M)))
+
+
+def _peak(p: Problem, workload: Workload, choice: Choice) -> float:
+    s = Sizes(p)
+    if workload.decodes:
+        state = s.X * (p.N * (p.D + p.M) + p.N // choice.block * p.D) * s.e
+        return decoding_peak(s, choice) + (state if workload is Workload.DECODE_TOTAL else 0)
+    chosen = chosen_bytes(s, choice)
+    forward = chosen + max(choosing(s, choice, by_weight=False), over_blocks(s, choice, forced=False))
+    if workload is Workload.FORWARD:
+        return forward
+    return max(forward, chosen + s.output + s.rows * s.sum + over_blocks_back(s, choice, forced=False))

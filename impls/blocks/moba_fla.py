@@ -1,0 +1,70 @@
+"""MoBA of the package flash-linear-attention, whose operators are the distribution fla-core.
+
+B batch, H heads, N tokens, D width of queries, keys and values. The package takes all samples as one: [1, B N, H, D].
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+
+from .moba import CHUNK, TOPK, MobaAttention, choice_of
+from .moba_fla_cost import cost_of_parallel_moba
+
+_WIDEST = 256
+
+
+class FlaMoba(MobaAttention):
+    """`parallel_moba` of flash-linear-attention: two streams of flash-attn's kernels, merged.
+
+    Lu et al. 2025, section 2.2. The package chooses within its call, from means in the dtype of k and scores in float32, and
+    takes no choices. Raises ValueError on a bad count.
+    """
+
+    tier = Tier.LIBRARY
+    layout = Layout.BNHD
+    decodes = False
+    requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
+    ends: Tensor
+
+    def __init__(self, problem: Problem, block: int = CHUNK, topk: int = TOPK) -> None:
+        import flash_attn  # noqa: F401 - the package misses it only when it is called
+        from fla.ops.moba import parallel_moba
+
+        super().__init__(problem, block, topk)
+        self.attend: Callable[..., Tensor] = parallel_moba
+        # one tensor for all calls: the package remembers by it how it cuts
+        ends = torch.arange(0, problem.B * problem.N + 1, problem.N, dtype=torch.int32)
+        self.register_buffer("ends", ends, persistent=False)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA, 16 bits, one width, and two blocks at least: with one, the package attends to everything."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "flash-linear-attention's kernels run on CUDA devices"
+        if p.dtype not in {DType.FLOAT16, DType.BFLOAT16}:
+            return f"it calls flash-attn, which computes in float16 and bfloat16, not in {p.dtype}"
+        if p.M != p.D or p.D > _WIDEST:
+            return f"it packs keys and values of one width, {_WIDEST} at most: D={p.D}, M={p.M}"
+        if cell.params.get("topk") == 1:
+            return "with topk=1 the package attends to all earlier keys, not to the own block alone"
+        return super().why_not(cell)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        return cost_of_parallel_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
+
+    def choose(self, *inputs: Tensor) -> None:
+        """Nothing that could be handed over."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - as above
+        """[B, H, N, D] thrice -> [B, H, N, D], in the memory order [B, N, H, D]."""
+        B, _, N, _ = q.shape
+        packed = (x.transpose(1, 2).flatten(0, 1).unsqueeze(0) for x in (q, k, v))
+        o = self.attend(*packed, cu_seqlens=self.ends, max_seqlen=N, chunk_size=self.terms.block, topk=self.choice.count + 1)
+        o_BNHD: Tensor = o.squeeze(0).unflatten(0, (B, N))
+        return o_BNHD.transpose(1, 2)

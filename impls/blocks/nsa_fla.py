@@ -1,0 +1,102 @@
+"""NSA of the package flash-linear-attention, whose operators are the distribution fla-core.
+
+B batch, H heads, K heads of k and v, R = H / K, N tokens, L tokens of a block, D width of queries, keys and values. The
+package's own order is [B, N, H, ·].
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+
+from .nsa import NsaAttention
+from .nsa_fla_cost import cost_of_parallel_nsa
+from .nsa_options import NsaOptions
+
+_WIDEST, _LEAST = 256, 16
+
+
+class FlaNsa(NsaAttention):
+    """`parallel_nsa` of flash-linear-attention: Triton kernels, a program for each token, and flash-attn for the window.
+
+    Yuan et al. 2025, sections 3.2 and 3.3. Given choices are handed over with the own block; without, the package selects in
+    its call, and that is timed. Raises ValueError on bad parameters.
+    """
+
+    tier = Tier.TRITON
+    layout = Layout.BNHD
+    decodes = False
+    requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
+
+    def __init__(self, problem: Problem, block: int = 64, selected: int = 16, window: int = 512) -> None:
+        import flash_attn  # noqa: F401 - the package misses it only when it is called
+        from fla.ops.nsa import parallel_nsa
+
+        super().__init__(problem, block, selected, window)
+        self.attend: Callable[..., Tensor] = parallel_nsa
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA, 16 bits, one width, groups of heads that fill a tile, and powers of two."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "flash-linear-attention's kernels run on CUDA devices"
+        if p.dtype not in {DType.FLOAT16, DType.BFLOAT16}:
+            return f"its window is flash-attn's, which computes in float16 and bfloat16, not in {p.dtype}"
+        if p.M != p.D or not _LEAST <= p.D <= _WIDEST:
+            return f"its window takes one width, its tiles {_LEAST} to {_WIDEST}: D={p.D}, M={p.M}"
+        R = p.H // p.kv_heads
+        if R < _LEAST or not _is_power_of_two(R):
+            return f"a group of heads is a side of its tiles: H / kv_heads must be a power of two, {_LEAST} at least, not {R}"
+        return cls._why_not_these_blocks(cell) or super().why_not(cell)
+
+    @classmethod
+    def _why_not_these_blocks(cls, cell: Cell) -> str | None:
+        try:
+            options = NsaOptions(**cell.params)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return None  # a mistake, not a limit: the constructor says what is right
+        if options.block < _LEAST or not _is_power_of_two(options.block):
+            return f"a block is a side of its tiles: it must be a power of two, {_LEAST} at least, not {options.block}"
+        if not _is_power_of_two(options.selected):
+            return f"the package would select the next power of two of blocks, not selected={options.selected}"
+        if options.block < 2 * options.selected:
+            return (
+                f"it sorts scores in tiles of block={options.block}, which must be at least twice selected={options.selected}"
+            )
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        return cost_of_parallel_nsa(problem, workload, NsaOptions(**params))  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, N, D] twice, three [B, H, N] -> [B, H, N, D], in the memory order [B, N, H, D]."""
+        options, turned = self.options, (x.transpose(1, 2) for x in (q, k, v, *gates))
+        given = None if choices is None else self._with_own(choices)
+        with warnings.catch_warnings():
+            # that choices are given instead of made is what is wanted
+            warnings.filterwarnings("ignore", message="`block_indices` is provided")
+            o = self.attend(
+                *turned,
+                block_indices=given,
+                block_counts=options.selected,
+                block_size=options.block,
+                window_size=options.window,
+                scale=self.scale,
+            )
+        return o.transpose(1, 2)
+
+    def _with_own(self, choices: Tensor) -> Tensor:
+        """[B, K, N, selected - 1] -> int64 [B, N, K, selected]."""
+        N = choices.shape[2]
+        own = (torch.arange(N, device=choices.device) // self.options.block).view(N, 1).expand(*choices.shape[:3], 1)
+        return torch.cat((own, choices.long()), -1).transpose(1, 2).contiguous()
+
+
+def _is_power_of_two(n: int) -> bool:
+    return n & (n - 1) == 0

@@ -1,0 +1,67 @@
+"""Adaptive span: every head learns how far it looks back.
+
+B or b batch, H heads, N or n tokens, w keys within the longest span, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workload, default_scale
+
+from ..partial.softmax import Rule, attend
+from .adaptive_span_cost import cost, first_spans
+from .adaptive_span_reference import adaptive_span_attention
+from .limits import positive, why_not
+from .span_mask import reach, soft_mask
+from .span_ring import SpanRing
+from .spans import Form, span_attention
+
+
+class AdaptiveSpan(Attention):
+    """Softmax times a soft mask, 1 up to z tokens back and from there linearly to 0 over `ramp` (32) more; z is learned.
+
+    Sukhbaatar et al. 2019, section 2.2. z, one for each head, in tokens, begins at span (h + 1) / H for head h, so that heads
+    differ and the longest has `span` (256). In O(N (z + ramp)), each head to its own. Causal, as many heads of k and v as of q.
+    Raises ValueError on bad parameters.
+    """
+
+    paper = "arXiv:1905.07799"
+    decodes = True
+
+    def __init__(self, problem: Problem, span: float = 256, ramp: float = 32) -> None:
+        super().__init__(problem)
+        self.form = Form(positive(ramp, "ramp"), default_scale(problem))
+        self.z = nn.Parameter(torch.tensor(first_spans(problem.H, span), dtype=getattr(torch, problem.dtype)))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Causal, one number of heads."""
+        return why_not(cell)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """With the spans as they begin. Raises TypeError or ValueError on bad parameters."""
+        return cost(problem, workload, **params)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once."""
+        return span_attention(q, k, v, self.z, self.form)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The dense definition."""
+        return adaptive_span_attention(q, k, v, self.z, self.form.ramp)
+
+    @torch.no_grad()
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+        """Attend the prompt, and keep what the longest span reaches. Raises ValueError where it does not fit."""
+        w = reach(max(self.z.tolist()), self.form.ramp, max(1, capacity))
+        state = SpanRing.of(k, v, w, capacity)
+        return self(q, k, v) if q.shape[2] else v.new_empty(v.shape), state
+
+    @torch.no_grad()
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend one more token, and those in the ring. Raises ValueError beyond the capacity."""
+        ring: SpanRing = state.then(k, v)
+        bias = soft_mask(self.z, self.form.ramp, ring.distances()[None]).log_()
+        o, _ = attend(q, ring.k[:, :, : ring.kept], ring.v[:, :, : ring.kept], Rule(self.form.scale, bias=bias[None]))
+        return o, ring

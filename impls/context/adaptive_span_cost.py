@@ -1,0 +1,174 @@
+"""Work and memory of attention with adaptive spans, by formula, with the spans as they begin.
+
+Left out: the packed copies of k and v that some CPUs make of float16 and bfloat16.
+B batch, H heads, N tokens, R rows (samples of a head) at once, w keys within a span, D query/key width, M value width.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
+
+from ..partial.scratch import backward_scratch, forward_scratch
+from .limits import positive
+from .sliding_tiles import Tiles, lengths, tiles, turns
+from .span_mask import ramp_distances, reach
+
+
+def first_spans(H: int, span: float) -> list[float]:
+    """Z of each head at the beginning: span (h + 1) / H. Raises ValueError on a bad span."""
+    return [positive(span, "span") * (head + 1) / H for head in range(H)]
+
+
+def cost(p: Problem, workload: Workload, span: float = 256, ramp: float = 32) -> Cost:
+    """Of one call. Raises ValueError on bad parameters."""
+    work = _Work(p, tuple(first_spans(p.H, span)), positive(ramp, "ramp"))
+    peaks = {Workload.FORWARD: work.forward, Workload.FORWARD_BACKWARD: work.backward, Workload.DECODE: work.step}
+    return Cost(
+        nominal_flops=nominal_flops(p, workload),
+        exact_flops=work.exact_flops(workload),
+        executed_flops=work.step_flops(workload) if workload.decodes else work.executed_flops(workload),
+        traffic_bytes=io_bytes(p, workload) + work.ring_bytes_moved(workload),
+        peak_bytes=float(peaks.get(workload, work.all_steps)()),
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Of all heads."""
+
+    p: Problem
+    spans: tuple[float, ...]
+    ramp: float
+
+    def exact_flops(self, workload: Workload) -> float:
+        """Two products over the pairs with m > 0; backward four more; a step of decoding over those of the last query."""
+        passes = 3.0 if workload is Workload.FORWARD_BACKWARD else 1.0
+        return passes * 2.0 * self.p.B * sum(self._pairs(w, workload) for w in self._reaches()) * (self.p.D + self.p.M)
+
+    def step_flops(self, workload: Workload) -> float:
+        """Every head takes all keys that the longest needs, filled up to one width."""
+        pairs = self.p.H * self._pairs(max(self._reaches()), workload)
+        return 2.0 * self.p.B * pairs * 2 * max(self.p.D, self.p.M)
+
+    def executed_flops(self, workload: Workload) -> float:
+        """Two products over the pairs of all tiles; backward five, and two over those of the ramp."""
+        products = 2 * self._tile_pairs(0)
+        if workload is Workload.FORWARD_BACKWARD:
+            products += 5 * self._tile_pairs(1) + 2 * self._ramp_pairs()
+        return 2.0 * self.p.B * products * max(self.p.D, self.p.M)
+
+    def ring_bytes_moved(self, workload: Workload) -> float:
+        """A step reads the keys and values of the ring, its own among them, which it writes."""
+        if not workload.decodes:
+            return 0.0
+        pairs = self.p.H * self._pairs(max(self._reaches()), workload)
+        return float(self.p.B * pairs * (self.p.D + self.p.M) * self.p.dtype.bytes)
+
+    def forward(self) -> float:
+        """The output and its logsumexp, and the turn that needs most."""
+        return self._output() + self._most(self._sliding)
+
+    def backward(self) -> float:
+        """The sums of the gradients too; at the end those that were rounded."""
+        p, rows = self.p, self.p.B * self.p.H * self.p.N
+        gradients, e = rows * (2 * p.D + p.M), p.dtype.bytes
+        rounded = gradients * e if e < self._wide else 0
+        return self._output() + gradients * self._wide + max(rounded, self._most(self._sliding_back), self._most(self._ramp))
+
+    def step(self) -> float:
+        """A mask and its logarithm, the output with its logsumexp, and what is filled up where widths differ."""
+        p, kept = self.p, max(self._reaches())
+        rows, widest = p.B * p.H, max(p.D, p.M)
+        filled = rows * (kept + (p.D < p.M)) * widest * p.dtype.bytes if p.D != p.M else 0
+        mask = p.H * kept * (self._wide + 1)
+        return float(rows * (widest * p.dtype.bytes + self._wide) + max(filled + p.H * kept * self._wide, mask * 2))
+
+    def all_steps(self) -> float:
+        """The last, the output before it, and the ring."""
+        p = self.p
+        ring = p.B * p.H * max(self._reaches()) * (p.D + p.M) * p.dtype.bytes
+        return self.step() + p.B * p.H * max(p.D, p.M) * p.dtype.bytes + ring
+
+    @property
+    def _wide(self) -> int:
+        return max(4, self.p.dtype.bytes)
+
+    def _reaches(self) -> list[int]:
+        return [reach(z, self.ramp, self.p.N) for z in self.spans]
+
+    def _pairs(self, w: int, workload: Workload) -> int:
+        """Of one head: of the last query, or of all."""
+        return w if workload is Workload.DECODE else w * (w + 1) // 2 + (self.p.N - w) * w
+
+    def _tile_pairs(self, backward: int) -> int:
+        """Of all heads, in one sample."""
+        work = (tiles(self.p.N, w, lengths(w, fused=True)[backward], 1) for w in self._reaches())
+        return sum(map(_pairs_of, work))
+
+    def _ramp_pairs(self) -> int:
+        found = (ramp_distances(z, self.ramp, self.p.N) for z in self.spans)
+        return sum(_pairs_of(tiles(self.p.N - first, w, lengths(w, fused=True)[0], 1)) for first, w in found if w)
+
+    def _output(self) -> float:
+        return float(self.p.B * self.p.H * self.p.N * (self.p.M * self.p.dtype.bytes + self._wide))
+
+    def _most(self, turn: Callable[[float, int], float]) -> float:
+        """Of any turn, by its span and rows."""
+        return max(turn(self.spans[head], rows.stop - rows.start) for rows, head in turns(self.p.B, self.p.H, self.p.N))
+
+    def _sliding(self, z: float, R: int) -> float:
+        return self._window(self.p.N, reach(z, self.ramp, self.p.N), R)
+
+    def _window(self, N: int, w: int, R: int) -> float:
+        """The table, and what the tile that needs most holds."""
+        work = tiles(N, w, lengths(w, fused=True)[0], R)
+        longest = max(tile.length for tile in work)
+        return self._table(w, longest) + max(self._tile(tile, R) + self._bias(tile, w, longest) for tile in work)
+
+    def _tile(self, tile: Tiles, R: int) -> float:
+        """The output and its logsumexp, and what is filled up where widths differ."""
+        widest = max(self.p.D, self.p.M) * self.p.dtype.bytes
+        part = R * tile.count * tile.length * (widest + self._wide)
+        return part + self._filled(tile, R, 0) + forward_scratch(self.p, tile.length, tile.width)
+
+    def _sliding_back(self, z: float, R: int) -> float:
+        """The table, and what the tile that needs most holds."""
+        w = reach(z, self.ramp, self.p.N)
+        work = tiles(self.p.N, w, lengths(w, fused=True)[1], R)
+        longest = max(tile.length for tile in work)
+        return self._table(w, longest) + max(self._tile_back(tile, R) + self._bias(tile, w, longest) for tile in work)
+
+    def _tile_back(self, tile: Tiles, R: int) -> float:
+        """Three gradients and a copy of dL/do."""
+        widest = max(self.p.D, self.p.M) * self.p.dtype.bytes
+        part = R * tile.count * 2 * (tile.length + tile.width) * widest
+        return part + self._filled(tile, R, 2) + backward_scratch(self.p, tile.length, tile.width)
+
+    def _ramp(self, z: float, R: int) -> float:
+        """An output, and either what it is computed by, or a product with it."""
+        first, count = ramp_distances(z, self.ramp, self.p.N)
+        if not count:
+            return 0.0
+        rows = R * (self.p.N - first)
+        return rows * (self.p.M * self.p.dtype.bytes + self._wide) + self._window(self.p.N - first, count, R)
+
+    def _table(self, w: int, longest: int) -> int:
+        return longest * (w - 1 + longest) * self._wide
+
+    def _bias(self, tile: Tiles, w: int, longest: int) -> int:
+        """What the kernel copies of the table, for it wants its rows to be dense."""
+        whole = tile.length == longest and tile.width == w - 1 + longest
+        return 0 if whole else tile.length * tile.width * self._wide
+
+    def _filled(self, tile: Tiles, R: int, outputs: int) -> float:
+        """Queries and keys, or values and what is as wide as the output, filled up to the wider width."""
+        p = self.p
+        if p.D == p.M:
+            return 0.0
+        queries = tile.length if p.D < p.M else outputs * tile.length
+        return float(R * tile.count * (tile.width + queries) * max(p.D, p.M) * p.dtype.bytes)
+
+
+def _pairs_of(work: list[Tiles]) -> int:
+    return sum(tile.count * tile.length * tile.width for tile in work)

@@ -1,0 +1,41 @@
+"""The delta rule by chunks and by tokens, with or without a decay.
+
+X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width, G = 1 or D decays of a token; b batch,
+H heads. Inputs in order: q, k, v, strengths β, and log decays where there are any.
+"""
+
+import torch
+from torch import Tensor
+
+from ..recurrence.decay import Decay, NoDecay
+from .feedback import feedback, solve
+from .pairs import pairs
+from .segments import Inputs
+
+
+def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
+    """S_t = Diag(α_t) S_{t-1} + k_t u_tᵀ with u_t = β_t (v_t - (Diag(α_t) S_{t-1})ᵀ k_t), o_t = S_tᵀ q_t.
+
+    Each [X, S, L, ·] and the state [X, D, M] -> o [X, S, L, M] and the state after it.
+
+    Yang et al. 2024 (arXiv:2406.06484), section 3: within a chunk that meets the state S, the corrections U [L, M] solve
+    (I + tril(β K Kᵀ, -1)) U = β (V - K S), the WY form; with a decay, pairs shrink by what is lost between their tokens and K S
+    by what is lost since the chunk's start (arXiv:2412.06464, section 3.3; arXiv:2510.26692, section 3).
+    """
+    q, k, v, beta, *log_decay = inputs
+    decay = Decay.of(log_decay[0]) if log_decay else NoDecay()
+    among_keys, from_queries = pairs(decay, (k, q), (k,))
+    asked = torch.cat((v, -decay.read(k)), -1) * beta
+    given, reads = solve(among_keys * beta, asked).split((v.shape[-1], k.shape[-1]), -1)
+    u, met, state = feedback(reads, given, decay.write(k), state, decay.carry)
+    return (decay.read(q) @ met).add_(from_queries @ u), state
+
+
+def by_token(inputs: Inputs, state: Tensor) -> Tensor:
+    """The same, literally, for one token: each [b, H, 1, ·] -> o [b, H, 1, M]; the state [b, H, D, M] moves on in place."""
+    q, k, v, beta, *log_decay = inputs
+    for g in log_decay:
+        state.mul_(g.exp().mT)
+    u = (v - k @ state).mul_(beta)
+    state.addcmul_(k.mT, u)
+    return q @ state

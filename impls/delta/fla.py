@@ -1,0 +1,116 @@
+"""The delta family's kernels of flash-linear-attention, whose operators are the distribution fla-core.
+
+B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+
+from .deltanet import DeltaNet
+from .family import ByChunks
+from .fla_cost import Kept, cost_of_kernels
+from .gated_deltanet import GatedDeltaNet
+from .kda import KimiDelta
+from .rwkv7 import Rwkv7
+
+
+class FlaKernels(ByChunks):
+    """A chunked operator of flash-linear-attention: chunks of 64 tokens (RWKV-7: 16), decays in log as its kernels take them.
+
+    The package's own default scale is 1/√D (RWKV-7: 1); `scale` is handed over.
+    """
+
+    tier = Tier.TRITON
+    layout = Layout.BNHD
+    decodes = False
+    requires = ("fla-core>=0.6", "triton>=3.3")
+    operator: ClassVar[tuple[str, str]]
+    """Its module below fla.ops, and its name there."""
+    names: ClassVar[tuple[str, ...]]
+    """What it calls its inputs, in our order."""
+    kept: ClassVar[Kept]
+    half_only: ClassVar[bool] = False
+
+    def __init__(self, problem: Problem, scale: float | None = None) -> None:
+        super().__init__(problem, **({} if scale is None else {"scale": scale}))  # type: ignore[arg-type]
+        module, name = self.operator
+        self.attend: Callable[..., Any] = getattr(import_module(f"fla.ops.{module}"), name)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA devices, a width that fits into its registers, and dtypes that its kernels take."""
+        if cell.device_kind != "cuda":
+            return "flash-linear-attention's kernels run on CUDA devices"
+        return super().why_not(cell) or cls._why_not_this_shape(cell)
+
+    @classmethod
+    def _why_not_this_shape(cls, cell: Cell) -> str | None:
+        p = cell.problem
+        if p.D > 256:
+            return f"its kernels hold keys of width 256 at most, not D={p.D}"
+        if p.dtype is DType.FLOAT64:
+            return "its kernels add in float32"
+        if p.dtype is DType.FLOAT32 and cls.half_only:
+            return "its operator takes no float32; use bfloat16"
+        if p.dtype is DType.FLOAT32 and cell.matmul_precision == "highest":
+            return "its products of float32 are TF32; set matmul_precision: high to compare it with others that are"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        _parameters(**params)  # type: ignore[arg-type]
+        return cost_of_kernels(problem, cls.work, cls.kept, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        inputs = dict(zip(self.names, (x.transpose(1, 2) for x in (q, k, v, *gates)), strict=True))
+        o: Tensor
+        o, _ = self.attend(**inputs, scale=self.scale)
+        return o.transpose(1, 2)
+
+
+class FlaDeltaNet(FlaKernels, DeltaNet):
+    """`chunk_delta_rule` of flash-linear-attention. It refuses float32 by itself."""
+
+    operator = ("delta_rule", "chunk_delta_rule")
+    names = ("q", "k", "v", "beta")
+    kept = Kept(chunk=64, forward=(1, 3), training=(4, 5), pairs=(1, 1))
+    half_only = True
+
+
+class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
+    """`chunk_gated_delta_rule` of flash-linear-attention."""
+
+    operator = ("gated_delta_rule", "chunk_gated_delta_rule")
+    names = ("q", "k", "v", "beta", "g")
+    kept = Kept(chunk=64, forward=(1, 3), training=(4, 5), pairs=(1, 1))
+
+
+class FlaKimiDelta(FlaKernels, KimiDelta):
+    """`chunk_kda` of flash-linear-attention."""
+
+    operator = ("kda", "chunk_kda")
+    names = ("q", "k", "v", "beta", "g")
+    kept = Kept(chunk=64, forward=(4, 3), training=(15, 6), pairs=(2, 4))
+
+
+class FlaRwkv7(FlaKernels, Rwkv7):
+    """`chunk_rwkv7` of flash-linear-attention, over its DPLR kernels. It warns of float32, so that is refused."""
+
+    operator = ("rwkv7", "chunk_rwkv7")
+    names = ("r", "k", "v", "w", "a", "b")
+    kept = Kept(chunk=16, forward=(9, 3), training=(21, 5), pairs=(6, 10))
+    half_only = True
+
+
+def _parameters(scale: float | None = None) -> None:
+    """Raise what the constructor would raise, without the package."""
+    from .parameters import refuse_bad_scale
+
+    refuse_bad_scale(1.0 if scale is None else scale)

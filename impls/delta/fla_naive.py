@@ -1,0 +1,132 @@
+"""The delta family in plain torch of flash-linear-attention: its naive chunked functions, which run on a CPU too.
+
+B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width.
+"""
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+
+from .deltanet import DeltaNet
+from .family import ByChunks
+from .fla_naive_cost import Elements, Naive, cost_of_naive
+from .gated_deltanet import GatedDeltaNet
+from .kda import KimiDelta
+from .rwkv7 import Rwkv7
+
+
+class FlaNaive(ByChunks):
+    """A naive chunked function of flash-linear-attention, whose triangular systems are solved row by row.
+
+    N is filled up to whole chunks with zeros inside the timed call, as its users must do it, and inputs are scaled there where
+    the function knows no scale.
+    """
+
+    tier = Tier.LIBRARY
+    decodes = False
+    requires = ("fla-core>=0.6", "triton>=3.3")
+    function: ClassVar[tuple[str, str]]
+    """Its module below fla.ops, and its name there."""
+    names: ClassVar[tuple[str, ...]]
+    """What it calls its inputs, in our order."""
+    scaled: ClassVar[bool]
+    """Whether it takes a scale; else 1/√D is built in."""
+    naive: ClassVar[Naive]
+    dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)
+
+    def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None) -> None:
+        super().__init__(problem, chunk, **({} if scale is None else {"scale": scale}))
+        module, name = self.function
+        self.attend: Callable[..., Any] = getattr(import_module(f"fla.ops.{module}"), name)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """The causal form with a head of k and v for each of q, in a dtype that it computes in."""
+        if cell.problem.dtype not in cls.dtypes:
+            return f"it makes float32 of some of its tensors; dtypes that come out as they went in: {', '.join(cls.dtypes)}"
+        return super().why_not(cell)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_naive(problem, cls.work, cls.naive, cls._plain(problem, **params).chunk, workload)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _plain(problem: Problem, chunk: int = 64, scale: float | None = None) -> ByChunks:
+        """Our form with these parameters: raises what the constructor would raise, without the package."""
+        return DeltaNet(problem, chunk, scale)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M]."""
+        factor = self.scale * math.sqrt(q.shape[-1])
+        if not self.scaled and not math.isclose(factor, 1):
+            q = q * factor
+        inputs = dict(zip(self.names, (self._theirs(x) for x in (q, k, v, *gates)), strict=True))
+        o: Tensor
+        o, _ = self.attend(**inputs, chunk_size=self.chunk, **({"scale": self.scale} if self.scaled else {}))
+        if self.layout is Layout.BNHD:
+            o = o.transpose(1, 2)
+        return o[:, :, : q.shape[2]]
+
+    def _theirs(self, x: Tensor) -> Tensor:
+        """Whole chunks, in its order of the dimensions."""
+        empty = -x.shape[2] % self.chunk
+        if empty:
+            x = F.pad(x, (*(0, 0) * (x.dim() - 3), 0, empty))
+        return x.transpose(1, 2) if self.layout is Layout.BNHD else x
+
+
+class FlaNaiveDeltaNet(FlaNaive, DeltaNet):
+    """`delta_rule_chunkwise` of flash-linear-attention."""
+
+    function = ("delta_rule.naive", "delta_rule_chunkwise")
+    names = ("q", "k", "v", "beta")
+    scaled = False
+    naive = Naive(Elements(D=2.2, M=1.2, L=2.5, state=0.5), Elements(D=4.5, M=3.5, L=3, LL=1 / 2, state=1))
+    dtypes = (DType.FLOAT32, DType.FLOAT64)
+
+
+class FlaNaiveGatedDeltaNet(FlaNaive, GatedDeltaNet):
+    """`naive_chunk_gated_delta_rule` of flash-linear-attention."""
+
+    layout = Layout.BNHD
+    function = ("gated_delta_rule.naive", "naive_chunk_gated_delta_rule")
+    names = ("q", "k", "v", "beta", "g")
+    scaled = True
+    naive = Naive(Elements(D=4, L=3.5, state=0.5), Elements(D=8.5, M=4.5, L=7, LL=1 / 3, state=1))
+
+
+class FlaNaiveKimiDelta(FlaNaive, KimiDelta):
+    """`naive_chunk_kda` of flash-linear-attention.
+
+    Above the diagonal it takes exp of positive differences before it hides them, which is infinite where a chunk loses more
+    than 88 nats: its output is right, its gradient is NaN.
+    """
+
+    layout = Layout.BNHD
+    function = ("kda.naive", "naive_chunk_kda")
+    names = ("q", "k", "v", "beta", "g")
+    scaled = True
+    naive = Naive(Elements(D=4, M=1, L=2))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """No backward: its gradient is NaN where a chunk loses more than 88 nats."""
+        if cell.workload is Workload.FORWARD_BACKWARD:
+            return "it takes exp of what it hides, so its gradient is NaN where a chunk loses more than 88 nats"
+        return super().why_not(cell)
+
+
+class FlaNaiveRwkv7(FlaNaive, Rwkv7):
+    """`dplr_chunkwise` of flash-linear-attention."""
+
+    function = ("generalized_delta_rule.dplr.naive", "dplr_chunkwise")
+    names = ("q", "k", "v", "gk", "alpha", "beta")
+    scaled = False
+    naive = Naive(Elements(D=5, M=1.5, L=5), Elements(D=9, M=4.5, L=7, LL=1 / 2, LD=6, state=1))

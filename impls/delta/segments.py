@@ -1,0 +1,100 @@
+"""Walking along the sequence in parts of some chunks, with only the states between parts kept for the backward.
+
+X rows (batch and heads folded), N tokens, S chunks of L tokens in a part, D query/key width, M value width. A form maps the
+inputs of a part, each [X, S, L, ·], and the state [X, D, M] before it to its output [X, S, L, M] and the state after it. What
+lies in between is made again in the backward, part by part, from the last to the first: memory beside inputs, output and
+gradients is that of one part, whose tensors stay in a CPU's cache.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..recurrence.parts import Part, groups, parts, sums
+
+Inputs = tuple[Tensor, ...]
+"""q, k, v, and what else a form takes."""
+Form = Callable[[Inputs, Tensor], tuple[Tensor, Tensor]]
+
+
+def attend(form: Form, inputs: Inputs, chunk: int) -> Tensor:
+    """Each [B, H, N, ·] -> o [B, H, N, M], once differentiable."""
+    rows = tuple(x.flatten(0, 1) for x in inputs)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        o: Tensor = _ByParts.apply(form, chunk, *rows)  # type: ignore[no-untyped-call]
+    else:
+        o, _ = _walk(form, chunk, rows)
+    return o.view(inputs[2].shape)
+
+
+def attend_and_keep(form: Form, inputs: Inputs, chunk: int) -> tuple[Tensor, Tensor]:
+    """The same with the state after the last token [B, H, D, M], at least float32; not differentiable; N may be 0."""
+    with torch.no_grad():
+        o, state = _walk(form, chunk, tuple(x.flatten(0, 1) for x in inputs))
+    return o.view(inputs[2].shape), state.unflatten(0, inputs[2].shape[:2])
+
+
+def _walk(form: Form, chunk: int, inputs: Inputs, met: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    """The output [X, N, M] and the last state [X, D, M]; the state that each part meets is added to `met`."""
+    q, _, v = inputs[:3]
+    o = v.new_empty(v.shape)
+    last = v.new_zeros(v.shape[0], q.shape[-1], v.shape[-1], dtype=sums(v.dtype))
+    for some in groups(v.shape[0], v.is_cuda):
+        rows, state = tuple(x[some] for x in inputs), torch.zeros_like(last[some])
+        for part in parts(rows[0], v.shape[-1], chunk):
+            if met is not None:
+                met.append(state)
+            one, state = form(_in_chunks(part, rows, state.dtype), state)
+            part.of(o[some]).copy_(one)
+            del one  # before the next is made
+        last[some] = state
+    return o, last
+
+
+def _in_chunks(part: Part, rows: Inputs, kind: torch.dtype) -> Inputs:
+    # products read rows of all chunks at once: dense, or they are copied each time
+    return tuple(part.of(x).to(kind).contiguous() for x in rows)
+
+
+class _ByParts(torch.autograd.Function):
+    """The walk with its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, form: Form, chunk: int, *inputs: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
+        """Attend, and keep the states between parts."""
+        met: list[Tensor] = []
+        o, _ = _walk(form, chunk, inputs, met)
+        ctx.form, ctx.chunk = form, chunk
+        ctx.save_for_backward(*inputs, *met)
+        ctx.count = len(inputs)
+        return o
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
+        """For each group of rows, from the last part to the first, carrying dL/dS."""
+        inputs, met = ctx.saved_tensors[: ctx.count], list(ctx.saved_tensors[ctx.count :])
+        gradients = tuple(x.new_empty(x.shape) for x in inputs)
+        for some in reversed(groups(g.shape[0], g.is_cuda)):
+            rows, slopes = tuple(x[some] for x in inputs), tuple(x[some] for x in gradients)
+            slope: Tensor | None = None
+            for part in reversed(parts(rows[0], g.shape[-1], ctx.chunk)):
+                slope = _pull_back(ctx.form, (part, rows, met.pop()), (g[some], slope), slopes)
+        return None, None, *gradients
+
+
+def _pull_back(form: Form, given: tuple[Part, Inputs, Tensor], outer: tuple[Tensor, Tensor | None], slopes: Inputs) -> Tensor:
+    """Write a part of dL/dinputs and give dL/dS before it, from dL/do and dL/dS after it: None where nothing comes after."""
+    part, rows, state = given
+    g, slope = outer
+    *chunks, dense_g = _in_chunks(part, (*rows, g), state.dtype)
+    leaves = [x.detach().requires_grad_() for x in (*chunks, state)]
+    with torch.enable_grad():
+        outputs = form(tuple(leaves[:-1]), leaves[-1])
+    *inner, before = torch.autograd.grad(outputs, leaves, (dense_g, torch.zeros_like(state) if slope is None else slope))
+    for x, one in zip(slopes, inner, strict=True):
+        part.of(x).copy_(one)
+    return before

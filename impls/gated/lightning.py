@@ -1,0 +1,45 @@
+"""Lightning attention: each head of each layer forgets at a fixed rate of its own; nothing is scaled.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Problem
+
+from .family import GatedFamily, Terms, heads
+
+SLOPES = ("minimax", "fla")
+
+
+class Lightning(GatedFamily):
+    """Lightning attention, S_t = λ_h S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t, in O(N (L + D) M).
+
+    Paper: Qin et al. 2024 (Lightning Attention-2), algorithm 1, which leaves λ open. `slopes` of `layer`, one of `layers`:
+    `minimax`, -log λ_h = 2^(-8 (h + 1) / H) (1 - layer / (layers - 1 + 1e-5) + 1e-5), as Hugging Face's MiniMax;
+    `fla`, -log λ_h = (8 / H) h (1 - layer / layers), as flash-linear-attention. Norm and gate are outside. Raises ValueError
+    on unknown slopes, a layer that is none of the layers, or where chunk < 1.
+    """
+
+    paper = "arXiv:2401.04658"
+
+    def __init__(self, problem: Problem, slopes: str = "minimax", layer: int = 0, layers: int = 1, chunk: int = 64) -> None:
+        super().__init__(problem, chunk)
+        if slopes not in SLOPES:
+            raise ValueError(f"slopes={slopes!r}: must be one of {', '.join(SLOPES)}")
+        if not 0 <= layer < layers:
+            raise ValueError(f"layer={layer!r}: must be one of the {layers!r} layers, counted from 0")
+        self.slopes, self.layer, self.layers = slopes, layer, layers
+
+    def log_decay(self, q: Tensor) -> Tensor:
+        """-slope of each head, [1, H, 1, 1]."""
+        h, H = heads(q), q.shape[1]
+        if self.slopes == "fla":
+            return -8 / H * (1 - self.layer / self.layers) * h
+        return -torch.exp2(-8 / H * (h + 1)) * (1 - self.layer / (self.layers - 1 + 1e-5) + 1e-5)
+
+    def terms(self, *inputs: Tensor) -> Terms:
+        """Of q, k, v."""
+        q, k, v = inputs
+        return Terms(q, k, v, self.log_decay(q))

@@ -1,0 +1,29 @@
+"""Gated linear attention as it is defined: the dense form.
+
+B batch, H heads, N tokens, D query/key width, M value width; G = 1 or D decays of a token.
+"""
+
+import torch
+from torch import Tensor
+
+
+def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scale: float) -> Tensor:
+    """o_i = scale Σ_{j<=i} (Σ_d q_id k_jd exp(C_id - C_jd)) v_j with C the sums of log decays so far.
+
+    What S_t = diag(exp(log decay_t)) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t amounts to: Sun et al. 2023, eq. 5, with decays
+    of tokens (Dao & Gu 2024, section 5, for G = 1) and of rows (Yang et al. 2024, section 4, for G = D). [B, H, N, D] twice,
+    [B, H, N, M], log decays [B, H, N, G] or [1, H, 1, G] -> [B, H, N, M]. For G = D it holds D numbers for each pair of tokens.
+    """
+    left = _left(log_decay, q.shape[2]).to(v.dtype)
+    one = left.shape[-1] == 1
+    weights = (q @ k.mT) * left.squeeze(-1) if one else torch.einsum("bhid,bhjd,bhijd->bhij", q, k, left)
+    o: Tensor = scale * weights @ v
+    return o
+
+
+def _left(log_decay: Tensor, N: int) -> Tensor:
+    """exp(C_i - C_j) for j <= i, else 0: [B, H, N, N, G]."""
+    c = log_decay.expand(-1, -1, N, -1).cumsum(2)
+    later = torch.ones(N, N, dtype=torch.bool, device=c.device).triu(1)
+    # hidden before the exponential, which would overflow: infinity times 0 is no gradient
+    return (c.unsqueeze(3) - c.unsqueeze(2)).masked_fill(later.unsqueeze(-1), -torch.inf).exp()

@@ -1,0 +1,31 @@
+"""RetNet: each head forgets at a fixed rate of its own.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import default_scale
+
+from .family import GatedFamily, Terms, heads
+
+
+class RetNet(GatedFamily):
+    """Retention, S_t = γ_h S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t / √D with γ_h = 1 - 2^(-5-h), in O(N (L + D) M).
+
+    Paper: Sun et al. 2023, eq. 5-8. Rotation of q and k, their normalisation of scores, group norm and gate are outside. Raises
+    ValueError where chunk < 1.
+    """
+
+    paper = "arXiv:2307.08621"
+
+    @property
+    def scale(self) -> float:
+        """1 / √D."""
+        return default_scale(self.problem)
+
+    def terms(self, *inputs: Tensor) -> Terms:
+        """Of q, k, v."""
+        q, k, v = inputs
+        return Terms(q, k, v, torch.log1p(-torch.exp2(-5 - heads(q))))

@@ -1,0 +1,90 @@
+"""Nyströmformer: softmax attention through landmarks.
+
+B batch, H heads, N tokens, S landmarks, D query/key width, M value width, T tokens of a convolution.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+
+from ..partial.fused import attend
+from ..partial.softmax import sums
+from .nystrom_cost import cost_of
+from .options import Options
+from .pseudo_inverse import pseudo_inverse
+from .reference import convolve, nystrom_attention
+from .segments import beside_means
+
+
+class Nystrom(Attention):
+    """o = softmax(q k̃ᵀ / √D) A⁺ softmax(q̃ kᵀ / √D) v, A = softmax(q̃ k̃ᵀ / √D), q̃ and k̃ the means of S segments: O(N S).
+
+    Paper: Xiong et al. 2021, algorithm 1. `landmarks` (S, at most N), `iterations` of third order for A⁺, in float32 at
+    least. Where S does not divide N the first N mod S segments have a token more. `convolution_kernel` T: if not 0, a depthwise
+    convolution of v over T tokens, T weights for each head, is added to o, as the paper's residual. Both long softmaxes are
+    torch's fused attention. Raises ValueError on bad parameters.
+    """
+
+    paper = "arXiv:2102.03902"
+    causality = Causality.NONE
+    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+
+    def __init__(self, problem: Problem, landmarks: int = 64, iterations: int = 6, convolution_kernel: int = 0) -> None:
+        super().__init__(problem)
+        self.options = Options(landmarks, iterations, convolution_kernel)
+        self.register_parameter("kernel", _drawn(problem, convolution_kernel) if convolution_kernel else None)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """As many heads of keys as of queries, not causal."""
+        if cell.problem.causal:
+            return "a landmark is a mean over a segment and its inverse mixes all segments: no mask can hide the future"
+        return (
+            "each head of q has landmarks of its own: kv_heads must equal H"
+            if cell.problem.kv_heads != cell.problem.H
+            else None
+        )
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of(problem, Options(**params), workload)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
+        S = self.options.segments(q.shape[2])
+        q, q_landmarks = _with_landmarks(q, S)
+        k, k_landmarks = _with_landmarks(k, S)
+        inverse = pseudo_inverse(_between(q_landmarks, k_landmarks).flatten(0, 1), self.options.iterations)
+        # from the right, so that nothing is S wide and N long
+        summary = inverse.unflatten(0, q.shape[:2]) @ attend(q_landmarks, k, v).to(inverse.dtype)
+        o = attend(q, k_landmarks, summary.to(v.dtype))
+        return o if self.kernel is None else o + convolve(v, self.kernel)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The product of the three matrices and v, with the same iterations."""
+        o = nystrom_attention(q, k, v, self.options.segments(q.shape[2]), self.options.iterations)
+        return o if self.kernel is None else o + convolve(v, self.kernel)
+
+    kernel: nn.Parameter | None
+    """Weights [H, T] of the convolution."""
+
+
+def _with_landmarks(x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
+    """[B, H, N, D] and its means [B, H, S, D]."""
+    x_BNHD, means = beside_means(x.transpose(1, 2), segments)
+    return x_BNHD.transpose(1, 2), means.transpose(1, 2)
+
+
+def _between(q_landmarks: Tensor, k_landmarks: Tensor) -> Tensor:
+    """A [B, H, S, S], in float32 at least: it is inverted."""
+    scores = q_landmarks @ k_landmarks.mT * q_landmarks.shape[-1] ** -0.5
+    between: Tensor = scores.softmax(-1, dtype=sums(scores.dtype))
+    return between
+
+
+def _drawn(problem: Problem, length: int) -> nn.Parameter:
+    """Uniform(-1/√T, 1/√T), as torch draws a depthwise convolution."""
+    weights = torch.empty(problem.H, length).uniform_(-(length**-0.5), length**-0.5)
+    return nn.Parameter(weights.to(getattr(torch, problem.dtype)))

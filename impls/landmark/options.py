@@ -1,0 +1,33 @@
+"""The parameters of attention through landmarks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Landmarks, iterations of the pseudo-inverse, tokens of the residual convolution. Raises ValueError on what cannot be."""
+
+    landmarks: int = 64
+    iterations: int = 6
+    convolution_kernel: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("landmarks", 1), ("iterations", 0), ("convolution_kernel", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name}={value!r}: must be a whole number, {least} or more")
+        if self.convolution_kernel and not self.convolution_kernel % 2:
+            raise ValueError(f"convolution_kernel={self.convolution_kernel!r}: must be odd, for it is centred, or 0 for none")
+
+    def segments(self, N: int) -> int:
+        """Landmarks of a sequence: never more than there are tokens."""
+        return min(self.landmarks, N)
+
+
+def anchors_of(bins: str) -> tuple[int, ...]:
+    """Bins of each level of a pyramid, from text such as "1,9,36,64". Raises ValueError where it is none."""
+    parts = bins.split(",") if isinstance(bins, str) else []
+    levels = tuple(int(part) for part in parts if part.strip().isdecimal())
+    if not parts or len(levels) != len(parts) or min(levels) < 1:
+        raise ValueError(f'bins={bins!r}: must be numbers of bins, each 1 or more, with commas between: "1,9,36,64"')
+    return levels

@@ -1,0 +1,66 @@
+"""Attention over keys and values that are pooled by a pyramid.
+
+B batch, H heads, K heads of k and v, N tokens, S anchors, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+
+from ..partial.fused import attend
+from .options import anchors_of
+from .pooling import AdaptivePooling
+from .pyramid_cost import cost_of
+from .reference import pyramid_attention
+
+_BINS = "1,9,36,64"
+
+
+class Pyramid(Attention):
+    """softmax(q k̂ᵀ / √D) v̂ over S anchors, which are means of k and of v over ever finer bins of tokens: O(N S).
+
+    Paper: Zhu et al. 2019, section 3.2, the asymmetric non-local block, for sequences: `bins` of each level, where the
+    paper pools an image to 1², 3², 6² and 8². Bins are cut as adaptive pooling cuts them, so they may share a token, and where
+    there are more bins than tokens a token is in several. Scaled by 1/√D as all methods here are. Any kv_heads that
+    divides H. Raises ValueError on bad bins.
+    """
+
+    paper = "arXiv:1908.07678"
+    causality = Causality.NONE
+    layout = Layout.BNHD  # heads of one token side by side are one row of a product, and what fused attention reads
+
+    def __init__(self, problem: Problem, bins: str = _BINS) -> None:
+        super().__init__(problem)
+        self.levels = anchors_of(bins)
+        self.pool = AdaptivePooling(problem.N, self.levels).to(getattr(torch, problem.dtype))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Not causal."""
+        return "an anchor is a mean over tokens before and after: no mask can hide the future" if cell.problem.causal else None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of(problem, _levels(**params), workload)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""
+        keys, values = (self._pooled(x) for x in (k, v))
+        return attend(q, keys, values)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The same by a dense matrix [S, N]."""
+        return pyramid_attention(q, k, v, self.levels)
+
+    def _pooled(self, x: Tensor) -> Tensor:
+        """[B, K, N, C] -> [B, K, S, C]."""
+        pooled_BSC: Tensor = self.pool(x.transpose(1, 2).flatten(2))
+        pooled: Tensor = pooled_BSC.unflatten(2, (x.shape[1], -1)).transpose(1, 2)
+        return pooled
+
+
+def _levels(bins: str = _BINS) -> tuple[int, ...]:
+    """The one parameter. Raises TypeError on others, ValueError where it cannot be."""
+    return anchors_of(bins)

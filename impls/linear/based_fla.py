@@ -1,0 +1,80 @@
+"""Based's linear attention of the package flash-linear-attention, whose operators are the distribution fla-core.
+
+B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·]; these two operators turn
+that round first, so that inputs in the order [B, H, N, ·] are read as they are.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload, default_scale
+
+from .based_fla_cost import cost_by_chunks, cost_by_pairs
+from .family import LinearFamily
+
+EPS = 1e-6
+"""What the package adds to the denominator; it has no parameter for it."""
+WIDEST = {"parallel": 128, "fused_chunk": 16}
+"""D that each form takes."""
+
+
+class FlaBased(LinearFamily):
+    """`parallel_based`, quadratic, or `fused_chunk_based`, by chunks, of flash-linear-attention: `form`.
+
+    Arora et al. 2024, section 4.1: sim(q, k) = 1 + s + s²/2 with s = q·k / √D, and 1e-6 added to the denominator. Raises
+    ValueError on an unknown form.
+    """
+
+    paper = "arXiv:2402.18668"
+    tier = Tier.TRITON
+    decodes = False
+    masks = False
+    requires = ("fla-core>=0.6", "triton>=3.3")
+
+    def __init__(self, problem: Problem, form: str = "parallel") -> None:
+        _known(form)
+        from fla.ops import based
+
+        super().__init__(problem, feature_map="taylor", eps=EPS)
+        self.attend: Callable[..., Tensor] = getattr(based, f"{form}_based")
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA devices, the causal form, as many heads of k and v as of q, narrow keys, and a dtype in which sums hold."""
+        p, form = cell.problem, str(cell.params.get("form", "parallel"))
+        if cell.device_kind != "cuda":
+            return "flash-linear-attention's kernels run on CUDA devices"
+        if not p.causal:
+            return "flash-linear-attention's kernels are causal; linear.full(feature_map=taylor) does the form without a mask"
+        if p.kv_heads != p.H:
+            return "each head of q has its own k and v; kv_heads must equal H"
+        if form in WIDEST and WIDEST[form] < p.D:
+            return f"form={form} takes D up to {WIDEST[form]}, not D={p.D}"
+        if p.dtype is DType.FLOAT64:
+            return "its kernels add in float32"
+        if p.dtype is DType.FLOAT16:
+            return "its sums are rounded to float16 and pass 65504 at some ten thousand tokens; bfloat16 holds them"
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        form = _form(**params)  # type: ignore[arg-type]
+        return cost_by_pairs(problem, workload) if form == "parallel" else cost_by_chunks(problem, workload)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
+        turned = (x.transpose(1, 2) for x in (q, k, v))
+        return self.attend(*turned, scale=default_scale(self.problem), use_norm=True).transpose(1, 2)
+
+
+def _known(form: str) -> None:
+    if form not in WIDEST:
+        raise ValueError(f"form={form!r}: must be one of {', '.join(WIDEST)}")
+
+
+def _form(form: str = "parallel") -> str:
+    """The one parameter, for costs without the package."""
+    _known(form)
+    return form

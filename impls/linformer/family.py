@@ -1,0 +1,59 @@
+"""What all attentions over projected keys have in common: everything but the projection.
+
+B batch, H heads, K heads of k and v, N tokens, S projected keys, D query/key width, M value width, C = D or M.
+"""
+
+from abc import abstractmethod
+
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Layout
+
+from ..partial.fused import attend
+from .reference import attend_to, visible
+
+
+class ProjectedKeys(Attention):
+    """o = softmax(q k̄ᵀ / √D) v̄, where k̄ and v̄ are a few mixtures of all keys and values.
+
+    Paper: Wang et al. 2020, eq. 7. Keys that `key_mask` hides, and their values, are zeros before they are mixed, which hides
+    them from every query; it does not take away from the number of keys. Never causal. Any kv_heads that divides H.
+    """
+
+    paper = "arXiv:2006.04768"
+    causality = Causality.NONE
+    masks = True
+    layout = Layout.BNHD  # heads of one token side by side are one row of a product, and what fused attention reads
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Not causal."""
+        if not cell.problem.causal:
+            return None
+        return (
+            "each projected key mixes all positions, so no mask can hide the future: a triangle over the projected keys, as "
+            "linformer-pytorch has it, leaks it"
+        )
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M], bool [B, N] -> [B, H, N, M], differentiable."""
+        keys, values = self.project(_visible(k, key_mask), _visible(v, key_mask))
+        return attend(q, keys.transpose(1, 2), values.transpose(1, 2))
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """The same by dense matrices."""
+        return attend_to(q, *self.project_densely(visible(k, key_mask), visible(v, key_mask)))
+
+    @abstractmethod
+    def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, N, K, D], [B, N, K, M] -> [B, S, K, D], [B, S, K, M]."""
+
+    @abstractmethod
+    def project_densely(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """By definition: [B, K, N, D], [B, K, N, M] -> [B, K, S, D], [B, K, S, M]."""
+
+
+def _visible(x: Tensor, key_mask: Tensor | None) -> Tensor:
+    """[B, K, N, C] -> [B, N, K, C], hidden rows as zeros."""
+    x_BNKC = x.transpose(1, 2)
+    return x_BNKC if key_mask is None else x_BNKC.masked_fill(~key_mask[:, :, None, None], 0)

@@ -1,0 +1,73 @@
+"""Linformer of the package linformer (lucidrains).
+
+B batch, H heads, N tokens, S projected keys, D width of queries, keys and values. The package's order is [B, N, H · D].
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
+
+from .carrier import Carrier, carried
+from .options import Options
+from .package_cost import cost_of_lucidrains
+from .reference import attend_to
+
+
+class LucidrainsLinformer(Attention):
+    """`LinformerSelfAttention` of linformer without its four linear layers: what it does once q, k and v are there.
+
+    Paper: Wang et al. 2020, eq. 7, with one E and one F for all heads: linformer.linformer with sharing `headwise`. Its own
+    forward runs; the layers to_q, to_k and to_v give the tensors at hand, and to_out what it gets. Both products with
+    E and F and the materialised softmax are the package's. Raises ValueError on a bad k.
+    """
+
+    paper = "arXiv:2006.04768"
+    tier = Tier.LIBRARY
+    causality = Causality.NONE
+    layout = Layout.BNHD
+    requires = ("linformer>=0.2.3",)
+
+    def __init__(self, problem: Problem, k: int = 256) -> None:
+        from linformer import LinformerSelfAttention
+
+        super().__init__(problem)
+        p, S = problem, Options(k).slots(problem.N)
+        self.attention: Any = LinformerSelfAttention(p.H * p.D, p.N, k=S, heads=p.H, dim_head=p.D)
+        self._given = (Carrier(), Carrier(), Carrier())
+        self.attention.to_q, self.attention.to_k, self.attention.to_v = self._given
+        self.attention.to_out = nn.Identity()
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One width, one number of heads, not causal."""
+        p = cell.problem
+        if p.causal:
+            return "each projected key mixes all positions: the package has no causal form"
+        if p.kv_heads != p.H:
+            return "q, k and v are cut into one number of heads: kv_heads must equal H"
+        return f"the package has one width for keys and values: M={p.M} must equal D={p.D}" if p.M != p.D else None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_lucidrains(problem, _options(**params).slots(problem.N), workload)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D] three times -> [B, H, N, D], in the memory order [B, N, H, D]."""
+        rows_BNW = tuple(x.transpose(1, 2).flatten(2) for x in (q, k, v))
+        with carried(self._given, rows_BNW):
+            # of its argument the package reads the shape alone
+            o_BNW: Tensor = self.attention(rows_BNW[0])
+        o: Tensor = o_BNW.unflatten(2, (q.shape[1], -1)).transpose(1, 2)
+        return o
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """softmax(q (Eᵀk)ᵀ / √D) Fᵀv with the package's parameters, which are [N, S]."""
+        return attend_to(q, self.attention.proj_k.mT @ k, self.attention.proj_v.mT @ v)
+
+
+def _options(k: int = 256) -> Options:
+    """The one parameter, for costs without the package. Raises TypeError on others, ValueError where it cannot be."""
+    return Options(k)

@@ -1,0 +1,46 @@
+"""Keys and values as the means of blocks of tokens: a projection without parameters.
+
+B batch, K heads of k and v, N tokens, S blocks, L tokens of a block, D query/key width, M value width.
+"""
+
+from torch import Tensor
+
+from attnbench.api import Cost, Problem, Scalar, Workload
+
+from .blocks import mean
+from .cost import Projection, cost_of
+from .family import ProjectedKeys
+from .options import Options
+from .reference import mean_matrix
+
+
+class MeanLinformer(ProjectedKeys):
+    """E = F = the means of blocks of L = N / k tokens, rounded up: at most k of them, the last over the tokens it has.
+
+    Paper: Wang et al. 2020, section 4, "general projections": mean pooling with kernel and stride N / k. A hidden key counts as
+    a zero in the mean of its block. Raises ValueError on a bad k.
+    """
+
+    def __init__(self, problem: Problem, k: int = 256) -> None:
+        super().__init__(problem)
+        self.L = Options(k).block(problem.N)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU; sums are no products. Raises TypeError or ValueError on bad parameters."""
+        L = _options(**params).block(problem.N)  # type: ignore[arg-type]
+        return cost_of(problem, Projection(-(-problem.N // L), 0), workload)
+
+    def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Each read once."""
+        return mean(k, self.L), mean(v, self.L)
+
+    def project_densely(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """By a matrix [S, N] of 1 / L."""
+        means = mean_matrix(k.shape[2], self.L, k)
+        return means @ k, means @ v
+
+
+def _options(k: int = 256) -> Options:
+    """The one parameter. Raises TypeError on others, ValueError where it cannot be."""
+    return Options(k)

@@ -1,0 +1,98 @@
+"""Linformer of the package linformer-pytorch (tatp22).
+
+B batch, H heads, N tokens, S projected keys, D query/key width, M value width.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload
+
+from .options import Options
+from .package_cost import cost_of_tatp22
+from .reference import attend_to
+
+_SHARING = {"none": "none", "headwise": "headwise", "key_value": "kv", "layerwise": "layerwise"}
+
+
+class Tatp22Linformer(Attention):
+    """The `LinearAttentionHead`s of linformer-pytorch, one after the other, as its `MHAttention` calls them.
+
+    Paper: Wang et al. 2020, eq. 7, but each projected key and value has a learned bias: k̄ = E k + b, the same number in all
+    channels. What runs is the forward of each head, on the q, k and v at hand, and joining them; the linear layers around
+    are left out, and nothing is dropped out. `sharing` as linformer.linformer has it. Xavier initialisation, as the package
+    has it. Raises ValueError on bad parameters.
+    """
+
+    paper = "arXiv:2006.04768"
+    tier = Tier.LIBRARY
+    causality = Causality.NONE
+    # it draws with matplotlib, and imports that with itself
+    requires = ("linformer-pytorch>=0.19.3", "matplotlib")
+
+    def __init__(self, problem: Problem, k: int = 256, sharing: str = "headwise") -> None:
+        super().__init__(problem)
+        self.heads = heads_of(problem, Options(k, sharing))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """As many heads of keys as of queries, not causal."""
+        p = cell.problem
+        if p.causal:
+            return (
+                "its causal flag hides a triangle over the projected keys, each of which mixes all positions: earlier outputs "
+                "still depend on later tokens"
+            )
+        return "the package has as many heads of k and v as of q; kv_heads must equal H" if p.kv_heads != p.H else None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_tatp22(problem, Options(**params), workload)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
+        # not by an index, whose backward fills a tensor of all heads with zeros for each head
+        apart = zip(self.heads, q.unbind(1), k.unbind(1), v.unbind(1), strict=True)
+        return torch.stack([head(*tensors) for head, *tensors in apart], dim=1)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """softmax(q (E k + b)ᵀ / √D) (F v + c) with the package's parameters."""
+        keys, values = (torch.stack(x, dim=1) for x in zip(*self._projected(k, v), strict=True))
+        return attend_to(q, keys, values)
+
+    def _projected(self, k: Tensor, v: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """k̄ [B, S, D] and v̄ [B, S, M] of each head."""
+        return [(_affine(head.E, k[:, h]), _affine(head.F, v[:, h])) for h, head in enumerate(self._typed_heads())]
+
+    def _typed_heads(self) -> list[Any]:
+        return list(self.heads)
+
+
+def heads_of(problem: Problem, options: Options, *, causal: bool = False) -> nn.ModuleList:
+    """The attention heads of a `Linformer` of one layer; `causal` is the package's own flag, and leaks the future."""
+    from linformer_pytorch import Linformer
+    from linformer_pytorch.linformer_pytorch import LinearAttentionHead
+
+    p = problem
+    model = Linformer(
+        input_size=p.N,
+        channels=p.H * p.D,
+        dim_k=options.slots(p.N),
+        dim_d=p.D,
+        nhead=p.H,
+        depth=1,
+        dropout=0.0,
+        parameter_sharing=_SHARING[options.sharing],
+        include_ff=False,
+        causal=causal,
+    )
+    return nn.ModuleList(module for module in model.modules() if isinstance(module, LinearAttentionHead))
+
+
+def _affine(layer: Any, x: Tensor) -> Tensor:  # noqa: ANN401 - nn.Linear over tokens
+    """[B, N, C] -> [B, S, C]."""
+    o: Tensor = layer.weight @ x + layer.bias[:, None]
+    return o

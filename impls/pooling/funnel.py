@@ -1,0 +1,52 @@
+"""Attention of pooled queries.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+
+from ..partial.fused import attend
+from .blocks import means, spread
+from .funnel_cost import cost
+from .limits import refuse_bad_factor, why_not_causal
+from .reference import averaging, softmax_attention
+
+
+class FunnelPooling(Attention):
+    """The mean query of `factor` neighbours attends all keys, and each of the neighbours gets its output: N² / factor scores.
+
+    Dai et al. 2020, section 2.2, pool-query-only attention and up-sampling by repetition, in one call. A mean of queries is
+    the query of a mean, projections being linear. Any kv_heads that divides H. Not causal. Raises ValueError on a bad factor.
+    """
+
+    paper = "arXiv:2006.03236"
+    causality = Causality.NONE
+    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+
+    def __init__(self, problem: Problem, factor: int = 2) -> None:
+        super().__init__(problem)
+        refuse_bad_factor(factor)
+        self.factor = factor
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """No causal form."""
+        return why_not_causal(cell)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """S queries, all keys. Raises TypeError or ValueError on bad parameters."""
+        return cost(problem, workload, **params)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        return spread(attend(means(q, self.factor), k, v), self.factor, q.shape[2])
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Row ⌊i / factor⌋ of softmax(P q kᵀ / √D) v, with P the averaging."""
+        N = q.shape[2]
+        o = softmax_attention(averaging(N, self.factor, q) @ q, k, v)
+        return o[:, :, torch.arange(N, device=q.device) // self.factor]

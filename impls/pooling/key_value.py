@@ -1,0 +1,55 @@
+"""Attention over pooled keys and values.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+from torch import Tensor
+
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+
+from ..partial.fused import attend
+from .blocks import means, visible_blocks, visible_means
+from .key_value_cost import cost
+from .limits import refuse_bad_factor, why_not_causal
+from .reference import averaging, softmax_attention
+
+
+class KeyValuePooling(Attention):
+    """Softmax over the means of `factor` neighbouring keys and values: N² / factor scores.
+
+    Liu et al. 2018, section 4.2.3, memory-compressed attention, with a mean in place of their strided convolution. Any
+    kv_heads that divides H; keys that a key_mask hides are in no mean. Not causal. Raises ValueError on a bad factor.
+    """
+
+    paper = "arXiv:1801.10198"
+    causality = Causality.NONE
+    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+    masks = True
+
+    def __init__(self, problem: Problem, factor: int = 4) -> None:
+        super().__init__(problem)
+        refuse_bad_factor(factor)
+        self.factor = factor
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """No causal form."""
+        return why_not_causal(cell)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """All queries, S keys. Raises TypeError or ValueError on bad parameters."""
+        return cost(problem, workload, **params)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable once."""
+        if key_mask is None:
+            return attend(q, means(k, self.factor), means(v, self.factor))
+        k, v = (visible_means(x, key_mask, self.factor) for x in (k, v))
+        return attend(q, k, v, visible_blocks(key_mask, self.factor))
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """softmax(q (P k)ᵀ / √D) P v with P the averaging; a query that sees no key gets 0."""
+        mean = averaging(k.shape[2], self.factor, k, key_mask)
+        seen = None if key_mask is None else (mean > 0).any(-1).unsqueeze(2)
+        return softmax_attention(q, mean @ k, mean @ v, seen)

@@ -1,0 +1,32 @@
+"""Attention over pooled keys, and of pooled queries, as they are defined: dense, with the averaging as a matrix.
+
+B batch, H heads, K heads of k and v, N tokens, S blocks, Q queries, D query/key width, M value width.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def averaging(N: int, factor: int, like: Tensor, key_mask: Tensor | None = None) -> Tensor:
+    """P_sj = 1 / |block s| for visible j in block s, else 0: [1, 1, S, N]; with a key_mask, bool [B, N], [B, 1, S, N]."""
+    blocks = torch.arange(-(-N // factor), device=like.device)[:, None]
+    member = (torch.arange(N, device=like.device) // factor == blocks)[None, None]
+    if key_mask is not None:
+        member = member & key_mask[:, None, None, :]
+    return member.to(like.dtype) / member.sum(-1, keepdim=True).clamp(min=1)
+
+
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tensor:
+    """softmax(q kᵀ / √D) v: Vaswani et al. 2017, eq. 1; keys that are not seen, bool [B, 1, 1, S], do not exist.
+
+    [B, H, Q, D], [B, K, S, D], [B, K, S, M] -> [B, H, Q, M]; each head of k and v serves H / K neighbouring heads of q.
+    """
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if seen is None:
+        return scores.softmax(-1) @ v
+    # a row of -inf alone comes out as 0 / 0: both fills, and their gradients, put 0 in its place
+    return scores.masked_fill(~seen, -math.inf).softmax(-1).masked_fill(~seen, 0) @ v

@@ -1,0 +1,73 @@
+"""The same products where decays are slow enough to be taken into q and k: those of linear attention without decay.
+
+X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from .gradients import Gradients, net, net_of_pairs, of_log_decay
+from .products import add_product
+from .states import states
+
+
+@dataclass(frozen=True)
+class Factored:
+    """q̂ = q exp(c), k̂ = k exp(-c) [X, S, L, D], v [X, S, L, M], contiguous; `left` = exp(c) [X, S or 1, L, G], or None for 1.
+
+    Σ_d q_id k_jd exp(c_id - c_jd) = q̂_i · k̂_j, and the state moves by S <- exp(c_L) (S + Σ_j k̂_j v_jᵀ). Up to how many nats
+    that is allowed, decay.py says.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    left: Tensor | None
+
+    def attend(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """o_i = Σ_{j<=i} (q̂_i · k̂_j) v_j + q̂_i S: [X, S, L, M], and the state after, [X, D, M]. Not differentiable."""
+        met, last = self._states(state)
+        o = self.q @ met
+        del met
+        return add_product(o, self._scores, self.v), last
+
+    def pull_back(self, g: Tensor, state: Tensor, later: Tensor, *, decay_too: bool) -> Gradients:
+        """From dL/do, [X, S, L, M], the state before and dL/d(state after), [X, D, M]."""
+        after, before = states(self._carry, self.q.mT @ g, later, backwards=True)
+        met, last = self._states(state)
+        # the gradient of what is written: it passes the end of the chunk
+        written, scores = after * self._carry, self._scores
+        dv = add_product(self.k @ written, scores.mT, g)
+        dscores = (g @ self.v.mT).tril_()
+        dc = net_of_pairs(scores, dscores) if decay_too and self._by_token else None
+        del scores
+        dq, dk = g @ met.mT, self.v @ written.mT
+        del written
+        if dc is not None:
+            dc += net(self.q, dq, self.k, dk).sum(-1, keepdim=True)
+        dq, dk = add_product(dq, dscores, self.k), add_product(dk, dscores.mT, self.q)
+        del dscores
+        if decay_too and dc is None:
+            dc = net(self.q, dq, self.k, dk)
+        dlog_decay = None if dc is None else of_log_decay(dc, met, last, after)
+        if self.left is not None:
+            dq, dk = dq.mul_(self.left), dk.div_(self.left)
+        return Gradients(dq, dk, dv, dlog_decay, before)
+
+    @property
+    def _by_token(self) -> bool:
+        return self.left is not None and self.left.shape[-1] == 1
+
+    @property
+    def _carry(self) -> Tensor | float:
+        """exp(c_L), [X, S or 1, G, 1]."""
+        return 1.0 if self.left is None else self.left[:, :, -1].unsqueeze(-1)
+
+    @property
+    def _scores(self) -> Tensor:
+        return (self.q @ self.k.mT).tril_()
+
+    def _states(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        add = self.k.mT @ self.v
+        return states(self._carry, add if self.left is None else add.mul_(self._carry), state)

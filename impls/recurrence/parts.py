@@ -1,0 +1,59 @@
+"""Walking along the sequence in parts whose intermediate tensors stay in cache.
+
+X rows (batch and heads folded), N tokens, S chunks of L tokens in a part.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+ROWS_TOGETHER = 8
+"""Rows that are walked together: enough for every core, few enough that their states stay in cache."""
+TOKENS = 4096
+"""Rows times tokens of a part on a CPU, for widths up to 128: a few MB in float32 for each intermediate tensor of them."""
+_TOKENS_ELSEWHERE = 2**18  # a GPU has no such cache to stay in and wants large products
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tokens start … stop, in chunks of L."""
+
+    start: int
+    stop: int
+    L: int
+
+    def of(self, x: Tensor) -> Tensor:
+        """The part of [X, N, ·], as a view [X, S, L, ·]."""
+        chunks: Tensor = x[:, self.start : self.stop].unflatten(1, (-1, self.L))
+        return chunks
+
+
+def groups(rows: int, is_cuda: bool) -> list[slice]:
+    """Cover so many rows; each group is walked from end to end before the next."""
+    step = max(1, rows) if is_cuda else ROWS_TOGETHER
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def parts(q: Tensor, M: int, chunk: int) -> list[Part]:
+    """Cover the tokens of q [X, N, D] by whole chunks, and a shorter one where it does not divide N; nothing is padded.
+
+    Widths above 128 make parts shorter.
+    """
+    rows, N, D = q.shape
+    tokens = (_TOKENS_ELSEWHERE if q.is_cuda else TOKENS) * 128 // max(128, D, M)
+    step = max(1, tokens // (rows * chunk)) * chunk
+    whole = N - N % chunk
+    cut = [Part(start, min(start + step, whole), chunk) for start in range(0, whole, step)]
+    return cut if whole == N else [*cut, Part(whole, N, N - whole)]
+
+
+def sums(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of states and of all that is summed into them: at least float32."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def refuse_bad_chunk(chunk: int) -> None:
+    """Raise ValueError unless chunk is a whole number of tokens, at least 1."""
+    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
+        raise ValueError(f"chunk={chunk!r}: it counts tokens and must be a whole number, 1 or more")

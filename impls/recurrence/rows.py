@@ -1,0 +1,86 @@
+"""Some rows of the inputs, and how to walk along them part by part.
+
+X rows (batch and heads folded), N tokens, S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from .decay import Decay
+from .factored import Factored
+from .parts import Part, groups, parts, sums
+from .segment import Segment
+
+
+@dataclass(frozen=True)
+class Rows:
+    """q, k [X, N, D], v [X, N, M], log decays [X, N, G], [X, 1, G] where they are the same at every token, or None."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    log_decay: Tensor | None
+    scale: float
+    chunk: int
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """In the order of the call."""
+        return self.q, self.k, self.v, self.log_decay
+
+    @property
+    def decays_by_token(self) -> bool:
+        """Whether each token has a decay of its own."""
+        return self.log_decay is not None and self.log_decay.shape[1] == self.q.shape[1]
+
+    def groups(self) -> Iterator[tuple[slice, Self]]:
+        """Those that are walked together, as views."""
+        for some in groups(self.q.shape[0], self.q.is_cuda):
+            log_decay = None if self.log_decay is None else self.log_decay[some]
+            yield some, replace(self, q=self.q[some], k=self.k[some], v=self.v[some], log_decay=log_decay)
+
+    @property
+    def parts(self) -> list[Part]:
+        """From the first token to the last."""
+        return parts(self.q, self.v.shape[-1], self.chunk)
+
+    def segment(self, part: Part) -> Segment | Factored:
+        """A part in the dtype of sums."""
+        kind, (q, k) = sums(self.q.dtype), (part.of(x) for x in (self.q, self.k))
+        # products read rows of all chunks at once: dense, or they are copied each time
+        v = part.of(self.v).to(kind).contiguous()
+        decay = self._decay(part)
+        if decay is None or not decay.is_slow:
+            q, k = (x.to(kind).contiguous() for x in (q, k))
+            return Factored(q, k, v, None) if decay is None else Segment(q, k, v, Decay(decay.c.to(kind)))
+        left = decay.c.exp().to(kind)
+        return Factored((q * left).contiguous(), (k / left).contiguous(), v, left)
+
+    def _decay(self, part: Part) -> Decay | None:
+        if self.log_decay is None:
+            return None
+        if self.decays_by_token:
+            return Decay.of(_to_sum_up(part.of(self.log_decay)))
+        return self._constant[part.L]
+
+    @cached_property
+    def _constant(self) -> dict[int, Decay]:
+        """By the length of a chunk, of which there are two at most."""
+        assert self.log_decay is not None
+        log_decay_X11G = _to_sum_up(self.log_decay).unsqueeze(1)
+        return {part.L: Decay(log_decay_X11G * _counted(part.L, log_decay_X11G)) for part in self.parts}
+
+
+def _to_sum_up(log_decay: Tensor) -> Tensor:
+    """Where a token has one, in float64: all its pairs share the rounding of the sum."""
+    return log_decay.to(torch.float64 if log_decay.shape[-1] == 1 else sums(log_decay.dtype))
+
+
+def _counted(L: int, like: Tensor) -> Tensor:
+    """1 … L, [L, 1]."""
+    return torch.arange(1, L + 1, dtype=like.dtype, device=like.device).unsqueeze(-1)

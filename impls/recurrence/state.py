@@ -1,0 +1,27 @@
+"""Decoding: one state that stands for all earlier tokens, read and written once for each new one.
+
+b batch, H heads, D query/key width, M value width; G = 1 or D decays.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """`sums` [b, H, D, M] = Σ_j (what is left of) k_j v_jᵀ, at least float32."""
+
+    sums: Tensor
+
+    def then(self, k: Tensor, v: Tensor, log_decay: Tensor | None = None) -> "RecurrentState":
+        """S <- exp(log decay) S + k vᵀ, in the same memory: [b, H, 1, D], [b, H, 1, M], [1 or b, H, 1, G]."""
+        kind = self.sums.dtype
+        if log_decay is not None:
+            self.sums.mul_(log_decay.to(kind).exp().mT)
+        self.sums.addcmul_(k.to(kind).mT, v.to(kind))
+        return self
+
+    def read(self, q: Tensor, scale: float = 1.0) -> Tensor:
+        """Scale Sᵀ q: [b, H, 1, D] -> [b, H, 1, M], in the dtype of the sums."""
+        return (q.to(self.sums.dtype) * scale) @ self.sums

@@ -1,0 +1,107 @@
+"""What all forms of Transformer-VQ share: the definition, its parameters, and how it decodes.
+
+B or b batch, H heads, N or n tokens, L tokens of a block, D query/key width, M value width, S codes.
+"""
+
+from abc import abstractmethod
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Cell, Problem, Scalar, takes
+
+from .decoding import VQState, attend_state, state_of
+from .options import RELATIVE, VQOptions
+from .quantised_keys import QuantisedKeys
+from .reference import Definition, quantised_attention
+from .relative import RelativeBias
+
+
+class VQFamily(QuantisedKeys):
+    """Softmax attention over quantised keys, in time and memory linear in N; a subclass says how, by `_attend`.
+
+    Lingle 2023, theorems 3.4 (without a mask) and 3.7 (causal). Decodes over a state of one size. Raises ValueError on bad
+    parameters, TypeError on unknown ones; they are those of `VQOptions`.
+    """
+
+    __signature__ = takes(VQOptions)
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        options = VQOptions(**params)  # type: ignore[arg-type]
+        super().__init__(problem, options)
+        self.options = options
+        self.position = RelativeBias(problem, options.block, self.factor) if options.bias == RELATIVE else None
+        refuse_bias_without_order(problem, options)
+
+    @classmethod
+    def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
+        """The method without its numbers, so that costs draw no codebook. Raises what the constructor raises."""
+        with torch.device("meta"):
+            return cls(problem, **params)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One number of heads; positions only where there is an order."""
+        if cell.params.get("bias") == RELATIVE and not cell.problem.causal:
+            return "without a mask all keys are in the table, which knows no positions; bias must be none"
+        return super().why_not(cell)
+
+    @abstractmethod
+    def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
+        """Attend by codes: [B, H, N, D] twice, [B, H, N, M], int64 [B, H, N], [H, S, D] -> [B, H, N, M], any N ≥ 1 and any B.
+
+        q is normalised and scaled, without `position.u`; k_hat is the codebook's rows in value and k in gradient. The scale
+        inside is 1. Differentiable in q, in k_hat through the window only (0 elsewhere, never None), and in v.
+        """
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and codes int64 [B, H, N] or None -> [B, H, N, M], differentiable once."""
+        k_hat, codes, codebook = self.coded(k, choices)
+        return self._attend(self.normalised(q), k_hat, v, codes, codebook)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """Dense softmax over the quantised keys, with the gradients of the paper."""
+        o = self.options
+        definition = Definition(o.block, self.problem.causal, o.gradient_through_table)
+        bias = None if self.position is None else self.position.as_defined()
+        return quantised_attention(*self.as_defined(q, k, choices), v, definition, bias)
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Softmax over the keys as they are, normalised, scaled and biased alike."""
+        if self.position is None:
+            return super().exact(q, k, v)
+        definition, bias = Definition(self.options.block, causal=True), self.position.as_defined()
+        return quantised_attention(self.normalised(q), self.normalised(k), v, definition, bias)
+
+    def prefill(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        capacity: int,  # noqa: ARG002 - the state is of one size
+        choices: Tensor | None = None,
+    ) -> tuple[Tensor, VQState]:
+        """The method's own forward, and one pass over v for the table; any n ≥ 0."""
+        k_hat, codes, codebook = self.coded(k, choices)
+        state = state_of(k_hat, v, codes, codebook.shape[1], self.options.block)
+        if not q.shape[2]:
+            return v.new_empty(*q.shape[:3], v.shape[3]), state
+        return self._attend(self.normalised(q), k_hat, v, codes, codebook), state
+
+    @torch.no_grad()
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: VQState, choices: Tensor | None = None) -> tuple[Tensor, VQState]:
+        """One token: every L of them the oldest block moves into the table; the query reads table and window. No gradient."""
+        k_hat, codes, codebook = self.coded(k, choices)
+        state = state.then(k_hat, v, codes)
+        q = self.normalised(q)
+        if self.position is None:
+            return attend_state(q, codebook, state), state
+        bias = self.position.of_last(q, state.filled)
+        return attend_state(self.position.to_content(q), codebook, state, bias), state
+
+
+def refuse_bias_without_order(problem: Problem, options: VQOptions) -> None:
+    """Raise ValueError where there is a bias by position and no causal window to have it in."""
+    if options.bias == RELATIVE and not problem.causal:
+        raise ValueError("bias='relative': must be none where nothing is causal")

@@ -1,0 +1,66 @@
+"""The gated attention unit of Transformer-VQ, from projected inputs on.
+
+B batch, H heads, N tokens, D query/key width, M value width.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Cost, Problem, Scalar, Workload, draw
+
+from .blockwise import BlockwiseVQ
+from .blockwise_cost import cost_of_gated
+from .decoding import VQState
+
+
+class GatedVQ(BlockwiseVQ):
+    """o = (W silu(v)) ∘ silu(g), with W the weights of `vq.blockwise`: called with (q, k, v, g), g [B, H, N, M].
+
+    Hua et al. 2022, eq. 6, with softmax weights as in Lingle 2023, section 3.1. The paper has one head, H = 1, of wide values;
+    more are as well. Projections are not part of it.
+    """
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_gated(problem, cls.on_paper(problem, params).options, workload)
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw (q, k, v, g) from N(0, 1)."""
+        return *super().inputs(problem, generator), draw(problem, problem.H, problem.M, generator, cls.layout)
+
+    # one tensor more than attention has
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """[B, H, N, D] twice, [B, H, N, M] twice, and codes int64 [B, H, N] or None -> [B, H, N, M], differentiable once."""
+        return _gated(super().forward(q, k, F.silu(v), choices), g)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Dense, with the gradients of the paper."""
+        return super().reference(q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:  # type: ignore[override]
+        """The unit over the keys as they are."""
+        return _gated(super().exact(q, k, F.silu(v)), g)
+
+    def prefill(  # type: ignore[override]
+        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, capacity: int, choices: Tensor | None = None
+    ) -> tuple[Tensor, VQState]:
+        """As of `vq.blockwise`, gated."""
+        o, state = super().prefill(q, k, F.silu(v), capacity, choices)
+        return _gated(o, g), state
+
+    def step(  # type: ignore[override]
+        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: VQState, choices: Tensor | None = None
+    ) -> tuple[Tensor, VQState]:
+        """As of `vq.blockwise`, gated."""
+        o, state = super().step(q, k, F.silu(v), state, choices)
+        return _gated(o, g), state
+
+
+def _gated(o: Tensor, g: Tensor) -> Tensor:
+    """Raises ValueError where there is not one gate for each value: broadcast, it would be another function."""
+    if g.shape != o.shape:
+        raise ValueError(f"g {list(g.shape)}: must have the shape of the output, {list(o.shape)}")
+    return o * F.silu(g)

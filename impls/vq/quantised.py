@@ -1,0 +1,66 @@
+"""Dense softmax over quantised keys: what Transformer-VQ computes, in quadratic time.
+
+B or b batch, H heads, N or n tokens, D query/key width, M value width.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Cost, Problem, Scalar, Tier, Workload, takes
+
+from ..partial.cache import KvCache
+from .options import Quantisation
+from .quantised_cost import cost_of_quantised
+from .quantised_keys import QuantisedKeys
+from .reference import Definition, quantised_attention
+
+
+class QuantisedSoftmax(QuantisedKeys):
+    """`F.scaled_dot_product_attention` over quantised keys, the values of `vq.blockwise`: its baseline.
+
+    Every key passes its gradient on through k̂, however old. Decodes from a cache of all k̂ and v. Raises ValueError on bad
+    parameters, TypeError on unknown ones; they are those of `Quantisation`.
+    """
+
+    tier = Tier.LIBRARY
+    __signature__ = takes(Quantisation)
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        super().__init__(problem, Quantisation(**params))  # type: ignore[arg-type]
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_quantised(problem, Quantisation(**params), workload)  # type: ignore[arg-type]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and codes int64 [B, H, N] or None -> [B, H, N, M], differentiable."""
+        k_hat, _, _ = self.coded(k, choices)
+        return _sdpa(self.normalised(q), k_hat, v, causal=self.problem.causal)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        """The definition, with all keys in the window."""
+        return quantised_attention(*self.as_defined(q, k, choices), v, Definition(None, self.problem.causal))
+
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
+        """Attend the prompt causally and keep its k̂ and v. Raises ValueError where it does not fit."""
+        k_hat, _, _ = self.coded(k, choices)
+        state = KvCache.of(k_hat, v, capacity)
+        if not q.shape[2]:
+            return v.new_empty(*q.shape[:3], v.shape[3]), state
+        return _sdpa(self.normalised(q), k_hat, v, causal=True), state
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, state: KvCache, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
+        """Keep one more k̂ and v, and attend all of them. Raises ValueError beyond the capacity."""
+        k_hat, _, _ = self.coded(k, choices)
+        state = state.then(k_hat, v)
+        return _sdpa(self.normalised(q), state.keys, state.values, causal=False), state
+
+
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+    """Of one width: torch's fused kernel of a CPU takes no other, and the materialised one would keep N² scores."""
+    M, width = v.shape[-1], max(q.shape[-1], v.shape[-1])
+    q, k, v = (x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
+    o: Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0)
+    # a slice of all would cost the backward a copy
+    return o if width == M else o[..., :M]

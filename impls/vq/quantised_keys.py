@@ -1,0 +1,66 @@
+"""What all attentions over quantised keys share: normalisation, the codebook, and the choice of codes.
+
+B batch, H heads, N tokens, D query/key width, S codes.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, Problem
+
+from . import reference
+from .codebook import Codebook, nearest, rows_of
+from .options import Quantisation
+from .rms import rms_norm
+from .straight_through import straight_through
+
+
+class QuantisedKeys(Attention):
+    """Queries and keys normalised and scaled, keys replaced by the nearest rows of a codebook, which is a buffer.
+
+    The codebook is drawn as random keys would be; train it with `Codebook.update`, or set `codebook`.
+    """
+
+    paper = "arXiv:2309.16354"
+    decodes = True
+
+    def __init__(self, problem: Problem, quantisation: Quantisation) -> None:
+        super().__init__(problem)
+        self.quantisation, self.factor = quantisation, quantisation.factor(problem.D)
+        self.codebook = Codebook.drawn(problem.H, quantisation.codes, problem.D, self.factor)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """One number of heads."""
+        if cell.problem.kv_heads != cell.problem.H:
+            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
+        return None
+
+    def choose(self, *inputs: Tensor) -> Tensor:
+        """The codes of the keys, int64 [B, H, N]: the nearest in squared distance, in float32 at least."""
+        with torch.no_grad():
+            return self.codebook.assign(self.normalised(inputs[1]))
+
+    def normalised(self, x: Tensor) -> Tensor:
+        """Q or k as it enters the scores: over its root mean square, where asked, and times tau^-½."""
+        return rms_norm(x, self.factor) if self.quantisation.normalise else x * self.factor
+
+    def coded(self, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """k̂ [B, H, N, D], in value codes and in gradient k; z [B, H, N]; the codebook [H, S, D] in the dtype of k."""
+        k, vectors = self.normalised(k), self.codebook.vectors
+        codes = nearest(k, vectors) if choices is None else choices
+        codebook = vectors.to(k.dtype)
+        return straight_through(k, rows_of(codebook, codes)), codes, codebook
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Softmax over the keys as they are, normalised and scaled alike."""
+        q, k = self.normalised(q), self.normalised(k)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, scale=1.0)
+
+    def as_defined(self, q: Tensor, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Q and k̂ as the paper writes them, for references."""
+        normalise = self.quantisation.normalise
+        q, k_normalised = (reference.normalised(x, self.factor, normalise=normalise) for x in (q, k))
+        codes = self.choose(q, k) if choices is None else choices
+        return q, reference.quantised(k_normalised, self.codebook.vectors.to(k.dtype), codes)

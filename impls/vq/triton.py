@@ -1,0 +1,70 @@
+"""Attention over quantised keys by Triton kernels of our own: table and window in one softmax on tensor cores.
+
+B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
+
+from .family import VQFamily
+from .options import NONE, SERIAL, VQOptions
+from .triton_cost import cost_by_tiles
+from .triton_tuning import WIDEST
+
+
+class TritonVQ(VQFamily):
+    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after two that make the tables.
+
+    Products of float32 by torch's float32 matmul precision; sums and tables are float32. Keeps the output and one number a row;
+    the backward makes the tables again. Once differentiable, same bits every run, no copies of inputs whose last dimension is
+    dense. Has its own reduction of tables, and no bias.
+    """
+
+    tier = Tier.TRITON
+    requires = ("triton>=3.4",)
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        # needs triton: absent, it should be missed here and not in the first call
+        from . import triton_product  # noqa: F401 - registers the operator
+
+        super().__init__(problem, **params)
+        refuse_bias(self.options)
+        # the operator itself: the object that defines it cannot be copied, and methods are, to be checked
+        self.attend = torch.ops.attnbench.vq_attention_triton.default
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """FLOPs and bytes on a GPU. Needs no triton. Raises TypeError or ValueError on bad parameters."""
+        options = VQOptions(**params)  # type: ignore[arg-type]
+        refuse_bias(options)
+        return cost_by_tiles(problem, options, workload)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """CUDA devices, no float64, no bias, widths whose tiles fit into a multiprocessor."""
+        p = cell.problem
+        if cell.device_kind != "cuda":
+            return "it runs on CUDA devices"
+        if p.dtype is DType.FLOAT64:
+            return "its sums are float32"
+        if max(p.D, p.M) > WIDEST:
+            return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
+        if cell.params.get("bias", NONE) != NONE:
+            return "its kernels add no bias; vq.blockwise does"
+        if cell.params.get("reduction", SERIAL) != SERIAL:
+            return "its tables are merged one after the other; leave reduction out"
+        return super().why_not(cell)
+
+    def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
+        o: Tensor = self.attend(
+            q, k_hat, v, codes, codebook, self.options.block, self.problem.causal, self.options.gradient_through_table
+        )[0]
+        return o
+
+
+def refuse_bias(options: VQOptions) -> None:
+    """Raise ValueError where there is a bias, which the kernels would leave out."""
+    if options.bias != NONE:
+        raise ValueError(f"bias={options.bias!r}: must be none; vq.blockwise adds one")

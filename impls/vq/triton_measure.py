@@ -1,0 +1,53 @@
+"""Timing other blocks than those of the table, on the GPU at hand; needs one. For whoever fills triton_tuning.py.
+
+B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import product
+
+import torch
+from triton.compiler.errors import CompilationError  # type: ignore[import-untyped, unused-ignore]
+from triton.runtime.errors import OutOfResources, PTXASError  # type: ignore[import-untyped, unused-ignore]
+from triton.testing import do_bench  # type: ignore[import-untyped, unused-ignore]
+
+from attnbench.api import Problem
+
+from .options import VQOptions
+from .triton import TritonVQ
+from .triton_product import attend, launcher, pull_back
+from .triton_tuning import Blocks, Launch, arithmetic, blocks
+
+
+def candidates() -> list[Launch]:
+    """Launches that may suit."""
+    return [Launch(*numbers) for numbers in product((32, 64, 128), (32, 64, 128), (4, 8), (1, 2, 3))]
+
+
+def timed(p: Problem, options: VQOptions, kernel: str, launches: Iterable[Launch]) -> list[tuple[float, Launch]]:
+    """Seconds of a forward and backward with each launch for that kernel, best first; what does not compile is left out.
+
+    `kernel` is a field of Blocks. The medians of warm calls by CUDA events.
+    """
+    usual = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
+    found = [(_seconds(p, options, replace(usual, **{kernel: launch})), launch) for launch in launches]
+    return sorted((pair for pair in found if pair[0] is not None), key=lambda pair: pair[0] or 0.0)  # type: ignore[misc]
+
+
+def _seconds(p: Problem, options: VQOptions, chosen: Blocks) -> float | None:
+    try:
+        return float(do_bench(_call(p, options, chosen), return_mode="median")) / 1e3
+    except (CompilationError, OutOfResources, PTXASError):
+        return None
+
+
+def _call(p: Problem, options: VQOptions, chosen: Blocks) -> Callable[[], object]:
+    generator = torch.Generator("cuda").manual_seed(0)
+    q, k, v = TritonVQ.inputs(p, generator)
+    g = torch.randn(p.B, p.H, p.N, p.M, dtype=q.dtype, device="cuda")
+    codes = torch.randint(options.codes, (p.B, p.H, p.N), generator=generator, device="cuda")
+    codebook = torch.randn(p.H, options.codes, p.D, dtype=q.dtype, device="cuda")
+    tensors = [q, k, v, codes, codebook]
+    how = launcher(q, v, options.codes, options.block, causal=p.causal, chosen=chosen)
+    return lambda: pull_back(how, tensors, list(attend(how, tensors)), g, through_table=True)

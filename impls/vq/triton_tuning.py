@@ -1,0 +1,151 @@
+"""How the Triton kernels are cut: blocks by width and arithmetic, and the sequence into segments with a table each.
+
+N tokens, S codes, L tokens of a block, D query/key width, M value width. `heads` is B·H.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+Arithmetic = Literal["half", "tf32", "ieee"]
+"""Operands of the products: bfloat16 or float16; float32 rounded to tf32; float32 as it is."""
+
+PROGRAMS = 264
+"""Programs to aim at: two for each multiprocessor of an H100. A constant, so that sums group alike on every GPU."""
+_SHORTEST = 128  # tokens; less is not worth another table
+_MERGED = 2048  # numbers that a program which merges tables holds
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel: the tokens or codes that a program has, those of a tile that it walks, its warps, its stages of loads."""
+
+    own: int
+    other: int
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A launch for each kernel that takes products."""
+
+    sums: Launch
+    attend: Launch
+    queries: Launch
+    codes: Launch
+    keys: Launch
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The sequence in segments of `tokens` tokens, all but the last whole; `tables` of them end with a table that is read."""
+
+    tokens: int
+    tables: int
+
+
+# The larger of D and M, rounded up to a power of two -> blocks. Chosen by what ptxas of Triton 3.9 says of sm_80 and sm_90.
+_TABLE: dict[Arithmetic, dict[int, Blocks]] = {
+    "half": {
+        16: Blocks(*[Launch(64, 64, 4, 3)] * 5),
+        32: Blocks(*[Launch(64, 64, 4, 3)] * 5),
+        64: Blocks(
+            sums=Launch(64, 64, 4, 3),
+            attend=Launch(64, 64, 4, 3),
+            queries=Launch(64, 64, 4, 2),
+            codes=Launch(64, 64, 4, 2),
+            keys=Launch(64, 64, 4, 2),
+        ),
+        128: Blocks(
+            sums=Launch(64, 64, 8, 2),
+            attend=Launch(64, 64, 4, 2),
+            queries=Launch(64, 64, 8, 2),
+            codes=Launch(64, 64, 8, 2),
+            keys=Launch(64, 32, 8, 2),
+        ),
+        256: Blocks(
+            sums=Launch(32, 64, 8, 2),
+            attend=Launch(64, 32, 8, 2),
+            queries=Launch(32, 32, 8, 2),
+            codes=Launch(32, 32, 8, 2),
+            keys=Launch(32, 32, 8, 1),
+        ),
+    },
+    "tf32": {
+        16: Blocks(*[Launch(64, 64, 4, 2)] * 5),
+        32: Blocks(*[Launch(64, 64, 4, 2)] * 5),
+        64: Blocks(
+            sums=Launch(64, 32, 4, 2),
+            attend=Launch(64, 32, 4, 2),
+            queries=Launch(64, 32, 8, 2),
+            codes=Launch(64, 32, 8, 2),
+            keys=Launch(64, 32, 8, 2),
+        ),
+        128: Blocks(
+            sums=Launch(64, 32, 8, 2),
+            attend=Launch(64, 32, 8, 2),
+            queries=Launch(32, 32, 8, 2),
+            codes=Launch(32, 32, 8, 2),
+            keys=Launch(32, 32, 8, 2),
+        ),
+        256: Blocks(
+            sums=Launch(32, 32, 8, 1),
+            attend=Launch(32, 32, 8, 1),
+            queries=Launch(32, 16, 8, 1),
+            codes=Launch(32, 16, 8, 1),
+            keys=Launch(32, 16, 8, 1),
+        ),
+    },
+    "ieee": {
+        16: Blocks(*[Launch(32, 32, 4, 2)] * 5),
+        32: Blocks(*[Launch(32, 32, 4, 2)] * 5),
+        64: Blocks(*[Launch(32, 32, 8, 2)] * 5),
+        128: Blocks(*[Launch(32, 32, 8, 1)] * 5),
+        256: Blocks(*[Launch(16, 16, 8, 1)] * 5),
+    },
+}
+
+WIDEST = max(_TABLE["half"])
+"""Where D or M is larger, no tile fits into a multiprocessor."""
+
+
+def arithmetic(dtype: torch.dtype) -> Arithmetic:
+    """The products of a dtype, by torch's float32 matmul precision where it is float32."""
+    if dtype is not torch.float32:
+        return "half"
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def padded(size: int) -> int:
+    """The power of two that a width or block is computed in; 16 at least, the least that tensor cores take."""
+    return max(16, 1 << (size - 1).bit_length())
+
+
+def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:
+    """From the table."""
+    return _TABLE[kind][max(padded(D), padded(M))]
+
+
+def cut(N: int, L: int, *, causal: bool, walks: int) -> Cut:
+    """Causal: by blocks, of which all but the last two end with a table. Else as few segments as fill a GPU.
+
+    `walks` is how many programs sum up one segment.
+    """
+    if causal:
+        return Cut(min(L, N), max(0, -(-N // L) - 2))
+    wanted = -(-PROGRAMS // walks)
+    tokens = max(-(-N // wanted), _SHORTEST)
+    tokens = -(-tokens // _SHORTEST) * _SHORTEST
+    return Cut(tokens, -(-N // tokens))
+
+
+def fitted(launch: Launch, own: int, other: int) -> Launch:
+    """No tile longer than the tokens or codes that there are."""
+    return Launch(min(launch.own, padded(own)), min(launch.other, padded(other)), launch.warps, launch.stages)
+
+
+def merged(M: int) -> int:
+    """Codes of a program that merges tables: a power of two, since so are the columns."""
+    return max(1, _MERGED // padded(M))

@@ -1,0 +1,131 @@
+"""What attention over quantised keys has to compute, by formula: FLOPs of matrix products. Letters as in blocks.py.
+
+B batch, H heads, D query/key width, M value width, S codes, W tokens of a window when one more is decoded, P = D width of the
+sinusoids.
+"""
+
+from dataclasses import dataclass
+
+from attnbench.api import Problem, Workload
+
+from .blocks import Blocks
+from .options import MATMUL, RELATIVE, VQOptions
+
+
+@dataclass(frozen=True)
+class Work:
+    """One call."""
+
+    p: Problem
+    o: VQOptions
+    workload: Workload
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is a backward."""
+        return self.workload is Workload.FORWARD_BACKWARD
+
+    @property
+    def blocks(self) -> Blocks:
+        """How the sequence is cut."""
+        return Blocks.of(self.p.N, self.o.block, causal=self.p.causal)
+
+    @property
+    def relative(self) -> bool:
+        """Whether scores in the window have a bias."""
+        return self.o.bias == RELATIVE
+
+    @property
+    def exact(self) -> float:
+        """Codes, and products over visible keys and codes.
+
+        Backward four over keys, and three over the table, whose codes are constants: two where its values are.
+        """
+        p, (D, M) = self.p, (self.p.D, self.p.M)
+        if self.workload.decodes:
+            return self.decoding
+        near, far = 2.0 * self._own() + 2.0 * self._before(), 2.0 * self._through_table()
+        rate = (3.0 if self.trains else 1.0) * (D + M)
+        rate_far = (2 * D + (3 if self.o.gradient_through_table else 2) * M) if self.trains else D + M
+        positions = self.relative * (3.0 if self.trains else 1.0) * 2.0 * D
+        heads = p.B * p.H
+        return heads * (self._assigning() + near * rate + far * rate_far + positions * self._distances()) + (
+            positions * p.H * min(p.N, self.blocks.L + 1) * D
+        )
+
+    @property
+    def executed(self) -> float:
+        """As the parts are computed: in the backward five products of each (scores again), two that nothing needs of codes.
+
+        With a bias own blocks are squares, and all L + 1 distances are computed; tables by `matmul` are products as well.
+        """
+        p, (D, M) = self.p, (self.p.D, self.p.M)
+        if self.workload.decodes:
+            return self.decoding
+        rate = D + M + self.trains * (3 * D + 2 * M)
+        pairs = self._own(square=self.relative) + self._before() + self._through_table()
+        reach, times = self.blocks.L + 1, 1 + self.trains
+        count = self.blocks.tables
+        tables = times * self.o.codes * count * count * p.M if self.o.reduction == MATMUL and count > 1 else 0
+        positions = self.relative * D * p.N * reach * (1 + 3 * self.trains)
+        rows = self.relative * p.H * reach * D * D * (1 + 2 * self.trains)
+        return p.B * p.H * (self._assigning() + 2.0 * (pairs * rate + tables + positions)) + 2.0 * rows
+
+    @property
+    def decoding(self) -> float:
+        """Of the N-th token, or of N from nothing."""
+        p, S, (D, M) = self.p, self.o.codes, (self.p.D, self.p.M)
+        steps, windows, tables, distances = decoded(p.N, self.o.block, whole=self.workload is Workload.DECODE_TOTAL)
+        work = steps * S * D + (windows + tables * S) * (D + M)
+        return 2.0 * p.B * p.H * (work + self.relative * D * (steps * D + distances))
+
+    def _assigning(self) -> float:
+        """Of one head; its choice has no gradient."""
+        return 2.0 * self.p.N * self.o.codes * self.p.D
+
+    def _own(self, *, square: bool = False) -> float:
+        """Pairs within a block, of one head."""
+        if not self.p.causal:
+            return 0
+        L = self.blocks.L
+        whole, rest = divmod(self.p.N, L)
+        return float(whole * L * L + rest * rest) if square else (whole * L * (L + 1) + rest * (rest + 1)) / 2
+
+    def _before(self) -> float:
+        """Pairs with the block before."""
+        return float(self.blocks.L * (self.p.N - self.blocks.L)) if self.p.causal else 0
+
+    def _through_table(self) -> float:
+        """Pairs of a query and a code."""
+        seeing = self.p.N if not self.p.causal else max(0, self.p.N - 2 * self.blocks.L)
+        return float(seeing * self.o.codes)
+
+    def _distances(self) -> float:
+        """Pairs at most L apart, of one head."""
+        N, L = self.p.N, self.o.block
+        return sum_of_least(N, L + 1)
+
+
+def decoded(N: int, L: int, *, whole: bool) -> tuple[int, float, int, float]:
+    """Steps, and summed over them: tokens in the window, those with a table, distances that have a bias.
+
+    Of the N-th token alone, or of the `whole` sequence.
+    """
+    if not whole:
+        window = filled(N, L)
+        return 1, window, int(N > 2 * L), min(window, L + 1)
+    late = max(0, N - 2 * L)
+    cycles, rest = divmod(late, L)
+    windows = sum_of_least(min(N, 2 * L), 2 * L) + late * L + cycles * L * (L + 1) / 2 + rest * (rest + 1) / 2
+    return N, windows, late, sum_of_least(N, L + 1)
+
+
+def filled(N: int, L: int) -> int:
+    """Tokens in the window when N are decoded, the newest among them."""
+    return N if N <= 2 * L else L + (N - 2 * L - 1) % L + 1
+
+
+def sum_of_least(N: int, most: int) -> float:
+    """Σ min(t, most) for t = 1 … N."""
+    short = min(N, most)
+    return short * (short + 1) / 2 + most * max(0, N - most)
