@@ -1,5 +1,6 @@
 """What is installed is what is on the disk."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -20,6 +21,13 @@ def packages_on_disk() -> set[str]:
 def test_the_list_of_packages_is_what_is_on_the_disk() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert set(project["tool"]["setuptools"]["packages"]) == packages_on_disk()
+
+
+def test_the_atlas_has_every_implementation() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    atlas = (ROOT / "suites" / "atlas.yaml").read_text()
+    named = re.findall(r"^  - (?:\{name: )?([\w.]+)", atlas, re.MULTILINE)
+    assert sorted(named) == sorted(project["project"]["entry-points"]["attnbench.impls"])
 
 
 def test_every_package_says_what_it_is_for() -> None:

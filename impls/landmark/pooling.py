@@ -2,8 +2,8 @@
 
 The dense matrix [S, N] of a pyramid is mostly zeros: neighbouring tokens meet few bins. Cut into T tiles of n tokens it is
 `within` [T, R, n], sums over a tile for each of the at most R bins that it meets, and `place` [S, T R], which of these sums a
-bin is made of; `place` holds zeros and ones, `within` zeros and a power of 2 below 1 / n, exact in every dtype, lest the sum over
-a long sequence be beyond float16.
+bin is made of. `place` holds zeros and ones, `within` zeros and a power of 2, 1 / n or the next below: exact in every dtype, and no
+sum over a long sequence is beyond float16.
 
 B batch, N tokens, S bins of all levels, T tiles, R bins of a tile, n tokens of a tile, C channels.
 """
@@ -57,7 +57,7 @@ def factored_size(N: int, levels: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _scale(size: int) -> int:
-    """The power of 2 that n is at most."""
+    """The least power of 2 that is n or more."""
     return 1 << (size - 1).bit_length()
 
 

@@ -3,6 +3,7 @@
 B batch, H heads, N tokens, D query/key width, M value width.
 """
 
+import torch
 from torch import Tensor
 
 from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
@@ -32,11 +33,13 @@ class TritonLinear(LinearFamily):
 
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
         # needs triton: absent, it should be missed here and not in the first call
-        from .triton_product import causal_linear_attention
+        from . import triton_product  # noqa: F401 - it defines the operator
 
         _parameters(feature_map, eps)
         super().__init__(problem, feature_map, eps)
-        self.feature_map, self.attend = feature_map, causal_linear_attention
+        self.feature_map = feature_map
+        # the operator itself: what torch.library makes of a function cannot be copied, and methods are
+        self.attend = torch.ops.attnbench.causal_linear_attention_triton.default
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

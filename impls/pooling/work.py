@@ -56,7 +56,7 @@ class Call:
     def pulling_back(self) -> float:
         """Gradients as the kernel writes them, dL/do filled up, and scratch of one thread: probabilities and slopes."""
         queries, keys = (self.rows(*x, self.width) for x in ((self.p.H, self.queries), (self.p.kv_heads, self.keys)))
-        filled = 2 * queries if self.width > self.p.M else 0
+        filled = queries if self.width > self.p.M else 0
         return queries + 2 * keys + filled + backward_scratch(self.p, self.queries, self.keys)
 
     @property

@@ -3,6 +3,7 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
+import torch
 from torch import Tensor
 
 from attnbench.api import Cell, DType, Problem, Scalar, Tier, Workload
@@ -29,10 +30,12 @@ class TritonSparse(SparseAttention):
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         # needs triton: absent, it should be missed here and not in the first call
-        from .triton_product import sparse_attention
+        from . import triton_product  # noqa: F401 - it defines the operator
 
         super().__init__(problem, **params)
-        self.attend, self.described = sparse_attention, described(self.pattern)
+        self.described = described(self.pattern)
+        # the operator itself: what torch.library makes of a function cannot be copied, and methods are
+        self.attend = torch.ops.attnbench.sparse_attention_triton.default
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

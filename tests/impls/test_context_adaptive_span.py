@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench import Problem, build
-from attnbench.api import Cell, tensors_of
+from attnbench.api import Cell, Workload, tensors_of
 from attnbench.registry import load
 
 tiling: Any = import_module("attnbench_impls.context.sliding_tiles")
@@ -137,6 +137,22 @@ def test_a_span_beyond_the_sequence_is_softmax() -> None:
     torch.testing.assert_close(method(*inputs), build("softmax.naive", method.problem)(*inputs), rtol=0, atol=1e-12)
     (dz,) = torch.autograd.grad(method(*inputs).sum(), [method.z])
     assert (dz == 0).all()
+
+
+@pytest.mark.parametrize("ramp", [1e-15, 1e-9, 1e-6])
+def test_the_last_token_within_a_span_counts_fully_however_narrow_the_ramp(ramp: float) -> None:
+    method = built(40, [3.0, 20.0, 33.0], ramp=ramp)
+    agrees_with_its_definition(method)
+    inputs = drawn(method)
+    torch.testing.assert_close(decoded(method, inputs, 25), method.reference(*inputs), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("dtype", "span"), [("float16", 65536), ("float32", 1e300), ("float64", 1e308)])
+def test_a_span_that_the_dtype_cannot_hold_is_endless(dtype: str, span: float) -> None:
+    method: Any = build("context.adaptive_span", Problem(N=9, D=8, causal=True, dtype=dtype), span=span)
+    inputs = drawn(method)
+    torch.testing.assert_close(method(*inputs), method.exact(*inputs))
+    assert type(method).cost(method.problem, {"span": span}, Workload.FORWARD).peak_bytes > 0
 
 
 def test_a_ramp_of_nothing_is_a_hard_window() -> None:

@@ -230,6 +230,12 @@ def test_a_bad_parameter_is_refused_by_name(name: str, params: dict[str, Any]) -
         load(name).cost(Problem(N=8), {"colour": 3}, "forward")  # type: ignore[arg-type]
 
 
+def test_a_bin_may_hold_more_tokens_than_float16_can_count() -> None:
+    method: Any = build("landmark.pyramid", Problem(N=65536, H=1, D=2, dtype="float16"), bins="1,9")
+    x = torch.randn(1, 65536, 2).add_(2).half()
+    torch.testing.assert_close(method.pool(x)[0, 0].float(), x.float().mean(1)[0], rtol=2e-3, atol=0)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize(("name", "params"), OURS, ids=str)
 def test_a_gpu_computes_the_same(name: str, params: dict[str, Any]) -> None:

@@ -102,6 +102,16 @@ def test_a_last_dimension_need_not_be_dense(turned: int) -> None:
 
 
 @pytest.mark.usefixtures("form")
+def test_a_tensor_that_looks_like_an_image_is_filled_up_all_the_same() -> None:
+    # its second dimension is the dense one, which filling up would keep so
+    q = torch.randn(3, 2, 5, 7, dtype=torch.float64)[:, :, :1].contiguous().transpose(1, 3).contiguous().transpose(1, 3)
+    k, v = (torch.randn(3, 2, 4, width, dtype=torch.float64) for width in (7, 9))
+    assert q.stride(1) == 1
+    o, _ = softmax.attend(q, k, v, Rule(0.3))
+    torch.testing.assert_close(o, (q @ k.mT * 0.3).softmax(-1) @ v, rtol=0, atol=1e-13)
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_dtypes_keep_the_logsumexp_in_float32(dtype: torch.dtype) -> None:
     q, k, v = (x.detach() for x in tensors(8, dtype=dtype))

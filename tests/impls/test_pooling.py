@@ -168,6 +168,22 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_thread")
+def test_a_block_that_is_longer_than_the_sequence_takes_no_more_memory(inputs_of: Any) -> None:
+    peaks = []
+    for factor in (512, 10**6):
+        method = build("pooling.funnel", problem(512, dtype="float32"), factor=factor)
+        inputs = [x.detach() for x in inputs_of(method)]
+        method(*inputs)
+        peaks.append(
+            (
+                torch_profiler_peak(lambda f=method, x=inputs: f(*x)).bytes,
+                load("pooling.funnel").cost(method.problem, {"factor": factor}, FORWARD).peak_bytes,
+            )
+        )
+    assert peaks[0] == peaks[1]
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("workload", [FORWARD, BOTH])
 @pytest.mark.parametrize(
     ("shape", "params"),

@@ -1,5 +1,6 @@
 """The Triton kernels of attention over quantised keys, by Triton's interpreter, against the definition."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -252,6 +253,13 @@ def asked(ask: Ask, method: Any, params: dict[str, Any], inputs: Any, **request:
     problem = method.problem.model_dump()
     state, what = method.state_dict(), request.pop("what", "method")
     return ask(what, problem=problem, params=params, state=state, inputs=inputs, **request)
+
+
+def test_it_can_be_copied_in_float64_as_the_correctness_gate_does() -> None:
+    method = method_of({"N": 16}, codes=6, block=8)
+    exact = copy.deepcopy(method).to(torch.float64)
+    assert exact.attend is method.attend
+    assert exact.codebook is not method.codebook
 
 
 @pytest.mark.parametrize("causal", [True, False])
