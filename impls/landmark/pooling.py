@@ -2,8 +2,8 @@
 
 The dense matrix [S, N] of a pyramid is mostly zeros: neighbouring tokens meet few bins. Cut into T tiles of n tokens it is
 `within` [T, R, n], sums over a tile for each of the at most R bins that it meets, and `place` [S, T R], which of these sums a
-bin is made of. `place` holds zeros and ones, `within` zeros and a power of 2, 1 / n or the next below: exact in every dtype, and no
-sum over a long sequence is beyond float16.
+bin is made of. `place` holds zeros and ones, `within` zeros and a power of 2, 1 / n or the next below: exact in every dtype,
+and no sum over a long sequence is beyond float16.
 
 B batch, N tokens, S bins of all levels, T tiles, R bins of a tile, n tokens of a tile, C channels.
 """

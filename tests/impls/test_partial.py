@@ -104,7 +104,7 @@ def test_a_last_dimension_need_not_be_dense(turned: int) -> None:
 @pytest.mark.usefixtures("form")
 def test_a_tensor_that_looks_like_an_image_is_filled_up_all_the_same() -> None:
     # its second dimension is the dense one, which filling up would keep so
-    q = torch.randn(3, 2, 5, 7, dtype=torch.float64)[:, :, :1].contiguous().transpose(1, 3).contiguous().transpose(1, 3)
+    q = torch.randn(3, 7, 2, dtype=torch.float64).mT.unsqueeze(2)
     k, v = (torch.randn(3, 2, 4, width, dtype=torch.float64) for width in (7, 9))
     assert q.stride(1) == 1
     o, _ = softmax.attend(q, k, v, Rule(0.3))
