@@ -9,14 +9,14 @@ import pytest
 from attnbench.schema.errand import Description
 from attnbench.store import answers
 
-ENTRY = EntryPoint(name="mine.one", value="my_package.family.one:One", group="attnbench.impls")
+ENTRY = EntryPoint(name="mine.one", value="asked_package.family.one:One", group="attnbench.impls")
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    folder = tmp_path / "my_package" / "family"
+    folder = tmp_path / "asked_package" / "family"
     folder.mkdir(parents=True)
     for file in (folder.parent / "__init__.py", folder / "__init__.py", folder / "one.py", folder / "shared.py"):
         file.write_text('"""."""\n')
