@@ -1,6 +1,7 @@
 """`attnbench run`, for real: every fault is a row, nothing recorded is lost, no process is left behind."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -94,8 +95,11 @@ def without_checks(records: list[Record]) -> Counter[tuple[str, str, Pass, int]]
 
 
 def orphans() -> list[str]:
+    """Processes that these tests left behind; others of the tests may run beside them, each with an environment of its own."""
     marks = {"attnbench-test-orphan", "attnbench.worker.server", "attnbench.worker.main"}
-    return [str(p.info["cmdline"]) for p in psutil.process_iter(["cmdline"]) if marks & set(p.info["cmdline"] or [])]
+    alive = [p.info for p in psutil.process_iter(["cmdline", "environ"]) if marks & set(p.info["cmdline"] or [])]
+    beside = os.environ.get("PYTEST_XDIST_WORKER")
+    return [str(info["cmdline"]) for info in alive if (info["environ"] or {}).get("PYTEST_XDIST_WORKER") == beside]
 
 
 def no_orphans(seconds: float = 5) -> bool:

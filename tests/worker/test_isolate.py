@@ -1,5 +1,6 @@
 """Every way in which a child can end comes back as an answer with the right status."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -41,11 +42,10 @@ def failure(worker: Isolation, method: str, timeout: float = 60) -> Failed:
 
 
 def orphans() -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if "attnbench-test-orphan" in (process.info["cmdline"] or []):
-            found.append(process)
-    return found
+    """Of these tests; others may run beside them, each with an environment of its own."""
+    found = [p for p in psutil.process_iter(["cmdline", "environ"]) if "attnbench-test-orphan" in (p.info["cmdline"] or [])]
+    beside = os.environ.get("PYTEST_XDIST_WORKER")
+    return [p for p in found if (p.info["environ"] or {}).get("PYTEST_XDIST_WORKER") == beside]
 
 
 def test_a_right_method_comes_back_measured_whether_forked_or_fresh(worker: Isolation) -> None:
