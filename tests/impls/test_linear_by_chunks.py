@@ -44,7 +44,8 @@ def test_no_cut_into_chunks_segments_and_groups_changes_values_or_gradients(
 
     want = method.reference(*inputs)
     torch.testing.assert_close(o, want, rtol=0, atol=1e-10)
-    torch.testing.assert_close(gradients, torch.autograd.grad(want, inputs, g), rtol=0, atol=1e-10)
+    # some gradients are in the hundreds
+    torch.testing.assert_close(gradients, torch.autograd.grad(want, inputs, g), rtol=1e-11, atol=1e-10)
 
 
 @given(N=st.integers(1, 500), B=st.integers(1, 40), C=st.integers(1, 3000), chunk=st.integers(1, 600))
