@@ -1,1 +1,1 @@
-"""Run folders: durable records, and the lock that keeps two runs apart."""
+"""Run folders: durable records, the lock that keeps two runs apart, and histories of runs."""

@@ -1,0 +1,49 @@
+"""What a track is called: its method, its length, and of its conditions those that vary within its suite."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attnbench.schema.cell import Batch, Cell
+from attnbench.schema.history import Track
+from attnbench.schema.units import length
+
+_CONDITIONS: Mapping[str, Callable[[Cell], str]] = {
+    "workload": lambda cell: cell.workload.value,
+    "mask": lambda cell: "causal" if cell.problem.causal else "non-causal",
+    "dtype": lambda cell: cell.problem.dtype.value,
+    "batch": lambda cell: "largest B" if cell.batch is Batch.LARGEST else "",
+    "H": lambda cell: f"H={cell.problem.H}",
+    "D": lambda cell: f"D={cell.problem.D}",
+    "M": lambda cell: "" if cell.problem.M == cell.problem.D else f"M={cell.problem.M}",
+    "kv_heads": lambda cell: "" if cell.problem.kv_heads == cell.problem.H else f"kv_heads={cell.problem.kv_heads}",
+    "padding": lambda cell: f"padding {cell.problem.padding:g}" if cell.problem.padding else "",
+    "device": lambda cell: cell.device,
+    "inputs": lambda cell: f"{cell.inputs.value} inputs",
+    "allocator": lambda cell: f"allocator {cell.allocator.value}",
+    "precision": lambda cell: f"matmul {cell.matmul_precision.value}",
+    "clock": lambda cell: f"{cell.clock.value} clock",
+}
+
+
+def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
+    """By suite and cell key: `linear.chunked(chunk=64), N=4k, forward, causal`."""
+    suites: dict[str, dict[str, Cell]] = {}
+    for track in tracks:
+        suites.setdefault(track.suite, {})[track.cell.key] = track.cell
+    return {(suite, key): name for suite, cells in suites.items() for key, name in _names(cells).items()}
+
+
+def _names(cells: Mapping[str, Cell]) -> dict[str, str]:
+    varying = _varying(list(cells.values()))
+    names = {key: _name(cell, varying) for key, cell in cells.items()}
+    if len(set(names.values())) == len(names):
+        return names
+    # B follows from N in most suites, and is told where it does not
+    return {key: f"{names[key]}, B={cell.problem.B}" for key, cell in cells.items()}
+
+
+def _varying(cells: Sequence[Cell]) -> list[Callable[[Cell], str]]:
+    return [words for words in _CONDITIONS.values() if len({words(cell) for cell in cells}) > 1]
+
+
+def _name(cell: Cell, varying: Iterable[Callable[[Cell], str]]) -> str:
+    return ", ".join(filter(None, (cell.label, f"N={length(cell.problem.N)}", *(words(cell) for words in varying))))

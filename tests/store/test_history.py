@@ -1,0 +1,158 @@
+"""Histories: run folders come as a whole or not at all, here and at URLs, and nothing is overwritten."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fsspec  # type: ignore[import-untyped]
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.store.history import History, HistoryError, open_history, place_of
+from attnbench.store.local_history import LocalHistory
+from attnbench.store.lock import FolderLock
+from attnbench.store.run_folder import RunFolder, StoreError
+
+Numbered = Callable[[int], Record]
+
+
+@pytest.fixture
+def run(folder: RunFolder, numbered: Numbered) -> Path:
+    """A run folder with everything that one may hold."""
+    folder.append(numbered(1))
+    (folder.path / "forward").mkdir()
+    (folder.path / "forward" / "time.png").write_bytes(b"picture")
+    (folder.path / ".table.md.partial").write_text("half")
+    with FolderLock(folder.path):
+        pass
+    return folder.path
+
+
+@pytest.fixture(params=["folder", "file://", "memory://"])
+def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[History]:
+    """An empty history of each kind."""
+    kinds = {"folder": str(tmp_path / "h"), "file://": f"file://{tmp_path / 'h'}", "memory://": "memory://h/runs"}
+    yield open_history(kinds[request.param])
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def test_a_run_that_was_added_is_read_back(history: History, run: Path, run_info: RunInfo, numbered: Numbered) -> None:
+    place = place_of(run_info)
+    assert not history.holds(place)
+    history.put(run, place)
+    assert history.holds(place)
+    assert list(history.places()) == ["s/i"]
+    with history.folder("s/i") as folder:
+        assert folder.info() == run_info
+        assert folder.records() == [numbered(1)]
+
+
+def test_everything_comes_along_but_the_lock_and_what_is_half_written(history: History, run: Path) -> None:
+    history.put(run, "s/i")
+    files, root = fsspec.url_to_fs(history.address)
+    names = {str(name).removeprefix(f"{root}/s/i/") for name in files.find(root)}
+    assert names == {"run.json", "records.jsonl", "forward/time.png"}
+
+
+def test_a_run_that_is_being_written_is_not_taken(history: History, run: Path) -> None:
+    with FolderLock(run), pytest.raises(HistoryError, match="still being written"):
+        history.put(run, "s/i")
+    assert not history.holds("s/i")
+    history.put(run, "s/i")
+
+
+def test_a_history_that_is_not_there_is_none(history: History) -> None:
+    with pytest.raises(HistoryError, match=r"is no folder|nothing is at"):
+        history.places()
+
+
+def test_two_names_of_one_folder_are_one_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("h", "./h", str(tmp_path / "h"), f"file://{tmp_path / 'h'}")
+    assert len({open_history(name).address for name in names}) == 1
+
+
+def test_what_is_there_is_never_overwritten(tmp_path: Path, run: Path) -> None:
+    history = LocalHistory(tmp_path / "h")
+    history.put(run, "s/i")
+    (tmp_path / "h/s/i/records.jsonl").write_text("other")
+    with pytest.raises(StoreError, match="cannot add"):
+        history.put(run, "s/i")
+    assert (tmp_path / "h/s/i/records.jsonl").read_text() == "other"
+    assert [path.name for path in (tmp_path / "h/s").iterdir()] == ["i"]
+
+
+def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Path, target: Path) -> None:
+        Path(target).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(StoreError, match="No space left"):
+        LocalHistory(tmp_path / "h").put(run, "s/i")
+    assert list((tmp_path / "h/s").iterdir()) == []
+
+
+def test_an_upload_that_is_cut_off_is_no_run_and_can_be_made_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history, written = open_history("memory://cut"), []
+    write = MemoryFileSystem.pipe_file
+
+    def cut(self: MemoryFileSystem, path: str, value: bytes, **more: object) -> None:
+        if path.endswith("run.json"):
+            raise ConnectionResetError("peer went away")
+        written.append(Path(path).name)
+        write(self, path, value, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFileSystem, "pipe_file", cut)
+        with pytest.raises(StoreError, match=r"memory:.*cannot take .*ConnectionResetError: peer went away"):
+            history.put(run, "s/i")
+    assert set(written) == {"records.jsonl", "time.png"}
+    assert not history.holds("s/i")
+    with pytest.raises(StoreError, match="has no s/i that could be read: FileNotFoundError"), history.folder("s/i"):
+        pass
+    history.put(run, "s/i")
+    assert history.holds("s/i")
+
+
+def test_folders_that_are_no_runs_are_passed_over(tmp_path: Path, run: Path) -> None:
+    history = LocalHistory(tmp_path / "results")
+    for name in ("reference/machine/s/i", "s/.i.1234.partial", ".hidden/run"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        shutil.copy(run / "run.json", tmp_path / "results" / name)
+    (tmp_path / "results/README.md").write_text("about")
+    assert list(history.places()) == ["s/i"]
+
+
+def test_the_stamp_of_a_run_changes_with_its_records(folder: RunFolder, tmp_path: Path, numbered: Numbered) -> None:
+    history, stamps = LocalHistory(tmp_path / "results"), set()
+    for number in range(3):
+        stamps.add(history.places()["s/i"])
+        folder.append(numbered(number))
+    assert len(stamps) == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("nonsense://x", "nonsense:// is no place for a history"), ("gdrive://x", "gdrive:// needs another package")],
+)
+def test_a_url_of_which_nothing_is_known_is_refused_in_words(url: str, words: str) -> None:
+    with pytest.raises(HistoryError, match=words):
+        open_history(url)
+
+
+def test_a_password_in_a_url_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = open_history("memory://user:secret@host/runs")
+    with pytest.raises(HistoryError) as caught:
+        history.places()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_local_history_needs_no_library_for_urls() -> None:
+    code = "import sys\nfrom attnbench.store.history import open_history\nopen_history('x')\nassert 'fsspec' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
