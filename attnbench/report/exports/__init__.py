@@ -1,0 +1,1 @@
+"""Runs in the formats of tools that people already use."""

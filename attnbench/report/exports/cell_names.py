@@ -1,0 +1,75 @@
+"""What a cell is called in other tools: by the cell alone, so that its history has one name in every run.
+
+Names are plain ASCII, whatever a method is called: some tools put them into HTML, Markdown or file names as they are.
+"""
+
+import hashlib
+import json
+import re
+
+from attnbench.report.names import shorten
+from attnbench.schema.cell import Cell
+
+_METHOD = re.compile(r"[A-Za-z_][\w.:]*", re.ASCII)
+_PARAMETER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+# texts that would read as other values do
+_TAKEN = {"True", "False", "inf", "nan"}
+_HARMFUL = re.compile(r"[^\w.:=(), +-]+", re.ASCII)
+_NO_FILE = re.compile(r"[^\w.=~-]+", re.ASCII)
+_LONGEST = 120
+_SAID_ELSEWHERE = {"method", "params", "workload", "causal", "dtype", "N", "B"}
+
+
+def cell_name(cell: Cell) -> str:
+    """`forward/causal/float32/N=1024/linear.chunked(chunk=64)`; no two cells share one."""
+    return f"{block_name(cell)}/{label_name(cell)}"
+
+
+def block_name(cell: Cell) -> str:
+    """All but the method: `forward/causal/float32/N=1024`."""
+    p = cell.problem
+    return "/".join([*_kind(cell), f"N={p.N}", *([f"B={p.B}"] if p.B != 1 else [])])
+
+
+def series_name(cell: Cell) -> str:
+    """All but the size, fit for a file name: `forward.causal.float32.linear.chunked-chunk=64`."""
+    words = [_NO_FILE.sub("_", word.replace(":", "~")) for word in _kind(cell)]
+    return ".".join([*words, _label_for_files(cell)])
+
+
+def label_name(cell: Cell) -> str:
+    """The method with its parameters; one that is not plain is rewritten, and told apart by a digest."""
+    return cell.label if _is_plain(cell) else f"{_HARMFUL.sub('_', shorten(cell.label, 80))}#{_digest(cell)}"
+
+
+def _kind(cell: Cell) -> list[str]:
+    """Workload, mask, dtype, and whatever is not the default."""
+    settings = cell.canonical()
+    settings |= settings.pop("problem")
+    words = [_HARMFUL.sub("_", f"{k}={v}") for k, v in sorted(settings.items()) if k not in _SAID_ELSEWHERE]
+    mask = "causal" if cell.problem.causal else "non-causal"
+    return [cell.workload.value, mask, cell.problem.dtype.value, *words]
+
+
+def _label_for_files(cell: Cell) -> str:
+    if not _is_plain(cell):
+        return f"{_NO_FILE.sub('_', cell.method)[:60]}-{_digest(cell)}"
+    words = [cell.method.replace(":", "~"), *(f"{name}={value}" for name, value in sorted(cell.params.items()))]
+    return "-".join(words)
+
+
+def _is_plain(cell: Cell) -> bool:
+    """Whether the label is harmless, and that of no other method."""
+    texts = [value for value in cell.params.values() if isinstance(value, str)]
+    return (
+        len(cell.label) <= _LONGEST
+        and _METHOD.fullmatch(cell.method) is not None
+        and all(map(_PARAMETER.fullmatch, cell.params))
+        and all(_WORD.fullmatch(text) and text not in _TAKEN for text in texts)
+    )
+
+
+def _digest(cell: Cell) -> str:
+    text = json.dumps([cell.method, cell.params], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

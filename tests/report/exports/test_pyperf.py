@@ -1,0 +1,140 @@
+"""pyperf's JSON: raw samples, and what the real tool makes of them."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.report.exports.entries import notes
+from attnbench.report.exports.exchange import ExportError, Source
+from attnbench.report.exports.pyperf import make
+from attnbench.report.findings import Findings
+from attnbench.schema.outcome import Failed, Measured, Series, Status
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Synthetic
+    from tests.report.exports.conftest import Maker
+
+
+def read(source: Source) -> dict[str, Any]:
+    (content,) = make([source]).files.values()
+    data: dict[str, Any] = json.loads(content)
+    return data
+
+
+def test_a_run_is_a_replicate_with_all_its_samples(maker: "Maker", synthetic: "type[Synthetic]") -> None:
+    made = synthetic(tokens=4096, replicates=3)
+    records = {
+        (r.job.cell.key, r.job.replicate): r.outcome for r in made.records() if "time" in getattr(r.outcome, "samples", {})
+    }
+    source = maker.source(made)
+    measured = [summary for summary in source.findings.summaries if summary.ok]
+    benchmarks = read(source)["benchmarks"]
+    assert len(benchmarks) == len(measured)
+    for summary, benchmark in zip(measured, benchmarks, strict=True):
+        assert len(benchmark["runs"]) == 3
+        for replicate, run in enumerate(benchmark["runs"]):
+            outcome = records[summary.cell.key, replicate]
+            assert isinstance(outcome, Measured)
+            clock = [value * run["metadata"]["loops"] for value in run["values"]]
+            assert clock == pytest.approx(list(outcome.samples["time"].values))
+
+
+def test_calls_that_were_timed_together_are_loops_and_warm_ups_are_kept(maker: "Maker", tiny: "Synthetic") -> None:
+    records = []
+    for record in tiny.records():
+        if isinstance(record.outcome, Measured) and record.outcome.samples:
+            warm = {**record.outcome.samples, "warmup": Series(unit="s", values=(0.5, 0.25))}
+            facts = {**record.outcome.facts, "batch": 7}
+            record = record.model_copy(update={"outcome": record.outcome.model_copy(update={"samples": warm, "facts": facts})})
+        records.append(record)
+    (run, *_) = read(Source(Findings.of(maker.run(tiny), records), records))["benchmarks"][0]["runs"]
+    assert run["metadata"]["loops"] == 7
+    assert run["warmups"] == [[1, 0.5], [1, 0.25]]
+
+
+def test_the_last_attempt_of_a_replicate_counts(maker: "Maker", tiny: "Synthetic") -> None:
+    records = tiny.records()
+    (first, *_) = [r for r in records if isinstance(r.outcome, Measured) and "time" in r.outcome.samples]
+    again = first.model_copy(
+        update={
+            "job": first.job.model_copy(update={"attempt": 1}),
+            "outcome": Measured(samples={"time": Series(unit="s", values=(4.0, 4.0))}),
+        }
+    )
+    stopped = first.model_copy(
+        update={
+            "job": first.job.model_copy(update={"attempt": 2}),
+            "outcome": Failed(status=Status.INTERRUPTED, reason="stopped by the user"),
+        }
+    )
+    records = [*records, again, stopped]
+    (benchmark, *_) = read(Source(Findings.of(maker.run(tiny), records), records))["benchmarks"]
+    assert benchmark["runs"][0]["values"] == [4.0, 4.0]
+
+
+def test_metadata_is_what_pyperf_takes(maker: "Maker", hostile: "Synthetic") -> None:
+    data = read(maker.source(hostile))
+    every = [data["metadata"], *(b["metadata"] for b in data["benchmarks"])]
+    every += [run["metadata"] for b in data["benchmarks"] for run in b["runs"]]
+    for value in (value for metadata in every for value in metadata.values()):
+        assert isinstance(value, int | float | str)
+        assert value != ""
+        assert "\n" not in str(value)
+
+
+def test_a_date_that_is_none_is_left_out(maker: "Maker", tiny: "Synthetic") -> None:
+    records = [record.model_copy(update={"started": "yesterday"}) for record in tiny.records()]
+    data = read(Source(Findings.of(maker.run(tiny), records), records))
+    assert all("date" not in run["metadata"] for benchmark in data["benchmarks"] for run in benchmark["runs"])
+
+
+def test_a_run_without_any_time_is_refused_with_the_reasons(maker: "Maker", hopeless: "Synthetic") -> None:
+    with pytest.raises(
+        ExportError, match=r"has no cell with a time\n  left out: crashed: softmax.naive at 512: killed by signal 11"
+    ):
+        make([maker.source(hopeless)])
+
+
+def test_what_is_left_out_is_said(maker: "Maker", tiny: "Synthetic") -> None:
+    source = maker.source(tiny)
+    assert make([source]).notes == notes(source.findings)
+    assert notes(source.findings) == ("left out: OOM: softmax.naive at 1k: memory limit of 17.2 GB reached",)
+    (failed,) = read(source)["attnbench"]["without_numbers"]
+    assert failed["status"] == "oom_host"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", ["small", "hostile"])
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_pyperf_checks_and_compares(
+    made: str,
+    replicates: int,
+    request: pytest.FixtureRequest,
+    maker: "Maker",
+    tool: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    synthetic: Synthetic = request.getfixturevalue(made)
+    synthetic.replicates = replicates
+    for name, factor in (("old", 1.0), ("new", 2.0)):
+        (content,) = make([maker.source(synthetic, factor=factor)]).files.values()
+        (tmp_path / f"{name}.json").write_bytes(content)
+    python = tool("pyperf==2.10.*") / "bin" / "python"
+
+    def pyperf(*words: str) -> str:
+        done = subprocess.run(
+            [str(python), "-m", "pyperf", *words], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    names = [benchmark["metadata"]["name"] for benchmark in read(maker.source(synthetic))["benchmarks"]]
+    shown = pyperf("show", "old.json")
+    assert all(name in shown for name in names)
+    pyperf("check", "old.json")
+    compared = pyperf("compare_to", "old.json", "new.json", "--table")
+    assert compared.count("2.00x slower") >= len(names)
