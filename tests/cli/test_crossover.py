@@ -1,0 +1,206 @@
+"""`attnbench crossover`: what it says of a stored run, what it refuses, and that it measures what it lacks."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from attnbench.cli.crossover import Measuring, Options, crossover
+from attnbench.cli.crossover_live import measure
+from attnbench.cli.errors import UsageError
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Job, Pass, Surroundings
+from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
+from attnbench.schema.problem import Problem
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.store.run_folder import RunFolder
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+LENGTHS = (512, 1024, 2048, 4096)
+NAMES = ("softmax.sdpa", "linear.chunked", "lsh.reformer")
+ROUNDS = (1, 4)
+
+
+def cells() -> list[Cell]:
+    found = []
+    for N in LENGTHS:
+        for causal in (True, False):
+            problem = Problem(N=N, causal=causal)
+            found += [Cell(method=name, problem=problem) for name in ("softmax.sdpa", "linear.chunked")]
+            found += [Cell(method="lsh.reformer", params={"rounds": r}, problem=problem) for r in ROUNDS if causal]
+    return found
+
+
+def record(cell: Cell, replicate: int, phase: Pass) -> Record:
+    """The quadratic one is overtaken at 1,448 where it is causal and never else, and has no room at 4,096."""
+    N, quadratic = cell.problem.N, cell.method == "softmax.sdpa"
+    off = 1 + 0.01 * ((3 * replicate + N // 512 + quadratic) % 5 - 2)
+    seconds = off * (1e-6 * N * N / (1448 if cell.problem.causal else 9000) if quadratic else 1e-6 * N)
+    outcome: Measured | Failed = Measured(samples={"time": Series(unit="s", values=(seconds,))})
+    if quadratic and N == 4096:
+        outcome = Failed(status=Status.OOM_HOST, reason="there is no room")
+    elif phase is Pass.MEMORY:
+        size = N * N if quadratic else 1000 * N
+        outcome = Measured(memory={"host_rss_peak": Counter(bytes=size, source="VmHWM")})
+    job = Job(cell=cell, phase=phase, replicate=replicate)
+    return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A run of five replicates."""
+    info = RunInfo(
+        id="x", command="", started="", environment={}, environment_digest="e", methods={}, cells=tuple(cells()),
+        suite=Suite(name="t", axes=Axes(N=LENGTHS), methods=tuple(Method(name=name) for name in NAMES), replicates=5),
+        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**30, roof={}),
+    )  # fmt: skip
+    folder = RunFolder.create(tmp_path / "results", info)
+    for cell in info.cells:
+        for replicate in range(5):
+            folder.append(record(cell, replicate, Pass.TIME))
+        folder.append(record(cell, 0, Pass.MEMORY))
+    return folder.path
+
+
+def said(capsys: pytest.CaptureFixture[str], options: Options) -> str:
+    crossover(options)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def options(source: object, of: str | None = None, over: str | None = None, metric: str = "time", *outs: Path) -> Options:
+    return Options(str(source), of, over, metric, outs)
+
+
+def test_a_line_a_section_says_from_where_on_with_an_interval(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, options(stored, "linear.chunked", "softmax.sdpa"))
+    assert "from N = 1,450 [" in text
+    assert "] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32" in text
+    assert "at N = 4,096 linear.chunked is the only one that runs (softmax.sdpa: OOM)" in text
+    ahead = "softmax.sdpa stays ahead of linear.chunked, forward, non-causal, float32"
+    assert f"none up to N = 2,048, the longest length compared: {ahead}" in text
+    assert (
+        "from the shortest length compared (512) on, linear.chunked is faster than softmax.sdpa, forward, non-causal"
+        not in text
+    )
+
+
+def test_by_default_every_method_meets_the_strongest_exact_one(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, options(stored))
+    assert text.count("is faster than softmax.sdpa") + text.count("softmax.sdpa stays ahead of") == 4
+    assert "lsh.reformer(rounds=4)" in text
+
+
+def test_memory_is_compared_without_an_interval(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, options(stored, "linear.chunked", "softmax.sdpa", "memory"))
+    assert "from about N = 1,000 (between 512 and 1,024) on, linear.chunked needs less memory than softmax.sdpa" in text
+
+
+def test_what_is_asked_for_is_written(stored: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
+    said(capsys, options(stored, "linear.chunked", None, "time", *outs))
+    assert all(out.stat().st_size > 100 for out in outs)
+    table = pd.read_csv(outs[2])
+    assert table["N"].iloc[0] == pytest.approx(1448, rel=0.02)
+    assert table["N_low"].iloc[0] < table["N"].iloc[0] < table["N_high"].iloc[0]
+    assert "4096 oom_host: there is no room" in table["over_without_figure"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "over", "metric", "words"),
+    [
+        ("linear.chunky", None, "time", r"--of linear\.chunky: .*did you mean 'linear\.chunked'"),
+        (None, "lsh.reformer", "time", r"--over lsh\.reformer: name one of 'lsh\.reformer\(rounds=1\)'"),
+        ("softmax.sdpa", "softmax.sdpa", "time", "both name softmax.sdpa"),
+        (None, None, "tiem", "--metric tiem: .*it has: time, memory, host_rss_peak"),
+        (None, None, "state", "--metric state: no cell of the run has that"),
+    ],
+)
+def test_names_that_the_run_does_not_have_are_refused(
+    stored: Path, of: str | None, over: str | None, metric: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        crossover(options(stored, of, over, metric))
+
+
+def test_a_file_of_no_known_form_is_refused(stored: Path) -> None:
+    with pytest.raises(UsageError, match=r"--out c\.xls: the name must end in one of \.md"):
+        crossover(options(stored, None, None, "time", Path("c.xls")))
+
+
+def test_a_suite_without_measuring_is_refused_with_what_to_type() -> None:
+    with pytest.raises(UsageError, match="attnbench crossover quick --of METHOD --over METHOD --measure"):
+        crossover(options("quick"))
+
+
+HOW = Measuring(0.1, 6, None, 5, (), "cpu", Path("results"), fresh=False)
+
+
+@pytest.mark.parametrize(
+    ("suite", "of", "over", "metric", "words"),
+    [
+        ("quick", "linear.chunked", None, "time", "--measure needs both methods"),
+        ("quick", "linear.chunky", "softmax.sdpa", "time", r"--of, --over linear\.chunky: no such method"),
+        ("quick", "linear.chunked", "softmax.sdpa", "tiem", "--metric tiem"),
+        ("results", "linear.chunked", "softmax.sdpa", "time", "--measure takes a suite; results is a folder"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_started(
+    suite: str, of: str, over: str | None, metric: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    with pytest.raises(UsageError, match=words):
+        measure(suite, of, over, metric, HOW)
+
+
+def test_reading_a_run_imports_neither_torch_nor_pandas_nor_matplotlib(stored: Path) -> None:
+    code = (
+        "import sys\nfrom attnbench.cli.app import app\n"
+        f"app(['crossover', {str(stored)!r}], standalone_mode=False)\n"
+        "heavy = {'torch', 'pandas', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "is faster than" in done.stdout
+
+
+SUITE = """
+name: mine
+axes: {N: [128, 1024], H: 1, D: 8, causal: true}
+methods: ["lengths:Steep", "lengths:Level", "plain:Plain"]
+budget: {seconds: 1, timeout: 60}
+replicates: 9
+"""
+
+
+@pytest.mark.slow
+def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(
+    attnbench: Run, suite: Callable[[str], str], only_run: Callable[[], Path]
+) -> None:
+    arguments = ["--of", "lengths:Level", "--over", "lengths:Steep", "--measure", "--replicates", "5", "--out", "c.csv"]
+    done = attnbench("crossover", suite(SUITE), *arguments)
+    assert done.returncode == 0, done.stderr
+    folder = only_run()
+    assert folder.parent.name == "crossover-mine"
+    info, records = RunFolder(folder).info(), RunFolder(folder).records()
+    assert len(info.suite.axes.N) > 2
+    assert {cell.method for cell in info.cells} == {"lengths:Level", "lengths:Steep"}
+    timed = {(r.job.cell.key, r.job.replicate) for r in records if r.job.phase is Pass.TIME and r.ok}
+    assert timed == {(cell.key, replicate) for cell in info.cells for replicate in range(5)}
+    found = pd.read_csv(folder.parents[2] / "c.csv").iloc[0]
+    # both wait equally long at 500, and plain attention is small beside that
+    assert 400 < found["N"] < 560
+    assert math.isfinite(found["N_low"])
+    assert "lengths:Level is faster than lengths:Steep" in " ".join(done.stdout.split())
+
+    again = attnbench("crossover", str(folder), "--of", "lengths:Level", "--over", "lengths:Steep")
+    assert again.stdout == done.stdout.split("c.csv")[0]
+    report = attnbench("report", str(folder))
+    assert report.returncode == 0, report.stderr

@@ -1,0 +1,234 @@
+"""The search for the longest: how near it comes, what it starts, and what it makes of failures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import log2
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbench.analyze.limits import limits
+from attnbench.executors.largest import largest
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.longest import LimitSearch, first_cells, next_length
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Outcome, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Suite
+from attnbench.suite.expand import expand
+
+MOST = 2**14
+
+
+def trials(truth: int, least: int = 512, most: int = 2**22) -> dict[int, bool]:
+    """All of a search in which whatever is at most `truth` fits; no length is tried twice."""
+    fits: dict[int, bool] = {}
+    while (N := next_length(fits, least, most)) is not None:
+        assert N not in fits
+        assert least <= N <= most
+        fits[N] = truth >= N
+    return fits
+
+
+@given(st.integers(1, 2000), st.integers(0, 2**21), st.integers(0, 2**20))
+def test_the_longest_is_found_to_one_part_in_sixteen_in_few_trials(least: int, more: int, room: int) -> None:
+    truth, most = least + more, least + more + room
+    fits = trials(truth, least, most)
+    found = largest(fits)
+    assert found <= truth
+    assert truth - found < max(1, found / 16)
+    # doubling up to the first that is too long, then halving a gap of the last to a sixteenth of it
+    assert len(fits) <= log2(most / least) + 2 + 6
+
+
+def test_from_a_power_of_two_on_lengths_are_multiples_of_a_sixteenth_of_the_last_power() -> None:
+    assert list(trials(5000)) == [512, 1024, 2048, 4096, 8192, 6144, 5120, 4608, 4864]
+    for truth in range(600, 60_000, 997):
+        power = 2 ** int(log2(truth))
+        assert not [N for N in trials(truth) if power < N and N % (power // 16)]
+
+
+def test_where_not_even_the_shortest_fits_it_is_all_that_is_tried() -> None:
+    assert trials(0) == {512: False}
+
+
+def test_the_limit_is_tried_and_ends_the_search() -> None:
+    assert list(trials(2**30, most=3000)) == [512, 1024, 2048, 3000]
+    assert trials(2**30, most=512) == {512: True}
+
+
+def test_a_length_that_fails_below_one_that_fits_does_not_end_the_search() -> None:
+    assert next_length({512: True, 1024: False, 2048: True}, 512, 4096) == 4096
+
+
+@dataclass
+class FakeWorker:
+    """Answers jobs by a function and remembers them."""
+
+    answer: Callable[[Job], Outcome]
+    jobs: list[Job] = field(default_factory=list)
+
+    def __call__(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def ask(
+        self, errand: Job | Inquiry | Survey, timeout: float
+    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
+        assert isinstance(errand, Job)
+        self.jobs.append(errand)
+        return self.answer(errand), 0.1
+
+
+def room(tokens: int, full: Status = Status.OOM_HOST) -> Callable[[Job], Outcome]:
+    """A machine that holds so many tokens of a batch."""
+
+    def answer(job: Job) -> Outcome:
+        B = job.B or job.cell.problem.B
+        if job.phase is Pass.FIT and tokens < B * job.cell.problem.N:
+            return Failed(status=full, reason="full")
+        return Measured(facts={"B": job.B, "seconds": 0.5})
+
+    return answer
+
+
+def run_info(batch: bool = False, **suite: Any) -> RunInfo:
+    """A run as the command plans it: one cell a search, or the largest batch of each length."""
+    axes = {"N": (512, 2048), "causal": (True,), **({"B": ("max",)} if batch else {}), **suite.pop("axes", {})}
+    given = {"name": "t", "axes": axes, "methods": ("a", "b"), "replicates": 1, **suite}
+    resolved = Suite.model_validate(given).resolved("cpu")
+    cells = expand(resolved)
+    return RunInfo(
+        id="x", suite=resolved, command="", started="", environment={}, environment_digest="e", methods={},
+        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1000, roof={}),
+        cells=tuple(cells if batch else first_cells(cells, {})),
+    )  # fmt: skip
+
+
+def search(info: RunInfo, worker: FakeWorker, **fields: Any) -> list[Record]:
+    return list(LimitSearch(run_info=info, ledger=Ledger(), isolation=worker, most=MOST, **fields).run())
+
+
+def small(cell: Cell) -> Cell:
+    return cell.model_copy(update={"problem": cell.problem.model_copy(update={"B": 1, "N": 64})})
+
+
+def test_searches_begin_at_the_shortest_length_that_is_not_refused_in_the_order_of_the_run() -> None:
+    cells = expand(run_info(methods=("a", "b", "c")).suite)
+    no = Failed(status=Status.UNSUPPORTED, reason="no")
+    refused = {c.key: no for c in cells if (c.method, c.problem.N) == ("a", 512) or c.method == "b"}
+    assert [(c.method, c.problem.N) for c in first_cells(cells, refused)] == [("a", 2048), ("b", 512), ("c", 512)]
+
+
+def test_every_trial_is_a_record_and_the_memory_of_the_longest_is_measured_last() -> None:
+    worker = FakeWorker(room(1500))
+    records = [r for r in search(run_info(), worker) if r.job.cell.method == "a"]
+    assert [(r.job.phase.value, r.job.cell.problem.N) for r in records] == [
+        *(("fit", N) for N in (512, 1024, 2048, 1536, 1280, 1408, 1472)),
+        ("memory", 1472),
+    ]
+    assert [r.job for r in records] == [job for job in worker.jobs if job.cell.method == "a"]
+
+
+def test_a_stated_batch_is_tried_and_measured_as_it_is() -> None:
+    records = search(run_info(axes={"B": (8,)}), FakeWorker(room(8 * 600)))
+    assert {(r.job.B, r.job.cell.problem.B) for r in records} == {(8, 8)}
+    (found, _) = limits(run_info(axes={"B": (8,)}).cells, records, MOST)
+    assert found.value == 576
+
+
+def test_a_trial_has_nine_tenths_of_the_memory_and_half_the_budget_and_the_memory_pass_all() -> None:
+    worker = FakeWorker(room(1500))
+    search(run_info(budget={"memory": 0.5, "seconds": 4.0}), worker)
+    limited = {(job.phase, job.limits.memory_bytes, job.limits.first_call) for job in worker.jobs}
+    assert limited == {(Pass.FIT, 450, 2.0), (Pass.MEMORY, 500, None)}
+
+
+@pytest.mark.parametrize("full", [Status.OOM_HOST, Status.TIMEOUT, Status.BUDGET, Status.CRASHED, Status.ERROR])
+def test_however_a_trial_fails_it_does_not_fit_and_its_status_is_told(full: Status) -> None:
+    info = run_info()
+    found, _ = limits(info.cells, search(info, FakeWorker(room(1500, full))), MOST)
+    assert (found.value, found.bound_at, found.finished) == (1472, 1536, True)
+    assert found.bound == Failed(status=full, reason="full")
+
+
+def test_a_method_that_fails_at_its_first_length_costs_one_trial() -> None:
+    worker = FakeWorker(room(100, Status.CRASHED))
+    records = search(run_info(), worker)
+    assert [job.phase for job in worker.jobs] == [Pass.FIT, Pass.FIT]
+    found, _ = limits(run_info().cells, records, MOST)
+    assert (found.value, found.summary.status, found.summary.reason) == (0, "crashed", "full")
+
+
+def test_a_refused_method_is_not_started_and_says_why() -> None:
+    info = run_info()
+    refusals = {c.key: Failed(status=Status.MISSING, reason="pip install it") for c in info.cells if c.method == "a"}
+    worker = FakeWorker(room(1500))
+    records = search(info, worker, refusals=refusals)
+    assert {job.cell.method for job in worker.jobs} == {"b"}
+    found, _ = limits(info.cells, records, MOST)
+    assert (found.value, found.summary.status, found.summary.reason) == (0, "missing", "pip install it")
+
+
+def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched() -> None:
+    def answer(job: Job) -> Outcome:
+        wrong = job.phase is Pass.CHECK and job.cell.method == "a"
+        return Failed(status=Status.INCORRECT, reason="off by one") if wrong else room(1500)(job)
+
+    info, worker = run_info(), FakeWorker(answer)
+    records = search(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    assert [job.phase for job in worker.jobs if job.cell.method == "a"] == [Pass.CHECK]
+    wrong, right = limits(info.cells, records, MOST)
+    assert (wrong.summary.status, wrong.summary.reason) == ("incorrect", "its check: off by one")
+    assert right.value == 1472
+
+
+def test_the_end_of_each_search_is_told() -> None:
+    told: list[str] = []
+    search(run_info(), FakeWorker(room(1500)), on_end=lambda cell: told.append(cell.method))
+    assert told == ["a", "b"]
+
+
+def test_an_interrupted_trial_is_a_record() -> None:
+    def answer(job: Job) -> Outcome:
+        if job.cell.problem.N > 1000:
+            raise KeyboardInterrupt
+        return room(1500)(job)
+
+    executor = LimitSearch(run_info=run_info(), ledger=Ledger(), isolation=FakeWorker(answer), most=MOST)
+    running = executor.run()
+    first = next(running)
+    with pytest.raises(KeyboardInterrupt):
+        next(running)
+    cut = executor.interrupted()
+    assert cut is not None
+    found, _ = limits(run_info().cells, [first, cut], MOST)
+    assert (found.value, found.finished) == (512, False)
+
+
+def test_the_largest_batch_of_each_length_is_searched_for_and_no_time_taken() -> None:
+    info, worker = run_info(batch=True, workloads="decode"), FakeWorker(room(100 * 512))
+    records = search(info, worker)
+    assert {job.phase for job in worker.jobs} == {Pass.FIT, Pass.MEMORY}
+    found = {(f.summary.cell.method, f.summary.cell.problem.N): f.value for f in limits(info.cells, records, 2**16 - 1)}
+    assert found == {("a", 512): 100, ("b", 512): 100, ("a", 2048): 25, ("b", 2048): 25}
+    assert {job.B for job in worker.jobs if job.phase is Pass.MEMORY} == {100, 25}
+
+
+def test_where_not_one_row_fits_longer_ones_are_not_started() -> None:
+    info, worker = run_info(batch=True, workloads="decode"), FakeWorker(room(100))
+    records = search(info, worker)
+    assert {job.cell.problem.N for job in worker.jobs} == {512}
+    found = {f.summary.cell.problem.N: f.summary.reason for f in limits(info.cells, records, 2**16 - 1)}
+    assert found == {512: "full", 2048: "not started: out of memory at N=512"}
