@@ -1,0 +1,57 @@
+"""Selfcheck: what is planned where one method is compared with itself, and how its processes are numbered.
+
+Both sides are the same cell, so the replicate number tells them apart: verdict by verdict, in each the replicates of
+side A and then those of side B.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from attnbench.schema.cell import Cell
+from attnbench.schema.noun import Noun
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which process of a selfcheck a replicate number stands for; side 0 is A, 1 is B."""
+
+    verdict: int
+    side: int
+    replicate: int
+
+
+class Selfcheck(Noun):
+    """So many verdicts, each from so many processes a side."""
+
+    schema_version: Literal[1] = 1
+    sides: tuple[Cell, Cell]
+    """A and B: one cell twice, or, where a slow-down is made on purpose, the same method without it and with it."""
+    verdicts: int = Field(default=200, ge=1)
+    replicates: int = Field(default=10, ge=2)
+    margin: float = Field(default=0.05, gt=0)
+    injected: float = Field(default=0.0, ge=0, description="share by which side B is really slower")
+
+    @property
+    def processes(self) -> int:
+        """All that are planned; they are numbered from 0."""
+        return 2 * self.verdicts * self.replicates
+
+    def number(self, place: Place) -> int:
+        """The replicate number of a process."""
+        return place.replicate + self.replicates * (2 * place.verdict + place.side)
+
+    def place(self, number: int) -> Place:
+        """Which process a replicate number stands for."""
+        row, replicate = divmod(number, self.replicates)
+        return Place(*divmod(row, 2), replicate)
+
+    def pair(self, number: int) -> int:
+        """A number that the two processes of a pair share, and no other pair has."""
+        place = self.place(number)
+        return place.replicate + self.replicates * place.verdict
+
+    def cell(self, number: int) -> Cell:
+        """What a process measures."""
+        return self.sides[self.place(number).side]

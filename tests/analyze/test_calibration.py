@@ -1,0 +1,253 @@
+"""Whether the verdicts keep their word, on invented replicates whose truth is known.
+
+A few hundred trials by default, with room for chance; ten thousand in the slow tests. All seeds are fixed.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special
+
+from attnbench.analyze.gate import level_of, looks
+from attnbench.analyze.ratio import Ratio, ratio
+from attnbench.analyze.statistics import Interval, Spread
+from attnbench.analyze.verdict import LEVEL, Verdict, judge
+
+Numbers = NDArray[np.float64]
+Noise = Callable[[np.random.Generator, tuple[int, ...]], Numbers]
+TRUTH = 1.07
+FEW, MANY = 300, 10_000
+REPLICATES = (5, 10, 20)
+DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Numbers:
+    return rng.normal(0, 0.03, shape)
+
+
+def _heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Numbers:
+    """Student's t of 3 degrees: now and then a process is far off, either way."""
+    return rng.standard_t(3, shape) * 0.02
+
+
+def _lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> Numbers:
+    """A least time, and on top a skewed excess of some per cent."""
+    return np.log1p(0.03 * rng.lognormal(0, 1, shape))
+
+
+def _exponential(rng: np.random.Generator, shape: tuple[int, ...]) -> Numbers:
+    """A least time, and on top waits as they come."""
+    return np.log1p(rng.exponential(0.05, shape))
+
+
+# logarithms of replicate medians over their least time
+NOISES: dict[str, Noise] = {
+    "normal": _normal,
+    "heavy tails": _heavy,
+    "lognormal excess": _lognormal,
+    "exponential tail": _exponential,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two sides of a known ratio; pairs share the machine's drift from round to round."""
+
+    noise: str
+    replicates: int
+    paired: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.noise}, {self.replicates} a side, {'paired' if self.paired else 'unpaired'}"
+
+    def logs(self, trials: int, truth: float = TRUTH) -> tuple[Numbers, Numbers]:
+        """Old and new, [trials, replicates]."""
+        rng = np.random.default_rng([ord(c) for c in self.name])
+        shape = (trials, self.replicates)
+        drift = rng.normal(0, 0.05, shape) if self.paired else np.zeros(shape)
+        old, new = (NOISES[self.noise](rng, shape) + drift for _ in range(2))
+        return old, new + math.log(truth)
+
+
+WIDEST = {"lognormal excess": 0.985, "exponential tail": 0.98}
+"""Where both sides have a tail on the same side, intervals are rather too wide: up to 98 % at 5 replicates, 97 % at 10."""
+CASES = [Case(noise, count, paired) for noise in NOISES for count in REPLICATES for paired in (True, False)]
+
+
+def compared(old: Numbers, new: Numbers, *, paired: bool) -> list[Ratio]:
+    """By the function that is under test, a trial a row."""
+    rows = zip(np.exp(old), np.exp(new), strict=True)
+    return [ratio(dict(enumerate(map(float, a))), dict(enumerate(map(float, b))), paired=paired) for a, b in rows]
+
+
+def coverage(case: Case, trials: int) -> float:
+    """How often the interval holds the truth."""
+    intervals = [found.interval for found in compared(*case.logs(trials), paired=case.paired)]
+    return float(np.mean([i is not None and i.low <= TRUTH <= i.high for i in intervals]))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.replicates == 10], ids=lambda c: c.name)
+def test_intervals_hold_the_truth(case: Case) -> None:
+    # four standard errors at 300 trials, around 93 to 97 %
+    assert coverage(case, FEW) >= 0.89
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_intervals_hold_the_truth_of_ten_thousand_trials(case: Case) -> None:
+    found = coverage(case, MANY)
+    assert 0.93 <= found <= WIDEST.get(case.noise, 0.97), f"{found:.2%}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("replicates", REPLICATES)
+@pytest.mark.parametrize("noise", WIDEST)
+def test_where_one_side_alone_has_a_tail_intervals_fall_short_on_the_side_of_the_tail(
+    noise: str, replicates: int, paired: bool
+) -> None:
+    """No t interval can do better on so few: most sets of five hold nothing of the tail that their mean should have."""
+    rng = np.random.default_rng([replicates, paired])
+    truth = math.exp(float(NOISES[noise](rng, (1_000_000,)).mean()))
+    old, new = rng.normal(0, 0.01, (MANY, replicates)), NOISES[noise](rng, (MANY, replicates))
+    intervals = [found.interval for found in ratios(old, new, paired=paired) if found.interval]
+    above, below = (float(np.mean(side)) for side in ([i.low > truth for i in intervals], [i.high < truth for i in intervals]))
+    assert above < 0.02
+    assert 0.03 < below < 0.17, f"{below:.2%}"
+
+
+def ratios(old: Numbers, new: Numbers, *, paired: bool) -> list[Ratio]:
+    """As `ratio` does, all trials at once: [trials, replicates] each."""
+    n = old.shape[1]
+    mean = (new - old).mean(1)
+    if paired:
+        error, df = (new - old).std(1, ddof=1) / math.sqrt(n), np.full(len(old), n - 1.0)
+    else:
+        squares = old.var(1, ddof=1) / n, new.var(1, ddof=1) / n
+        error = np.sqrt(squares[0] + squares[1])
+        df = (squares[0] + squares[1]) ** 2 / ((squares[0] ** 2 + squares[1] ** 2) / (n - 1))
+    p = 2 * special.stdtr(df, -np.abs(mean / error))
+    half = special.stdtrit(df, 0.975) * error
+    columns = zip(np.exp(mean), np.exp(mean - half), np.exp(mean + half), p, strict=True)
+    return [Ratio(float(v), Interval(float(a), float(b), Spread.INTERVAL), float(p), paired, n) for v, a, b, p in columns]
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_what_is_computed_at_once_is_what_ratio_computes(paired: bool) -> None:
+    old, new = Case("lognormal excess", 5, paired).logs(50)
+    for one, other in zip(compared(old, new, paired=paired), ratios(old, new, paired=paired), strict=True):
+        assert one.interval is not None
+        assert other.interval is not None
+        assert (one.value, one.p, one.interval.low, one.interval.high) == pytest.approx(
+            (other.value, other.p, other.interval.low, other.interval.high)
+        )
+        assert (one.paired, one.replicates) == (other.paired, other.replicates)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of many suites."""
+
+    false_share: float
+    """Mean over the suites of the share of false ones among all that were told apart; 0 where none was."""
+    found: float
+    """Of the cells that differ, the share that is told apart the right way."""
+    wrong_way: float
+
+
+def suites(share: float, margin: float, count: int, *, cells: int = 50, effect: float = 0.1, paired: bool = True) -> Tally:
+    """Suites of so many cells, of which a share is slower or faster by `effect`."""
+    rng = np.random.default_rng([count, round(100 * share), round(1000 * margin), paired])
+    false: list[float] = []
+    found, wrong = 0, 0
+    differs = np.arange(cells) < round(share * cells)
+    truth = np.where(differs, np.where(np.arange(cells) % 2, 1, -1) * math.log1p(effect), 0.0)
+    for _ in range(count):
+        old = rng.normal(0, 0.03, (cells, 10))
+        new = rng.normal(0, 0.03, (cells, 10)) + truth[:, None]
+        said = np.array([_sign(verdict) for verdict in judge(ratios(old, new, paired=paired), margin)])
+        alarms = int(np.count_nonzero(said))
+        false.append(np.count_nonzero(said[~differs]) / alarms if alarms else 0.0)
+        found += int(np.count_nonzero(said * np.sign(truth) > 0))
+        wrong += int(np.count_nonzero(said * np.sign(truth) < 0))
+    planted = max(1, count * int(np.count_nonzero(differs)))
+    return Tally(float(np.mean(false)), found / planted, wrong / planted)
+
+
+def _sign(verdict: Verdict) -> int:
+    return {Verdict.SLOWER: 1, Verdict.FASTER: -1}.get(verdict, 0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_of_what_is_told_apart_in_a_suite_few_are_false(share: float) -> None:
+    tally = suites(share, 0.0, 200)
+    assert tally.false_share <= 0.11, "5 % of those that do not differ, and four standard errors"
+    if share:
+        assert tally.found > 0.95
+        assert tally.wrong_way == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_a_margin_leaves_hardly_any_false_ones(share: float) -> None:
+    tally = suites(share, 0.05, 200)
+    assert tally.false_share <= 0.04
+    if share:
+        assert tally.found > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_false_discoveries_of_ten_thousand_suites_keep_the_level(share: float, paired: bool) -> None:
+    tally = suites(share, 0.0, MANY, paired=paired)
+    # Benjamini and Hochberg: at most the level times the share that does not differ
+    allowed = LEVEL * (1 - share)
+    assert tally.false_share <= allowed + 4 * math.sqrt(allowed / MANY)
+    assert tally.false_share >= allowed / 2, "nor is it kept by saying nothing"
+
+
+def verdicts(effect: float, spread: float, count: int, margin: float = 0.05, replicates: int = 10) -> dict[Verdict, float]:
+    """Shares of verdicts on single cells."""
+    rng = np.random.default_rng([count, round(1000 * abs(effect)), effect < 0, round(1000 * spread), replicates])
+    old, new = (rng.normal(0, spread, (count, replicates)) for _ in range(2))
+    said = [judge([found], margin)[0] for found in ratios(old, new + math.log1p(effect), paired=True)]
+    return {verdict: said.count(verdict) / count for verdict in Verdict}
+
+
+def test_on_a_quiet_machine_verdicts_are_clear() -> None:
+    assert verdicts(0.0, 0.01, FEW)[Verdict.SAME] >= 0.99
+    assert verdicts(0.10, 0.01, FEW)[Verdict.SLOWER] >= 0.99
+    assert verdicts(-0.09, 0.01, FEW)[Verdict.FASTER] >= 0.99
+
+
+def test_on_a_loud_machine_they_are_unclear_rather_than_wrong() -> None:
+    nothing, slower = verdicts(0.0, 0.10, FEW), verdicts(0.10, 0.10, FEW)
+    assert nothing[Verdict.UNCLEAR] > 0.85
+    assert slower[Verdict.SAME] == slower[Verdict.FASTER] == 0
+    assert 0.2 < slower[Verdict.SLOWER] < 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.01, 0.03, 0.1])
+def test_what_differs_by_more_than_the_margin_is_hardly_ever_called_the_same(spread: float) -> None:
+    assert verdicts(0.0501, spread, MANY)[Verdict.SAME] <= 0.03, "the upper end of a 95 % interval is passed by 2.5 %"
+    assert verdicts(0.10, spread, MANY)[Verdict.SAME] <= 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [10, 20, 40])
+def test_looking_again_and_again_keeps_the_level_of_one_look(most: int) -> None:
+    """A cell that is called different at any look stays so."""
+    steps = looks(most)
+    rng = np.random.default_rng(most)
+    old, new = (rng.normal(0, 0.03, (MANY, most)) for _ in range(2))
+    ever = np.zeros(MANY, dtype=bool)
+    for step in steps:
+        found = ratios(old[:, :step], new[:, :step], paired=True)
+        ever |= np.array([judge([each], 0.0, level_of(len(steps)))[0] in DIFFERENT for each in found])
+    assert ever.mean() <= LEVEL + 3 * math.sqrt(LEVEL / MANY), f"{ever.mean():.2%} at looks {steps}"

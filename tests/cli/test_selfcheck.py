@@ -1,0 +1,231 @@
+"""`attnbench selfcheck` from its words to its files; the method and the machine are played by a fake."""
+
+import json
+import math
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from typer.testing import CliRunner
+
+from attnbench.cli import selfcheck as command
+from attnbench.cli.app import app
+from attnbench.cli.errors import UsageError
+from attnbench.cli.signals import Interrupted
+from attnbench.schema.errand import Description, Inquiry, Job, Pass, Prospect, Surroundings, Survey
+from attnbench.schema.outcome import Failed, Measured, Series, Status
+from attnbench.store import noise_floor, selfcheck_plan
+from attnbench.store.run_folder import RunFolder, StoreError
+
+Answer = Measured | Failed | Description | Surroundings
+FILES = {"run.json", "plan.json", "records.jsonl", "selfcheck.json", "selfcheck.md", "selfcheck.png", "selfcheck.svg"}
+
+
+@dataclass
+class Machine:
+    """One method whose processes vary by 2 %."""
+
+    jobs: list[Job] = field(default_factory=list)
+    interrupt_at: int | None = None
+    why_not: str | None = None
+    failing: bool = False
+    version: str = "1"
+
+    def __call__(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
+        if isinstance(errand, Survey):
+            return Surroundings(device="cpu", facts={"threads": 1}, memory_bytes=10**9, roof={}), 0.1
+        if isinstance(errand, Inquiry):
+            return self.describe(errand), 0.1
+        if len(self.jobs) == self.interrupt_at:
+            self.interrupt_at = None
+            raise Interrupted(signal.SIGINT)
+        self.jobs.append(errand)
+        if self.failing:
+            return Failed(status=Status.ERROR, reason="it raises"), 0.1
+        seconds = (
+            5e-3 * math.exp(random.Random(errand.replicate).gauss(0, 0.02)) * (1 + float(errand.cell.params.get("share", 0)))
+        )
+        return Measured(samples={"time": Series(unit="s", values=(seconds,))}, facts={"warmup_calls": 3}), 0.1
+
+    def describe(self, inquiry: Inquiry) -> Description:
+        prospects = tuple(Prospect(why_not=self.why_not) for _ in inquiry.cells)
+        about = {"paper": "", "tier": "eager", "causality": "full", "summary": "", "version": self.version}
+        return Description.model_validate({"method": inquiry.method, "prospects": prospects, **about})
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(command, "Isolation", machine)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return machine
+
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(machine: Machine, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command with these words; what it prints, or whatever it raises."""
+
+    def _run(*words: str) -> str:
+        app(["selfcheck", *words], standalone_mode=False)
+        return capsys.readouterr().out
+
+    return _run
+
+
+def only_folder() -> Path:
+    (folder,) = Path("results").glob("selfcheck/*")
+    return folder
+
+
+def timed() -> Counter[int]:
+    """Processes that have their time."""
+    records = RunFolder(only_folder()).records()
+    return Counter(record.job.replicate for record in records if record.job.phase is Pass.TIME and record.ok)
+
+
+def test_it_measures_every_process_and_leaves_figures(run: Run, machine: Machine) -> None:
+    said = run("--verdicts", "12", "--replicates", "3", "--N", "96", "--method", "softmax.naive", "--seconds", "0.3")
+    assert timed() == dict.fromkeys(range(72), 1)
+    assert {file.name for file in only_folder().iterdir()} >= FILES
+    assert "12 verdicts x 2 sides x 3 processes" in " ".join(said.split())
+    assert "selfcheck of softmax.naive" in said
+    assert {(job.cell.method, job.cell.problem.N, job.limits.seconds) for job in machine.jobs} == {("softmax.naive", 96, 0.3)}
+    assert "not kept as the noise floor of this machine: that takes 100 verdicts" in " ".join(said.split())
+    info = RunFolder(only_folder()).info()
+    assert info.suite.replicates == 72, "other commands read it as one cell with so many replicates"
+    assert noise_floor.recall(info.environment_digest) is None
+
+
+def test_a_hundred_verdicts_are_kept_for_the_gate(run: Run) -> None:
+    said = run("--verdicts", "100", "--replicates", "3")
+    info = RunFolder(only_folder()).info()
+    known = noise_floor.recall(info.environment_digest)
+    assert known is not None
+    assert (known.run, known.verdicts, known.device) == (info.id, 100, "cpu")
+    least = known.at(3)
+    assert least is not None
+    assert 0.05 < least < 0.25
+    assert known.at(2) is None
+    assert f"kept for attnbench gate: +{100 * least:.3g}% with 3 a side" in " ".join(said.split())
+
+
+def test_what_was_interrupted_is_kept_and_goes_on(run: Run, machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    machine.interrupt_at = 7
+    with pytest.raises(SystemExit) as ended:
+        run("--verdicts", "4", "--replicates", "2")
+    assert ended.value.code == 130
+    folder = only_folder()
+    assert f"go on with: attnbench selfcheck --resume {folder}" in capsys.readouterr().err
+    assert sum(timed().values()) == 7
+
+    run("--resume", str(folder))
+    assert timed() == dict.fromkeys(range(16), 1)
+    assert len(machine.jobs) == 16
+
+
+def test_a_whole_one_is_reported_again_at_another_margin_and_measures_nothing(run: Run, machine: Machine) -> None:
+    run("--verdicts", "4", "--replicates", "2")
+    (only_folder() / "selfcheck.md").unlink()
+    before = (only_folder() / "records.jsonl").read_bytes()
+    machine.version = "2"
+    said = run("--resume", str(only_folder()), "--margin", "12%")
+    assert "margin 12%" in said
+    assert json.loads((only_folder() / "selfcheck.json").read_text())["margin"] == 0.12
+    assert (only_folder() / "selfcheck.md").exists()
+    assert (only_folder() / "records.jsonl").read_bytes() == before
+    assert selfcheck_plan.recall(only_folder()).margin == 0.05
+
+
+def test_one_whose_method_changed_is_not_continued(run: Run, machine: Machine) -> None:
+    machine.interrupt_at = 3
+    with pytest.raises(SystemExit):
+        run("--verdicts", "4", "--replicates", "2")
+    machine.version = "2"
+    with pytest.raises(UsageError, match=r"cannot be continued(.|\n)*method.softmax.sdpa: '1' then, '2' now"):
+        run("--resume", str(only_folder()))
+
+
+def test_a_slow_down_made_on_purpose_is_measured_on_one_side_and_found(run: Run, machine: Machine) -> None:
+    said = run("--verdicts", "12", "--replicates", "5", "--inject", "30%")
+    shares = Counter(job.cell.params["share"] for job in machine.jobs)
+    assert shares == {0.0: 60, 0.3: 60}
+    assert {job.cell.params["method"] for job in machine.jobs} == {"softmax.sdpa"}
+    data = json.loads((only_folder() / "selfcheck.json").read_text())
+    assert data["paired"][-1]["slower"]["hits"] == 12
+    assert data["overall"]["ratio"] == pytest.approx(1.3, abs=0.02)
+    assert not (only_folder() / "selfcheck.png").exists()
+    assert "noise floor" not in said
+
+
+def test_a_method_that_refuses_is_told_in_its_own_words_and_leaves_nothing(run: Run, machine: Machine) -> None:
+    machine.why_not = "only on Sundays"
+    with pytest.raises(UsageError, match=r"--method softmax.sdpa: unsupported: only on Sundays"):
+        run()
+    assert not Path("results").exists()
+
+
+def test_a_method_that_fails_is_tried_once_and_said(run: Run, machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    machine.failing = True
+    with pytest.raises(SystemExit) as ended:
+        run("--verdicts", "4")
+    assert ended.value.code == 1
+    assert "error: nothing gave a time: error: it raises" in capsys.readouterr().err
+    assert len(machine.jobs) == 1
+    assert (only_folder() / "selfcheck.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--margin", "5 percent"), "--margin 5 percent: write a share"),
+        (("--margin", "0"), "--margin 0: write a share"),
+        (("--inject", "-3%"), "--inject -3%: write a share"),
+        (("--device", "gpu"), "--device gpu: write auto, cpu, cuda or cuda:1"),
+        (("--resume", "x", "--N", "64", "--causal"), "leave out --N, --causal"),
+        (("--resume", "x", "--method", "m"), "leave out --method"),
+    ],
+)
+def test_bad_input_is_refused_with_what_would_be_right(words: Sequence[str], why: str, run: Run, machine: Machine) -> None:
+    with pytest.raises(UsageError) as refused:
+        run(*words)
+    assert why in str(refused.value)
+    assert not machine.jobs
+
+
+@pytest.mark.parametrize(
+    "words", [("--verdicts", "0"), ("--replicates", "1"), ("--seconds", "x"), ("--N", "0"), ("--N", "2^9")]
+)
+def test_a_number_out_of_range_is_refused_by_its_name(words: Sequence[str], machine: Machine) -> None:
+    done = CliRunner().invoke(app, ["selfcheck", *words])
+    assert done.exit_code == 2
+    assert words[0] in done.output
+
+
+def test_an_unknown_method_is_refused_with_what_was_meant(run: Run) -> None:
+    with pytest.raises(LookupError, match=r"did you mean 'softmax.sdpa'"):
+        run("--method", "softmax.spda")
+
+
+def test_a_folder_that_is_none_of_a_selfcheck_is_told(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not the folder of a selfcheck"):
+        run("--resume", str(tmp_path))
