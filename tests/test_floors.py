@@ -13,7 +13,7 @@ FLOORS = (
     {"api", "suite", "store", "analyze"},
     {"registry", "report"},
     {"workloads"},
-    {"worker"},
+    {"worker", "pytest_plugin"},
     {"executors"},
     {"cli"},
     {"__main__"},

@@ -1,21 +1,21 @@
 """From records to one summary per cell."""
 
-import math
+import gc
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from attnbench.analyze.counters import Memory, memory_of
-from attnbench.analyze.final import final_records
-from attnbench.analyze.statistics import Interval, outliers, spread
+from attnbench.analyze.digest import METRICS, Digest, digest
+from attnbench.analyze.final import counts_over
+from attnbench.analyze.statistics import Interval, spread
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Status
+from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 
-_METRICS = {Pass.TIME: ("time",), Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR)}
-"""What a measured record of a pass must hold; the first one is counted."""
 OK = "ok"
 NOT_RUN = "not_run"
 
@@ -84,49 +84,108 @@ class CellSummary:
         return "" if value is None else str(value)
 
 
-def summarize(cells: Iterable[Cell], records: Sequence[Record]) -> list[CellSummary]:
-    """One summary per planned cell, in order; cells that only records know come last. Checks are not cells of a run."""
-    planned = {cell.key: cell for cell in cells}
-    grouped: dict[str, list[Record]] = {}
-    for record in records:
-        if record.job.phase is not Pass.CHECK:
-            planned.setdefault(record.job.cell.key, record.job.cell)
-            grouped.setdefault(record.job.cell.key, []).append(record)
-    return [_summary(cell, grouped.get(key, [])) for key, cell in planned.items()]
+def summarize(cells: Iterable[Cell], records: Iterable[Record]) -> list[CellSummary]:
+    """One summary per planned cell, in order; cells that only records know come last. Checks are not cells of a run.
+
+    Records are taken one by one and not kept: there may be many more than would fit into memory.
+    """
+    gathered = {cell.key: _Gathered(cell) for cell in cells}
+    keys = _Keys()
+    with _uncollected():
+        for record in records:
+            if record.job.phase is not Pass.CHECK:
+                key = keys.of(record.job.cell)
+                if key not in gathered:
+                    gathered[key] = _Gathered(record.job.cell)
+                gathered[key].add(record)
+    return [cell.summary() for cell in gathered.values()]
 
 
-def _summary(cell: Cell, records: list[Record]) -> CellSummary:
-    main, timed = main_pass(cell), main_pass(cell) is Pass.TIME
-    finals = final_records(r for r in records if r.job.phase is main)
-    memory = final_records(r for r in records if r.job.phase is Pass.MEMORY)
-    status, reason = _status(finals, main)
-    measured = {i: r.outcome for i, r in finals.items() if isinstance(r.outcome, Measured) and not _useless(r.outcome, main)}
-    series = [outcome.samples[_METRICS[main][0]].values for outcome in measured.values()]
-    return CellSummary(
-        cell=cell,
-        status=status,
-        reason=reason,
-        medians={i: statistics.median(outcome.samples["time"].values) for i, outcome in measured.items()} if timed else {},
-        scores={} if timed else {name: _means(measured, name) for name in _METRICS[main]},
-        samples=sum(map(len, series)),
-        outliers=sum(map(outliers, series)),
-        flags=tuple(dict.fromkeys(flag for outcome in measured.values() for flag in outcome.flags)),
-        facts=next((outcome.facts for outcome in measured.values()), {}),
-        memory=memory_of(memory.values()),
-        bound=_bound(records),
-        environments=tuple(dict.fromkeys(r.environment for r in records)),
-    )
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing of a record refers back to itself, and the collector would walk all that is kept again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
-def _means(measured: Mapping[int, Measured], metric: str) -> dict[int, float]:
-    return {i: statistics.fmean(outcome.samples[metric].values) for i, outcome in measured.items()}
+class _Keys:
+    """Cell keys, each made once: they cost more than reading a record."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], str] = {}
+
+    def of(self, cell: Cell) -> str:
+        # 1, 1.0 and True are one dictionary key, and three parameters
+        params = tuple((name, type(value), value) for name, value in cell.params.items())
+        fields = (cell.method, cell.problem, cell.workload, params, cell.device, cell.inputs, cell.allocator)
+        whole = (*fields, cell.matmul_precision, cell.clock, cell.batch)
+        if (key := self._known.get(whole)) is None:
+            key = self._known[whole] = cell.key
+        return key
 
 
-def _status(finals: Mapping[int, Record], main: Pass) -> tuple[str, str]:
+@dataclass(slots=True)
+class _Gathered:
+    """The records of one cell, as far as they count."""
+
+    cell: Cell
+    main: dict[int, Digest] = field(default_factory=dict)
+    memory: dict[int, Digest] = field(default_factory=dict)
+    trials: dict[int, Status] = field(default_factory=dict)
+    """Of the search for the largest batch: how each batch failed that did not fit."""
+    environments: dict[str, None] = field(default_factory=dict)
+    has_facts: bool = False
+
+    def add(self, record: Record) -> None:
+        phase, replicate = record.job.phase, record.job.replicate
+        self.environments[record.environment] = None
+        if phase is Pass.FIT:
+            self._add_trial(digest(record, facts=False))
+            return
+        is_main = phase is main_pass(self.cell)
+        # the facts are those of the first replicate
+        new = digest(record, facts=is_main and (replicate == 0 or not self.has_facts))
+        self.has_facts |= bool(new.facts)
+        finals = self.main if is_main else self.memory
+        if (is_main or phase is Pass.MEMORY) and counts_over(new, finals.get(replicate)):
+            finals[replicate] = new
+
+    def _add_trial(self, trial: Digest) -> None:
+        if trial.failed is not None and not trial.interrupted:
+            self.trials[trial.B or 1] = trial.failed.status
+
+    def summary(self) -> CellSummary:
+        finals = dict(sorted(self.main.items()))
+        status, reason = _status(finals)
+        useful = {replicate: final for replicate, final in finals.items() if final.useful}
+        timed = main_pass(self.cell) is Pass.TIME
+        names = METRICS[main_pass(self.cell)]
+        return CellSummary(
+            cell=self.cell,
+            status=status,
+            reason=reason,
+            medians={i: final.values["time"] for i, final in useful.items()} if timed else {},
+            scores={} if timed else {name: {i: final.values[name] for i, final in useful.items()} for name in names},
+            samples=sum(final.samples for final in useful.values()),
+            outliers=sum(final.outliers for final in useful.values()),
+            flags=tuple(dict.fromkeys(flag for final in useful.values() for flag in final.flags)),
+            facts=next((final.facts for final in useful.values() if final.facts), {}),
+            memory=memory_of(final for _, final in sorted(self.memory.items())),
+            bound=self.trials[min(self.trials)].value if self.trials else "",
+            environments=tuple(self.environments),
+        )
+
+
+def _status(finals: Mapping[int, Digest]) -> tuple[str, str]:
     """Of the first replicate that failed; an interrupted replicate beside a measured one is one that was not run."""
-    failures = [r.outcome for r in finals.values() if isinstance(r.outcome, Failed)]
-    grave = [f for f in failures if f.status is not Status.INTERRUPTED]
-    useless = [why for r in finals.values() if isinstance(r.outcome, Measured) and (why := _useless(r.outcome, main))]
+    failures = [final.failed for final in finals.values() if final.failed is not None]
+    grave = [failed for failed in failures if failed.status is not Status.INTERRUPTED]
+    useless = [final.useless for final in finals.values() if final.useless]
     if grave:
         return grave[0].status.value, grave[0].reason
     if useless:
@@ -134,22 +193,3 @@ def _status(finals: Mapping[int, Record], main: Pass) -> tuple[str, str]:
     if len(failures) < len(finals):
         return OK, ""
     return (failures[0].status.value, failures[0].reason) if failures else (NOT_RUN, "no record of this cell yet")
-
-
-def _bound(records: Sequence[Record]) -> str:
-    trials = {r.job.B or 1: r.outcome.status for r in records if r.job.phase is Pass.FIT and isinstance(r.outcome, Failed)}
-    failed = [B for B, status in trials.items() if status is not Status.INTERRUPTED]
-    return trials[min(failed)].value if failed else ""
-
-
-def _useless(outcome: Measured, main: Pass) -> str:
-    """Why the samples are not what the pass is for, or nothing."""
-    for name in _METRICS[main]:
-        series = outcome.samples.get(name)
-        if series is None or not series.values:
-            return f"the record holds no samples of {name}"
-        if main is Pass.TIME and not all(math.isfinite(value) and value > 0 for value in series.values):
-            return "a sample is not a positive number of seconds"
-        if not all(map(math.isfinite, series.values)):
-            return f"a sample of {name} is not a finite number"
-    return ""

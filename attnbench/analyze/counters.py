@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attnbench.schema.outcome import Counter, Failed, Measured
-from attnbench.schema.record import Record
+from attnbench.analyze.digest import Digest
+from attnbench.schema.outcome import Counter
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Memory:
         return "" if counter.bytes is not None else counter.reason or "it was not read"
 
 
-def memory_of(records: Iterable[Record]) -> Memory:
+def memory_of(finals: Iterable[Digest]) -> Memory:
     """The median of each counter over the memory replicates; their first failure is the reason where there are none."""
-    outcomes = [record.outcome for record in records]
-    measured = [outcome for outcome in outcomes if isinstance(outcome, Measured)]
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failed)]
+    finals = list(finals)
+    measured = [final for final in finals if final.failed is None]
+    failures = [final.failed for final in finals if final.failed is not None]
     if not measured:
         reason = f"{failures[0].status.value}: {failures[0].reason}" if failures else Memory().reason
         return Memory(reason=reason)
-    names = dict.fromkeys(name for outcome in measured for name in outcome.memory)
-    counters = {name: _median([o.memory[name] for o in measured if name in o.memory]) for name in names}
-    flags = tuple(dict.fromkeys(flag for outcome in measured for flag in outcome.flags))
+    names = dict.fromkeys(name for final in measured for name in final.memory)
+    counters = {name: _median([final.memory[name] for final in measured if name in final.memory]) for name in names}
+    flags = tuple(dict.fromkeys(flag for final in measured for flag in final.flags))
     return Memory(counters, "", flags, len(measured))
 
 

@@ -1,25 +1,12 @@
 """Which record of several counts: attempts, resumed runs and interruptions, told apart."""
 
-from collections.abc import Iterable
-
-from attnbench.schema.outcome import Failed, Status
-from attnbench.schema.record import Record
+from attnbench.analyze.digest import Digest
 
 
-def final_records(records: Iterable[Record]) -> dict[int, Record]:
-    """By replicate, the record that counts, of the records of one cell and one pass.
-
-    The last attempt counts. An interrupted record is as good as none: it counts only where there is no other.
-    """
-    found: dict[int, Record] = {}
-    for record in records:
-        known = found.get(record.job.replicate)
-        if known is None or _rank(record) >= _rank(known):
-            found[record.job.replicate] = record
-    return dict(sorted(found.items()))
+def counts_over(new: Digest, known: Digest | None) -> bool:
+    """Of two records of one replicate of one pass: the last attempt counts; an interrupted one only where there is no other."""
+    return known is None or _rank(new) >= _rank(known)
 
 
-def _rank(record: Record) -> tuple[bool, int]:
-    outcome = record.outcome
-    interrupted = isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED
-    return not interrupted, record.job.attempt
+def _rank(digest: Digest) -> tuple[bool, int]:
+    return not digest.interrupted, digest.attempt

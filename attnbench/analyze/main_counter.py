@@ -12,6 +12,8 @@ _PREFERRED = {
     "cpu": ("host_rss_peak", "torch_profiler_peak"),
 }
 
+_STEADY = ("torch_allocated_peak", "torch_profiler_peak")
+
 
 @dataclass(frozen=True)
 class MainCounter:
@@ -54,6 +56,18 @@ def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
         if readings[chosen]:
             note = "" if chosen == names[0] else f"{names[0]} could not be used: {_why(cells, names[0])}"
             return MainCounter(chosen, _usual(c.source for c in readings[chosen]), note)
+    return None
+
+
+def steady_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
+    """A counter that is the same in every process, and so can be judged from one reading; None where none was read.
+
+    What the operating system counts is not: two runs of the same code differed by up to 85 % for small tensors.
+    """
+    cells = [s for s in summaries if s.ok and s.memory.counters]
+    for name in _STEADY:
+        if found := _readings(cells, name, sure=True):
+            return MainCounter(name, _usual(c.source for c in found))
     return None
 
 

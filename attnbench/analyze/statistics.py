@@ -2,20 +2,18 @@
 
 import math
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scipy import special
+
 ENOUGH = 5
 """Replicates from which on an interval is given; fewer give a band."""
 
-# Student's t, 0.975 quantile (two-sided 95 %), for 1 to 30 degrees of freedom
-_T_975 = (
-    *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
-    *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
-    *(2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423),
-)
-_Z_975 = 1.959963984540054
+_LEVEL = 0.975
+_Z = 1.959963984540054
 
 
 class Spread(StrEnum):
@@ -42,19 +40,26 @@ class Interval:
         return Interval(self.low * factor, self.high * factor, self.kind)
 
 
-def t_quantile(df: int) -> float:
-    """Student's t at 0.975 for `df` degrees of freedom; above 30 by Cornish-Fisher, right to four digits.
-
-    Abramowitz and Stegun 1964, 26.7.5. ValueError below 1.
-    """
-    if df < 1:
+def t_quantile(df: float) -> float:
+    """Student's t at 0.975 (two-sided 95 %) for `df` degrees of freedom, not necessarily whole. ValueError below 1."""
+    if not df >= 1:
         raise ValueError(f"{df} degrees of freedom")
-    if df <= len(_T_975):
-        return _T_975[df - 1]
-    z = _Z_975
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    return z + first / df + second / df**2
+    return float(special.stdtrit(df, _LEVEL))
+
+
+def t_two_sided(t: float, df: float) -> float:
+    """Probability of a Student's t at least as far from 0 as this one."""
+    return float(2 * special.stdtr(df, -abs(t)))
+
+
+def wilson(hits: int, of: int) -> Interval:
+    """95 % interval of a share (Wilson 1927); all that is possible where nothing was tried."""
+    if of == 0:
+        return Interval(0.0, 1.0, Spread.INTERVAL)
+    share, z2 = hits / of, _Z**2 / of
+    center = share + z2 / 2
+    half = math.sqrt(z2 * share * (1 - share) + z2**2 / 4)
+    return Interval(max(0.0, (center - half) / (1 + z2)), min(1.0, (center + half) / (1 + z2)), Spread.INTERVAL)
 
 
 def t_interval(values: Sequence[float]) -> Interval:
@@ -76,6 +81,7 @@ def outliers(samples: Sequence[float]) -> int:
     """How many lie more than 1.5 interquartile ranges outside the quartiles (Tukey 1977); counted, never deleted."""
     if len(samples) < 4:
         return 0
-    low, _, high = statistics.quantiles(samples, n=4)
+    rising = sorted(samples)
+    low, _, high = statistics.quantiles(rising, n=4)
     reach = 1.5 * (high - low)
-    return sum(value < low - reach or value > high + reach for value in samples)
+    return bisect_left(rising, low - reach) + len(rising) - bisect_right(rising, high + reach)

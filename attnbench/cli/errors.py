@@ -27,6 +27,6 @@ def explained() -> Iterator[None]:
 def _exit_code(error: Exception) -> int | None:
     """By class name, so that the modules that define them need not be imported to print `--help`."""
     name = type(error).__name__
-    if name in {"UsageError", "SuiteError", "TooManyCellsError", "LockedError", "UnknownMethodError"}:
+    if name in {"UsageError", "SuiteError", "TooManyCellsError", "LockedError", "UnknownMethodError", "CheckoutError"}:
         return USAGE
     return FAILED if name in {"StoreError", "ScoutError", "ServerError", "PermissionError"} else None

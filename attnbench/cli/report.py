@@ -16,9 +16,10 @@ def make_report(folder: RunFolder) -> list[Path]:
     """Write everything, print the summary."""
     # pandas and matplotlib take seconds to import; a run that is only starting need not wait for them
     from attnbench.report import console, write
+    from attnbench.report.findings import Findings
 
-    info, records = folder.info(), folder.records()
-    files = write.write(folder.path, info, records)
+    findings = Findings.of(folder.info(), folder.read())
+    files = write.write(folder.path, findings)
     encoding = (sys.stdout.encoding or "ascii").lower()
-    print(console.summary(info, records, unicode="utf" in encoding))
+    print(console.summary(findings, unicode="utf" in encoding))
     return files

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import typer
 
+from attnbench.cli.collect import collect, exits_when_interrupted
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.report import make_report
 from attnbench.cli.select import check_parameters, select
-from attnbench.cli.signals import Interrupted, interruptible
+from attnbench.cli.signals import Interrupted
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
 from attnbench.executors.scout import Scouted, scout
@@ -43,12 +44,8 @@ class Options:
 
 def run_suite(options: Options) -> None:
     """Measure; exits with 130 or 143 when interrupted, after saving."""
-    with interruptible():
-        try:
-            _run(options)
-        except Interrupted as interruption:
-            print(f"\ninterrupted ({interruption})", file=sys.stderr)
-            sys.exit(interruption.exit_code)
+    with exits_when_interrupted():
+        _run(options)
 
 
 def _run(options: Options) -> None:
@@ -84,8 +81,8 @@ def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, 
     return folder, scouted
 
 
-def describe_run(scouted: Scouted) -> RunInfo:
-    """What run.json will say."""
+def describe_run(scouted: Scouted, source: Path | None = None) -> RunInfo:
+    """What run.json will say; `source` is the checkout that the methods come from, else the current one."""
     now = datetime.now(UTC)
     facts = environment.gather() | scouted.surroundings.facts
     return RunInfo(
@@ -95,7 +92,7 @@ def describe_run(scouted: Scouted) -> RunInfo:
         started=now.isoformat(timespec="seconds"),
         environment=facts,
         environment_digest=environment.digest(facts),
-        git=environment.git_state(Path.cwd()),
+        git=environment.git_state(source or Path.cwd()),
         surroundings=scouted.surroundings,
         methods=scouted.descriptions_without_prospects(),
         cells=scouted.cells,
@@ -138,11 +135,7 @@ def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isola
 def _collect(executor: LocalExecutor, folder: RunFolder, progress: Progress) -> None:
     try:
         with progress:
-            for record in executor.run():
-                folder.append(record)
-                progress.took(record)
+            collect(executor, folder, progress.took)
     except Interrupted:
-        if (unfinished := executor.interrupted()) is not None:
-            folder.append(unfinished)
         progress.say(f"what was measured is kept; go on with: attnbench run --resume {shlex.quote(str(folder.path))}")
         raise

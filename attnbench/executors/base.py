@@ -1,5 +1,6 @@
 """What an executor is, and the unit it places: a block of cells that are compared with each other."""
 
+import random
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Protocol
@@ -23,6 +24,14 @@ def blocks(cells: Sequence[Cell]) -> list[list[Cell]]:
         return (f"{cell.problem.N:020d}", cell.problem.model_dump_json(), cell.workload, *conditions)
 
     return [list(group) for _, group in groupby(sorted(cells, key=block), key=block)]
+
+
+def in_order(cells: Sequence[Cell], seed: int, replicate: int) -> Iterator[Cell]:
+    """The cells of one replicate: block after block, within a block in random order."""
+    for number, block in enumerate(blocks(cells)):
+        # an order, not a secret
+        random.Random(f"{seed}/{replicate}/{number}").shuffle(block)  # noqa: S311
+        yield from block
 
 
 def sweep_of(cell: Cell) -> str:

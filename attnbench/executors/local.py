@@ -1,13 +1,13 @@
 """The local executor: one process per replicate on this machine, in interleaved random order, one at a time."""
 
-import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol, Self
 
-from attnbench.executors.base import blocks
+from attnbench.executors.base import in_order
 from attnbench.executors.lane import lane
 from attnbench.executors.ledger import Ledger
 from attnbench.schema.cell import Batch, Cell
@@ -60,12 +60,15 @@ class LocalExecutor:
     def run(self) -> Iterator[Record]:
         """Records as they come; the caller stores each before it asks for the next."""
         for replicate in range(self.run_info.suite.replicates):
-            with self.isolation() as self._worker:
-                for number, block in enumerate(blocks(self.run_info.cells)):
-                    # an order, not a secret
-                    random.Random(f"{self.run_info.suite.seed}/{replicate}/{number}").shuffle(block)  # noqa: S311
-                    for cell in block:
-                        yield from self._replicate(cell, replicate)
+            with self.round():
+                for cell in in_order(self.run_info.cells, self.run_info.suite.seed, replicate):
+                    yield from self.replicate(cell, replicate)
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """The warm server of one replicate of every cell."""
+        with self.isolation() as self._worker:
+            yield
 
     def interrupted(self) -> Record | None:
         """The record of the job that was in flight when an interruption ended `run`, if one was."""
@@ -74,7 +77,8 @@ class LocalExecutor:
         reason = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
         return self._record(self._in_flight, reason, _now(), None)
 
-    def _replicate(self, cell: Cell, replicate: int) -> Iterator[Record]:
+    def replicate(self, cell: Cell, replicate: int) -> Iterator[Record]:
+        """What one replicate of one cell still lacks; within a round."""
         if self.ledger.failed(cell):
             return
         if not self.ledger.finished(cell, main_pass(cell), replicate):

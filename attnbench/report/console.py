@@ -18,8 +18,6 @@ from attnbench.report.names import ascii_only, one_line, short_names
 from attnbench.report.per import per
 from attnbench.report.statuses import reasons, short
 from attnbench.schema.cell import Workload
-from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
 from attnbench.schema.units import length, seconds
 
 WIDTH = 80
@@ -27,10 +25,9 @@ _NAMES, _COLUMNS = (44, 38, 32, 25), 5
 _REASONS = 12
 
 
-def summary(run: RunInfo, records: Sequence[Record], *, unicode: bool = True) -> str:
+def summary(findings: Findings, *, unicode: bool = True) -> str:
     """Time per sample, best marked by *, and what the statuses mean; plain ASCII where the terminal is not UTF-8."""
-    findings = Findings.of(run, records)
-    lines = textwrap.wrap(f"{run.suite.name}: {'; '.join(_about(findings.sections))}", WIDTH)
+    lines = textwrap.wrap(f"{findings.run.suite.name}: {'; '.join(_about(findings.sections))}", WIDTH)
     for section in findings.sections:
         lines += ["", section.title, *_grid(section)]
     text = "\n".join([*lines, "", *_explained(findings)])

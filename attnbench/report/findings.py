@@ -1,6 +1,6 @@
 """Findings: what every table, plot and text of one run is made from, computed once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,7 @@ class Findings:
     counter: MainCounter | None
 
     @classmethod
-    def of(cls, run: RunInfo, records: Sequence[Record]) -> "Findings":
+    def of(cls, run: RunInfo, records: Iterable[Record]) -> "Findings":
         """From the records alone; any number of them, also none."""
         summaries = summarize(run.cells, records)
         return cls(run, tuple(summaries), tuple(sections(summaries, run.suite.axes)), main_counter(summaries))
@@ -40,7 +40,7 @@ class Findings:
     @cached_property
     def plot_names(self) -> dict[str, str]:
         """By label, what figures call the method: shorter, and only of letters that their font has."""
-        return {label: drawable(name) for label, name in short_names(self.labels, 34).items()}
+        return {label: drawable(name) for label, name in short_names(self.labels, 40).items()}
 
     def tier(self, summary: CellSummary) -> str:
         """How the method is implemented; empty where it was never described."""

@@ -9,7 +9,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fidelity import score, share_of_dense
 from attnbench.analyze.roofline import roof_share
 from attnbench.report.findings import Findings
-from attnbench.report.names import one_line
+from attnbench.report.names import harmless
 from attnbench.schema.cell import Batch
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR
 
@@ -34,16 +34,8 @@ def frame(findings: Findings) -> pd.DataFrame:
 def csv(findings: Findings) -> str:
     """The frame as CSV that no spreadsheet takes for formulas."""
     table = frame(findings)
-    harmless = {name: [_harmless(value) for value in table[name]] for name in table.columns}
-    return pd.DataFrame(harmless, dtype=object).to_csv(index=False, lineterminator="\n")
-
-
-def _harmless(value: object) -> object:
-    """A text that a spreadsheet would evaluate gets an apostrophe in front; all texts stay on one line."""
-    if not isinstance(value, str):
-        return value
-    text = one_line(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) or value.startswith(("\t", "\r")) else text
+    safe = {name: [harmless(value) for value in table[name]] for name in table.columns}
+    return pd.DataFrame(safe, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 def _row(findings: Findings, summary: CellSummary, counters: tuple[str, ...]) -> Row:

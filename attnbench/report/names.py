@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+_PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->"}
 _DRAWN = frozenset("µ±–−×…∝φ²")
 
 
@@ -37,6 +38,14 @@ def drawable(text: str) -> str:
 
 def ascii_only(text: str) -> str:
     """For terminals that are not UTF-8: plain letters for the few signs that are used, ? for all others."""
-    for sign, plain in (("µ", "u"), ("±", "+-"), ("–", "-"), ("−", "-"), ("×", "x"), ("…", "~"), ("∝", "~"), ("·", "-")):
+    for sign, plain in _PLAIN.items():
         text = text.replace(sign, plain)
     return text.encode("ascii", "replace").decode()
+
+
+def harmless(value: object) -> object:
+    """A text that a spreadsheet would evaluate gets an apostrophe in front; all texts stay on one line."""
+    if not isinstance(value, str):
+        return value
+    text = one_line(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) or value.startswith(("\t", "\r")) else text

@@ -42,3 +42,8 @@ def factor(ratio: Speedup | None) -> str:
     if ratio is None:
         return ""
     return f"{three_digits(ratio.value)}×{margin(ratio.value, ratio.interval) if ratio.interval else ''}"
+
+
+def percent(share: float) -> str:
+    """`5%`, `2.5%`: a share as people write it."""
+    return f"{100 * share:.3g}%"

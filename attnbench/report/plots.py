@@ -18,11 +18,12 @@ from attnbench.report.fidelity_plot import fidelity_caption, fidelity_figure
 from attnbench.report.findings import Findings
 from attnbench.report.images import images
 from attnbench.report.names import drawable, shorten
+from attnbench.report.parts import parts
 from attnbench.report.quantity import Kind, Quantity
 from attnbench.schema.cell import Workload
 
 # inches: axis labels on the left, labels on the right of a panel, a panel, the gap between two
-_LEFT, _RIGHT, _PANEL, _GAP = 0.62, 1.22, 1.80, 0.12
+_LEFT, _RIGHT, _PANEL, _GAP = 0.62, 1.28, 1.80, 0.12
 _TITLE, _HEAD, _AXIS, _FOOT = 0.36, 0.22, 0.36, 0.06
 _LOWEST, _HIGHEST = 2.3, 6.0
 
@@ -78,7 +79,7 @@ def _plot(findings: Findings, workload: Workload, kind: str) -> Plot:
 
 def figure(findings: Findings, workload: Workload, shown: Quantity) -> Figure:
     """To be called within `style.applied()`."""
-    members = _of(findings, workload)
+    members = [part for section in _of(findings, workload) for part in parts(section)]
     looks = style.looks(findings.labels)
     grid = {(s.conditions, s.causal): curves(findings, s, shown, looks) for s in members}
     rows, places = list(dict.fromkeys(s.conditions for s in members)), _places(members)
@@ -96,10 +97,10 @@ def figure(findings: Findings, workload: Workload, shown: Quantity) -> Figure:
 
 
 def _places(members: Sequence[Section]) -> dict[tuple[str, bool], tuple[int, int]]:
-    """Row and column of each panel: conditions by masks; with one mask alone, conditions two by two."""
+    """Row and column of each panel: conditions by masks; two by two where there is one mask alone, or most would be empty."""
     rows, columns = list(dict.fromkeys(s.conditions for s in members)), list(dict.fromkeys(s.causal for s in members))
-    if len(columns) == 1:
-        return {(conditions, columns[0]): divmod(i, 2) for i, conditions in enumerate(rows)}
+    if len(columns) == 1 or 2 * len(members) <= 1.5 * len(rows) * len(columns):
+        return {(s.conditions, s.causal): divmod(i, 2) for i, s in enumerate(members)}
     return {(s.conditions, s.causal): (rows.index(s.conditions), columns.index(s.causal)) for s in members}
 
 

@@ -1,28 +1,25 @@
 """All files that a run folder gets besides its records; made from the records alone, and again at any time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from attnbench.report import latex, long_table, markdown
 from attnbench.report.findings import Findings
 from attnbench.report.plots import plots
 from attnbench.report.tables import tables
-from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
 
 
-def write(folder: Path, run: RunInfo, records: Sequence[Record]) -> list[Path]:
+def write(folder: Path, findings: Findings) -> list[Path]:
     """Write table.csv, table.md, table.tex and <workload>/<plot>.{png,svg,pdf,txt}; the paths, in that order.
 
     Each file is replaced as a whole. Also for runs that are unfinished, failed or empty. Raises OSError.
     """
-    return [_replaced(folder / name, content) for name, content in contents(run, records)]
+    return [_replaced(folder / name, content) for name, content in contents(findings)]
 
 
-def contents(run: RunInfo, records: Sequence[Record]) -> Iterator[tuple[str, bytes]]:
+def contents(findings: Findings) -> Iterator[tuple[str, bytes]]:
     """Names relative to the folder, and bytes; all text is UTF-8, whatever the locale."""
-    findings = Findings.of(run, records)
-    texts = tables(findings)
+    texts, run = tables(findings), findings.run
     yield "table.csv", long_table.csv(findings).encode()
     yield "table.md", markdown.markdown(texts, f"{run.suite.name}, run {run.id}").encode()
     yield "table.tex", latex.latex(texts).encode()

@@ -18,6 +18,9 @@ class RunInfo(Noun):
 
     schema_version: int = RUN_VERSION
     id: str
+    interleaved: str = Field(
+        default="", description="runs with the same word here were measured in turns, replicate by replicate"
+    )
     suite: Suite
     command: str
     started: str

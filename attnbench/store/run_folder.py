@@ -6,6 +6,7 @@ Appending is durable; a torn last line and lines that cannot be read are set asi
 import errno
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,7 +61,20 @@ class RunFolder:
 
     def records(self) -> list[Record]:
         """All records that can be read, in the order they were written; changes nothing on disk. Raises StoreError."""
-        return [record for record in map(_try_parse, self._lines()) if isinstance(record, Record)]
+        return list(self.read())
+
+    def read(self) -> Iterator[Record]:
+        """The same, one by one: a long run need not fit into memory. Raises StoreError."""
+        file = self.path / _RECORDS
+        try:
+            with file.open("rb") as lines:
+                for line in lines:
+                    if line.strip() and isinstance(record := _try_parse(line), Record):
+                        yield record
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"cannot read {file}: {_words(error)}") from error
 
     def repair(self) -> list[Record]:
         """Read for writing on: bad lines and a torn end go to records.aside with the reason, the rest stays.

@@ -4,6 +4,7 @@ The server that forks the children is started at first use, and again after its 
 """
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -41,9 +42,14 @@ class Ending:
 
 @dataclass
 class Isolation:
-    """Runs errands, each in its own process; `fresh` starts a new interpreter for each instead of forking a warm one."""
+    """Runs errands, each in its own process; `fresh` starts a new interpreter for each instead of forking a warm one.
+
+    Modules are looked for in `folder` (else the current one), then in `packages`, then where they are installed.
+    """
 
     fresh: bool = False
+    folder: Path | None = None
+    packages: Path | None = None
     _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _socket: socket.socket | None = field(default=None, repr=False)
     _replies: IO[bytes] | None = field(default=None, repr=False)
@@ -121,10 +127,18 @@ class Isolation:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                cwd=self.folder,
+                env=self._environment(),
             )
         ours.settimeout(_START_TIMEOUT)
         self._socket, self._replies = ours, ours.makefile("rb")
         self._reply()
+
+    def _environment(self) -> dict[str, str] | None:
+        if self.packages is None:
+            return None
+        others = os.environ.get("PYTHONPATH")
+        return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(self.packages), others)))}
 
     def _reply(self) -> dict[str, Any]:
         assert self._replies is not None

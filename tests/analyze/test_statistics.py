@@ -43,7 +43,7 @@ def test_below_five_replicates_the_spread_is_a_band_from_least_to_greatest() -> 
 
 def test_from_five_replicates_on_it_is_the_t_interval_of_the_logarithms() -> None:
     found = spread([1.0, 2.0, 4.0, 8.0, 16.0])
-    half = 2.7764 * statistics.stdev([0, 1, 2, 3, 4]) / math.sqrt(5) * math.log(2)
+    half = t_quantile(4) * statistics.stdev([0, 1, 2, 3, 4]) / math.sqrt(5) * math.log(2)
     assert found.kind is Spread.INTERVAL
     assert (found.low, found.high) == pytest.approx((4 * math.exp(-half), 4 * math.exp(half)))
 

@@ -144,14 +144,14 @@ def test_five_replicates_give_an_interval(kept: "Synthetic") -> None:
 def test_markdown_and_terminal_take_it(kept: "Synthetic") -> None:
     info, records = recorded(kept)
     assert "| linear.full" in markdown.markdown(tables(Findings.of(info, records)), "x")
-    text = console.summary(info, records)
+    text = console.summary(Findings.of(info, records))
     assert text.startswith("synthetic: fidelity is mass recall of the 32 top keys, mean of replicates")
     assert "61.0% [60.0, 62.0]" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_terminal_says_names_in_full_where_there_is_room(kept: "Synthetic") -> None:
-    assert "\nlsh.reformer(bucket_size=64, rounds=4)  " in console.summary(*recorded(kept))
+    assert "\nlsh.reformer(bucket_size=64, rounds=4)  " in console.summary(Findings.of(*recorded(kept)))
 
 
 def test_each_cell_has_its_numbers_in_the_long_table(kept: "Synthetic") -> None:

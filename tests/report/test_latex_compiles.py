@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from attnbench.report.findings import Findings
 from attnbench.report.write import write
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ def compiled(folder: Path) -> str:
 @pytest.mark.parametrize("replicates", [3, 5])
 def test_the_table_of_a_run_compiles(tmp_path: Path, synthetic: "type[Synthetic]", replicates: int) -> None:
     made = synthetic(replicates=replicates)
-    write(tmp_path, made.run(), made.records())
+    write(tmp_path, Findings.of(made.run(), made.records()))
     assert "Undefined control sequence" not in compiled(tmp_path)
 
 
 @pytest.mark.slow
 def test_a_table_of_hostile_names_compiles_and_reads_no_file(tmp_path: Path, hostile: "Synthetic") -> None:
-    write(tmp_path, hostile.run(), hostile.records())
+    write(tmp_path, Findings.of(hostile.run(), hostile.records()))
     log = compiled(tmp_path)
     assert "passwd" not in log

@@ -33,7 +33,7 @@ def rendered(small: "Synthetic") -> dict[str, str]:
     return {
         f"{small.replicates}.md": markdown.markdown(texts, "small"),
         f"{small.replicates}.tex": latex.latex(texts),
-        f"{small.replicates}.txt": console.summary(run, records),
+        f"{small.replicates}.txt": console.summary(Findings.of(run, records)),
     }
 
 
@@ -48,7 +48,7 @@ def test_tables_of_a_run_that_decodes_are_as_stored(decoding: "Synthetic") -> No
     run, records = decoding.run(), decoding.records()
     text = markdown.markdown(tables(Findings.of(run, records)), "decoding")
     assert text == (GOLDEN / "decode.md").read_text(encoding="utf-8")
-    assert console.summary(run, records) == (GOLDEN / "decode.txt").read_text(encoding="utf-8")
+    assert console.summary(Findings.of(run, records)) == (GOLDEN / "decode.txt").read_text(encoding="utf-8")
 
 
 def summaries(synthetic: "Synthetic") -> dict[str, tuple[str, ...]]:
@@ -199,7 +199,7 @@ def test_latex_puts_a_table_that_is_too_wide_into_several(small: "Synthetic") ->
 
 def test_the_console_has_eighty_columns_and_can_do_without_unicode(hostile: "Synthetic", synthetic: "type[Synthetic]") -> None:
     for run in (hostile, synthetic()):
-        plain = console.summary(run.run(), run.records(), unicode=False)
+        plain = console.summary(Findings.of(run.run(), run.records()), unicode=False)
         assert plain.isascii()
         assert max(map(len, plain.splitlines())) <= 80
         assert "\x1b" not in plain
@@ -207,13 +207,13 @@ def test_the_console_has_eighty_columns_and_can_do_without_unicode(hostile: "Syn
 
 def test_the_console_explains_every_status_it_shows(synthetic: "type[Synthetic]") -> None:
     run = synthetic()
-    text = console.summary(run.run(), run.records())
+    text = console.summary(Findings.of(run.run(), run.records()))
     for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
         assert f"\n{status}: " in text
 
 
 def test_the_console_of_a_run_without_records_says_that_nothing_was_run(small: "Synthetic") -> None:
-    text = console.summary(small.run(), [])
+    text = console.summary(Findings.of(small.run(), []))
     assert "not run" in text
     assert "no record of this cell yet" in text
 
@@ -263,12 +263,12 @@ def test_a_whole_sequence_is_per_sequence(decoding: "Synthetic") -> None:
     decoding.workloads = (Workload.DECODE_TOTAL,)
     findings = Findings.of(decoding.run(), decoding.records())
     assert summary_table(findings, findings.sections[0]).headers[4] == "time per sequence at 2k"
-    assert console.summary(decoding.run(), decoding.records()).startswith("synthetic: time per sequence, median")
+    assert console.summary(Findings.of(decoding.run(), decoding.records())).startswith("synthetic: time per sequence, median")
 
 
 def test_the_console_says_what_each_kind_of_time_is_of(decoding: "Synthetic") -> None:
     decoding.workloads = (Workload.FORWARD, Workload.DECODE, Workload.DECODE_TOTAL)
-    text = console.summary(decoding.run(), decoding.records())
+    text = console.summary(Findings.of(decoding.run(), decoding.records()))
     assert " ".join(text.split()).startswith("synthetic: time per sample or per token or per sequence, median")
 
 

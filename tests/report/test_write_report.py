@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
+from attnbench.report.findings import Findings
 from attnbench.report.write import contents, write
 from attnbench.schema.cell import Workload
 from attnbench.schema.record import Record
@@ -27,7 +28,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, small: "Synthetic") -> None:
-    files = write(tmp_path, small.run(), small.records())
+    files = write(tmp_path, Findings.of(small.run(), small.records()))
     assert names(tmp_path) == NAMES
     assert set(files) == {tmp_path / name for name in NAMES}
     assert all(file.stat().st_size > 100 for file in files)
@@ -36,9 +37,9 @@ def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, smal
 def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: "Synthetic") -> None:
     small.report = ReportSpec(plots=("memory",))
     (tmp_path / "table.md").write_text("old" * 100_000)
-    write(tmp_path, small.run(), small.records())
+    write(tmp_path, Findings.of(small.run(), small.records()))
     first = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
-    write(tmp_path, small.run(), small.records())
+    write(tmp_path, Findings.of(small.run(), small.records()))
     assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == first
     assert not first["table.md"].startswith(b"old")
 
@@ -51,33 +52,34 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, small: "Syntheti
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="no space"):
-        write(tmp_path, small.run(), small.records())
+        write(tmp_path, Findings.of(small.run(), small.records()))
     assert (tmp_path / "table.csv").read_text() == "old"
 
 
 def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: "Synthetic") -> None:
     folder = tmp_path / "a" / "b" / "run"
-    write(folder, hostile.run(), hostile.records())
+    write(folder, Findings.of(hostile.run(), hostile.records()))
     assert names(tmp_path) == {f"a/b/run/{name}" for name in NAMES}
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7])
 def test_an_interrupted_run_has_a_row_for_every_cell(small: "Synthetic", kept: int) -> None:
     small.report = ReportSpec(plots=("time",))
-    files = dict(contents(run := small.run(), small.records()[:kept]))
+    run = small.run()
+    files = dict(contents(Findings.of(run, small.records()[:kept])))
     table = pd.read_csv(io.BytesIO(files["table.csv"]))
     assert len(table) == len(run.cells)
     assert "not run" in files["table.md"].decode()
 
 
 def test_a_run_with_nothing_planned_has_empty_tables(synthetic: "type[Synthetic]") -> None:
-    files = dict(contents(synthetic([]).run(), []))
+    files = dict(contents(Findings.of(synthetic([]).run(), [])))
     assert set(files) == {"table.csv", "table.md", "table.tex"}
 
 
 def test_one_cell_is_enough(synthetic: "type[Synthetic]") -> None:
     run = synthetic(synthetic().laws[:1], lengths=(600,), causal=(False,), workloads=(Workload.FORWARD,), replicates=1)
-    assert set(dict(contents(run.run(), run.records()))) == NAMES
+    assert set(dict(contents(Findings.of(run.run(), run.records())))) == NAMES
 
 
 def test_files_are_utf_8_in_the_plainest_locale_and_no_torch_is_imported(tmp_path: Path, hostile: "Synthetic") -> None:
@@ -86,12 +88,13 @@ def test_files_are_utf_8_in_the_plainest_locale_and_no_torch_is_imported(tmp_pat
     script = f"""
 import sys
 from pathlib import Path
+from attnbench.report.findings import Findings
 from attnbench.report.write import write
 from attnbench.schema.record import parse
 from attnbench.schema.run import RunInfo
 folder = Path({str(tmp_path)!r})
 run = RunInfo.model_validate_json((folder / "run.json").read_bytes())
-write(folder / "out", run, [parse(line) for line in (folder / "records.jsonl").read_bytes().decode().splitlines()])
+write(folder / "out", Findings.of(run, [parse(line) for line in (folder / "records.jsonl").read_bytes().decode().splitlines()]))
 assert "torch" not in sys.modules
 """
     environment = {"PATH": "/usr/bin", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}
@@ -105,5 +108,5 @@ def test_records_survive_their_journey_to_disk(small: "Synthetic") -> None:
     run, records = small.run(), small.records()
     stored = RunInfo.model_validate_json(run.model_dump_json())
     again: list[Record] = [parse(record.line()) for record in records]
-    files = [list(islice(contents(info, rs), 3)) for info, rs in ((run, records), (stored, again))]
+    files = [list(islice(contents(Findings.of(info, rs)), 3)) for info, rs in ((run, records), (stored, again))]
     assert files[0] == files[1]

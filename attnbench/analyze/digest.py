@@ -1,0 +1,79 @@
+"""Digest: what a record says once its samples are boiled down; a tenth of its size."""
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attnbench.analyze.statistics import outliers
+from attnbench.schema.errand import Pass, main_pass
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Counter, Failed, Measured, Status
+from attnbench.schema.record import Record
+
+METRICS = {Pass.TIME: ("time",), Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR)}
+"""What a measured record of a pass must hold; the first one is counted."""
+_NOTHING: Mapping[str, Scalar | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Of one record."""
+
+    attempt: int
+    B: int | None
+    failed: Failed | None
+    useless: str
+    """Why the samples are not what the pass is for, or nothing."""
+    values: Mapping[str, float]
+    """By metric: the median of the times, the mean of scores; empty where there is a failure or nothing useful."""
+    samples: int
+    outliers: int
+    flags: tuple[str, ...]
+    memory: Mapping[str, Counter]
+    facts: Mapping[str, Scalar | None]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it is as good as none."""
+        return self.failed is not None and self.failed.status is Status.INTERRUPTED
+
+    @property
+    def useful(self) -> bool:
+        """Whether there are numbers."""
+        return self.failed is None and not self.useless
+
+
+def digest(record: Record, *, facts: bool = True) -> Digest:
+    """Boil down; the facts of a replicate are left out where they are not wanted."""
+    job, outcome = record.job, record.outcome
+    if isinstance(outcome, Failed):
+        return Digest(job.attempt, job.B, outcome, "", {}, 0, 0, (), {}, _NOTHING)
+    wanted = METRICS[main_pass(job.cell)] if job.phase is main_pass(job.cell) else ()
+    useless = why_useless(outcome, wanted)
+    values = {} if useless else {name: _value(name, outcome) for name in wanted}
+    counted = outcome.samples[wanted[0]].values if values else ()
+    kept = outcome.facts if facts else _NOTHING
+    return Digest(
+        job.attempt, job.B, None, useless, values, len(counted), outliers(counted), outcome.flags, outcome.memory, kept
+    )
+
+
+def _value(name: str, outcome: Measured) -> float:
+    values = outcome.samples[name].values
+    return statistics.median(values) if name == "time" else statistics.fmean(values)
+
+
+def why_useless(outcome: Measured, wanted: tuple[str, ...]) -> str:
+    """Why the samples are not what the pass is for, or nothing."""
+    for name in wanted:
+        series = outcome.samples.get(name)
+        if series is None or not series.values:
+            return f"the record holds no samples of {name}"
+        # one sample that is no number makes the sum none
+        finite = math.isfinite(sum(series.values))
+        if name == "time" and not (finite and min(series.values) > 0):
+            return "a sample is not a positive number of seconds"
+        if not finite:
+            return f"a sample of {name} is not a finite number"
+    return ""

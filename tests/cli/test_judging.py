@@ -1,0 +1,156 @@
+"""`attnbench compare` and `attnbench gate`, for real: a planted slow-down is found, a clean change passes."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attnbench.store.run_folder import RunFolder
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Write = Callable[[str], str]
+
+IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+# what takes this long takes it whatever else the machine does
+SLEEPS = """
+import time
+
+from plain import Plain
+
+
+class Mine(Plain):
+    SECONDS = {seconds}
+
+    def forward(self, q, k, v):
+        if self.late:
+            time.sleep(self.SECONDS)
+        return super().forward(q, k, v)
+"""
+SUITE = """
+name: judged
+axes: {N: [65, 96], H: 1, D: 8, causal: true}
+methods: ["mine:Mine"]
+budget: {seconds: 0.15, timeout: 20}
+replicates: 2
+report: {tables: [summary], plots: []}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, suite: Write) -> Callable[[float], None]:
+    """A repository with one attention in it; each call commits it with another duration."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("results\n__pycache__\n*.json\n*.md\n")
+    suite(SUITE)
+
+    def _commit(seconds: float) -> None:
+        (tmp_path / "mine.py").write_text(SLEEPS.format(seconds=seconds))
+        for arguments in (("add", "."), ("commit", "-qm", f"{seconds}")):
+            subprocess.run(["git", "-C", str(tmp_path), *IDENTITY, *arguments], check=True)
+
+    return _commit
+
+
+def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], attnbench: Run, tmp_path: Path) -> None:
+    project(0.010)
+    project(0.016)
+    page = tmp_path / "page.md"
+    arguments = ("gate", "s.yaml", "--base", "HEAD~1", "--max-replicates", "5", "--margin", "20%", "--json", "gate.json")
+    done = attnbench(*arguments, "--out", "gate.md", GITHUB_STEP_SUMMARY=str(page))
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = json.loads((tmp_path / "gate.json").read_text())
+    assert (found["result"], found["paired"]) == ("regression", True)
+    assert {cell["verdict"] for cell in found["cells"]} == {"SLOWER"}
+    assert all(1.3 < cell["ratio"] < 1.9 for cell in found["cells"])
+    assert page.read_text().startswith("# REGRESSION: slower, or of more memory, beyond the margin of 20%")
+    assert "SLOWER" in (tmp_path / "gate.md").read_text()
+    base, new = sorted((tmp_path / "results" / "judged").iterdir())
+    infos = [RunFolder(folder).info() for folder in (base, new)]
+    assert infos[0].interleaved == infos[1].interleaved != ""
+    assert infos[0].git["commit"] != infos[1].git["commit"]
+    assert [info.suite.replicates for info in infos] == [5, 5]
+    # what was measured can be judged again, and is still known to have been measured in turns
+    again = attnbench("gate", "--stored", str(base), str(new), "--margin", "20%")
+    assert again.returncode == 1
+    assert "measured in turns" in " ".join(again.stdout.split())
+
+
+def test_a_change_that_changes_nothing_passes_and_a_broken_one_loses_cells(
+    project: Callable[[float], None], attnbench: Run, tmp_path: Path
+) -> None:
+    project(0.010)
+    fine = attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "5", "--margin", "50%")
+    assert fine.returncode == 0, fine.stdout + fine.stderr
+    assert "FINE: nothing became slower beyond the margin of 50%" in fine.stdout
+    (tmp_path / "mine.py").write_text("raise RuntimeError('half done')\n")
+    broken = attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "2", "--margin", "50%")
+    assert broken.returncode == 4, broken.stdout + broken.stderr
+    assert "half done" in broken.stdout
+
+
+def test_compare_live_prints_what_gate_judges_and_exits_with_zero(project: Callable[[float], None], attnbench: Run) -> None:
+    project(0.010)
+    project(0.016)
+    done = attnbench("compare", "--live", "HEAD~1", "--suite", "s.yaml", "--replicates", "2", "--margin", "20%")
+    assert done.returncode == 0, done.stderr
+    assert "mine:Mine" in done.stdout
+
+
+def test_stored_runs_and_the_methods_of_one_are_compared(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    name = suite(SUITE.replace('"mine:Mine"', '"plain:Plain", "plain:WithParameter"').replace("65, 96", "65"))
+    for _ in range(2):
+        assert attnbench("run", name).returncode == 0
+    old, new = sorted((tmp_path / "results" / "judged").iterdir())
+    outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
+    done = attnbench("compare", str(old), str(new), *outs)
+    assert done.returncode == 0, done.stderr
+    assert "one after the other" in " ".join(done.stdout.split())
+    assert all(file.stat().st_size > 100 for file in (tmp_path / "out").iterdir())
+    assert len(list((tmp_path / "out").iterdir())) == 6
+    within = attnbench("compare", str(old), "--baseline", "plain:Plain")
+    assert within.returncode == 0, within.stderr
+    assert "plain:WithParameter" in within.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("compare",), "name two runs, or one"),
+        (("compare", "a", "b", "c"), "name two runs, or one"),
+        (("compare", "nowhere"), "is not a run folder"),
+        (("compare", "a", "b", "--out", "x.docx"), "must end in one of .md, .tex"),
+        (("compare", "a", "b", "--margin", "-3%"), "write a share, for example 8% or 0.08"),
+        (("compare", "--suite", "quick"), "name both, a suite to measure and a commit"),
+        (("compare", "--live", "HEAD"), "name both, a suite to measure and a commit"),
+        (("compare", "a", "--live", "HEAD", "--suite", "quick"), "takes neither runs nor --baseline"),
+        (("compare", "a", "b", "--baseline", "x"), "with two runs the first is the baseline"),
+        (("gate",), "name a suite and --base GIT_REF"),
+        (("gate", "quick", "--base", "HEAD", "--stored", "a", "b"), "or --stored BASE_RUN NEW_RUN"),
+        (("gate", "quick", "--base", "HEAD"), "not a git repository"),
+    ],
+)
+def test_bad_words_are_explained(attnbench: Run, arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    # the folder of temporary files may lie in a repository of somebody's
+    done = attnbench(*arguments, GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
+    assert done.returncode in {1, 2}
+    assert says in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_margin_finer_than_the_machine_resolves_is_refused(
+    project: Callable[[float], None], attnbench: Run, tmp_path: Path
+) -> None:
+    project(0.010)
+    assert attnbench("run", "s.yaml").returncode == 0
+    (run,) = (tmp_path / "results" / "judged").iterdir()
+    digest = RunFolder(run).info().environment_digest
+    cache = tmp_path / "cache" / "attnbench"
+    cache.mkdir(parents=True, exist_ok=True)
+    known = {"environment": digest, "device": "cpu", "about": "x", "run": "r", "verdicts": 200, "smallest": [[2, 0.12]]}
+    (cache / f"noise-floor-{digest}.json").write_text(json.dumps(known))
+    for arguments in (("s.yaml", "--base", "HEAD"), ("--stored", str(run), str(run))):
+        done = attnbench("gate", *arguments, "--margin", "8%", XDG_CACHE_HOME=str(tmp_path / "cache"))
+        assert done.returncode == 2
+        assert "tells 12% from chance" in done.stderr

@@ -1,0 +1,97 @@
+"""Another commit in a folder of its own, by a real git."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnbench.executors.checkout import CheckoutError, checkout
+
+IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *IDENTITY, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, text: str) -> str:
+    (folder / "below").mkdir(exist_ok=True)
+    (folder / "below" / "mine.py").write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", text)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    return folder
+
+
+def test_the_commit_lies_in_a_folder_of_its_own_and_goes(repository: Path) -> None:
+    old = commit(repository, "A = 1")
+    commit(repository, "A = 2")
+    with checkout("HEAD~1", repository / "below") as found:
+        assert found.commit == old
+        assert (found.folder.name, (found.folder / "mine.py").read_text()) == ("below", "A = 1")
+        assert found.packages is None
+    assert not found.folder.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert (repository / "below" / "mine.py").read_text() == "A = 2"
+
+
+def test_changes_that_are_not_committed_stay_where_they_are(repository: Path) -> None:
+    commit(repository, "A = 1")
+    (repository / "below" / "mine.py").write_text("A = 3")
+    with checkout("HEAD", repository) as found:
+        assert (found.folder / "below" / "mine.py").read_text() == "A = 1"
+    assert (repository / "below" / "mine.py").read_text() == "A = 3"
+
+
+def test_the_folder_goes_when_the_measurement_fails(repository: Path) -> None:
+    commit(repository, "A = 1")
+    with pytest.raises(KeyError), checkout("HEAD", repository) as found:
+        raise KeyError
+    assert not found.folder.exists()
+
+
+@pytest.mark.parametrize("ref", ["nowhere", "--help", "-q", "", "HEAD:below"])
+def test_a_commit_that_is_none_is_told(repository: Path, ref: str) -> None:
+    commit(repository, "A = 1")
+    with pytest.raises(CheckoutError, match=r"no commit"), checkout(ref, repository):
+        pass
+
+
+def test_a_folder_outside_any_repository_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CheckoutError, match="not a git repository"), checkout("HEAD", tmp_path):
+        pass
+
+
+@pytest.mark.slow
+def test_a_project_is_installed_apart_and_found_first(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "mine-and-only-mine"\nversion = "1"\n[tool.setuptools]\npackages = ["below"]\n'
+    )
+    (repository / "below").mkdir()
+    (repository / "below" / "__init__.py").write_text("")
+    commit(repository, "A = 1")
+    with checkout("HEAD", repository) as found:
+        assert found.packages is not None
+        code = "import below.mine, importlib.metadata as m; print(below.mine.A, m.version('mine-and-only-mine'))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd="/", env={"PYTHONPATH": str(found.packages)}, capture_output=True, text=True
+        )
+    assert done.stdout.split() == ["1", "1"]
+
+
+@pytest.mark.slow
+def test_a_project_that_cannot_be_installed_is_told(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text("[build-system\n")
+    commit(repository, "A = 1")
+    with pytest.raises(CheckoutError, match="cannot be installed"), checkout("HEAD", repository):
+        pass
