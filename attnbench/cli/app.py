@@ -123,13 +123,13 @@ def selfcheck(  # noqa: PLR0913, PLR0917 - one parameter an option
     inject: Annotated[
         str | None, typer.Option(help="Make one side really slower by so much, as 10%, and see whether it is found.")
     ] = None,
-    device: Device = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1. Default: auto.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where the run folder is made. Default: results.")] = None,
     resume: Annotated[
         Path | None, typer.Option(help="An interrupted folder: measure what it lacks; a whole one: report again.")
     ] = None,
 ) -> None:
-    """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Most of an hour."""
+    """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Half an hour."""
     from attnbench.cli.selfcheck import selfcheck as check
 
     given: dict[str, object] = {"method": method, "N": n, "causal": causal, "verdicts": verdicts, "replicates": replicates}

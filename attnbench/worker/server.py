@@ -9,6 +9,7 @@ A request names an errand, the file for its answer and a time limit; the reply t
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -42,6 +43,10 @@ def main(descriptor: int, *, fresh: bool) -> None:
         import attnbench.workloads.footprint
         import attnbench.workloads.survey
         import attnbench.workloads.timing  # noqa: F401 - imported for the children: all of them need torch
+
+        # a child's first collection would walk all of torch, and so copy its pages: a seventh of a second each time
+        gc.collect()
+        gc.freeze()
     _send(control, {"ready": os.getpid()})
     requests = control.makefile("rb")
     for line in requests:
