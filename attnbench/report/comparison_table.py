@@ -141,10 +141,10 @@ def record(comparison: Comparison) -> dict[str, Scalar | None]:
         "new_status": pair.new.status if pair.new else None,
         "old_seconds_per_sample": _per_sample(comparison, "old"),
         "new_seconds_per_sample": _per_sample(comparison, "new"),
-        "ratio": ratio.value if ratio else None,
-        "ratio_low": interval.low if interval else None,
-        "ratio_high": interval.high if interval else None,
-        "p": ratio.p if ratio else None,
+        "ratio": _six(ratio.value) if ratio else None,
+        "ratio_low": _six(interval.low) if interval else None,
+        "ratio_high": _six(interval.high) if interval else None,
+        "p": _six(ratio.p) if ratio else None,
         "paired": ratio.paired if ratio else None,
         "replicates": ratio.replicates if ratio else None,
         "verdict": comparison.verdict.value,
@@ -157,4 +157,9 @@ def record(comparison: Comparison) -> dict[str, Scalar | None]:
 
 def _per_sample(comparison: Comparison, side: str) -> float | None:
     summary = getattr(comparison.pair, side)
-    return summary.median * summary.per_sample if summary is not None and summary.median is not None else None
+    return _six(summary.median * summary.per_sample) if summary is not None and summary.median is not None else None
+
+
+def _six(value: float) -> float:
+    """Six digits: more are noise, and differ from machine to machine."""
+    return float(f"{value:.6g}")
