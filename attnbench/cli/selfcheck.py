@@ -3,8 +3,7 @@
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from pydantic import ValidationError
 from attnbench import registry
 from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate
 from attnbench.cli.amounts import share
+from attnbench.cli.collect import collect, exits_when_interrupted
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.rounds import Rounds
 from attnbench.cli.run import describe_run
-from attnbench.cli.signals import Interrupted, interruptible
+from attnbench.cli.signals import Interrupted
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.scout import Scouted, scout
 from attnbench.executors.selfcheck import SelfcheckExecutor, warmups_of
@@ -57,24 +57,13 @@ def selfcheck(given: Mapping[str, Any], margin: str | None, resume: Path | None)
     if resume is not None and given:
         words = ", ".join(f"--{name}" for name in given)
         raise UsageError(f"--resume goes on with what its folder planned; leave out {words} (--margin may be changed)")
-    with _saving():
+    with exits_when_interrupted():
         folder, plan = _begin(Options(**given), reach) if resume is None else _go_on(resume)
     found = calibrate(plan, folder.records(), reach or plan.margin)
     _report(folder, found)
     if not found.measured:
         print(f"error: nothing gave a time: {found.reason or 'no process was started'}", file=sys.stderr)
         sys.exit(FAILED)
-
-
-@contextmanager
-def _saving() -> Iterator[None]:
-    """The first interruption ends the measurement in good order, the second at once."""
-    with interruptible():
-        try:
-            yield
-        except Interrupted as interruption:
-            print(f"\ninterrupted ({interruption})", file=sys.stderr)
-            sys.exit(interruption.exit_code)
 
 
 def _begin(options: Options, margin: float | None) -> tuple[RunFolder, Selfcheck]:
@@ -167,12 +156,8 @@ def _measure(folder: RunFolder, plan: Selfcheck, scouted: Scouted, first: Isolat
 def _collect(executor: SelfcheckExecutor, folder: RunFolder, progress: Rounds) -> None:
     try:
         with progress:
-            for record in executor.run():
-                folder.append(record)
-                progress.took(record)
+            collect(executor, folder, progress.took)
     except Interrupted:
-        if (unfinished := executor.interrupted()) is not None:
-            folder.append(unfinished)
         again = f"attnbench selfcheck --resume {shlex.quote(str(folder.path))}"
         progress.say(f"what was measured is kept; go on with: {again}")
         raise
