@@ -35,31 +35,17 @@ class Problem(Noun):
     H: int = Field(default=8, ge=1)
     N: int = Field(ge=1)
     D: int = Field(default=64, ge=1)
-    M: int = Field(ge=1, description="value width; D where not given")
-    kv_heads: int = Field(ge=1, description="heads of k and v; H where not given")
+    M: int = Field(ge=1, default_factory=lambda known: known.get("D", 1), description="value width; D where not given")
+    kv_heads: int = Field(ge=1, default_factory=lambda known: known.get("H", 1), description="heads of k, v; H where not given")
     dtype: Lax[DType] = DType.FLOAT32
     causal: bool = False
     padding: float = Field(default=0.0, ge=0, lt=1, description="share of the keys that the last row of the batch hides")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _widths_follow(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever it was given
-        if isinstance(data, dict):
-            data = dict(data)
-            data.setdefault("M", data.get("D", cls.model_fields["D"].default))
-            data.setdefault("kv_heads", data.get("H", cls.model_fields["H"].default))
-        return data
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:
         if self.H % self.kv_heads:
             raise ValueError(f"kv_heads={self.kv_heads} must divide H={self.H}")
         return self
-
-    # pydantic's own synthesised signature would demand M and kv_heads
-    def __init__(self, **data: Any) -> None:  # noqa: ANN401
-        """Build a problem; M and kv_heads follow D and H where they are not given."""
-        super().__init__(**data)
 
     @property
     def lengths(self) -> tuple[int, ...]:

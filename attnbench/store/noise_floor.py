@@ -1,5 +1,6 @@
 """The noise floor that selfcheck found in an environment, kept for `attnbench gate`."""
 
+import math
 from pathlib import Path
 
 from pydantic import Field
@@ -20,9 +21,12 @@ class NoiseFloor(Noun):
     smallest: tuple[tuple[int, float], ...] = Field(description="replicates a side, and a share: 0.03 is +3 %")
 
     def at(self, replicates: int) -> float | None:
-        """By the nearest count below that was tried, so never too small; None where none was, or nothing was found."""
+        """By the nearest count below that was tried, less by the square root of how many more; None where none was found."""
         known = [(count, share) for count, share in self.smallest if count <= replicates]
-        return max(known)[1] if known else None
+        if not known:
+            return None
+        count, share = max(known)
+        return share * math.sqrt(count / replicates)
 
 
 def remember(floor: NoiseFloor) -> None:

@@ -36,11 +36,15 @@ def test_the_last_one_counts() -> None:
     assert noise_floor.recall("abc") == floor("abc", (5, 0.2))
 
 
-@pytest.mark.parametrize(
-    ("replicates", "share"), [(2, None), (3, 0.09), (4, 0.09), (5, 0.05), (9, 0.05), (10, 0.03), (99, 0.03)]
-)
-def test_between_counts_that_were_tried_the_one_below_holds(replicates: int, share: float | None) -> None:
+@pytest.mark.parametrize(("replicates", "share"), [(2, None), (3, 0.09), (5, 0.05), (10, 0.03), (40, 0.015)])
+def test_beyond_the_counts_that_were_tried_the_floor_sinks_with_the_square_root(replicates: int, share: float | None) -> None:
     assert floor().at(replicates) == share
+
+
+def test_more_replicates_never_tell_less() -> None:
+    shares = [floor().at(replicates) or 0 for replicates in range(3, 200)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] > 0
 
 
 def test_where_nothing_was_found_nothing_is_known() -> None:
