@@ -35,7 +35,7 @@ SUITE = """
 name: gated
 axes: {N: [256, 512], H: 4, D: 32, causal: true}
 methods: ["steady:Steady", "changing:Changing"]
-budget: {seconds: 0.2, timeout: 60}
+budget: {seconds: 0.5, timeout: 60}
 replicates: 2
 report: {tables: [summary], plots: []}
 """
