@@ -4,7 +4,7 @@ B batch, H heads, N tokens, D query/key width, M value width.
 """
 
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -46,6 +46,10 @@ class Problem(Noun):
         if self.H % self.kv_heads:
             raise ValueError(f"kv_heads={self.kv_heads} must divide H={self.H}")
         return self
+
+    if TYPE_CHECKING:
+        # any mapping may be tried; pydantic judges it
+        def __init__(self, **data: Any) -> None: ...
 
     @property
     def lengths(self) -> tuple[int, ...]:
