@@ -49,7 +49,7 @@ class Problem(Noun):
 
     if TYPE_CHECKING:
         # any mapping may be tried; pydantic judges it
-        def __init__(self, **data: Any) -> None: ...
+        def __init__(self, **data: Any) -> None: ...  # noqa: ANN401
 
     @property
     def lengths(self) -> tuple[int, ...]:
