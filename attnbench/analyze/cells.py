@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from attnbench.analyze.counters import Memory, memory_of
 from attnbench.analyze.digest import METRICS, Digest, digest
@@ -47,12 +48,12 @@ class CellSummary:
         """Whether every replicate that was run gave its samples."""
         return self.status == OK
 
-    @property
+    @cached_property
     def median(self) -> float | None:
         """Median of the replicate medians, seconds per call; None unless the cell is ok and was timed."""
         return statistics.median(self.medians.values()) if self.ok and self.medians else None
 
-    @property
+    @cached_property
     def interval(self) -> Interval | None:
         """Of the replicate medians; None unless the cell is ok and was timed."""
         return spread(tuple(self.medians.values())) if self.ok and self.medians else None
@@ -62,13 +63,13 @@ class CellSummary:
         """How many replicates gave their samples."""
         return len(self.medians or next(iter(self.scores.values()), ()))
 
-    @property
+    @cached_property
     def B(self) -> int:
         """The batch that ran: the problem's, or the largest that was found to fit."""
         found = self.facts.get("B")
         return found if isinstance(found, int) else self.cell.problem.B
 
-    @property
+    @cached_property
     def per_sample(self) -> float:
         """What turns a figure per call into one per sample of the batch: 1 / B."""
         return 1.0 / self.B

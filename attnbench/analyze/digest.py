@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.statistics import outliers
@@ -49,19 +49,20 @@ def digest(record: Record, *, facts: bool = True) -> Digest:
     job, outcome = record.job, record.outcome
     if isinstance(outcome, Failed):
         return Digest(job.attempt, job.B, outcome, "", {}, 0, 0, (), {}, _NOTHING)
-    wanted = METRICS[main_pass(job.cell)] if job.phase is main_pass(job.cell) else ()
+    main = main_pass(job.cell)
+    wanted = METRICS[main] if job.phase is main else ()
     useless = why_useless(outcome, wanted)
-    values = {} if useless else {name: _value(name, outcome) for name in wanted}
-    counted = outcome.samples[wanted[0]].values if values else ()
+    rising = {} if useless else {name: sorted(outcome.samples[name].values) for name in wanted}
+    values = {name: _middle(name, samples) for name, samples in rising.items()}
+    counted = rising[wanted[0]] if rising else []
     kept = outcome.facts if facts else _NOTHING
     return Digest(
         job.attempt, job.B, None, useless, values, len(counted), outliers(counted), outcome.flags, outcome.memory, kept
     )
 
 
-def _value(name: str, outcome: Measured) -> float:
-    values = outcome.samples[name].values
-    return statistics.median(values) if name == "time" else statistics.fmean(values)
+def _middle(name: str, samples: Sequence[float]) -> float:
+    return statistics.median(samples) if name == "time" else statistics.fmean(samples)
 
 
 def why_useless(outcome: Measured, wanted: tuple[str, ...]) -> str:

@@ -46,7 +46,8 @@ def metrics(summaries: Sequence[CellSummary]) -> dict[str, Metric]:
 
 
 def _times(summary: CellSummary) -> dict[int, float]:
-    return {replicate: median * summary.per_sample for replicate, median in summary.medians.items()}
+    share = summary.per_sample
+    return {replicate: median * share for replicate, median in summary.medians.items()}
 
 
 def _counter(name: str, counter: MainCounter) -> Metric:

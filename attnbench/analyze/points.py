@@ -1,11 +1,11 @@
 """What a history keeps of a run: a point for each cell that it came to; and what a run lacks to be whole."""
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary, summarize
 from attnbench.analyze.main_counter import MainCounter, main_counter
+from attnbench.analyze.statistics import variance
 from attnbench.schema.history import Point, Summary
 from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
@@ -38,7 +38,7 @@ def _point(summary: CellSummary, counter: MainCounter | None) -> Point:
 
 
 def _spread(medians: Sequence[float]) -> float | None:
-    return statistics.stdev(map(math.log, medians)) if len(medians) > 1 else None
+    return math.sqrt(variance([math.log(median) for median in medians])) if len(medians) > 1 else None
 
 
 def lacks(run: RunInfo, records: Iterable[Record]) -> list[str]:

@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
@@ -47,8 +48,16 @@ def memory_exponent(series: Sequence[CellSummary], counter: MainCounter, at_leas
 
 def slope(points: Mapping[int, float]) -> float:
     """Least squares of log y on log N; at least two lengths and positive values."""
-    x, y = [math.log(N) for N in points], [math.log(value) for value in points.values()]
-    return statistics.linear_regression(x, y).slope
+    return math.fsum(weight * math.log(y) for weight, y in zip(_weights(tuple(points)), points.values(), strict=True))
+
+
+@lru_cache(maxsize=64)
+def _weights(lengths: tuple[int, ...]) -> tuple[float, ...]:
+    """By which the slope is a sum over log y: (x - x̄) / Σ (x - x̄)²; found once for all replicates."""
+    x = [math.log(N) for N in lengths]
+    mean = statistics.fmean(x)
+    square = math.fsum((each - mean) ** 2 for each in x)
+    return tuple((each - mean) / square for each in x)
 
 
 def _chosen(points: Mapping[int, object], at_least: int | None) -> tuple[int, ...]:

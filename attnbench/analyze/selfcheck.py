@@ -12,6 +12,7 @@ from attnbench.analyze.cells import summarize
 from attnbench.analyze.pooled import Rule, rules
 from attnbench.analyze.power import SURE, Hits, Power, Sides, power, smallest
 from attnbench.analyze.ratio import Ratio, ratio
+from attnbench.analyze.statistics import variance
 from attnbench.analyze.verdict import Verdict, judge
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Measured
@@ -154,7 +155,7 @@ def _between_processes(plan: Selfcheck, medians: Mapping[int, float]) -> float |
     """Pooled over rounds and sides, so that neither drift nor a slow-down made on purpose counts."""
     groups = [group for group in _by(plan, medians, side=True) if len(group) > 1]
     degrees = sum(len(group) - 1 for group in groups)
-    squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups)
+    squares = sum(variance(group) * (len(group) - 1) for group in groups)
     return math.sqrt(squares / degrees) if degrees else None
 
 

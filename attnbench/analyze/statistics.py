@@ -62,9 +62,15 @@ def wilson(hits: int, of: int) -> Interval:
     return Interval(max(0.0, (center - half) / (1 + z2)), min(1.0, (center + half) / (1 + z2)), Spread.INTERVAL)
 
 
+def variance(values: Sequence[float]) -> float:
+    """Of at least two; in floats, for that of the standard library is exact and takes twenty times as long."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
 def t_interval(values: Sequence[float]) -> Interval:
     """95 % interval of the mean; at least two values."""
-    half = t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    half = t_quantile(len(values) - 1) * math.sqrt(variance(values) / len(values))
     mean = statistics.fmean(values)
     return Interval(mean - half, mean + half, Spread.INTERVAL)
 
@@ -77,11 +83,17 @@ def spread(medians: Sequence[float]) -> Interval:
     return Interval(math.exp(logs.low), math.exp(logs.high), Spread.INTERVAL)
 
 
-def outliers(samples: Sequence[float]) -> int:
-    """How many lie more than 1.5 interquartile ranges outside the quartiles (Tukey 1977); counted, never deleted."""
-    if len(samples) < 4:
+def outliers(rising: Sequence[float]) -> int:
+    """Of sorted samples, how many lie more than 1.5 interquartile ranges outside the quartiles (Tukey 1977); none goes."""
+    count = len(rising)
+    if count < 4:
         return 0
-    rising = sorted(samples)
-    low, _, high = statistics.quantiles(rising, n=4)
+    low, high = (_quartile(rising, part) for part in (1, 3))
     reach = 1.5 * (high - low)
-    return bisect_left(rising, low - reach) + len(rising) - bisect_right(rising, high + reach)
+    return bisect_left(rising, low - reach) + count - bisect_right(rising, high + reach)
+
+
+def _quartile(rising: Sequence[float], part: int) -> float:
+    """Between the two samples that it falls between, as `statistics.quantiles` has it, which is slow in its generality."""
+    whole, quarters = divmod(part * (len(rising) + 1), 4)
+    return (rising[whole - 1] * (4 - quarters) + rising[whole] * quarters) / 4

@@ -70,11 +70,43 @@ def methods(impl: Impls = []) -> None:  # noqa: B006
 
 
 @app.command()
-def report(run: RunArgument) -> None:
-    """Remake tables and plots of a run from its records alone."""
-    from attnbench.cli.report import remake
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; several are also put on one page, side by side.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the page of several goes. Default: report.html.", show_default=False)
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
+) -> None:
+    """Remake tables, plots and the page of runs from their records alone."""
+    from attnbench.cli.report import Options
+    from attnbench.cli.report import report as remake
 
-    remake(run)
+    remake(Options(tuple(runs), out, opens))
+
+
+@app.command()
+def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
+    run: RunArgument,
+    kind: Annotated[
+        list[str],
+        typer.Option(help="scaling, memory, pareto, roofline, crossover, decode or ratio; default: all. May be repeated."),
+    ] = [],  # noqa: B006
+    style: Annotated[str, typer.Option(help="paper, talk or web.")] = "paper",
+    width: Annotated[str | None, typer.Option(help="single or double: one column of a paper or both. Default: double.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Of pdf, svg, png and pgf, as pdf,pgf. Default: pdf,svg,png; for the web svg,png.")
+    ] = None,
+    workload: Annotated[list[str], typer.Option(help="Only this one, as forward. May be repeated.")] = [],  # noqa: B006
+    methods: Annotated[
+        list[str], typer.Option(help="Only these, in this order, as softmax.sdpa,linear.chunked. May be repeated.")
+    ] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="A folder. Default: figures/ in the run's own.", show_default=False)] = None,
+) -> None:
+    """Draw figures of a run for a paper, a talk or a page, each with a caption as text."""
+    from attnbench.cli.plot import Options
+    from attnbench.cli.plot import plot as draw
+
+    draw(Options(run, tuple(kind), style, width, format, tuple(workload), tuple(methods), out))
 
 
 @app.command()
@@ -95,6 +127,18 @@ def show(  # noqa: PLR0913, PLR0917 - one parameter an option
     from attnbench.cli.show import show as draw
 
     draw(Options(method, n, heads, width, tuple(param), causal, seed, out))
+
+
+@app.command()
+def site(
+    results: Annotated[Path, typer.Argument(help="A folder with run folders at any depth, as results.")],
+    out: Annotated[Path, typer.Argument(help="The folder that the site becomes; replaced as a whole once it is made.")],
+    records: Annotated[bool, typer.Option("--records", help="Publish the raw records too.")] = False,
+) -> None:
+    """Make a folder of pages from all runs below a folder: an index, a page each, trends; for any static host."""
+    from attnbench.cli.site import make_site
+
+    make_site(results, out, records=records)
 
 
 @app.command()

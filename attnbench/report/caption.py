@@ -17,19 +17,30 @@ from attnbench.report.names import one_line
 from attnbench.report.quantity import Kind, Quantity
 from attnbench.report.statuses import reasons
 
+RANGES = "Shaded: the range of the replicate medians."
+CROSSES = "x: a failure, on the line drawn further; faint ones follow the first."
+_EXPONENT = "N^x: fitted over the upper half of a method's lengths, at least three."
+_TIMED = (Kind.TIME, Kind.RATIO)
+
 
 def caption(findings: Findings, members: Sequence[Section], shown: Quantity) -> str:
     """Of the figure of one workload, whose panels are `members`."""
-    cells, timed = [summary for section in members for summary in section.summaries], shown.kind is Kind.TIME
-    lines = [
-        f"{members[0].workload.value}: {shown.title} against length N, both axes logarithmic. {device_name(findings)}.",
-        *(["Shaded: the range of the replicate medians."] if timed else []),
-        "x: a failure, on the line drawn further; faint ones follow the first.",
-        "N^x: fitted over the upper half of a method's lengths, at least three.",
-        *_numbers(findings, cells, shown.kind),
-        *_reasons(members),
-        *(conditions if timed else memory_conditions)(findings, cells),
-    ]
+    cells, timed = [summary for section in members for summary in section.summaries], shown.kind in _TIMED
+    return text(
+        [
+            f"{members[0].workload.value}: {shown.title} against length N, both axes logarithmic. {device_name(findings)}.",
+            *([RANGES] if timed else []),
+            CROSSES,
+            *([_EXPONENT] if shown.kind is not Kind.RATIO else []),
+            *_numbers(findings, cells, shown.kind),
+            *panel_reasons(members),
+            *(conditions if timed else memory_conditions)(findings, cells),
+        ]
+    )
+
+
+def text(lines: Sequence[str]) -> str:
+    """Of a file beside a figure."""
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 
@@ -40,8 +51,8 @@ def _numbers(findings: Findings, cells: Sequence[CellSummary], kind: Kind) -> li
     return memory_notes(findings, cells) if kind is Kind.MEMORY else replication(cells)
 
 
-def _reasons(members: Sequence[Section]) -> list[str]:
-    """Once where they hold in every panel; else with the panel they belong to."""
+def panel_reasons(members: Sequence[Section]) -> list[str]:
+    """Why cells failed: once where it holds in every panel; else with the panel it belongs to."""
     by_panel = [reasons(section.summaries) for section in members]
     found: dict[str, None] = {}
     for section, lines in zip(members, by_panel, strict=True):

@@ -1,87 +1,112 @@
 """The picture of crossovers: the ratio of two methods against length, a panel a section, with the interval of each crossing."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from attnbench.analyze.crossover import Crossing
 from attnbench.analyze.ratio import Ratio, ratio
 from attnbench.analyze.sections import Section
 from attnbench.analyze.versus import Versus
-from attnbench.report import style
-from attnbench.report.conditions import device_name
+from attnbench.report import grid, panel, style
+from attnbench.report.board import Board, Tile
 from attnbench.report.crossover_words import rounded
 from attnbench.report.findings import Findings
 from attnbench.report.images import images
-from attnbench.report.names import drawable, shorten
+from attnbench.report.looks import run_looks
+from attnbench.report.names import drawable
+from attnbench.report.over_length import second_line
+from attnbench.report.sheet import FOLDER
 from attnbench.report.statuses import short
-from attnbench.report.style import FONT, Look
-from attnbench.report.ticks import length_ticks
+from attnbench.report.style import Look, scaled
+from attnbench.report.ticks import factor_ticks
+from attnbench.report.words import width
 
-# inches
-_LEFT, _RIGHT, _PANEL, _GAP = 0.62, 0.12, 2.7, 0.45
-_TITLE, _HEAD, _HEIGHT, _AXIS, _LINE = 0.42, 0.24, 1.9, 0.36, FONT * 1.25 / 72
-_TICKS = (0.01, 0.03, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 100)
 _COLUMNS = 2
+_ROW = 0.125
+"""Inches for letters of 7 points: a row of lengths."""
+_ROWS = 5
 
 
 def crossover_plot(findings: Findings, compared: Sequence[Versus], form: str) -> bytes:
     """As png, svg or pdf; the same run gives the same bytes."""
     with style.applied():
-        return images(_figure(findings, compared), (form,))[form]
+        (picture,) = grid.figures(crossover_board(findings, compared), FOLDER)
+        return images(picture, (form,))[form]
 
 
-def _figure(findings: Findings, compared: Sequence[Versus]) -> Figure:
-    panels = [(s, members) for s in findings.sections if (members := [v for v in compared if v.section is s])]
-    looks = style.looks(dict.fromkeys(findings.labels))
-    columns, rows = min(_COLUMNS, len(panels)), math.ceil(len(panels) / _COLUMNS)
-    entries = max(len(members) for _, members in panels)
-    row = _HEAD + _HEIGHT + _AXIS + entries * _LINE
-    width, height = _LEFT + columns * (_PANEL + _GAP) - _GAP + _RIGHT, _TITLE + rows * row
-    figure = Figure(figsize=(width, height))
-    _titles(figure, findings, compared[0])
-    for number, (section, members) in enumerate(panels):
-        left = _LEFT + number % columns * (_PANEL + _GAP)
-        top = height - _TITLE - number // columns * row - _HEAD
-        axes = figure.add_axes((left / width, (top - _HEIGHT) / height, _PANEL / width, _HEIGHT / height))
-        _panel(axes, findings, section, members, looks)
-    return figure
+def crossover_board(findings: Findings, compared: Sequence[Versus], *, titled: bool = True) -> Board:
+    """A tile for each section that has pairs; to be called within `style.applied`."""
+    workloads = dict.fromkeys(versus.section.workload.value for versus in compared)
+    alone = titled and len(workloads) == 1
+    metric, over = compared[0].metric, _common(findings, compared)
+    about = f" ({metric.about})" if metric.about else ""
+    what = f"{metric.name}{about} over that of {over}" if over else f"ratio of {metric.name}{about}"
+    panels = [_Panel(findings, s, members, pairs=not over) for s in findings.sections if (members := _of(compared, s))]
+    looks = run_looks(findings)
+    return Board(
+        title=f"{next(iter(workloads))}: {what}" if alone else what,
+        second=f"below 1 {'a method' if over else 'the first'} is ahead; bars: 95 %; {second_line(findings, [])}",
+        tiles=tuple(_tile(each, looks, what, divmod(i, _COLUMNS), alone=alone) for i, each in enumerate(panels)),
+        natural=(2.7, 1.9),
+    )
 
 
-def _titles(figure: Figure, findings: Findings, first: Versus) -> None:
-    height, letters = figure.get_figheight(), int(figure.get_figwidth() * 15)
-    place: Any = {"ha": "left", "va": "top", "parse_math": False}
-    about = f" ({first.metric.about})" if first.metric.about else ""
-    title = drawable(shorten(f"Ratio of {first.metric.name}{about}; below 1 the first is ahead", letters))
-    figure.text(0.01, 1 - 0.04 / height, title, fontsize=FONT + 1, fontweight="bold", **place)
-    second = f"{device_name(findings)} ({findings.run.surroundings.device}); bars: 95 %"
-    figure.text(0.01, 1 - 0.2 / height, drawable(shorten(second, letters)), color="#444444", **place)
+def _of(compared: Iterable[Versus], section: Section) -> list[Versus]:
+    return [versus for versus in compared if versus.section is section]
 
 
-def _panel(axes: Axes, findings: Findings, section: Section, members: Sequence[Versus], looks: dict[str, Look]) -> None:
-    points = {versus.of: _ratios(versus) for versus in members}
-    _scales(axes, section, [end for ratios in points.values() for found in ratios.values() for end in _ends(found)])
-    for versus in members:
-        _line(axes, points[versus.of], looks[versus.of], _name(findings, versus))
+def _common(findings: Findings, compared: Sequence[Versus]) -> str:
+    """What all are compared with; empty where that is not the same in all panels."""
+    overs = {versus.over for versus in compared}
+    return findings.plot_names[compared[0].over] if len(overs) == 1 else ""
+
+
+@dataclass(frozen=True)
+class _Panel:
+    findings: Findings
+    section: Section
+    members: list[Versus]
+    pairs: bool
+    """Whether entries name both methods."""
+
+    @cached_property
+    def points(self) -> dict[str, dict[int, Ratio]]:
+        """By method and length."""
+        return {versus.of: _ratios(versus) for versus in self.members}
+
+
+def _tile(own: _Panel, looks: dict[str, Look], what: str, place: tuple[int, int], *, alone: bool) -> Tile:
+    """`alone`: the title of the figure says the workload."""
+    entries = [(partial(panel.sample, looks[v.of]), _name(own.findings, v, whole=own.pairs)) for v in own.members]
+    words = f"{own.section.mask}, {own.section.conditions}" if alone else own.section.title
+    return Tile(words, *place, partial(_draw, own, looks), what, entries=tuple(entries))
+
+
+def _draw(own: _Panel, looks: dict[str, Look], axes: Axes, inches: tuple[float, float]) -> None:
+    limits = panel.over_lengths(axes, own.section.lengths, inches[0], 1.15)
+    notes = _notes(own, looks, limits, inches[0])
+    row = scaled(_ROW) / inches[1]
+    one = _scales(axes, own, row * (1 + max((note.row for note in notes), default=-1)))
+    for versus in own.members:
+        _line(axes, own.points[versus.of], looks[versus.of])
         for crossing in versus.crossover.crossings:
-            _mark(axes, crossing, looks[versus.of])
-    if not any(points.values()):
-        axes.text(0.5, 0.5, "nothing to compare", transform=axes.transAxes, ha="center", va="center", color="#555555")
-    axes.set_title(drawable(section.title), loc="left", pad=4)
-    place: Any = {"loc": "upper left", "bbox_to_anchor": (-0.02, -_AXIS / _HEIGHT), "borderaxespad": 0, "borderpad": 0}
-    box = axes.legend(frameon=False, labelspacing=0.25, handlelength=2.6, **place) if any(points.values()) else None
-    for text in box.get_texts() if box else ():
-        text.set_parse_math(False)
+            _bar(axes, crossing, looks[versus.of])
+    for note in notes:
+        _write(axes, note, one, row)
+    if not any(own.points.values()):
+        panel.said(axes, "nothing to compare")
 
 
-def _name(findings: Findings, versus: Versus) -> str:
-    """Both methods; where nothing can be drawn, why not."""
-    names = f"{findings.plot_names[versus.of]} / {findings.plot_names[versus.over]}"
+def _name(findings: Findings, versus: Versus, *, whole: bool) -> str:
+    """The method, or both; where nothing can be drawn, why not."""
+    names = findings.plot_names[versus.of] + (f" / {findings.plot_names[versus.over]}" if whole else "")
     statuses = dict.fromkeys(short(status) for gap in versus.gaps for status in (gap.of, gap.over) if status)
-    return names if versus.crossover.lengths else f"{names}: {', '.join(statuses)}"
+    return names if versus.crossover.lengths else drawable(f"{names}: {', '.join(statuses)}")
 
 
 def _ratios(versus: Versus) -> dict[int, Ratio]:
@@ -97,45 +122,69 @@ def _ends(found: Ratio) -> tuple[float, float]:
     return found.interval.low, found.interval.high
 
 
-def _scales(axes: Axes, section: Section, ends: Sequence[float]) -> None:
+def _scales(axes: Axes, own: _Panel, strip: float) -> float:
+    """With a strip left free at the top, a share of the height. Gives the height of the line at 1, as a share."""
+    ends = [end for ratios in own.points.values() for found in ratios.values() for end in _ends(found)]
     low, high = min([1 / 1.3, *ends]) / 1.2, max([1.3, *ends]) * 1.2
-    axes.set_xscale("log", base=2)
+    high = low * (high / low) ** (1 / (1 - strip))
     axes.set_yscale("log")
-    axes.set_xlim(section.lengths[0] / 1.15, section.lengths[-1] * 1.15)
     axes.set_ylim(low, high)
-    octaves = math.log2(section.lengths[-1] / section.lengths[0] * 1.15**2)
-    ticks = length_ticks(section.lengths, _PANEL / octaves, 0.3)
-    axes.set_xticks([N for N, _ in ticks], [text for _, text in ticks])
-    shares = [tick for tick in _TICKS if low <= tick <= high]
-    shares = shares if len(shares) > 1 else [0.8, 1, 1.25]
-    axes.set_yticks(shares, [f"{tick:g}" for tick in shares])
+    shares = factor_ticks(low, high)
+    axes.set_yticks([value for value, _ in shares], [text for _, text in shares])
     axes.minorticks_off()
     axes.grid(visible=True)
     axes.set_axisbelow(True)
-    axes.axhline(1.0, color="#555555", linewidth=0.8, zorder=1)
-    axes.set_xlabel("N", labelpad=1)
+    axes.axhline(1.0, color=style.soft(), linewidth=scaled(0.8), zorder=1)
+    return panel.share(1.0, (low, high))
 
 
-def _line(axes: Axes, points: dict[int, Ratio], look: Look, name: str) -> None:
-    # a leading underscore would hide an entry
-    label = f"\u200b{drawable(name)}" if name.startswith("_") else drawable(name)
-    drawn: Any = {"color": look.color, "linestyle": look.line, "marker": look.marker, "markerfacecolor": look.face}
-    axes.plot(list(points), [found.value for found in points.values()], markeredgewidth=0.8, zorder=3, label=label, **drawn)
+def _line(axes: Axes, points: dict[int, Ratio], look: Look) -> None:
+    axes.add_artist(panel.sample(look, list(points), [found.value for found in points.values()], zorder=3))
     for N, found in points.items():
-        axes.plot([N, N], _ends(found), "-", color=look.color, linewidth=0.9, zorder=2)
+        axes.add_artist(Line2D([N, N], _ends(found), color=look.color, linewidth=scaled(0.9), zorder=2))
 
 
-def _mark(axes: Axes, crossing: Crossing, look: Look) -> None:
-    """A bar along the line of 1, and N above it; without an interval the bracket, faint."""
+def _bar(axes: Axes, crossing: Crossing, look: Look) -> None:
+    """The interval; without one the bracket, faint."""
     known = crossing.interval is not None
     low, high = (crossing.interval.low, crossing.interval.high) if crossing.interval else crossing.bracket
-    axes.plot(
-        [low, high], [1, 1], "-", color=look.color, linewidth=5, alpha=0.45 if known else 0.18, zorder=4, solid_capstyle="butt"
+    thick: Any = {"linewidth": scaled(5), "alpha": 0.45 if known else 0.18, "solid_capstyle": "butt"}
+    axes.add_artist(Line2D([low, high], [1, 1], color=look.color, zorder=4, **thick))
+
+
+@dataclass(frozen=True)
+class _Note:
+    """N of a crossing that has an interval: where it is written in the strip at the top."""
+
+    N: float
+    look: Look
+    left: float
+    """Share of the panel's width."""
+    row: int
+
+    @property
+    def text(self) -> str:
+        return rounded(self.N)
+
+
+def _notes(own: _Panel, looks: dict[str, Look], limits: tuple[float, float], inches: float) -> list[_Note]:
+    """By rising N, one below the other where they would meet; what is beyond the last row stands in the caption."""
+    known = [(c.length, looks[v.of]) for v in own.members for c in v.crossover.crossings if c.interval is not None]
+    found, ends = [], list[float]()
+    for N, look in sorted(known, key=lambda mark: mark[0]):
+        wide = width(rounded(N))
+        left = min(panel.share(N, limits) * inches + scaled(0.03), inches - wide)
+        row = next((i for i, end in enumerate(ends) if end <= left), len(ends))
+        ends[row : row + 1] = [left + wide + scaled(0.06)]
+        found.append(_Note(N, look, left / inches, row))
+    return [note for note in found if note.row < _ROWS]
+
+
+def _write(axes: Axes, note: _Note, one: float, row: float) -> None:
+    """With a dotted line down to the crossing, at this share of the height."""
+    y = 1 - (note.row + 0.5) * row
+    dots: Any = {"linestyle": ":", "linewidth": scaled(0.8), "alpha": 0.8, "zorder": 2}
+    axes.add_artist(
+        Line2D([note.N] * 2, [one, y - row / 2], transform=axes.get_xaxis_transform(), color=note.look.color, **dots)
     )
-    if known:
-        place: Any = {
-            "xytext": (2, 5),
-            "textcoords": "offset points",
-            "bbox": {"fc": "white", "ec": "none", "alpha": 0.75, "pad": 0.4},
-        }
-        axes.annotate(rounded(crossing.length), (crossing.length, 1), color=look.color, zorder=5, **place)
+    axes.text(note.left, y, note.text, transform=axes.transAxes, va="center", color=note.look.color, zorder=5)

@@ -1,7 +1,7 @@
 r"""Tables as LaTeX with booktabs, to be \input into a paper; whatever is in a name or a reason is escaped."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from attnbench.report.names import one_line
 from attnbench.report.table import Table
@@ -32,6 +32,12 @@ _SPECIAL = {
     "…": r"\dots{}",
 }
 _POWER = re.compile(r"N\\textasciicircum\{\}(-?\d+\.\d+|x)")
+# a range that is no interval, and an interval: letters in their explanation below
+_BAND = re.compile(r"\(-([\d.]+|a) \+([\d.]+|b)\\%\)")
+_MARGIN = re.compile(r"\$\\pm\$([\d.]+|a)\\%")
+_UNIT = r"%|×|k| ?(?:s|ms|µs|ns|B|KiB|MiB|GiB|TiB)"
+_RANGE = r" ±[\d.]+%| \(-[\d.]+ \+[\d.]+%\)| \[[^\[\]]*\]| \(baseline\)"
+_NUMBER = re.compile(rf"(-?\d+)(\.\d+)?((?:e[+-]\d+)?(?:{_UNIT})?(?:{_RANGE})?)")
 _HYPHENS = re.compile("-(?=-)")
 _HEAD = """\
 % needs \\usepackage{booktabs}
@@ -79,9 +85,12 @@ def _blocks(table: Table) -> list[list[int]]:
 
 
 def _tabular(table: Table, columns: Sequence[int]) -> str:
-    rows = [_line([_entry(table, row, column) for column in columns]) for row in range(len(table.rows))]
-    head = _line([_header(table.headers[column]) for column in columns])
-    begin = f"\\begin{{tabular}}{{@{{}}l{'r' * (len(columns) - 1)}@{{}}}}"
+    """Numbers are aligned at their points: each such column is two, for what is before and what is after."""
+    numeric = {column for column in columns if column and any(_NUMBER.fullmatch(row[column]) for row in table.rows)}
+    rows = [_line([part for c in columns for part in _entry(table, row, c, numeric)]) for row in range(len(table.rows))]
+    head = _line([_header(table.headers[column], numeric=column in numeric) for column in columns])
+    kinds = "".join("r@{}l" if column in numeric else "l" for column in columns)
+    begin = f"\\begin{{tabular}}{{@{{}}{kinds}@{{}}}}"
     return "\n".join([begin, "\\toprule", head, "\\midrule", *rows, "\\bottomrule", "\\end{tabular}"])
 
 
@@ -90,18 +99,33 @@ def escape(text: str) -> str:
     # two hyphens in a row would become a dash
     pieces = _HYPHENS.split(one_line(text))
     plain = "-{}".join("".join(_SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in piece) for piece in pieces)
-    return _POWER.sub(r"$N^{\1}$", plain)
+    plain = _POWER.sub(r"$N^{\1}$", plain)
+    plain = _BAND.sub(r"$^{+\2}_{-\1}$\\,\\%", plain)
+    return _MARGIN.sub(r"$\\pm$\\,\1\\,\\%", plain)
 
 
-def _entry(table: Table, row: int, column: int) -> str:
-    text = escape(table.rows[row][column])
-    return f"\\textbf{{{text}}}" if (row, column) in table.bold else text
+def _entry(table: Table, row: int, column: int, numeric: Container[int]) -> list[str]:
+    """One column, or two; what is no number in a column of numbers goes over both."""
+    text, bold = table.rows[row][column], (row, column) in table.bold
+    if column not in numeric:
+        return [_weighted(escape(text), bold=bold)]
+    number = _NUMBER.fullmatch(text)
+    if number is None and text:
+        return [f"\\multicolumn{{2}}{{l}}{{{_weighted(escape(text), bold=bold)}}}"]
+    whole, fraction, rest = number.groups(default="") if number else ("", "", "")
+    after = f"\\,{escape(rest)}" if rest.startswith(" ") else escape(rest)
+    return [_weighted(part, bold=bold) for part in (whole, fraction + after)]
 
 
-def _header(text: str) -> str:
+def _weighted(text: str, *, bold: bool) -> str:
+    return f"\\textbf{{{text}}}" if bold and text else text
+
+
+def _header(text: str, *, numeric: bool) -> str:
     """A nested column where it has several lines."""
-    lines = r"\\".join(map(escape, _broken(text)))
-    return f"\\begin{{tabular}}[b]{{@{{}}r@{{}}}}{lines}\\end{{tabular}}" if r"\\" in lines else lines
+    lines = r"\\".join(_guarded(escape(line)) for line in _broken(text))
+    nested = f"\\begin{{tabular}}[b]{{@{{}}l@{{}}}}{lines}\\end{{tabular}}" if r"\\" in lines else lines
+    return f"\\multicolumn{{2}}{{l}}{{{nested}}}" if numeric else nested
 
 
 def _broken(header: str) -> list[str]:
@@ -113,5 +137,9 @@ def _broken(header: str) -> list[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    # a row that starts with a bracket would be read as the option of the \\ before it
-    return " & ".join(f"{{}}{cell}" if cell.startswith(("[", "*")) else cell for cell in cells) + " \\\\"
+    return " & ".join(map(_guarded, cells)) + " \\\\"
+
+
+def _guarded(text: str) -> str:
+    """What starts with a bracket or a star would be read as the option of the line break before it."""
+    return f"{{}}{text}" if text.startswith(("[", "*")) else text

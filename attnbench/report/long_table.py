@@ -35,7 +35,9 @@ def csv(findings: Findings) -> str:
     """The frame as CSV that no spreadsheet takes for formulas."""
     table = frame(findings)
     safe = {name: [harmless(value) for value in table[name]] for name in table.columns}
-    return pd.DataFrame(safe, dtype=object).to_csv(index=False, lineterminator="\n")
+    # counters are named by whoever recorded them
+    headers = [str(harmless(name)) for name in table.columns]
+    return pd.DataFrame(safe, dtype=object).to_csv(index=False, header=headers, lineterminator="\n")
 
 
 def _row(findings: Findings, summary: CellSummary, counters: tuple[str, ...]) -> Row:

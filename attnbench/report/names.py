@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 _PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->"}
 _DRAWN = frozenset("µ±–−×…∝φ²")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def one_line(text: str) -> str:
@@ -44,8 +45,12 @@ def ascii_only(text: str) -> str:
 
 
 def harmless(value: object) -> object:
-    """A text that a spreadsheet would evaluate gets an apostrophe in front; all texts stay on one line."""
+    """A text that a spreadsheet would evaluate gets an apostrophe in front; all texts stay on one line.
+
+    By its first letter, as OWASP lists them under CSV injection, the wide forms of East Asian keyboards included. What a
+    program must read back is in records.jsonl as it was.
+    """
     if not isinstance(value, str):
         return value
     text = one_line(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) or value.startswith(("\t", "\r")) else text
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,4 +1,4 @@
-"""One panel: lines with their ranges, failures where they fell, labels beside the ends, a legend below."""
+"""One panel: lines with their ranges, failures where they fell, labels beside the ends, entries of a legend."""
 
 import math
 from collections.abc import Sequence
@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 
-from attnbench.report.apart import spread_apart
+from attnbench.report import beside
+from attnbench.report.beside import Label
 from attnbench.report.curve import Curve
 from attnbench.report.quantity import Point, Quantity
-from attnbench.report.style import FONT
+from attnbench.report.style import Look, scaled, soft
 from attnbench.report.ticks import length_ticks
 
-LINE = FONT * 1.2 / 72
-"""Inches of one line of text."""
 _ROW = 0.05
 """Of the panel's height: a row of crosses at the top for a method that never ran."""
-_LEADER = {"arrowstyle": "-", "linewidth": 0.6, "alpha": 0.8, "shrinkA": 1, "shrinkB": 3, "relpos": (0.0, 0.5)}
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,18 @@ class Range:
     """Fraction of the height up to which lines and the failures on them may go; above are the rows."""
 
     @classmethod
-    def of(cls, panels: Sequence[Sequence[Curve]], lengths: Sequence[int]) -> "Range":
-        """Around the points of all panels, with room above for failures, and never less than a factor of four."""
+    def of(cls, panels: Sequence[Sequence[Curve]], lengths: Sequence[int], level: float | None = None) -> "Range":
+        """Around the points of all panels, with room above for failures, and never less than a factor of four.
+
+        Around `level` too, where there is one.
+        """
         curves = [curve for panel in panels for curve in panel]
         points = [point for curve in curves for point in curve.points]
         if not points:
             return cls(tuple(lengths), 1.0, 10.0, empty=True, roof=1.0)
-        low = min(p.interval.low if p.interval else p.value for p in points) / 1.5
-        high = max(p.interval.high if p.interval else p.value for p in points) * 1.5
+        held = [] if level is None else [level]
+        low = min([*held, *(p.interval.low if p.interval else p.value for p in points)]) / 1.5
+        high = max([*held, *(p.interval.high if p.interval else p.value for p in points)]) * 1.5
         marks = [mark for curve in curves for _, mark, _ in curve.failures if mark is not None]
         # failures far above would press the lines into a corner
         high = max([high, *(min(mark, 3 * high) * 1.3 for mark in marks)])
@@ -58,15 +61,24 @@ class Range:
 
 
 def draw(axes: Axes, curves: Sequence[Curve], span: Range, quantity: Quantity, inches: tuple[float, float]) -> None:
-    """Everything but the title; `inches` are the panel's width and height."""
-    _scales(axes, span, quantity, inches[0])
+    """Everything but the title and the legend; `inches` are the panel's width and height."""
+    limits = _scales(axes, span, quantity, inches[0])
     rows = _rows(curves)
+    _ranges(axes, curves)
     for number, (curve, row) in enumerate(zip(curves, rows, strict=True)):
-        _line(axes, curve, zorder=3 + 0.01 * number)
+        lengths, values = [p.N for p in curve.points], [p.value for p in curve.points]
+        axes.add_artist(sample(curve.look, lengths, values, zorder=3 + 0.01 * number))
         _failures(axes, curve, span, row)
-    _labels(axes, curves, [_end(curve, span, row) for curve, row in zip(curves, rows, strict=True)], inches[1])
+    ends = [_end(curve, span, row) for curve, row in zip(curves, rows, strict=True)]
+    labels = [Label(c.beside, c.look.color, share(N, limits), y) for c, (N, y) in zip(curves, ends, strict=True)]
+    beside.write(axes, labels, inches)
     if span.empty:
-        axes.text(0.5, 0.5, "nothing was measured", transform=axes.transAxes, ha="center", va="center", color="#555555")
+        said(axes, "nothing was measured")
+
+
+def said(axes: Axes, words: str) -> None:
+    """In the middle of a panel that has nothing else to show."""
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=soft())
 
 
 def _rows(curves: Sequence[Curve]) -> list[float]:
@@ -75,69 +87,76 @@ def _rows(curves: Sequence[Curve]) -> list[float]:
     return [1 - _ROW * (count + 0.6) for count in never]
 
 
-def _scales(axes: Axes, span: Range, quantity: Quantity, width: float) -> None:
-    axes.set_xscale("log", base=2)
+def _scales(axes: Axes, span: Range, quantity: Quantity, width: float) -> tuple[float, float]:
+    """Gives the limits of the horizontal axis."""
     axes.set_yscale("log")
-    first, last = (span.lengths[0], span.lengths[-1]) if span.lengths else (1, 2)
-    room = 2.0 if first == last else 1.2
-    axes.set_xlim(first / room, last * room)
     axes.set_ylim(span.low, span.high)
-    per_doubling = width / math.log2(last * room * room / first)
-    across = length_ticks(span.lengths, per_doubling, 0.2)
-    axes.set_xticks([value for value, _ in across], [text for _, text in across])
+    limits = over_lengths(axes, span.lengths, width, 1.2)
     up = [] if span.empty else quantity.ticks(span.low, span.high)
     axes.set_yticks([value for value, _ in up], [text for _, text in up])
     axes.minorticks_off()
     axes.grid(visible=True)
     axes.set_axisbelow(True)
-    axes.set_xlabel("N (tokens)", labelpad=1)
+    if quantity.level is not None and not span.empty:
+        axes.axhline(quantity.level, color=soft(), linewidth=scaled(0.8), zorder=1)
+    return limits
 
 
-def _line(axes: Axes, curve: Curve, zorder: float) -> None:
-    lengths, values = [p.N for p in curve.points], [p.value for p in curve.points]
-    axes.add_line(_sample(curve, lengths, values, zorder))
-    ranged = [(p.N, p.interval) for p in curve.points if p.interval]
-    low, high = [i.low for _, i in ranged], [i.high for _, i in ranged]
-    axes.fill_between([N for N, _ in ranged], low, high, color=curve.look.color, alpha=0.22, linewidth=0, zorder=2)
-    # a range too narrow to be seen as a band still shows as a bar
-    axes.vlines([N for N, _ in ranged], low, high, color=curve.look.color, linewidth=0.8, zorder=zorder)
+def over_lengths(axes: Axes, lengths: Sequence[int], width: float, room: float) -> tuple[float, float]:
+    """The horizontal axis, logarithmic, of so many inches; `room` is left at both ends, as a factor. Gives its limits."""
+    first, last = (lengths[0], lengths[-1]) if lengths else (1, 2)
+    room = 2.0 if first == last else room
+    axes.set_xscale("log", base=2)
+    limits = first / room, last * room
+    axes.set_xlim(*limits)
+    across = length_ticks(lengths, width / math.log2(last * room * room / first), scaled(0.2))
+    axes.set_xticks([value for value, _ in across], [text for _, text in across])
+    axes.set_xlabel("N (tokens)", labelpad=scaled(1))
+    return limits
 
 
-def _sample(curve: Curve, x: Sequence[float], y: Sequence[float], zorder: float = 1.0) -> Line2D:
-    look = curve.look
+def share(N: float, limits: tuple[float, float]) -> float:
+    """Of the way from one limit to the other."""
+    return math.log(N / limits[0]) / math.log(limits[1] / limits[0])
+
+
+def _ranges(axes: Axes, curves: Sequence[Curve]) -> None:
+    """A band for each line; a range too narrow to be seen in it still shows as a bar."""
+    ranged = [(curve.look.color, [(p.N, p.interval) for p in curve.points if p.interval]) for curve in curves]
+    bands = [[*((N, i.low) for N, i in each), *((N, i.high) for N, i in reversed(each))] for _, each in ranged if each]
+    bars = [(color, [(N, i.low), (N, i.high)]) for color, each in ranged for N, i in each]
+    colors = [color for color, each in ranged if each]
+    # all at once: each collection takes as long as a line
+    axes.add_collection(PolyCollection(bands, facecolors=colors, alpha=0.22, linewidth=0, zorder=2), autolim=False)
+    upright = LineCollection([ends for _, ends in bars], colors=[color for color, _ in bars], zorder=2.9)
+    upright.set_linewidth(scaled(0.8))
+    axes.add_collection(upright, autolim=False)
+
+
+def sample(look: Look, x: Sequence[float], y: Sequence[float], zorder: float = 1.0) -> Line2D:
+    """A line with its markers."""
     style: Any = {"color": look.color, "linestyle": look.line, "marker": look.marker, "markerfacecolor": look.face}
-    return Line2D(list(x), list(y), markeredgewidth=0.8, zorder=zorder, **style)
+    return Line2D(list(x), list(y), markeredgewidth=scaled(0.8), zorder=zorder, **style)
+
+
+def mark(look: Look, size: float, x: Sequence[float], y: Sequence[float], **more: Any) -> Line2D:  # noqa: ANN401
+    """Markers without a line, of so many points where letters have 7."""
+    shape: Any = {"marker": look.marker, "markerfacecolor": look.face, "markersize": scaled(size), **more}
+    return Line2D(list(x), list(y), color=look.color, linestyle="", markeredgewidth=scaled(0.8), **shape)
 
 
 def _failures(axes: Axes, curve: Curve, span: Range, row: float) -> None:
     """Crosses on the line drawn further, or in a row at the top for a method that never ran."""
     previous: Point | None = curve.points[-1] if curve.points else None
+    color, thin = curve.look.color, scaled(0.8)
     for N, value, first in curve.failures:
         y = span.at(row if value is None else span.height(value))
         if previous is not None and first and previous.N < N:
-            axes.plot([previous.N, N], [previous.value, y], ":", color=curve.look.color, linewidth=0.8, alpha=0.7, zorder=2)
-        style: Any = {"alpha": 1.0, "markersize": 5.0, "zorder": 6} if first else {"alpha": 0.3, "markersize": 3.5, "zorder": 2}
-        axes.plot([N], [y], "x", color=curve.look.color, markeredgewidth=1.2, **style)
-
-
-def _labels(axes: Axes, curves: Sequence[Curve], ends: Sequence[tuple[int, float]], height: float) -> None:
-    """Beside the panel, moved apart, each joined to the end of its line (length, fraction of the panel's height)."""
-    heights = [(curve.beside.count("\n") + 1.25) * LINE / height for curve in curves]
-    places = spread_apart([share for _, share in ends], heights, -0.12, 1.08)
-    for curve, (N, share), place in zip(curves, ends, places, strict=True):
-        axes.annotate(
-            curve.beside,
-            xy=(N, share),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(1.05, place),
-            textcoords="axes fraction",
-            va="center",
-            color="#222222",
-            linespacing=1.05,
-            parse_math=False,
-            annotation_clip=False,
-            arrowprops={**_LEADER, "color": curve.look.color},
-        )
+            dots = Line2D([previous.N, N], [previous.value, y], linestyle=":", color=color, linewidth=thin, alpha=0.7, zorder=2)
+            axes.add_artist(dots)
+        alpha, size, zorder = (1.0, 5.0, 6) if first else (0.3, 3.5, 2)
+        marked: Any = {"alpha": alpha, "markersize": scaled(size), "zorder": zorder, "markeredgewidth": scaled(1.2)}
+        axes.add_artist(Line2D([N], [y], linestyle="", marker="x", color=color, **marked))
 
 
 def _end(curve: Curve, span: Range, row: float) -> tuple[int, float]:
@@ -148,24 +167,3 @@ def _end(curve: Curve, span: Range, row: float) -> tuple[int, float]:
     after = next(((N, value) for N, value, _ in curve.failures if last.N < N and value is not None), None)
     N, value = after or (last.N, last.value)
     return N, span.height(value)
-
-
-def legend(axes: Axes, curves: Sequence[Curve], left: float, below: float) -> None:
-    """Under the panel; `left` and `below` are fractions of the axes."""
-    handles = [_sample(curve, [], []) for curve in curves]
-    # a leading underscore would hide an entry
-    texts = [f"\u200b{curve.legend}" if curve.legend.startswith("_") else curve.legend for curve in curves]
-    box = axes.legend(
-        handles,
-        texts,
-        loc="upper left",
-        bbox_to_anchor=(left, below),
-        frameon=False,
-        borderaxespad=0,
-        borderpad=0,
-        labelspacing=0.25,
-        handlelength=2.6,
-        handletextpad=0.6,
-    )
-    for text in box.get_texts():
-        text.set_parse_math(False)

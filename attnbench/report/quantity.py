@@ -30,6 +30,7 @@ class Kind(StrEnum):
     MEMORY = "memory"
     STATE = "state"
     FIDELITY = "fidelity"
+    RATIO = "ratio"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Quantity:
     exponent: Callable[[Sequence[CellSummary]], Exponent | None]
     ticks: Callable[[float, float], Ticks]
     kind: Kind = Kind.TIME
+    level: float | None = None
+    """What is drawn across as a line: of a ratio, 1."""
 
     def points(self, series: Sequence[CellSummary]) -> list[Point]:
         """Of one method, by rising N."""

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from attnbench.report import latex, long_table, markdown
 from attnbench.report.findings import Findings
+from attnbench.report.page import page
 from attnbench.report.plots import plots
 from attnbench.report.tables import tables
 
 
 def write(folder: Path, findings: Findings) -> list[Path]:
-    """Write table.csv, table.md, table.tex and <workload>/<plot>.{png,svg,pdf,txt}; the paths, in that order.
+    """Write table.csv, table.md, table.tex, index.html and <workload>/<plot>.{png,svg,pdf,txt}; the paths, in that order.
 
     Each file is replaced as a whole. Also for runs that are unfinished, failed or empty. Raises OSError.
     """
@@ -23,6 +24,7 @@ def contents(findings: Findings) -> Iterator[tuple[str, bytes]]:
     yield "table.csv", long_table.csv(findings).encode()
     yield "table.md", markdown.markdown(texts, f"{run.suite.name}, run {run.id}").encode()
     yield "table.tex", latex.latex(texts).encode()
+    yield "index.html", page([findings]).encode()
     for plot in plots(findings):
         for form, image in plot.images.items():
             yield f"{plot.workload.value}/{plot.kind}.{form}", image

@@ -3,6 +3,8 @@ import random
 import statistics
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attnbench.analyze.statistics import Interval, Spread, outliers, spread, t_interval, t_quantile
 
@@ -55,8 +57,15 @@ def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
 
 
 def test_outliers_are_counted_on_both_sides() -> None:
-    assert outliers([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 9.0, 0.01]) == 2
+    assert outliers(sorted([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 9.0, 0.01])) == 2
     assert outliers([1.0, 100.0]) == 0
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=4, max_size=60).map(sorted))
+def test_outliers_are_those_of_the_standard_library_s_quartiles(rising: list[float]) -> None:
+    low, _, high = statistics.quantiles(rising, n=4)
+    reach = 1.5 * (high - low)
+    assert outliers(rising) == sum(not low - reach <= value <= high + reach for value in rising)
 
 
 def test_ranges_overlap_when_they_touch() -> None:

@@ -145,7 +145,7 @@ def test_markdown_and_terminal_take_it(kept: "Synthetic") -> None:
     info, records = recorded(kept)
     assert "| linear.full" in markdown.markdown(tables(Findings.of(info, records)), "x")
     text = console.summary(Findings.of(info, records))
-    assert text.startswith("synthetic: fidelity is mass recall of the 32 top keys, mean of replicates")
+    assert "\nsynthetic: fidelity is mass recall of the 32 top keys, mean of replicates" in text
     assert "61.0% [60.0, 62.0]" in text
     assert max(map(len, text.splitlines())) <= 80
 

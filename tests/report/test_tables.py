@@ -10,7 +10,7 @@ import pytest
 
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import Exponent
-from attnbench.report import console, latex, markdown
+from attnbench.report import latex, markdown
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import exponent
 from attnbench.report.summary_table import summary_table
@@ -33,7 +33,6 @@ def rendered(small: "Synthetic") -> dict[str, str]:
     return {
         f"{small.replicates}.md": markdown.markdown(texts, "small"),
         f"{small.replicates}.tex": latex.latex(texts),
-        f"{small.replicates}.txt": console.summary(Findings.of(run, records)),
     }
 
 
@@ -48,7 +47,6 @@ def test_tables_of_a_run_that_decodes_are_as_stored(decoding: "Synthetic") -> No
     run, records = decoding.run(), decoding.records()
     text = markdown.markdown(tables(Findings.of(run, records)), "decoding")
     assert text == (GOLDEN / "decode.md").read_text(encoding="utf-8")
-    assert console.summary(Findings.of(run, records)) == (GOLDEN / "decode.txt").read_text(encoding="utf-8")
 
 
 def summaries(synthetic: "Synthetic") -> dict[str, tuple[str, ...]]:
@@ -197,27 +195,6 @@ def test_latex_puts_a_table_that_is_too_wide_into_several(small: "Synthetic") ->
     assert all(text.count(letter * 30) == 1 for letter in "abcdef")
 
 
-def test_the_console_has_eighty_columns_and_can_do_without_unicode(hostile: "Synthetic", synthetic: "type[Synthetic]") -> None:
-    for run in (hostile, synthetic()):
-        plain = console.summary(Findings.of(run.run(), run.records()), unicode=False)
-        assert plain.isascii()
-        assert max(map(len, plain.splitlines())) <= 80
-        assert "\x1b" not in plain
-
-
-def test_the_console_explains_every_status_it_shows(synthetic: "type[Synthetic]") -> None:
-    run = synthetic()
-    text = console.summary(Findings.of(run.run(), run.records()))
-    for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
-        assert f"\n{status}: " in text
-
-
-def test_the_console_of_a_run_without_records_says_that_nothing_was_run(small: "Synthetic") -> None:
-    text = console.summary(Findings.of(small.run(), []))
-    assert "not run" in text
-    assert "no record of this cell yet" in text
-
-
 def test_states_are_shown_of_what_decodes_only(decoding: "Synthetic") -> None:
     decoding.workloads = (Workload.FORWARD, Workload.DECODE)
     titles = [t.title for t in tables(Findings.of(decoding.run(), decoding.records())) if t.title.startswith("State")]
@@ -263,13 +240,6 @@ def test_a_whole_sequence_is_per_sequence(decoding: "Synthetic") -> None:
     decoding.workloads = (Workload.DECODE_TOTAL,)
     findings = Findings.of(decoding.run(), decoding.records())
     assert summary_table(findings, findings.sections[0]).headers[4] == "time per sequence at 2k"
-    assert console.summary(Findings.of(decoding.run(), decoding.records())).startswith("synthetic: time per sequence, median")
-
-
-def test_the_console_says_what_each_kind_of_time_is_of(decoding: "Synthetic") -> None:
-    decoding.workloads = (Workload.FORWARD, Workload.DECODE, Workload.DECODE_TOTAL)
-    text = console.summary(Findings.of(decoding.run(), decoding.records()))
-    assert " ".join(text.split()).startswith("synthetic: time per sample or per token or per sequence, median")
 
 
 def test_batches_that_were_found_stand_below_with_what_bounds_them(decoding: "Synthetic") -> None:

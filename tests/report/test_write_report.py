@@ -18,7 +18,7 @@ from attnbench.schema.suite import ReportSpec
 if TYPE_CHECKING:
     from tests.report.conftest import Synthetic
 
-NAMES = {"table.csv", "table.md", "table.tex"} | {
+NAMES = {"table.csv", "table.md", "table.tex", "index.html"} | {
     f"forward/{kind}.{form}" for kind in ("time", "memory") for form in ("png", "svg", "pdf", "txt")
 }
 
@@ -74,7 +74,7 @@ def test_an_interrupted_run_has_a_row_for_every_cell(small: "Synthetic", kept: i
 
 def test_a_run_with_nothing_planned_has_empty_tables(synthetic: "type[Synthetic]") -> None:
     files = dict(contents(Findings.of(synthetic([]).run(), [])))
-    assert set(files) == {"table.csv", "table.md", "table.tex"}
+    assert set(files) == {"table.csv", "table.md", "table.tex", "index.html"}
 
 
 def test_one_cell_is_enough(synthetic: "type[Synthetic]") -> None:

@@ -56,7 +56,8 @@ def _label_for_files(cell: Cell) -> str:
     if not _is_plain(cell):
         return f"{_NO_FILE.sub('_', cell.method)[:60]}-{_digest(cell)}"
     words = [cell.method.replace(":", "~"), *(f"{name}={value}" for name, value in sorted(cell.params.items()))]
-    return "-".join(words)
+    # only a large number has a plus, as in 1e+16
+    return "-".join(words).replace("+", "")
 
 
 def _is_plain(cell: Cell) -> bool:

@@ -93,9 +93,8 @@ def _written(lines: Sequence[Sequence[str]]) -> bytes:
 
 
 def _failed(failed: Sequence[tuple[Source, Mapping[str, str]]]) -> bytes:
-    lines = [
-        [source.findings.run.id, *(str(harmless(each[k])) for k in ("name", "status", "reason"))] for source, each in failed
-    ]
+    rows = [(source.findings.run.id, *(each[name] for name in ("name", "status", "reason"))) for source, each in failed]
+    lines = [[str(harmless(text)) for text in row] for row in rows]
     return _written([["run", "name", "status", "reason"], *lines])
 
 

@@ -53,6 +53,10 @@ def test_what_is_not_the_default_is_said() -> None:
     assert series_name(named) == f"forward_backward.non-causal.bfloat16.{files}.linear.chunked-chunk=64-feature_map=favor"
 
 
+def test_a_large_number_is_fit_for_a_file_name() -> None:
+    assert series_name(cell(params={"theta": 1e16})).endswith("linear.chunked-theta=1e16")
+
+
 def test_a_batch_that_was_searched_for_is_told_from_a_batch_of_one() -> None:
     names = {cell_name(cell(batch=batch)) for batch in Batch}
     assert len(names) == 2

@@ -1,0 +1,1 @@
+"""Figures for papers, slides and pages: one kind of question each, on a sheet of a given size."""

@@ -1,0 +1,20 @@
+"""Findings of a part of a run: some of its workloads, some of its methods in an order of one's own."""
+
+from collections.abc import Sequence
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.sections import sections
+from attnbench.report.findings import Findings
+from attnbench.schema.cell import Workload
+
+
+def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence[str]) -> Findings:
+    """All of what is not named; fidelity stays, for it is what the others are weighed against."""
+    place = {label: i for i, label in enumerate(labels or findings.labels)}
+
+    def belongs(summary: CellSummary) -> bool:
+        workload = summary.cell.workload
+        return summary.cell.label in place and (not workloads or workload in workloads or workload is Workload.FIDELITY)
+
+    kept = sorted(filter(belongs, findings.summaries), key=lambda summary: place[summary.cell.label])
+    return Findings(findings.run, tuple(kept), tuple(sections(kept, findings.run.suite.axes)), findings.counter)

@@ -1,0 +1,206 @@
+"""The Pareto figure: what a method loses against what it costs, and which methods no other beats in both."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from attnbench.analyze.pareto import Candidate, front, surely_beaten
+from attnbench.analyze.statistics import Interval
+from attnbench.report import panel, style
+from attnbench.report.board import Board, Tile
+from attnbench.report.caption import text
+from attnbench.report.conditions import device_name
+from attnbench.report.fidelity_notes import error_note, fidelity_notes, recall_note
+from attnbench.report.figures.kinds import CannotDrawError, Drawing
+from attnbench.report.figures.naming import Box, Named, names_placed
+from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
+from attnbench.report.findings import Findings
+from attnbench.report.looks import run_looks
+from attnbench.report.names import drawable, shorten
+from attnbench.report.over_length import second_line
+from attnbench.report.sheet import Sheet
+from attnbench.report.statuses import short
+from attnbench.report.style import FONT, Look, scaled
+from attnbench.report.ticks import spaced
+from attnbench.report.words import width
+from attnbench.schema.units import length
+
+_SIZE, _LETTERS = 4.2, 26
+# inches for letters of 7 points: a letter, a line, half a marker
+_LETTER, _LINE, _REACH = 0.06, FONT * 1.2 / 72, 0.04
+_FAINT, _LESS = 0.35, 0.8
+_PARAMETER = re.compile(r"(?<=[( ])\w+=")
+_LEAST = 1e-3
+"""Of the vertical axis: where all is exact but for rounding."""
+
+
+def pareto(findings: Findings, _: Sheet) -> list[Drawing]:
+    """One figure: a row for each section of fidelity and loss, a column for each cost."""
+    rows = tradeoffs(findings)
+    if not rows:
+        raise CannotDrawError(
+            "no cell has a quality, or none that has one has a cost; the suite would say workloads: [forward, fidelity]"
+        )
+    looks = run_looks(findings)
+    conditions = list(dict.fromkeys(row[0].section.conditions for row in rows))
+    tiles = [_tile(_Panel(each, _top(row), looks), place, id(row), conditions) for row, each, place in _places(rows)]
+    labels = dict.fromkeys(candidate.label for row in rows for each in row for candidate in each.candidates)
+    entries = tuple((partial(panel.mark, looks[label], _SIZE), findings.plot_names[label]) for label in labels)
+    title, second = "what is lost, and what it costs", second_line(findings, conditions)
+    board = Board(title, second, tuple(tiles), entries, natural=(2.4, 2.1), named=True)
+    return [Drawing("", board, _caption(findings, rows))]
+
+
+def _places(rows: Sequence[list[Tradeoff]]) -> list[tuple[list[Tradeoff], Tradeoff, tuple[int, int]]]:
+    """Rows and columns as they are; rows of one panel each stand two by two."""
+    if all(len(row) == 1 for row in rows):
+        return [(row, row[0], divmod(i, 2)) for i, row in enumerate(rows)]
+    return [(row, each, (i, j)) for i, row in enumerate(rows) for j, each in enumerate(row)]
+
+
+def _top(row: Sequence[Tradeoff]) -> float:
+    """The largest loss of a row, whose panels share their vertical axis."""
+    ends = [end for each in row for candidate in each.candidates for end in _ends(candidate.loss, candidate.loss_interval)]
+    return max([_LEAST, *ends])
+
+
+def _tile(drawn: "_Panel", place: tuple[int, int], row: int, conditions: Sequence[str]) -> Tile:
+    own = drawn.own
+    words = [own.section.mask, *([own.section.conditions] if len(conditions) > 1 else []), f"N = {length(own.N)}"]
+    return Tile(", ".join(words), *place, partial(_draw, drawn), own.loss.name, scale=(place[0], row))
+
+
+@dataclass(frozen=True)
+class _Panel:
+    own: Tradeoff
+    top: float
+    """The largest loss of the row."""
+    looks: Mapping[str, Look]
+
+    @property
+    def across(self) -> tuple[float, float]:
+        """Limits of the horizontal axis."""
+        ends = [end for c in self.own.candidates for end in _ends(c.cost, c.cost_interval)]
+        room = max(1.25, (max(ends) / min(ends)) ** 0.08)
+        return min(ends) / room, max(ends) * room
+
+    @property
+    def up(self) -> tuple[float, float]:
+        """Limits of the vertical axis; a loss of 0 stands clear of the edge."""
+        return -0.06 * self.top, 1.12 * self.top
+
+    def inches(self, x: float, y: float, size: tuple[float, float]) -> tuple[float, float]:
+        """Of a cost and a loss, from the panel's lower left corner."""
+        (left, right), (low, high) = self.across, self.up
+        return math.log(x / left) / math.log(right / left) * size[0], (y - low) / (high - low) * size[1]
+
+    def steps(self, best: Sequence[Candidate]) -> list[tuple[float, float]]:
+        """What the front allows: from the top down to the cheapest, from each to the next, and from the best to the right."""
+        corners = [(best[0].cost, self.up[1])]
+        for candidate in best:
+            corners += [(candidate.cost, corners[-1][1]), (candidate.cost, candidate.loss)]
+        return [*corners, (self.across[1], best[-1].loss)]
+
+    def lines(self, best: Sequence[Candidate], size: tuple[float, float]) -> list[Box]:
+        """In inches, all that no name may cross: steps and bars."""
+        corners = self.steps(best)
+        found = list(pairwise(corners))
+        for c in self.own.candidates:
+            (left, right), (low, high) = _ends(c.cost, c.cost_interval), _ends(c.loss, c.loss_interval)
+            found += [((left, c.loss), (right, c.loss)), ((c.cost, low), (c.cost, high))]
+        placed = [(self.inches(*a, size), self.inches(*b, size)) for a, b in found]
+        return [(min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])) for a, b in placed]
+
+
+def _ends(value: float, interval: Interval | None) -> tuple[float, float]:
+    return (interval.low, interval.high) if interval else (value, value)
+
+
+def _draw(drawn: _Panel, axes: Axes, inches: tuple[float, float]) -> None:
+    _scales(axes, drawn, inches[0])
+    candidates = drawn.own.candidates
+    best = front(candidates)
+    _steps(axes, best, drawn)
+    for candidate in candidates:
+        alpha = 1.0 if candidate in best else _FAINT if surely_beaten(candidate, candidates) else _LESS
+        _point(axes, candidate, drawn.looks[candidate.label], alpha)
+    _names(axes, drawn, best, inches)
+
+
+def _scales(axes: Axes, drawn: _Panel, inches: float) -> None:
+    axes.set_xscale("log")
+    axes.set_xlim(*drawn.across)
+    axes.set_ylim(*drawn.up)
+    ticks = spaced(drawn.own.cost.ticks(*drawn.across), *drawn.across, inches, scaled(_LETTER))
+    axes.set_xticks([value for value, _ in ticks], [words for _, words in ticks])
+    axes.minorticks_off()
+    up = [value for value in MaxNLocator(5).tick_values(0.0, drawn.top) if 0 <= value <= drawn.up[1]]
+    axes.set_yticks(up, [f"{value:.3g}" for value in up])
+    axes.grid(visible=True)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(drawn.own.cost.name, labelpad=scaled(1))
+
+
+def _steps(axes: Axes, best: Sequence[Candidate], drawn: _Panel) -> None:
+    x, y = zip(*drawn.steps(best), strict=True)
+    axes.plot(x, y, "-", color=style.soft(), linewidth=scaled(0.8), alpha=0.8, zorder=1.5)
+
+
+def _point(axes: Axes, candidate: Candidate, look: Look, alpha: float) -> None:
+    bar: Any = {"color": look.color, "linewidth": scaled(0.9), "alpha": alpha, "zorder": 3}
+    axes.plot(_ends(candidate.cost, candidate.cost_interval), [candidate.loss] * 2, "-", **bar)
+    axes.plot([candidate.cost] * 2, _ends(candidate.loss, candidate.loss_interval), "-", **bar)
+    axes.add_artist(panel.mark(look, _SIZE, [candidate.cost], [candidate.loss], alpha=alpha, zorder=4))
+
+
+def _names(axes: Axes, drawn: _Panel, best: Sequence[Candidate], inches: tuple[float, float]) -> None:
+    """Of the front first; what has no room is in the legend."""
+    order = [*best, *(candidate for candidate in drawn.own.candidates if candidate not in best)]
+    names = [_short(candidate.label) for candidate in order]
+    places = [drawn.inches(candidate.cost, candidate.loss, inches) for candidate in order]
+    points = [Named(*place, width(name)) for place, name in zip(places, names, strict=True)]
+    corners = names_placed(points, inches, scaled(_LINE), scaled(_REACH), drawn.lines(best, inches))
+    for name, corner in zip(names, corners, strict=True):
+        if corner is not None:
+            place: Any = {"transform": axes.transAxes, "ha": "left", "va": "bottom", "parse_math": False, "zorder": 5}
+            axes.text(corner[0] / inches[0], corner[1] / inches[1], name, color=style.soft(), **place)
+
+
+def _short(label: str) -> str:
+    """`lsh.reformer(64, 4)`: the values of the parameters stand for them; the legend has it in full."""
+    return drawable(shorten(_PARAMETER.sub("", label), _LETTERS))
+
+
+def _caption(findings: Findings, rows: Sequence[Sequence[Tradeoff]]) -> str:
+    sections = {id(row[0].section): row[0].section for row in rows}.values()
+    cells = [summary for section in sections for summary in section.summaries]
+    panels = [each for row in rows for each in row]
+    found = [
+        f"pareto: {', '.join(dict.fromkeys(each.loss.name for each in panels))} against "
+        f"{'; '.join(dict.fromkeys(each.cost.name for each in panels))}; of both less is better. {device_name(findings)}.",
+        "Steps: the front, which no method beats in both. Faint: another method is at least as good in both and better in one, "
+        "by the intervals.",
+        "Bars: the range of the replicates, as said below; a count (bytes, FLOPs) has none.",
+        *dict.fromkeys(words for each in panels for words in _missing(findings, each)),
+        error_note(),
+        f"{recall_note(cells)} One that gives every key some weight misses nothing by this measure.",
+        *fidelity_notes(findings, cells),
+    ]
+    return text(found)
+
+
+def _missing(findings: Findings, own: Tradeoff) -> list[str]:
+    """Methods that have no point, with the status that kept them from one."""
+    drawn = {candidate.label for candidate in own.candidates}
+    left = [label for label in own.section.series if label not in drawn]
+    why = {label: own.section.at(label, own.N) for label in left}
+    said = {label: short(cell.status) if cell and not cell.ok else "no such figure" for label, cell in why.items()}
+    words = [f"{findings.names[label]} ({status})" for label, status in said.items()]
+    return [f"No point for {own.cost.name} at N = {length(own.N)}: {', '.join(words)}."] if words else []

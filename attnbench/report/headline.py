@@ -1,0 +1,140 @@
+"""The sentence of result: who is ahead, and from which length on; or that it cannot be told, and why."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.headline import Ahead, Foremost, Statement, Tied, Untold, Why, is_exact, ranked
+from attnbench.analyze.metric import TIME
+from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import ENOUGH
+from attnbench.report.fidelity_table import recall_text
+from attnbench.report.findings import Findings
+from attnbench.report.headline_words import Said, ahead, foremost, tied, verbs
+from attnbench.report.machine_words import short_machine
+from attnbench.report.names import one_line, shorten
+from attnbench.report.statuses import short
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import MASS_RECALL
+
+_WORKLOADS = {
+    Workload.FORWARD: "forward",
+    Workload.FORWARD_BACKWARD: "forward+backward",
+    Workload.DECODE: "decoding, per token",
+    Workload.DECODE_TOTAL: "decoding, per sequence",
+    Workload.FIDELITY: "fidelity",
+}
+_QUALITY = " Speed only; quality is not compared."
+_CONDITIONS = 80
+"""Letters of them, at most."""
+
+
+def headline(findings: Findings) -> str:
+    """The most telling sentence of a run: plain text on one line, never empty."""
+    return headlines(findings)[0]
+
+
+def headlines(findings: Findings) -> list[str]:
+    """One a section, the most telling first; of a run without any number, one in all."""
+    suite = findings.run.suite
+    if not findings.sections or not any(cell.ok for cell in findings.summaries):
+        return [_nothing(findings)]
+    found = ranked(findings.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
+    return [sentence(findings, section, statement) for section, statement in found]
+
+
+def sentence(findings: Findings, section: Section, found: Statement) -> str:
+    """What a section amounts to, under which conditions, and where that was measured."""
+    timed = section.workload is not Workload.FIDELITY
+    said = _said(findings, section, found)
+    what = ", ".join(
+        (_WORKLOADS.get(section.workload, section.workload.value), section.mask, shorten(section.conditions, _CONDITIONS))
+    )
+    machine = f", on {short_machine(findings)}" if timed else ""
+    text = one_line(f"{_caution(found)}{said.main} ({what}){machine}{said.tail}.")
+    quality = _QUALITY if timed and not all(is_exact(section, label) for label in _compared(found)) else ""
+    return f"{text[0].upper()}{text[1:]}{quality}"
+
+
+def _said(findings: Findings, section: Section, found: Statement) -> Said:
+    names, metric = findings.names, MASS_RECALL if section.workload is Workload.FIDELITY else TIME
+    match found:
+        case Ahead():
+            said = ahead(found, names)
+            return Said(said.main, said.tail + _recall(section, found.versus.of, found.best.N))
+        case Foremost():
+            said = foremost(found, names, metric)
+            return Said(said.main, said.tail + _recall(section, found.label, found.best.N))
+        case Tied():
+            return tied(found, names, metric)
+        case Untold():
+            return _untold(findings, section, found, metric)
+
+
+def _recall(section: Section, label: str, N: int) -> str:
+    """How much of the exact attention is found, where that is what was measured."""
+    cell = section.at(label, N)
+    if section.workload is not Workload.FIDELITY or cell is None:
+        return ""
+    return f": mass recall {recall_text(cell)} at N = {N:,}"
+
+
+def _caution(found: Statement) -> str:
+    """What is to be said before anything that rests on few replicates."""
+    match found:
+        case Ahead():
+            count = found.versus.crossover.replicates
+        case Foremost() | Tied():
+            count = found.best.replicates
+        case Untold():
+            return ""
+    if count >= ENOUGH:
+        return ""
+    if count == 1:
+        return "cannot tell from one replicate; as far as it goes, "
+    claim = not isinstance(found, Tied) or found.over is not None
+    return f"first look ({count} replicates){', not certain' if claim else ''}: "
+
+
+def _compared(found: Statement) -> tuple[str, ...]:
+    """The methods of which one is said to be ahead of another."""
+    match found:
+        case Ahead():
+            return found.versus.of, found.versus.over
+        case Foremost():
+            return *found.best.labels, *found.best.behind
+        case Tied(over=str(over)):
+            return *found.best.labels, over
+    return ()
+
+
+def _untold(findings: Findings, section: Section, found: Untold, metric: str) -> Said:
+    """Why nothing can be compared, and what became of the others."""
+    if len(section.series) == 1 and found.labels:
+        return Said(f"nothing to compare: {findings.names[found.labels[0]]} is the only method")
+    number = "time" if metric == TIME else "figure"
+    why = {
+        Why.NOTHING: f"no cell gave a {number}",
+        Why.ALONE: f"only {findings.names[found.labels[0]]} gave a {number}" if found.labels else "",
+        Why.APART: f"no two methods gave a {number} at the same length",
+    }
+    failed = _statuses(cell for cell in section.summaries if not cell.ok)
+    tail = f"; without a number: {failed}" if failed else ""
+    return Said(f"cannot tell which {verbs(metric).most}: {why[found.why]}", tail)
+
+
+def _nothing(findings: Findings) -> str:
+    """Of a run without any number."""
+    cells = findings.summaries
+    if not cells:
+        return "Nothing was measured: the run has no cells."
+    which = (
+        "the only cell of the run gave no number" if len(cells) == 1 else f"none of the run's {len(cells):,} cells has a number"
+    )
+    return one_line(f"Nothing can be told: {which} ({_statuses(cells)}).")
+
+
+def _statuses(cells: Iterable[CellSummary]) -> str:
+    """`OOM 12, wrong 3`: the most frequent first."""
+    counts = Counter(short(cell.status) for cell in cells)
+    return ", ".join(f"{status} {count}" for status, count in counts.most_common())

@@ -1,0 +1,201 @@
+"""The page as a document: what stands in it, in which order; everything but the charts is in the HTML itself."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from attnbench.analyze.cells import NOT_RUN, OK
+from attnbench.analyze.sections import Section
+from attnbench.report import conditions
+from attnbench.report.fidelity_table import fidelity_summary
+from attnbench.report.findings import Findings
+from attnbench.report.headline import headline
+from attnbench.report.machine_words import short_machine
+from attnbench.report.names import one_line
+from attnbench.report.page import assets, facts
+from attnbench.report.page.appearance import variables
+from attnbench.report.page.board import Board
+from attnbench.report.page.cell_table import CellTable, cell_table
+from attnbench.report.page.columns import Column, columns
+from attnbench.report.page.crossovers import crossover_of
+from attnbench.report.page.failure_map import FailureMap, failure_map
+from attnbench.report.page.markup import table_html
+from attnbench.report.page.payload import dumps, payload
+from attnbench.report.page.run_names import moment
+from attnbench.report.statuses import reasons
+from attnbench.report.summary_table import summary_table
+from attnbench.report.table import Table
+from attnbench.schema.cell import Workload
+from attnbench.version import __version__
+
+_LONG = 20
+"""Rows of a table."""
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A table of one run; the run is named where there are several."""
+
+    run: str
+    grid: Markup
+    notes: tuple[str, ...]
+    long: bool
+    """Whether it scrolls in a box of its own."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """All that stands in the page for one group."""
+
+    number: int
+    title: str
+    summaries: tuple[_Shown, ...]
+    crossovers: tuple[_Shown, ...]
+    failures: FailureMap
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run at the head of the page."""
+
+    name: str
+    sentence: str
+    about: str
+    notes: tuple[str, ...]
+    again: facts.Again
+
+
+@dataclass(frozen=True)
+class _Page:
+    title: str
+    policy: str
+    style: Markup
+    early: Markup
+    libraries: tuple[Markup, ...]
+    script: Markup
+    data: Markup
+    suites: str
+    runs: tuple[_Run, ...]
+    first: int
+    groups: tuple[_Group, ...]
+    has_loss: bool
+    has_roof: bool
+    cells: CellTable
+    count: int
+    environment: Markup
+    methods: Markup
+    version: str = __version__
+
+
+def page(runs: Sequence[Findings]) -> str:
+    """HTML of one file, for one run or several side by side; needs no network, and whatever is in a name is inert."""
+    # names, reasons and machines come from users: all that is not in the template or marked below is escaped, and on one line
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_plain)
+    return environment.from_string(assets.asset("page.html")).render(page=_page(Board(tuple(runs))))
+
+
+def _plain(value: object) -> object:
+    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _page(board: Board) -> _Page:
+    found = columns(board)
+    data, cells = payload(board, found), cell_table(board, found)
+    notes = [tuple(facts.notes(findings)) for findings in board.runs]
+    return _Page(
+        title=_title(board),
+        policy=assets.policy(),
+        style=_style(board, cells),
+        early=_trusted(assets.early()),
+        libraries=tuple(_trusted(assets.library(name)) for name in assets.LIBRARIES),
+        script=_trusted(assets.script()),
+        data=_trusted(dumps(data)),
+        suites=", ".join(dict.fromkeys(findings.run.suite.name for findings in board.runs)),
+        runs=tuple(_run(*each) for each in zip(board.runs, board.names, notes, strict=True)),
+        first=board.first,
+        groups=tuple(_group(board, number, notes) for number in range(len(board.groups))),
+        has_loss=_has_pairs(found, data["pairs"]),
+        has_roof=bool(data["roofline"]["rate"]),
+        cells=cells,
+        count=len(board.places),
+        environment=table_html(facts.environment(board)),
+        methods=table_html(facts.methods(board)),
+    )
+
+
+def _style(board: Board, cells: CellTable) -> Markup:
+    """Colours of the methods, columns of text, and all the rest, which is the same for every page."""
+    texts = ",".join(f":nth-child({place})" for place, head in enumerate(cells.heads, 1) if head.is_text)
+    own = f":root{{{variables(board.looks.values())}}}\n#cells-table :is({texts}):is(th,td){{text-align:left}}"
+    return _trusted(f"{assets.asset('page.css')}{own}\n")
+
+
+def _trusted(text: str) -> Markup:
+    """Files of ours, and JSON that holds no markup."""
+    return Markup(text)  # noqa: S704
+
+
+def _title(board: Board) -> str:
+    suites = ", ".join(dict.fromkeys(findings.run.suite.name for findings in board.runs))
+    if len(board.runs) == 1:
+        return f"{suites}, run {one_line(board.runs[0].run.id)}"
+    return f"{suites}: {len(board.runs)} runs"
+
+
+def _has_pairs(found: Sequence[Column], pairs: Sequence[object]) -> bool:
+    return bool(pairs) and any(column.quantity.cost for column in found)
+
+
+def _run(findings: Findings, name: str, notes: tuple[str, ...]) -> _Run:
+    run = findings.run
+    about = [short_machine(findings), moment(run), _counts(findings), _replicates(findings)]
+    return _Run(name, headline(findings), " · ".join(filter(None, about)), notes, facts.again(findings))
+
+
+def _counts(findings: Findings) -> str:
+    """`24 cells: 20 measured, 4 failed`."""
+    statuses = Counter(summary.status for summary in findings.summaries)
+    ok, not_run = statuses[OK], statuses[NOT_RUN]
+    failed = statuses.total() - ok - not_run
+    parts = [f"{ok} measured", *([f"{failed} failed"] if failed else []), *([f"{not_run} not run"] if not_run else [])]
+    return f"{statuses.total():,} cells: {', '.join(parts)}"
+
+
+def _replicates(findings: Findings) -> str:
+    """`3 replicates a cell`, or `2 to 3`; empty where nothing was measured."""
+    counts = sorted({summary.replicates for summary in findings.summaries if summary.ok})
+    if not counts:
+        return ""
+    several = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    return f"{several} replicate{'' if counts == [1] else 's'} a cell"
+
+
+def _group(board: Board, number: int, notes: Sequence[tuple[str, ...]]) -> _Group:
+    group, summaries, crossovers = board.groups[number], [], []
+    for run, section in group.members:
+        findings, name = board.runs[run], board.names[run] if len(board.runs) > 1 else ""
+        elsewhere = _elsewhere(findings, section) | {*notes[run]}
+        summaries.append(_shown(name, _summary(findings, section), elsewhere))
+        if crossover := crossover_of(findings, section):
+            crossovers.append(_shown(name, crossover, elsewhere))
+    return _Group(number, group.title, tuple(summaries), tuple(crossovers), failure_map(board, number))
+
+
+def _summary(findings: Findings, section: Section) -> Table:
+    fidelity = section.workload is Workload.FIDELITY
+    return fidelity_summary(findings, section) if fidelity else summary_table(findings, section)
+
+
+def _shown(name: str, table: Table, elsewhere: set[str]) -> _Shown:
+    """Without the notes that the page has elsewhere."""
+    notes = tuple(note for note in table.notes if note not in elsewhere)
+    return _Shown(name, table_html(table), notes, len(table.rows) > _LONG)
+
+
+def _elsewhere(findings: Findings, section: Section) -> set[str]:
+    """Reasons stand beside the map of failures, conditions at the end of the page."""
+    told = {*reasons(section.summaries), *conditions.conditions(findings, section.summaries)}
+    return told | {*conditions.replication(section.summaries), *conditions.memory_notes(findings, section.summaries)}

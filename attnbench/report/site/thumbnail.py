@@ -1,0 +1,113 @@
+"""What the small picture of a run shows: one figure against N, of one section, a curve for each method; before any SVG."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attnbench.analyze.headline import ranked
+from attnbench.analyze.metric import MEMORY, STATE_BYTES, TIME, USUAL, Metric, metrics
+from attnbench.analyze.sections import Section
+from attnbench.analyze.versus import baseline
+from attnbench.report.findings import Findings
+from attnbench.report.per import per
+from attnbench.report.quantity import Point, beyond
+from attnbench.report.site.counts import UNFINISHED
+from attnbench.report.style import Look, looks
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import OUTPUT_ERROR
+from attnbench.schema.units import bytes_, seconds, three_digits
+
+MOST = 6
+"""Methods that are told apart; more would be lines without names."""
+_FIGURES = {"time": TIME, "memory": MEMORY, "state": STATE_BYTES, "fidelity": OUTPUT_ERROR}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method."""
+
+    name: str
+    look: Look
+    points: tuple[Point, ...]
+    failure: tuple[int, float] | None
+    """The first length at which it failed, and where the curve would have been."""
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """The methods that are named, the lowest first, and all others."""
+
+    title: str
+    """`time per sample; forward, causal, float32`."""
+    metric: str
+    curves: tuple[Curve, ...]
+    others: tuple[Curve, ...]
+
+    @property
+    def all(self) -> tuple[Curve, ...]:
+        """In the order in which they are drawn: what is named lies above."""
+        return (*self.others, *self.curves)
+
+
+def thumbnail(findings: Findings) -> Thumbnail | None:
+    """The first figure that the suite asks for, of the section that the sentence of result is about.
+
+    None of a run without any figure.
+    """
+    suite = findings.run.suite
+    order = ranked(findings.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
+    shown = ((section, metric) for section, _ in order if (metric := _metric(findings, section)))
+    first = next(shown, None)
+    return _thumbnail(findings, *first) if first else None
+
+
+def amount(value: float, metric: str) -> str:
+    """With its unit."""
+    if metric == TIME:
+        return seconds(value)
+    return bytes_(value) if metric in {MEMORY, STATE_BYTES} else three_digits(value)
+
+
+def _metric(findings: Findings, section: Section) -> Metric | None:
+    """By the suite's own order of figures, and then by the usual one."""
+    known = metrics(section.summaries)
+    wanted = [*(_FIGURES[plot] for plot in findings.run.suite.report.plots), *USUAL, *known]
+    return next((known[name] for name in wanted if name in known), None)
+
+
+def _thumbnail(findings: Findings, section: Section, metric: Metric) -> Thumbnail:
+    look = looks(findings.labels)
+    drawn = {label: _curve(findings, section, label, metric, look[label]) for label in section.series}
+    drawn = {label: curve for label, curve in drawn.items() if curve.points}
+    named = _named(findings, section, drawn)
+    return Thumbnail(
+        title=f"{_words(metric.name, section.workload)}; {section.title}",
+        metric=metric.name,
+        curves=tuple(drawn[label] for label in named),
+        others=tuple(curve for label, curve in drawn.items() if label not in named),
+    )
+
+
+def _curve(findings: Findings, section: Section, label: str, metric: Metric, look: Look) -> Curve:
+    cells = section.series[label]
+    values = {cell.cell.problem.N: metric.of(cell) for cell in cells}
+    points = tuple(Point(N, statistics.median(found.values()), None) for N, found in values.items() if found)
+    failed = next((cell.cell.problem.N for cell in cells if not cell.ok and cell.status not in UNFINISHED), None)
+    where = beyond(points, failed) if failed is not None else None
+    return Curve(findings.names[label], look, points, None if failed is None or where is None else (failed, where))
+
+
+def _named(findings: Findings, section: Section, curves: Mapping[str, Curve]) -> Sequence[str]:
+    """The lowest at the longest length that most methods have, and with them what the others are compared with."""
+    lengths = [point.N for curve in curves.values() for point in curve.points]
+    common = max(lengths, key=lambda N: (lengths.count(N), N))
+    heights = {label: p.value for label, curve in curves.items() for p in curve.points if common == p.N}
+    order = sorted(heights, key=lambda label: heights[label]) + [label for label in curves if label not in heights]
+    base = baseline(section, findings.run.suite.report.baselines)
+    if base is not None and base in curves and base not in order[:MOST]:
+        return [*order[: MOST - 1], base]
+    return order[:MOST]
+
+
+def _words(metric: str, workload: Workload) -> str:
+    return f"{metric} {per(workload)}" if metric in {TIME, MEMORY} else metric.replace("_", " ")

@@ -1,0 +1,504 @@
+"""The page in a real browser, from a file: silent, quick, and usable with a pointer, with keys and without eyes."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.report.page import assets
+from attnbench.report.page import page as html_of
+from attnbench.schema.cell import Workload
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.browser.conftest import Law, Plan, Watched
+
+pytestmark = pytest.mark.slow
+
+# acceptance lines of the page, on two cores
+LOADED, REACTED = 1.0, 0.1
+TYPED = {"@observablehq/plot": "@observablehq/plot", "d3": "@types/d3"}
+"""Modules, and where their types are."""
+Watch = Callable[[], "Watched"]
+
+
+@pytest.fixture(scope="module")
+def made(plan: "type[Plan]", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with everything: three workloads, two masks, failures, fidelity, a roof."""
+    return written(tmp_path_factory.mktemp("made") / "index.html", plan())
+
+
+@pytest.fixture(scope="module")
+def two(plan: "type[Plan]", law: "type[Law]", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs side by side, the second one twice as slow."""
+    slower = tuple(law(each.name, 2 * each.seconds, each.power, each.stop, each.error) for each in plan().laws)
+    return written(tmp_path_factory.mktemp("two") / "report.html", plan(), plan(laws=slower, id="20260203-040506-fedcba"))
+
+
+@pytest.fixture(scope="module")
+def large(plan: "type[Plan]", law: "type[Law]", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two thousand cells in one part: a hundred methods at twenty lengths."""
+    laws = tuple(
+        law(f"family{i % 9}.method_{i}", 1e-3 * (1 + i / 9), 1 + (i % 7) / 7, 2**17 if i % 5 == 0 else None) for i in range(100)
+    )
+    lengths = tuple(sorted({round(512 * 2 ** (i / 2)) for i in range(20)}))
+    made = plan(laws=laws, lengths=lengths, causal=(True,), workloads=(Workload.FORWARD,), replicates=5)
+    assert len(made.cells()) == 2000
+    return written(tmp_path_factory.mktemp("large") / "index.html", made)
+
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)><script>alert(2)</script>",
+    "</script><!--",
+    "\\input{/etc/passwd} $x$ % & # _ { } ~ ^",
+    "=cmd() | `a` **b**",
+    "@SUM\n\t\x00\u202e" + "long" * 2500,
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(plan: "type[Plan]", law: "type[Law]", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Names that are markup, formulas and commands."""
+    laws = tuple(law(name, 1e-3 * (i + 1), 1.0) for i, name in enumerate(HOSTILE))
+    return written(
+        tmp_path_factory.mktemp("hostile") / "index.html", plan(laws=laws, causal=(True,), workloads=(Workload.FORWARD,))
+    )
+
+
+def written(file: Path, *plans: "Plan") -> Path:
+    file.write_text(html_of([each.findings() for each in plans]), encoding="utf-8")
+    return file
+
+
+def opened(watched: Watch, file: Path, hash_: str = "") -> "Page":
+    found = watched()
+    found.open(file, hash_)
+    return found.page
+
+
+def box(page: "Page", method: str) -> Any:
+    return page.get_by_role("checkbox", name=re.compile(f"^{re.escape(method)}( |N|$)"))
+
+
+def choose(page: "Page", what: str, value: str) -> None:
+    page.get_by_role("combobox", name=what, exact=True).select_option(value)
+
+
+def drawn(page: "Page", part: str = "scaling") -> int:
+    """Lines in the curves."""
+    return page.locator(f"#{part}-charts g[data-mark=line] path").count()
+
+
+def tip(page: "Page") -> str:
+    return page.locator("#tip").inner_text()
+
+
+def test_the_page_asks_for_nothing_and_says_no_error(made: Path, watched: Watch) -> None:
+    found = watched()
+    found.open(made)
+    for quantity in ("memory", "throughput", "roof"):
+        choose(found.page, "Show", quantity)
+    for workload in ("fidelity", "forward"):
+        choose(found.page, "Workload", workload)
+    choose(found.page, "Theme", "dark")
+    assert found.requests == [made.as_uri()]
+    assert found.messages == []
+    assert found.dialogs == []
+
+
+def test_hostile_names_are_only_ever_text(hostile: Path, watched: Watch) -> None:
+    found = watched()
+    found.open(hostile)
+    page = found.page
+    page.mouse.move(*place(page, "dot"))
+    assert tip(page).splitlines()[0] in page.locator("#methods").inner_text()
+    boxes = page.locator("#methods input")
+    boxes.first.uncheck()
+    page.reload()
+    assert [each.is_checked() for each in boxes.all()] == [False, True, True, True, True]
+    assert page.locator("img, iframe, object, embed").count() == 0
+    assert (set(found.requests), found.messages, found.dialogs) == ({hostile.as_uri()}, [], [])
+
+
+def test_hostile_names_are_inert_where_they_are_copied_to(hostile: Path, watched: Watch) -> None:
+    page = opened(watched, hostile)
+    rows = list(csv.reader(io.StringIO(copied(page, "CSV"))))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert len(rows) == 31
+    assert not [field for row in rows for field in row if field.startswith(("=", "+", "-", "@"))]
+    lines = copied(page, "Markdown").splitlines()
+    assert {len(re.split(r"(?<!\\)\|", line)) for line in lines} == {len(rows[0]) - 2 * 2 - 2 + 2}
+    assert "<" not in "".join(lines)
+    tex = copied(page, "LaTeX")
+    assert "\\input" not in tex
+    assert r"\textbackslash{}input\{/etc/passwd\} \$x\$ \% \& \#" in tex
+    assert len(set(re.findall(r"(?<!\\)&", tex))) == 1
+
+
+def copied(page: "Page", kind: str) -> str:
+    page.get_by_role("button", name=f"Copy {kind}").click()
+    from playwright.sync_api import expect
+
+    expect(page.locator("#said")).to_have_text(f"Copied the rows as {kind}.")
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+def test_methods_are_drawn_or_not_as_their_boxes_say(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    before = drawn(page)
+    box(page, "linear.chunked").uncheck()
+    assert drawn(page) == before - 1
+    page.get_by_role("button", name="Only softmax.sdpa").click()
+    assert drawn(page) == 1
+    page.get_by_role("button", name="None", exact=True).click()
+    assert "No method is chosen." in page.locator("#scaling-charts").inner_text()
+    page.get_by_role("button", name="All", exact=True).click()
+    assert drawn(page) == before
+
+
+def test_the_axes_can_be_linear(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    logarithmic = page.locator("#scaling-charts svg").text_content() or ""
+    choose(page, "Values", "linear")
+    choose(page, "Lengths", "linear")
+    linear = page.locator("#scaling-charts svg").text_content() or ""
+    assert "0 s" in linear
+    assert "0 s" not in logarithmic
+
+
+def test_pointing_at_a_point_says_what_it_is(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    page.get_by_role("button", name="Only linear.chunked").click()
+    page.mouse.move(*place(page, "dot"))
+    text = tip(page)
+    assert text.startswith("linear.chunked")
+    assert re.search(r"time per sample\s+\d[\d.]* ms ±\d", text)
+    assert re.search(r"n\s+5", text)
+    assert re.search(r"status\s+ok", text)
+    page.mouse.move(2, 2)
+    assert page.locator("#tip").is_hidden()
+
+
+WHERE = """path => {
+  const first = path.getAttribute('d').match(/-?[\\d.]+/g).slice(0, 2).map(Number);
+  const { x, y } = new DOMPoint(...first).matrixTransform(path.getScreenCTM());
+  return [x, y];
+}"""
+
+
+def place(page: "Page", mark: str) -> tuple[float, float]:
+    """Where the first of some marks is, in pixels of the window."""
+    x, y = page.locator(f"#scaling-charts g[data-mark={mark}] path").first.evaluate(WHERE)
+    return x, y
+
+
+def test_a_cross_says_why_the_cell_failed(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    page.get_by_role("button", name="Only softmax.naive").click()
+    page.mouse.move(*place(page, "cross"))
+    assert re.search(r"status\s+budget", tip(page))
+    assert "too long" in tip(page)
+
+
+def test_keys_alone_walk_through_a_chart_and_are_heard(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    page.locator("#scaling-charts .chart").focus()
+    page.keyboard.press("ArrowRight")
+    first = tip(page)
+    page.keyboard.press("ArrowRight")
+    assert tip(page) != first
+    assert first.splitlines()[0] == tip(page).splitlines()[0]
+    page.keyboard.press("ArrowUp")
+    assert tip(page).splitlines()[0] != first.splitlines()[0]
+    assert page.locator("#said").inner_text().startswith(tip(page).splitlines()[0])
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_keys_alone_reach_and_work_every_control(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    wanted = page.locator("main :is(button, select, input, summary, .chart), #view select, header a, header select")
+    reached = set()
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        where = page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+        if where in reached and where.startswith('<a class="skip'):
+            break
+        reached.add(where)
+    missing = [
+        each
+        for each in wanted.evaluate_all("all => all.filter(e => e.checkVisibility()).map(e => e.outerHTML.slice(0, 200))")
+        if each not in reached
+    ]
+    assert missing == []
+    box(page, "lsh.reformer").focus()
+    before = drawn(page)
+    page.keyboard.press("Space")
+    assert drawn(page) == before - 1
+    assert page.evaluate("document.activeElement.type") == "checkbox"
+
+
+def test_the_table_is_sorted_by_any_column(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    head = page.locator("#cells-table thead th", has_text="time per sample")
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    rising = times(page)
+    assert rising == sorted(rising)
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    # those without a time come last, whichever the direction
+    assert times(page) == sorted(rising, reverse=True)
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") is None
+
+
+def times(page: "Page") -> list[float]:
+    """In seconds, as far as there are any before the first row without one."""
+    place = page.locator("#cells-table thead th").evaluate_all("all => all.findIndex(e => e.dataset.key === 'time')")
+    texts = page.locator("#cells-table tbody tr:not([hidden])").evaluate_all(
+        f"all => all.map(row => row.cells[{place}].textContent)"
+    )
+    scales = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    numbers = [(float(text.split()[0]) * scales[text.split()[1]]) if text else None for text in texts]
+    known = [number for number in numbers if number is not None]
+    assert numbers == [*known, *[None] * (len(numbers) - len(known))]
+    return known
+
+
+def test_the_table_is_filtered_by_words(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    page.get_by_label("Rows with these words").fill("linear backward 4,096")
+    assert page.locator("#cells-table tbody tr:not([hidden])").count() == 2
+    assert page.locator("#cells-count").inner_text() == "2 of 180 cells."
+
+
+@pytest.mark.parametrize(
+    ("kind", "beginning"),
+    [
+        ("CSV", "method,workload,mask,N,status,time_s,time_low,time_high"),
+        ("Markdown", "| method | workload |"),
+        ("LaTeX", "% needs"),
+    ],
+)
+def test_the_table_is_copied_as_it_stands(made: Path, watched: Watch, kind: str, beginning: str) -> None:
+    page = opened(watched, made)
+    page.get_by_label("Rows with these words").fill("sparse budget 512")
+    page.get_by_role("button", name=f"Copy {kind}").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text.startswith(beginning)
+    assert text.count("sparse.strided") == page.locator("#cells-table tbody tr:not([hidden])").count() == 6
+    assert "too long" in text
+    assert page.locator("#said").inner_text() == f"Copied the rows as {kind}."
+
+
+def test_copying_works_without_the_clipboard_too(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.get_by_role("button", name="Copy CSV").click()
+    page.get_by_role("button", name="Copied").wait_for()
+
+
+def test_a_link_restores_the_view(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    choose(page, "Workload", "forward")
+    choose(page, "Mask", "non-causal")
+    choose(page, "Show", "memory")
+    choose(page, "Values", "linear")
+    box(page, "lsh.reformer").uncheck()
+    page.locator("#cells-table thead th", has_text="status").get_by_role("button").click()
+    page.get_by_label("Rows with these words").fill("sdpa")
+    choose(page, "Theme", "dark")
+    link = page.url
+    for word in (
+        "workload=forward",
+        "mask=non-causal",
+        "quantity=memory",
+        "y=linear",
+        "hide=lsh.reformer",
+        "sort=status",
+        "filter=sdpa",
+    ):
+        assert word in link
+    again = watched()
+    again.open(made, f"#{link.partition('#')[2]}")
+    for locator in ("#scaling-charts", "#cells-table", "#methods", "#roofline-charts"):
+        assert again.page.locator(locator).inner_html() == page.locator(locator).inner_html()
+    assert again.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_link_that_is_pasted_into_the_address_is_followed(made: Path, watched: Watch) -> None:
+    from playwright.sync_api import expect
+
+    page = opened(watched, made)
+    page.evaluate("location.hash = '#quantity=memory&filter=linear'")
+    expect(page.get_by_role("combobox", name="Show")).to_have_value("memory")
+    assert page.get_by_label("Rows with these words").input_value() == "linear"
+
+
+@pytest.mark.parametrize(
+    "link", ["#quantity=none&workload=x&mask=&at=NaN&hide=nobody&sort=-x&x=cubic&theme=pink", "#%%%", "#<script>"]
+)
+def test_what_a_link_says_wrongly_is_ignored(made: Path, watched: Watch, link: str) -> None:
+    plain, found = watched(), watched()
+    plain.open(made)
+    found.open(made, link)
+    assert found.messages == []
+    assert found.page.locator("#scaling-charts").inner_html() == plain.page.locator("#scaling-charts").inner_html()
+
+
+def test_links_within_the_page_leave_the_view(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    choose(page, "Show", "memory")
+    page.get_by_role("link", name="All cells").click()
+    assert "quantity=memory" in page.url
+    assert page.evaluate("document.activeElement.id") == "cells-head"
+
+
+def test_quality_is_weighed_against_each_cost_at_each_length(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    chart = page.locator("#weighing-charts .chart")
+    assert "output error" in (chart.get_attribute("aria-label") or "")
+    choose(page, "Cost", "memory")
+    choose(page, "Loss", "missed_mass")
+    choose(page, "Length", "1024")
+    assert "N = 1024" in (chart.get_attribute("aria-label") or "")
+    assert "missed mass" in (chart.get_attribute("aria-label") or "")
+    assert "cost=memory" in page.url
+
+
+def test_the_map_of_failures_says_why(made: Path, watched: Watch) -> None:
+    page = opened(watched, made)
+    page.locator("#failures .chosen td.s-budget").first.hover()
+    assert "too long" in tip(page)
+
+
+def test_runs_are_shown_over_each_other_or_side_by_side(two: Path, watched: Watch) -> None:
+    page = opened(watched, two)
+    assert page.locator("#scaling-charts svg").count() == 1
+    both = drawn(page)
+    choose(page, "Runs", "side")
+    assert page.locator("#scaling-charts svg").count() == 2
+    assert drawn(page) == both
+    page.get_by_role("checkbox", name="20260203-040506-fedcba").uncheck()
+    assert page.locator("#scaling-charts svg").count() == 1
+    assert "without=" in page.url
+
+
+def test_two_thousand_cells_are_shown_within_a_second(large: Path, watched: Watch) -> None:
+    loads = []
+    for _ in range(3):
+        page = opened(watched, large)
+        loads.append(page.evaluate("performance.getEntriesByName('attnbench:shown')[0].startTime") / 1000)
+        page.close()
+    assert min(loads) < LOADED
+
+
+@pytest.mark.parametrize("all_methods", [False, True])
+def test_two_thousand_cells_react_within_a_tenth_of_a_second(large: Path, watched: Watch, all_methods: bool) -> None:
+    page = opened(watched, large, "#methods=all" if all_methods else "")
+    page.evaluate("performance.clearMeasures()")
+    choice = box(page, "family0.method_0").first
+    for number in range(5):
+        choice.set_checked(number % 2 == 1)
+    reactions = page.evaluate("performance.getEntriesByName('attnbench:change').map(entry => entry.duration)")
+    assert len(reactions) == 5
+    assert min(reactions) / 1000 < REACTED
+
+
+def test_sorting_and_filtering_two_thousand_rows_is_as_quick(large: Path, watched: Watch) -> None:
+    page = opened(watched, large)
+    page.evaluate("performance.clearMeasures()")
+    for _ in range(5):
+        page.locator("#cells-table thead th", has_text="time").first.get_by_role("button").click()
+    reactions = page.evaluate("performance.getEntriesByName('attnbench:change').map(entry => entry.duration)")
+    assert min(reactions) / 1000 < REACTED
+
+
+def test_of_many_rows_the_first_are_shown_and_all_at_request(large: Path, watched: Watch) -> None:
+    page = opened(watched, large)
+    visible = "all => all.filter(row => row.checkVisibility()).length"
+    rows = page.locator("#cells-table tbody tr")
+    assert rows.evaluate_all(visible) == 250
+    assert page.locator("#cells-count").inner_text() == "The first 250 of 2000 cells."
+    page.get_by_role("button", name="Show all rows").click()
+    assert rows.evaluate_all(visible) == 2000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_serious_stands_in_the_way_of_anybody(made: Path, watched: Watch, theme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = opened(watched, made, f"#theme={theme}")
+    page.set_viewport_size({"width": width, "height": 900})
+    for details in page.locator("details").all():
+        details.evaluate("each => each.open = true")
+    violations = Axe().run(page).response["violations"]
+    grave = [(each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in {"serious", "critical"}]
+    assert grave == []
+
+
+@pytest.mark.parametrize("file", ["made", "two", "large"])
+def test_a_phone_shows_all_of_it_without_moving_sideways(file: str, request: pytest.FixtureRequest, watched: Watch) -> None:
+    found = watched()
+    found.page.set_viewport_size({"width": 360, "height": 740})
+    found.open(request.getfixturevalue(file))
+    page = found.page
+    chart = page.locator("#scaling-charts svg").bounding_box()
+    assert chart is not None
+    assert chart["width"] < 360
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_without_scripts_every_number_is_there(made: Path, browser: "Browser") -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(made.as_uri())
+    assert page.locator("#cells-table tbody tr").count() == 180
+    assert page.locator("#scaling .of-group").count() == page.locator("#scaling .of-group:visible").count() == 6
+    assert page.get_by_text("The charts, sorting and copying need JavaScript.").is_visible()
+    context.close()
+
+
+def test_it_prints(made: Path, watched: Watch, tmp_path: Path) -> None:
+    page = opened(watched, made, "#theme=dark")
+    page.pdf(path=tmp_path / "page.pdf", format="A4")
+    pdf = (tmp_path / "page.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 2
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert page.locator("#view").is_hidden()
+    assert page.locator("#failures .of-group:visible").count() == 6
+
+
+def test_the_scripts_are_sound_to_the_type_checker(tmp_path: Path) -> None:
+    """With the types of the library at the version that is in the page."""
+    folder = Path(assets.__file__).parent
+    version = re.search(r"@observablehq/plot (\d+\.\d+\.\d+)", (folder / "vendor" / "README.md").read_text())
+    assert version is not None
+    (tmp_path / "package.json").write_text("{}")
+    packages = ["typescript@5", f"@observablehq/plot@{version[1]}", "@types/d3@7"]
+    install = ["npm", "install", "--no-audit", "--no-fund", "--silent", *packages]
+    subprocess.run(install, cwd=tmp_path, check=True, capture_output=True, timeout=240)
+    options = {
+        **dict.fromkeys(("checkJs", "allowJs", "noEmit", "strict", "skipLibCheck"), True),
+        **{"target": "es2022", "module": "esnext", "moduleResolution": "bundler", "moduleDetection": "legacy"},
+        **{"lib": ["es2023", "dom", "dom.iterable"], "types": []},
+        "paths": {name: [f"{tmp_path}/node_modules/{kept}"] for name, kept in TYPED.items()},
+    }
+    for scripts in (assets.SCRIPTS, (assets.EARLY,)):
+        files = [f"{folder}/assets/{name}" for name in (*scripts, "types.d.ts")]
+        (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": files}))
+        done = subprocess.run(["npx", "tsc", "-p", "."], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        assert (done.stdout, done.returncode) == ("", 0)

@@ -1,0 +1,173 @@
+"""The site of real runs in a real browser, opened from its files: nothing is fetched, everything can be reached."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.cli.maxlen import limits_of
+from attnbench.report.site.build import Options, build
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
+
+pytestmark = pytest.mark.slow
+Opened = Callable[..., "Page"]
+REFERENCE = Path(__file__).parents[2] / "results" / "reference"
+RUNS = ("xeon-2-cores/decode", "xeon-2-cores/peers_sparse_long", "xeon-2-cores/linear_memory", "epyc-2-cores/scaling")
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+ID = "20261121-194000"
+CARDS = 13
+WIDTHS = (360, 1280, 3840)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of four runs; one of them again on seven later days, as two sides of a comparison, and with names that are markup."""
+    folder = tmp_path_factory.mktemp("atlas")
+    results, out = folder / "results", folder / "site"
+    for run in RUNS:
+        shutil.copytree(REFERENCE / run, results / run)
+    short, start = results / RUNS[1], '"schema_version": 1,'
+    for day in range(22, 29):
+        changed(short, results / f"later{day}", {ID: f"202611{day}-194000", "2026-11-21T19": f"2026-11-{day}T19"})
+    for side in ("base", "new"):
+        changed(short, results / side, {f"{ID}-603653": f"turns-{side}", start: f'{start} "interleaved": "turns",'})
+    own = {ID: "20261123-194001", "sparse.strided_masked": HOSTILE, "Intel(R) Xeon(R) Processor": HOSTILE}
+    changed(short, results / "hostile", own)
+    build(Options(results, out, limits_of))
+    return out
+
+
+def changed(run: Path, copy: Path, words: dict[str, str]) -> None:
+    """The two files that count, with other words in them."""
+    copy.mkdir()
+    for name in ("run.json", "records.jsonl"):
+        text = (run / name).read_text(encoding="utf-8")
+        for old, new in words.items():
+            assert old in text or name == "records.jsonl"
+            text = text.replace(old, new)
+        (copy / name).write_text(text, encoding="utf-8")
+
+
+def pages(site: Path) -> list[Path]:
+    """The index, a page of a run, of a hostile one, of a comparison, and of a trend."""
+    (trend,) = site.rglob("trend.html")
+    (comparison,) = site.rglob("comparison.html")
+    (hostile,) = (file for file in site.rglob("index.html") if "20261123-194001" in file.parent.name)
+    (run,) = (file for file in site.rglob("index.html") if file.is_relative_to(site / "decode"))
+    return [site / "index.html", run, hostile, comparison, trend]
+
+
+@pytest.fixture
+def opened(browser: "Browser", site: Path) -> "Iterator[Opened]":
+    """Opens a file, and says at the end whether anything was fetched, wrong or asked."""
+    contexts: list[BrowserContext] = []
+    wrong: list[str] = []
+
+    def ask(dialog: "Dialog") -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    def fetch(request: "Request") -> None:
+        if not request.url.startswith((f"{site.as_uri()}/", "data:", "blob:")):
+            wrong.append(request.url)
+
+    def say(message: "ConsoleMessage") -> None:
+        if message.type == "error":
+            wrong.append(message.text)
+
+    def _open(file: Path, **options: Any) -> "Page":
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.on("request", fetch)
+        page.on("console", say)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", ask)
+        page.goto(file.as_uri())
+        return page
+
+    yield _open
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def test_every_page_opens_from_its_file_without_a_request_or_an_error(opened: Opened, site: Path) -> None:
+    for file in pages(site):
+        page = opened(file)
+        page.wait_for_load_state("networkidle")
+        assert page.locator("h1").count() == 1
+
+
+def test_links_lead_from_the_index_to_every_run_and_back(opened: Opened, site: Path) -> None:
+    page = opened(site / "index.html")
+    runs = page.locator("li.card:visible h5 a")
+    assert runs.count() == CARDS - 2
+    for number in range(CARDS - 2):
+        runs.nth(number).click()
+        page.wait_for_load_state()
+        assert page.locator("h1").is_visible()
+        page.go_back()
+        page.wait_for_load_state()
+
+
+def test_the_filter_shows_the_runs_with_all_words_and_no_empty_heading(opened: Opened, site: Path) -> None:
+    page = opened(site / "index.html")
+    page.get_by_label("Only runs with the words").fill("DECODE 2026")
+    assert page.locator("li.card:visible").count() == 1
+    assert page.locator("main h3:visible").all_inner_texts() == ["decode"]
+    assert page.locator("#_count").inner_text() == f"1 of {CARDS}"
+    page.get_by_label("Only runs with the words").fill("no such run")
+    assert page.locator("li.card:visible").count() == 0
+    page.get_by_label("Only runs with the words").fill("")
+    assert page.locator("li.card:visible").count() == CARDS
+    assert page.locator("#_count").inner_text() == ""
+
+
+def test_what_is_older_is_a_click_away_and_the_filter_finds_it(opened: Opened, site: Path) -> None:
+    page = opened(site / "index.html")
+    oldest = page.locator(f'[id$="/{ID}-603653"]')
+    assert page.locator("li.card:visible").count() == CARDS - 2
+    assert not oldest.is_visible()
+    page.get_by_label("Only runs with the words").fill("peers_sparse_long 19:40 2026-11-21 intel cells")
+    assert oldest.is_visible()
+    assert page.locator("li.card:visible").count() == 1
+
+
+def test_without_scripts_the_list_is_whole_and_there_is_no_filter(opened: Opened, site: Path) -> None:
+    page = opened(site / "index.html", java_script_enabled=False)
+    page.locator("details.older > summary").click()
+    assert page.locator("li.card:visible").count() == CARDS
+    assert not page.locator("#_filter").is_visible()
+
+
+def test_the_keyboard_gets_to_the_runs_at_once(opened: Opened, site: Path) -> None:
+    page = opened(site / "index.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the runs"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('li.card') !== null")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_window(opened: Opened, site: Path, width: int, scheme: str) -> None:
+    for file in (site / "index.html", *site.rglob("comparison.html"), *site.rglob("trend.html")):
+        page = opened(file, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_has_no_serious_finding(opened: Opened, site: Path, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    for file in (site / "index.html", *site.rglob("comparison.html")):
+        page = opened(file, color_scheme=scheme)
+        page.locator("details").evaluate_all("each => each.forEach((details) => { details.open = true; })")
+        violations = Axe().run(page).response["violations"]
+        serious = [each for each in violations if each["impact"] in {"serious", "critical"}]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []

@@ -1,0 +1,99 @@
+"""A run that every kind of figure can be drawn from: times, memory, decoding, fidelity, costs and a roof; fixed numbers."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from matplotlib.figure import Figure
+
+from attnbench.report import grid, style
+from attnbench.report.figures.kinds import Kind
+from attnbench.report.figures.make import drawn
+from attnbench.report.findings import Findings
+from attnbench.report.sheet import Sheet
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cost import Cost
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Law, Synthetic
+
+Everything = Callable[..., Findings]
+Draw = Callable[[Findings, Kind, Sheet], list[Figure]]
+_MADE: dict[str, Findings] = {}
+"""Runs that were asked for before: they are never changed, and take a while to make."""
+_ERRORS = {"softmax": 3e-7, "linear": 0.52, "lsh": 0.31, "sparse": 0.18}
+
+
+def cost(cell: Cell, info: RunInfo) -> Cost:
+    """Quadratic for softmax, linear in N for the others."""
+    p = cell.problem
+    rows = 1 if cell.workload is Workload.DECODE else p.N
+    width = p.N if cell.method.startswith("softmax") else 192
+    # few enough to stay under the synthetic roof, more or less
+    flops = 0.2 * p.B * p.H * rows * width * p.D
+    known = {"nominal_flops": 0.2 * p.B * p.H * rows * p.N * p.D, "exact_flops": flops, "executed_flops": flops}
+    return info.costs[cell.key].model_copy(update=known)
+
+
+def fidelity(run: "Synthetic", cell: Cell, replicate: int) -> Record:
+    noise = random.Random(f"{cell.label}/{cell.problem.N}/{replicate}").uniform(0.97, 1.03)
+    rounds = float(cell.params.get("rounds", 1))
+    error = _ERRORS[cell.method.partition(".")[0]] * noise / rounds**0.5
+    values = {OUTPUT_ERROR: error, MASS_RECALL: max(0.0, min(1.0, 1 - 0.9 * error))}
+    samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
+    measured = Measured(samples=samples, facts={"top_keys": 32, "exact": "Softmax attention"})
+    return run.record(cell, measured, replicate, Pass.FIDELITY)
+
+
+def recorded(run: "Synthetic") -> tuple[RunInfo, list[Record]]:
+    info = run.run()
+    info = info.model_copy(update={"costs": {cell.key: cost(cell, info) for cell in info.cells}})
+    records = [record for record in run.records() if record.job.cell.workload is not Workload.FIDELITY]
+    for cell in info.cells:
+        if cell.workload is Workload.FIDELITY and cell.method == "sparse.wrong":
+            records.append(run.record(cell, Failed(status=Status.INCORRECT, reason="o differs"), phase=Pass.FIDELITY))
+        elif cell.workload is Workload.FIDELITY:
+            records += [fidelity(run, cell, replicate) for replicate in range(run.replicates)]
+    return info, records
+
+
+@pytest.fixture
+def everything(synthetic: "type[Synthetic]", law: "type[Law]") -> Everything:
+    """Findings of the run; what is named replaces a field of the synthetic run."""
+    laws = (
+        law("softmax.sdpa", 3e-3, 1.95, tier="library", state=2**22, stop_at=2**13, reason="memory limit of 17.2 GB reached"),
+        law("softmax.naive", 9e-3, 2.0, state=2**22, stop_at=2**12, reason="memory limit of 17.2 GB reached"),
+        law("linear.chunked", 6e-3, 1.0, {"chunk": 64}, state=2**17, state_is_fixed=True),
+        law("lsh.reformer", 15e-3, 1.08, {"rounds": 1}, state=2**20),
+        law("lsh.reformer", 25e-3, 1.08, {"rounds": 4}, state=2**20),
+        law("sparse.strided", 5e-3, 1.5, state=2**19),
+        law("sparse.wrong", 2e-3, 1.5, stop_at=1, status=Status.INCORRECT, reason="its check: o differs by 0.3"),
+    )
+
+    def _everything(**fields: object) -> Findings:
+        known: dict[str, object] = {"lengths": (512, 1024, 2048, 4096, 8192), "causal": (True,), "replicates": 5}
+        known["workloads"] = (Workload.FORWARD, Workload.DECODE, Workload.FIDELITY)
+        asked = str({**known, **fields})
+        if asked not in _MADE:
+            _MADE[asked] = Findings.of(*recorded(synthetic(laws, **{**known, **fields})))  # type: ignore[arg-type]
+        return _MADE[asked]
+
+    return _everything
+
+
+@pytest.fixture
+def draw() -> Iterator[Draw]:
+    """All figures of a kind on a sheet, whose settings hold until the next is drawn: some words are set as late as that."""
+    with ExitStack() as stack:
+
+        def _draw(findings: Findings, kind: Kind, sheet: Sheet) -> list[Figure]:
+            stack.enter_context(style.applied(sheet.settings))
+            return [picture for drawing in drawn(findings, kind, sheet) for picture in grid.figures(drawing.board, sheet)]
+
+        yield _draw

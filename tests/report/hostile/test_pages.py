@@ -1,0 +1,195 @@
+"""Hostile names on pages: text, in a page that holds nothing but what its template does; and a browser runs nothing of them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.analyze.trend import Trends
+from attnbench.report import trend_page
+from attnbench.report.page import page
+
+if TYPE_CHECKING:
+    from tests.report.hostile.conftest import Bundle
+
+NO_BREAK = "\u00a0"
+"""A space that is none of a name's."""
+
+
+class Reader(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.shapes: set[tuple[str, frozenset[str]]] = set()
+        self.targets: set[str] = set()
+        self.policy = ""
+        self.scripts: list[tuple[str, list[str]]] = []
+        self.words: list[str] = []
+        self.comments: list[str] = []
+        self._inside = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        self.shapes.add((tag, frozenset(name for name, _ in attrs)))
+        self.targets |= {value or "" for name, value in attrs if name in {"href", "src", "action", "xlink:href"}}
+        if dict(attrs).get("http-equiv") == "Content-Security-Policy":
+            self.policy = dict(attrs).get("content") or ""
+        if tag == "script":
+            self.scripts.append((dict(attrs).get("type") or "", []))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1][1].append(data)
+        elif self._inside != "style":
+            self.words.append(data)
+
+    @property
+    def code(self) -> list[str]:
+        """What would be run."""
+        return ["".join(parts) for kind, parts in self.scripts if kind != "application/json"]
+
+    @property
+    def data(self) -> list[str]:
+        return ["".join(parts) for kind, parts in self.scripts if kind == "application/json"]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+
+def check_html(text: str, harmless: str) -> Reader:
+    """Against a page of the same make, whose texts are plain."""
+    found, known = Reader(text), Reader(harmless)
+    assert found.shapes - known.shapes == set()
+    assert found.targets - known.targets == set()
+    assert found.code == known.code
+    assert len(found.data) == len(known.data)
+    assert found.comments == known.comments
+    assert unseen(found.text) == set()
+    assert "default-src 'none'" in found.policy
+    assert found.policy == known.policy
+    return found
+
+
+def unseen(text: str) -> set[str]:
+    """Control characters and marks of direction, but for the ends of lines."""
+    return {letter for letter in text if not letter.isprintable()} - {"\n", NO_BREAK}
+
+
+def strings(data: Any) -> Iterator[str]:
+    """All that a JSON document holds, keys included."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        yield from data
+        for value in data.values():
+            yield from strings(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from strings(value)
+
+
+def test_the_page_holds_the_names_as_text_and_no_more(run: "Bundle", plain: "Bundle") -> None:
+    found = check_html(page([run.findings]), page([plain.findings]))
+    assert "<script>alert(1)</script>" in found.text
+    assert "{{ 7 * 7 }}{% raw %}" in found.text
+    for text in found.data:
+        assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
+        assert {mark for each in strings(json.loads(text)) for mark in unseen(each)} == set()
+
+
+def test_the_page_of_several_runs_holds_no_more_either(run: "Bundle", plain: "Bundle") -> None:
+    check_html(page([run.findings, run.findings]), page([plain.findings, plain.findings]))
+
+
+def test_the_trend_page_holds_the_names_as_text(trends: Trends) -> None:
+    found = Reader(trend_page.page(trends))
+    assert (found.scripts, found.comments) == ([], [])
+    assert {tag for tag, _ in found.shapes} & {"img", "iframe", "object", "embed", "base", "form", "b onclick"} == set()
+    assert [name for _, names in found.shapes for name in names if name.startswith("on")] == []
+    assert all(target.startswith("#s") for target in found.targets)
+    assert "default-src 'none'" in found.policy
+    assert "<script>alert(1)</script>" in found.text
+    assert unseen(found.text) == set()
+
+
+@pytest.mark.slow
+def test_a_browser_runs_nothing_of_a_name(tmp_path: Path, run: "Bundle", trends: Trends) -> None:
+    from playwright.sync_api import sync_playwright
+
+    two = [run.findings, run.findings]
+    pages = {"page": page(two[:1]), "two": page(two), "trend": trend_page.page(trends)}
+    heard: list[str] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name, text in pages.items():
+            file = tmp_path / f"{name}.html"
+            file.write_text(text, encoding="utf-8")
+            _visit(browser, file.as_uri(), heard)
+        browser.close()
+    assert heard == []
+
+
+def _visit(browser: Any, address: str, heard: list[str]) -> None:
+    """As it is, and with a view in the address that is as hostile."""
+    for fragment in ("", "#methods=<img src=x onerror=alert(7)>&sort=</script>&filter=%3Cscript%3Ealert(8)"):
+        tab = browser.new_page()
+        _listen(tab, address, heard)
+        tab.goto(f"{address}{fragment}", wait_until="load")
+        _touch_everything(tab)
+        harmful = "img, iframe, object, embed, [onclick], [onerror], [onload]"
+        assert tab.evaluate("wanted => document.querySelectorAll(wanted).length", harmful) == 0
+        tab.close()
+
+
+def _listen(tab: Any, address: str, heard: list[str]) -> None:
+    def on_dialog(dialog: Any) -> None:
+        heard.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def on_request(request: Any) -> None:
+        if request.url.partition("#")[0] != address:
+            heard.append(f"request: {request.url}")
+
+    def on_console(message: Any) -> None:
+        if message.type == "error":
+            heard.append(f"console: {message.text}")
+
+    tab.on("dialog", on_dialog)
+    tab.on("request", on_request)
+    tab.on("console", on_console)
+    tab.on("pageerror", lambda error: heard.append(f"error: {error}"))
+
+
+def _touch_everything(tab: Any) -> None:
+    """Every control once, and the pointer over the first marks of the charts."""
+    tab.evaluate(
+        """() => {
+          for (const box of document.querySelectorAll('input[type=checkbox], input[type=radio]')) box.click();
+          for (const list of document.querySelectorAll('select')) {
+            for (const option of list.options) {
+              list.value = option.value;
+              for (const kind of ['input', 'change']) list.dispatchEvent(new Event(kind, {bubbles: true}));
+            }
+          }
+          for (const head of document.querySelectorAll('th button, th[aria-sort]')) head.click();
+          for (const mark of [...document.querySelectorAll('svg circle, svg path, svg text')].slice(0, 300)) {
+            for (const kind of ['pointerenter', 'pointermove', 'mouseover'])
+              mark.dispatchEvent(new PointerEvent(kind, {bubbles: true}));
+          }
+        }"""
+    )
+    tab.wait_for_timeout(200)

@@ -1,0 +1,216 @@
+"""Names, reasons and facts come from users and are data: inert in every text of a run, and what is around them stays whole.
+
+Text that would be markup, a path, a formula or a control character stands wherever a run has room for text.
+"""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_it import MarkdownIt
+from ruamel.yaml import YAML
+
+from attnbench.analyze.metric import metrics
+from attnbench.analyze.trend import Trends
+from attnbench.analyze.verdict import LEVEL
+from attnbench.analyze.versus import Versus, baseline
+from attnbench.report import console, latex, markdown, trend_console
+from attnbench.report.comparison_console import console as comparison_console
+from attnbench.report.comparison_table import comparison_csv, comparison_table
+from attnbench.report.crossover_table import crossover_csv, crossover_tables, lines
+from attnbench.report.exports.exchange import Source
+from attnbench.report.exports.formats import FORMATS
+from attnbench.report.findings import Findings
+from attnbench.report.headline import headlines
+from attnbench.report.job_summary import job_summary
+from attnbench.report.judgement import Judgement
+from attnbench.report.judging import judge_runs
+from attnbench.report.long_table import csv as long_csv
+from attnbench.report.parts import MOST
+from attnbench.report.plain import wrapped
+from attnbench.report.plots import plots
+from attnbench.report.table import Table
+from attnbench.report.tables import tables
+
+if TYPE_CHECKING:
+    from tests.report.hostile.conftest import Bundle
+
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
+BLOCKS = ("heading", "table", "thead", "tbody", "tr", "th", "td", "inline", "bullet_list", "list_item", "paragraph")
+
+
+@pytest.fixture
+def judgement(run: "Bundle") -> Judgement:
+    other = run.info.model_copy(update={"id": f"other {run.nasty}", "command": "x"})
+    sides = [(info, run.findings.summaries) for info in (run.info, other)]
+    return judge_runs(sides[0], sides[1], 0.05, LEVEL)
+
+
+@pytest.fixture
+def pairs(run: "Bundle") -> list[Versus]:
+    time = metrics(run.findings.summaries)["time"]
+    bases = [(section, baseline(section)) for section in run.findings.sections]
+    return [Versus(s, label, base, time) for s, base in bases if base is not None for label in s.series if label != base]
+
+
+def unseen(text: str) -> set[str]:
+    """Control characters and marks of direction, but for the ends of lines."""
+    return {letter for letter in text if not letter.isprintable()} - {"\n"}
+
+
+# CSV
+
+
+def check_csv(text: str) -> list[list[str]]:
+    rows = list(csv.reader(io.StringIO(text), strict=True))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert len(rows) == len(text.splitlines()), "a cell has several lines"
+    assert [cell for row in rows for cell in row if cell.startswith(FORMULA)] == []
+    assert unseen(text) == set()
+    return rows
+
+
+def test_no_cell_of_the_table_is_a_formula(run: "Bundle") -> None:
+    rows = check_csv(long_csv(run.findings))
+    assert len(rows) == 1 + len(run.info.cells)
+    methods = {row[rows[0].index("method")] for row in rows}
+    assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", "'＝cmd()", "'=cmd()|' /C calc'!A0", "a|b||c", "x" * 10_000} <= methods
+
+
+def test_no_cell_of_a_comparison_or_crossover_is_a_formula(judgement: Judgement, pairs: list[Versus]) -> None:
+    check_csv(comparison_csv(judgement))
+    check_csv(crossover_csv(pairs))
+
+
+# Markdown
+
+
+def check_markdown(text: str, count: int) -> set[str]:
+    """The texts of a page of so many tables, each with its notes in one list."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    assert {token.type.removesuffix("_open").removesuffix("_close") for token in tokens} <= set(BLOCKS)
+    types = [token.type for token in tokens]
+    assert types.count("table_open") == count
+    assert types.count("bullet_list_open") <= count
+    inline = [token for token in tokens if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children or []}
+    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
+    check_columns(text)
+    assert unseen(text) == set()
+    return {"".join(child.content for child in token.children or []) for token in inline}
+
+
+def check_columns(text: str) -> None:
+    for grid in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        pipes = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in grid.splitlines()}
+        assert len(pipes) == 1, grid
+
+
+def test_markdown_shows_every_name_as_it_is(run: "Bundle") -> None:
+    texts = tables(run.findings)
+    shown = check_markdown(markdown.markdown(texts, f"synthetic, run {run.nasty}"), len(texts))
+    assert set(run.findings.names.values()) <= shown
+    assert any(name.startswith("<script>alert(1)</script>") for name in shown)
+
+
+def test_markdown_of_what_is_compared_is_text_too(judgement: Judgement, run: "Bundle", pairs: list[Versus]) -> None:
+    check_markdown(markdown.markdown([comparison_table(judgement)], "x"), 1)
+    check_markdown(job_summary(judgement, run.nasty), 1)
+    texts = crossover_tables(run.findings, pairs)
+    check_markdown(markdown.markdown(texts, run.nasty), len(texts))
+
+
+# LaTeX
+
+
+def check_latex(text: str) -> None:
+    assert text.isascii()
+    assert not re.search(r"\\(input|immediate|write)", text)
+    assert "^^" not in text
+    bare = re.sub(r"\\\\|\\[{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    # a bracket after the end of a line would be its option
+    assert not re.search(r"\\\\\s*[\[*]", text)
+
+
+def test_latex_has_no_command_of_a_name(run: "Bundle", judgement: Judgement, pairs: list[Versus]) -> None:
+    check_latex(latex.latex(tables(run.findings)))
+    check_latex(latex.latex([comparison_table(judgement)]))
+    check_latex(latex.latex(crossover_tables(run.findings, pairs)))
+
+
+@pytest.mark.slow
+def test_the_tables_compile_and_the_names_can_be_read(tmp_path: Path, run: "Bundle", judgement: Judgement) -> None:
+    texts: list[Table] = [*tables(run.findings), comparison_table(judgement)]
+    table = latex.latex(texts)
+    (tmp_path / "table.tex").write_text(table, encoding="utf-8")
+    packages = "\n".join(re.findall(r"\\usepackage(?:\[[^\]]*\])?\{[^}]*\}", table))
+    head = f"\\documentclass[10pt]{{article}}\n\\usepackage[margin=1cm,landscape]{{geometry}}\n{packages}\n"
+    (tmp_path / "paper.tex").write_text(f"{head}\\begin{{document}}\n\\input{{table.tex}}\n\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "(/etc/passwd" not in done.stdout
+    seen = subprocess.run(["pdftotext", "-layout", "paper.pdf", "-"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "root:x:0" not in seen.stdout
+    assert all(word in seen.stdout for word in ("alert(1)", "/etc/passwd", "onerror=alert(2)", "=cmd()", "@SUM(A1)", "../../x"))
+
+
+# text
+
+
+def test_a_terminal_gets_no_control_character(run: "Bundle", judgement: Judgement, pairs: list[Versus], trends: Trends) -> None:
+    for unicode in (True, False):
+        texts = [console.summary(run.findings, unicode=unicode), comparison_console(judgement, unicode=unicode)]
+        assert max(len(line) for text in texts for line in text.splitlines()) <= 80
+        for text in (*texts, trend_console.console(trends, unicode=unicode)):
+            assert unseen(text) == set()
+            assert unicode or text.isascii()
+    assert unseen("\n".join(wrapped(line) for line in lines(run.findings, pairs))) == set()
+
+
+def test_sentences_of_result_are_one_line_each(run: "Bundle") -> None:
+    said = headlines(run.findings)
+    assert len(said) == len(run.findings.sections)
+    assert all(line.isprintable() for line in said)
+    assert any("softmax.[x]" in line for line in said)
+
+
+def test_captions_and_drawings_hold_no_more_than_text(run: "Bundle") -> None:
+    section = next(section for section in run.findings.sections if not section.causal)
+    # in one panel, not in one for each family: the device of a name is in its title
+    labels = [label for label, series in section.series.items() if any(cell.ok for cell in series)][: MOST - 1]
+    few = replace(section, summaries=tuple(cell for cell in section.summaries if cell.cell.label in labels))
+    (plot,) = plots(replace(run.findings, sections=(few,)))
+    assert unseen(plot.caption) == set()
+    elements = list(ET.fromstring(plot.images["svg"]).iter())
+    assert {e.tag.rpartition("}")[2] for e in elements} & {"script", "foreignObject", "image", "a", "iframe"} == set()
+    assert [name for e in elements for name in e.attrib if name.rpartition("}")[2].startswith("on")] == []
+
+
+# exports
+
+
+@pytest.mark.parametrize("form", [name for name, form in FORMATS.items() if form.text])
+def test_exports_are_whole_and_their_names_plain(run: "Bundle", form: str) -> None:
+    # a commit is a hash wherever one is needed
+    info = run.info.model_copy(update={"git": {"commit": "ab" * 20, "dirty": False}})
+    source = Source(Findings.of(info, run.records), run.records)
+    for name, content in FORMATS[form].make([source]).files.items():
+        text = content.decode()
+        assert re.fullmatch(r"[\w./+-]+", name)
+        assert ".." not in name
+        if name.endswith(".csv"):
+            check_csv(text)
+        elif name.endswith(".yaml"):
+            assert YAML(typ="safe", pure=True).load(text)
+        else:
+            assert json.loads(text)
+        assert unseen(text) == set()

@@ -1,0 +1,188 @@
+"""The page as a document: what stands in it without any script, and that nothing in it is more than text."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.report.findings import Findings
+from attnbench.report.headline import headline
+from attnbench.report.page import page
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import Status
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Law, Synthetic
+
+Found = Callable[["Synthetic"], Findings]
+Reading = Callable[..., Any]
+MOST_BYTES = 2_000_000
+
+
+def test_the_sentence_of_result_comes_first(small: "Synthetic", found: Found, read: Reading) -> None:
+    findings = found(small)
+    text = read(findings).text
+    assert text.index(headline(findings)) < text.index("How it grows with length")
+
+
+def test_every_cell_is_a_row_of_the_document_itself(synthetic: "type[Synthetic]", found: Found, read: Reading) -> None:
+    made = synthetic(lengths=(512, 1024))
+    document = read(found(made))
+    assert len(document.data["cells"]["N"]) == len(made.run().cells)
+    heads = document.rows.index(next(row for row in document.rows if "remarks" in row))
+    rows = document.rows[heads + 1 : heads + 1 + len(made.run().cells)]
+    assert all(len(row) == len(document.rows[heads]) for row in rows)
+    assert next(row[-1].strip() for row in rows if row[0] == "sparse.strided").startswith("its check: o differs")
+
+
+def test_the_parts_come_in_their_order(small: "Synthetic", found: Found) -> None:
+    html = page([found(small)])
+    order = ["scaling", "crossover", "weighing", "roofline", "failures", "cells", "conditions", "again", "reading"]
+    places = [html.index(f'<section id="{name}"') for name in order]
+    assert places == sorted(places)
+
+
+def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(
+    small: "Synthetic", found: Found, read: Reading
+) -> None:
+    document = read(found(small))
+    scripts = [text for kind, text in document.scripts if kind == ""]
+    digests = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts}
+    assert set(re.findall(r"'sha256-([^']+)'", document.policy)) == digests
+    assert document.policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "'unsafe-inline'" not in document.policy.partition("style-src")[0]
+    assert "'unsafe-eval'" not in document.policy
+
+
+def test_the_page_names_no_place_to_fetch_from(small: "Synthetic", found: Found, read: Reading) -> None:
+    document = read(found(small))
+    loading = {(tag, name) for tag, name in document.attributes if name in {"src", "srcset", "action", "data", "poster"}}
+    assert loading == set()
+    assert [value for key, value in document.values.items() if key.startswith("link/") and key.endswith("href")] == ["data:,"]
+    assert all(value.startswith("#") for key, value in document.values.items() if key.startswith("a/") and key.endswith("href"))
+
+
+def test_hostile_names_and_reasons_are_text_and_nothing_else(
+    hostile: "Synthetic", small: "Synthetic", found: Found, read: Reading
+) -> None:
+    plain, bad = read(found(small)), read(found(hostile))
+    assert set(bad.elements) <= set(plain.elements) | {"p"}
+    assert bad.attributes <= plain.attributes
+    assert bad.elements["script"] == plain.elements["script"]
+    assert "<script>alert(1)</script>" in bad.text
+    assert "<script>alert(1)</script>" in [method["name"] for method in bad.data["methods"]]
+    assert any(row[0].startswith("\\input{x}") for row in bad.rows)
+
+
+def test_hostile_facts_of_a_run_are_text_and_nothing_else(small: "Synthetic", found: Found, read: Reading) -> None:
+    findings = found(small)
+    evil = '</script><img src=x onerror=alert(1)>"\x00\u202e' + "a" * 10_000
+    run = findings.run.model_copy(
+        update={
+            "id": evil,
+            "command": f"attnbench run {evil}",
+            "environment": {evil: evil, "processor": evil, "cores": 2},
+            "suite": findings.run.suite.model_copy(update={"source": evil}),
+            "git": {"commit": evil, "dirty": True},
+            "started": evil,
+        }
+    )
+    document, plain = read(replace(findings, run=run)), read(findings)
+    assert "img" not in document.elements
+    assert document.attributes <= plain.attributes
+    assert "\x00" not in document.text
+    assert "\u202e" not in document.text
+
+
+def test_two_thousand_cells_take_less_than_two_megabytes(synthetic: "type[Synthetic]", law: "type[Law]", found: Found) -> None:
+    laws = [law(f"family{i % 9}.method_{i}", 1e-3 * (1 + i / 7), 1 + (i % 5) / 4, {"chunk": i}) for i in range(25)]
+    laws[3] = law("family3.fails", 1e-3, 2.0, stop_at=4096, status=Status.BUDGET, reason="one call took 8 s, above 7.5 s")
+    made = synthetic(laws, lengths=tuple(2**n for n in range(7, 17)), dtypes=("float32", "bfloat16"), replicates=2)
+    assert len(made.run().cells) == 2000
+    assert len(page([found(made)]).encode()) < MOST_BYTES
+
+
+def test_the_same_records_give_the_same_page(small: "Synthetic", found: Found) -> None:
+    assert page([found(small)]) == page([found(small)])
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5])
+def test_an_unfinished_run_says_what_was_not_run(small: "Synthetic", read: Reading, kept: int) -> None:
+    document = read(Findings.of(small.run(), small.records()[:kept]))
+    assert "not run" in document.text
+    assert len(document.data["cells"]["N"]) == len(small.run().cells)
+
+
+def test_a_run_without_cells_has_a_page(synthetic: "type[Synthetic]", read: Reading) -> None:
+    document = read(Findings.of(synthetic([]).run(), []))
+    assert "The run has no cells." in document.text
+    assert document.data["groups"] == []
+
+
+def test_a_run_of_which_all_failed_has_a_page_that_says_why(
+    synthetic: "type[Synthetic]", law: "type[Law]", found: Found, read: Reading
+) -> None:
+    laws = [law("softmax.sdpa", 1, 1, stop_at=1, status=Status.CRASHED, reason="killed by signal 11")]
+    document = read(found(synthetic(laws, lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))))
+    assert "1 of 1 cells failed: 1 crashed." in document.text
+    assert "killed by signal 11" in document.text
+    assert document.data["quantities"] == []
+
+
+def test_a_run_that_decodes_says_per_token_and_shows_states(decoding: "Synthetic", found: Found, read: Reading) -> None:
+    document = read(found(decoding))
+    assert [group["per"] for group in document.data["groups"]] == ["per token", "per token"]
+    assert "state" in [quantity["key"] for quantity in document.data["quantities"]]
+    heads = next(row for row in document.rows if "remarks" in row)
+    assert "time per token" in [head.strip() for head in heads]
+
+
+def test_what_is_the_same_in_all_rows_is_told_once(small: "Synthetic", found: Found, read: Reading) -> None:
+    document = read(found(small))
+    heads = [head.strip() for head in next(row for row in document.rows if "remarks" in row)]
+    assert "mask" not in heads
+    assert "All of them: forward, causal, float32, B = 1." in document.text
+
+
+def test_the_command_and_the_suite_are_there_to_be_run_again(small: "Synthetic", found: Found, read: Reading) -> None:
+    findings = found(small)
+    run = findings.run.model_copy(update={"git": {"commit": "abc123" * 6, "dirty": False}})
+    text = read(replace(findings, run=run)).text
+    assert f"git checkout {'abc123' * 6}\nattnbench run synthetic" in text
+    assert '"name": "linear.chunked"' in text
+
+
+def test_several_runs_stand_side_by_side_and_are_told_apart(small: "Synthetic", found: Found, read: Reading) -> None:
+    first = found(small)
+    second = replace(first, run=first.run.model_copy(update={"started": "2026-02-03T04:05:06+00:00", "id": "another"}))
+    document = read(first, second)
+    assert [run["name"] for run in document.data["runs"]] == ["2026-01-02 03:04 UTC", "2026-02-03 04:05 UTC"]
+    assert len(document.data["groups"]) == 1
+    assert document.data["cells"]["run"] == [0] * 12 + [1] * 12
+    heads = [head.strip() for head in next(row for row in document.rows if "remarks" in row)]
+    assert heads[:3] == ["method", "tier", "run"]
+    assert document.text.count(headline(first)) >= 2
+
+
+def test_memory_that_was_counted_differently_is_never_mixed(small: "Synthetic", found: Found, read: Reading) -> None:
+    first = found(small)
+    assert first.counter is not None
+    source = "running sum of the memory events of torch's profiler"
+    other = replace(first, counter=replace(first.counter, name="torch_profiler_peak", source=source))
+    quantities = {quantity["key"]: quantity for quantity in read(first, other).data["quantities"]}
+    assert quantities["memory"]["title"] == "memory (host_rss_peak)"
+    assert quantities["memory_2"]["title"] == "memory (torch_profiler_peak)"
+
+
+def test_a_page_of_many_methods_begins_with_the_telling_ones(
+    synthetic: "type[Synthetic]", law: "type[Law]", found: Found, read: Reading
+) -> None:
+    laws = [law("softmax.sdpa", 1.0, 2.0), *(law(f"made.up_{i}", 1e-3 * (i + 1), 1.0) for i in range(40))]
+    made = synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD,), replicates=1)
+    data = read(found(made)).data
+    names = [data["methods"][number]["name"] for number in data["groups"][0]["first"]]
+    assert names == ["softmax.sdpa", *(f"made.up_{i}" for i in range(7))]

@@ -1,0 +1,147 @@
+"""Pieces of the page: names of runs, the map of failures, facts, files of others."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.report.findings import Findings
+from attnbench.report.page import assets, facts
+from attnbench.report.page.board import Board
+from attnbench.report.page.failure_map import failure_map
+from attnbench.report.page.markup import row, safe, table_html
+from attnbench.report.page.run_names import moment, run_names
+from attnbench.report.table import Table
+from attnbench.schema.cell import Workload
+from attnbench.schema.noun import Scalar
+from attnbench.suite.load import load
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Synthetic
+
+Found = Callable[["Synthetic"], Findings]
+VENDOR = Path(assets.__file__).parent / "vendor"
+
+
+def changed(findings: Findings, **update: object) -> Findings:
+    return replace(findings, run=findings.run.model_copy(update=update))
+
+
+def test_runs_are_called_by_what_tells_them_apart(small: "Synthetic", found: Found) -> None:
+    one = changed(found(small), git={"commit": "fedcba9876543210", "dirty": False})
+    other = changed(one, git={"commit": "0123456789abcdef", "dirty": True}, started="2026-02-03T04:05:06+00:00")
+    third = changed(other, started="2026-03-04T05:06:07+00:00", git={})
+    assert run_names([one, other]) == ("fedcba9876", "0123456789+")
+    assert run_names([one, other, third]) == ("2026-01-02 03:04 UTC", "2026-02-03 04:05 UTC", "2026-03-04 05:06 UTC")
+    assert run_names([one]) == ("20260102-030405-abcdef",)
+
+
+def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(small: "Synthetic", found: Found) -> None:
+    one = changed(found(small), git={"commit": "a" * 40})
+    other = changed(one, git={"commit": "b" * 40})
+    third = changed(one, started="2026-02-03T04:05:06+00:00")
+    names = run_names([one, other, third])
+    assert names == ("aaaaaaaaaa, 2026-01-02 03:04 UTC", "bbbbbbbbbb, 2026-01-02 03:04 UTC", "aaaaaaaaaa, 2026-02-03 04:05 UTC")
+
+
+def test_runs_that_nothing_tells_apart_are_numbered(small: "Synthetic", found: Found) -> None:
+    one = found(small)
+    assert run_names([one, one]) == ("20260102-030405-abcdef (1)", "20260102-030405-abcdef (2)")
+
+
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [
+        ("2026-01-02T03:04:05+00:00", "2026-01-02 03:04 UTC"),
+        ("2026-01-02T03:04:05+02:00", "2026-01-02 03:04:05+02:00"),
+        ("x", "x"),
+    ],
+)
+def test_a_moment_is_said_as_far_as_it_is_known(small: "Synthetic", found: Found, started: str, words: str) -> None:
+    assert moment(changed(found(small), started=started).run) == words
+
+
+def test_the_map_shows_each_status_in_its_place(small: "Synthetic", found: Found) -> None:
+    shown = failure_map(Board((found(small),)), 0)
+    assert shown.words == "4 of 12 cells failed: 3 wrong, 1 OOM. 2 methods ran at every length and are not listed."
+    assert re.findall(r"<td class=(\S+) data-cell=\d+>(\w+)", shown.grid) == [
+        *[("s-ok", "ok"), ("s-ok", "ok"), ("s-oom_host", "OOM")],
+        *[("s-incorrect", "wrong")] * 3,
+    ]
+    assert any("memory limit of 17.2 GB reached" in reason for reason in shown.reasons)
+
+
+def test_where_nothing_failed_there_is_no_map(synthetic: "type[Synthetic]", found: Found) -> None:
+    made = synthetic(synthetic().laws[2:3], lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))
+    shown = failure_map(Board((found(made),)), 0)
+    assert (shown.words, shown.grid, shown.reasons) == ("All 1 cells were measured.", "", ())
+
+
+def test_cells_that_were_not_run_are_not_called_failed(small: "Synthetic") -> None:
+    shown = failure_map(Board((Findings.of(small.run(), []),)), 0)
+    assert shown.words == "None of 12 cells failed. 12 were not run."
+
+
+def test_the_notes_of_a_run_leave_the_reasons_to_the_map(small: "Synthetic", found: Found) -> None:
+    lines = facts.notes(found(small))
+    assert not any("memory limit" in line for line in lines)
+    assert any("n = 3 replicates" in line for line in lines)
+
+
+def test_the_environment_puts_runs_side_by_side(small: "Synthetic", found: Found) -> None:
+    one = found(small)
+    known: dict[str, Scalar | None] = {"processor": "Xeon", "gpu": None}
+    other = replace(one, run=one.run.model_copy(update={"environment": known, "id": "b"}))
+    table = facts.environment(Board((one, other)))
+    rows = {name: values for name, *values in table.rows}
+    assert rows["run"] == ["20260102-030405-abcdef", "b"]
+    assert rows["gpu"] == ["n/a", "n/a"]
+    assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
+
+
+def test_the_suite_that_is_shown_can_be_run(small: "Synthetic", found: Found, tmp_path: Path) -> None:
+    file = tmp_path / "again.yaml"
+    file.write_text(facts.again(found(small)).suite.unescape())
+    assert load(str(file)).suite == small.run().suite
+
+
+def test_rows_hold_text_only() -> None:
+    assert (
+        row(["<b>", 'a "quoted" & b'], frozenset({1})) == "<tr><th scope=row>&lt;b&gt;<td><b>a &quot;quoted&quot; &amp; b</b>\n"
+    )
+    assert safe("a\nb\x00\u202ec") == "a b c"
+
+
+def test_a_table_has_its_title_for_those_who_do_not_see_it() -> None:
+    html = table_html(Table("<title>", ("a", "b"), (("1", "2"),), frozenset({(0, 1)})))
+    assert '<caption class="unseen">&lt;title&gt;</caption>' in html
+    assert "<td><b>2</b>" in html
+
+
+def test_files_of_others_are_as_they_came() -> None:
+    told = dict(re.findall(r"^\| `([^`]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE))
+    kept = {file.name for file in VENDOR.iterdir()} - {"README.md"}
+    assert set(told) == kept
+    for name, digest in told.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
+
+
+@pytest.mark.parametrize("text", [*map(assets.library, assets.LIBRARIES), assets.script(), assets.early()])
+def test_no_script_ends_early_or_changes_on_its_way(text: str) -> None:
+    assert "</script" not in text.lower()
+    assert "<!--" not in text
+    assert "\r" not in text
+
+
+def test_every_script_of_ours_is_in_the_page() -> None:
+    folder = Path(assets.__file__).parent / "assets"
+    assert {file.name for file in folder.glob("*.js")} == {*assets.SCRIPTS, assets.EARLY}
+
+
+def test_scripts_of_ours_never_make_markup_of_text() -> None:
+    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+        assert forbidden not in assets.script()

@@ -1,0 +1,113 @@
+"""Run folders as the commands leave them: of a few laws, small, and each with one thing that is its own."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.cli.maxlen import limits_of
+from attnbench.report.findings import Findings
+from attnbench.report.site.build import Built, Options, build
+from attnbench.schema.cell import Workload
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Law, Synthetic
+
+EPYC, XEON = "AMD EPYC 9B14", "Intel(R) Xeon(R) Processor @ 2.60GHz"
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass
+class Lab:
+    """Writes run folders below a folder."""
+
+    results: Path
+    small: "Callable[[], Synthetic]"
+
+    def info(self, made: "Synthetic", suite: str, day: int, processor: str = EPYC, **changes: Any) -> RunInfo:
+        """A run of that day; `changes` are fields of run.json."""
+        info = made.run()
+        facts = {**info.environment, "processor": processor}
+        surroundings = info.surroundings.model_copy(update={"facts": facts})
+        named = info.suite.model_copy(update={"name": suite, "source": f"what {suite} is for"})
+        own = {
+            "id": f"202601{day:02}-030405-abcdef",
+            "suite": named,
+            "started": f"2026-01-{day:02}T03:04:05+00:00",
+            "environment": facts,
+            "surroundings": surroundings,
+            "git": {"commit": f"{day:02}" * 20, "dirty": False},
+            "command": f"attnbench run {suite}",
+        }
+        return info.model_copy(update={**own, **changes})
+
+    def write(self, place: str, info: RunInfo, records: Sequence[Record]) -> Path:
+        """A folder with the two files that count."""
+        folder = self.results / place
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(info.model_dump_json())
+        (folder / "records.jsonl").write_text("".join(f"{record.line()}\n" for record in records))
+        return folder
+
+    def run(self, place: str, suite: str = "quick", day: int = 1, processor: str = EPYC, **changes: Any) -> Path:
+        """A whole run of two methods."""
+        made = self.small()
+        return self.write(place, self.info(made, suite, day, processor, **changes), made.records())
+
+    def build(self, out: Path, *, records: bool = False) -> Built:
+        """The site of all of them."""
+        return build(Options(self.results, out, limits_of, records))
+
+
+@pytest.fixture
+def two(synthetic: "type[Synthetic]", law: "type[Law]") -> "Callable[[], Synthetic]":
+    """Two methods at three lengths, two replicates."""
+    laws = (law("softmax.sdpa", 3e-3, 1.95, tier="library"), law("linear.chunked", 2e-3, 1.0, {"chunk": 64}))
+    return lambda: synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, two: "Callable[[], Synthetic]") -> Lab:
+    """Nothing there yet."""
+    (tmp_path / "results").mkdir()
+    return Lab(tmp_path / "results", two)
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page and a sentence of a line each, so that an index is about nothing but itself."""
+
+    def page(runs: Sequence[Findings]) -> str:
+        return f"<!doctype html><title>{escape(runs[0].run.id)}</title>"
+
+    monkeypatch.setattr("attnbench.report.site.pages.page", page)
+    monkeypatch.setattr("attnbench.report.site.pages.headline", lambda findings: f"The sentence of {findings.run.id}.")
+
+
+@pytest.fixture
+def results(lab: Lab, hostile: "Synthetic") -> Lab:
+    """Three suites on two machines and one whose name is markup; a run that stopped early, and two that are none."""
+    for day in (1, 2, 3):
+        lab.run(f"quick/2026010{day}", day=day)
+    lab.run("reference/xeon/quick", day=2, processor=XEON, id="20260102-030405-fedcba")
+    made = lab.small()
+    info = lab.info(made, "other", 4)
+    lab.write("other/20260104", info, made.records()[: len(info.cells)])
+    info = lab.info(hostile, "markup", 5, HOSTILE, id=HOSTILE, command=HOSTILE, git={"commit": HOSTILE, "dirty": True})
+    lab.write("markup/run", info, hostile.records())
+    figures = lab.results / "quick/20260103/forward"
+    figures.mkdir()
+    (figures / "time.png").write_bytes(b"\x89PNG")
+    (figures / "time.txt").write_text("a caption")
+    (lab.results / "quick/20260103/profile.md").write_text("# a profile")
+    (lab.results / "quick/broken").mkdir()
+    (lab.results / "quick/broken/run.json").write_text("{")
+    (lab.results / "quick/lost").mkdir()
+    (lab.results / "quick/lost/records.jsonl").write_text(json.dumps({}))
+    return lab

@@ -1,0 +1,205 @@
+"""The folder of a site: nothing of a user's is ever removed, and what is there stays until the new one is whole."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attnbench.report.site.folder import MARKER, SiteError, check, replaced
+from attnbench.store.run_folder import StoreError
+
+if TYPE_CHECKING:
+    from tests.report.site.conftest import Lab
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A site of two files."""
+    out = tmp_path / "site"
+    make(out, "old")
+    return out
+
+
+def make(out: Path, content: str) -> None:
+    with replaced(out) as folder:
+        (folder / "index.html").write_text(content)
+        (folder / "quick").mkdir()
+        (folder / "quick/a.html").write_text(content)
+
+
+def beside(out: Path) -> list[str]:
+    return sorted(each.name for each in out.parent.iterdir())
+
+
+def test_a_site_takes_the_place_of_the_old_one_as_a_whole(out: Path) -> None:
+    with replaced(out) as folder:
+        (folder / "other.html").write_text("new")
+        assert (out / "index.html").read_text() == "old"
+    assert sorted(each.name for each in out.iterdir()) == [MARKER, "other.html"]
+    assert beside(out) == ["site"]
+
+
+def test_folders_above_it_are_made(tmp_path: Path) -> None:
+    make(tmp_path / "public/runs/site", "new")
+    assert (tmp_path / "public/runs/site/quick/a.html").read_text() == "new"
+
+
+def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    make(tmp_path / "site", "new")
+    assert (tmp_path / "site/index.html").read_text() == "new"
+
+
+def test_a_link_to_a_folder_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "site").symlink_to("real")
+    make(tmp_path / "site", "new")
+    assert (tmp_path / "site").is_symlink()
+    assert (tmp_path / "real/index.html").read_text() == "new"
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SiteError])
+def test_whatever_happens_meanwhile_the_old_site_is_whole(out: Path, failure: type[BaseException]) -> None:
+    def fail() -> None:
+        with replaced(out) as folder:
+            (folder / "index.html").write_text("half")
+            raise failure
+
+    with pytest.raises(failure):
+        fail()
+    assert (out / "index.html").read_text() == "old"
+    assert beside(out) == ["site"]
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_an_interruption_at_either_rename_leaves_the_old_site(out: Path, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = Path.rename, [0]
+
+    def rename(self: Path, target: Path) -> Path:
+        count[0] += 1
+        if count[0] == which:
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        make(out, "new")
+    assert (out / "index.html").read_text() == "old"
+    assert beside(out) == ["site"]
+
+
+def test_a_disk_that_refuses_is_an_error_in_words(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StoreError, match=r"cannot write .*site: No space left on device"):
+        make(out, "new")
+    assert (out / "index.html").read_text() == "old"
+
+
+def stranger(out: Path) -> None:
+    (out / "CNAME").write_text("example.org")
+
+
+def empty(out: Path) -> None:
+    (out / "notes").mkdir()
+
+
+def link(out: Path) -> None:
+    (out / "photos").symlink_to("/")
+
+
+def unmarked(out: Path) -> None:
+    (out / MARKER).unlink()
+
+
+def damaged(out: Path) -> None:
+    (out / MARKER).write_text("[[")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [(stranger, "CNAME"), (empty, "notes"), (link, "photos"), (unmarked, "index.html"), (damaged, f"({MARKER}|index.html)")],
+)
+def test_what_the_command_did_not_make_is_never_replaced(out: Path, change: Callable[[Path], None], named: str) -> None:
+    (results := out.with_name("results")).mkdir()
+    check(results, out)
+    change(out)
+    with pytest.raises(SiteError, match=f"holds {named}, which attnbench site did not make"):
+        check(results, out)
+    with pytest.raises(SiteError):
+        make(out, "new")
+    assert (out / "index.html").read_text() == "old"
+
+
+def test_what_comes_while_the_site_is_made_is_not_replaced_either(out: Path) -> None:
+    def fill() -> None:
+        with replaced(out) as folder:
+            (folder / "index.html").write_text("new")
+            stranger(out)
+
+    with pytest.raises(SiteError, match="CNAME"):
+        fill()
+    assert (out / "CNAME").read_text() == "example.org"
+
+
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "site").write_text("")
+    (tmp_path / "results").mkdir()
+    with pytest.raises(SiteError, match="is there and is no folder"):
+        check(tmp_path / "results", tmp_path / "site")
+
+
+@pytest.mark.parametrize(
+    ("results", "out", "said"),
+    [
+        ("results", "results/site", "lies in results, whose runs are read"),
+        ("results", "results", "lies in results, whose runs are read"),
+        (".", "site", "lies in ., whose runs are read"),
+        ("results/quick", "results", "lies in results, which is replaced as a whole"),
+        ("again", "results/site", "lies in again, whose runs are read"),
+        ("nowhere", "site", "nowhere is no folder; name one with runs below it, as results"),
+        ("file", "site", "file is no folder"),
+    ],
+)
+def test_the_runs_and_the_site_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: str, out: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/quick").mkdir(parents=True)
+    (tmp_path / "again").symlink_to("results")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SiteError) as error:
+        check(Path(results), Path(out))
+    assert said in str(error.value)
+
+
+@pytest.mark.usefixtures("plain")
+def test_runs_that_cannot_be_read_do_not_take_the_place_of_a_site(lab: "Lab", out: Path) -> None:
+    with pytest.raises(SiteError, match=r"results holds no run; name a folder of run folders"):
+        lab.build(out)
+    for name in ("a", "b"):
+        (lab.results / name).mkdir()
+        (lab.results / name / "run.json").write_text("{")
+    with pytest.raises(SiteError, match=r"holds no run that can be read: a: run\.json cannot be read: .*; and 1 more"):
+        lab.build(out)
+    assert (out / "index.html").read_text() == "old"
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_folder_that_may_not_be_read_is_left_out(lab: "Lab", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    lab.run("a")
+    (lab.results / "locked").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    built = lab.build(tmp_path / "new")
+    assert [(each.place, each.why) for each in built.left_out] == [("locked", "Permission denied")]
