@@ -90,16 +90,41 @@ def summarize(cells: Iterable[Cell], records: Iterable[Record]) -> list[CellSumm
 
     Records are taken one by one and not kept: there may be many more than would fit into memory.
     """
-    gathered = {cell.key: _Gathered(cell) for cell in cells}
+    return gather(cells, records).summaries
+
+
+def gather(cells: Iterable[Cell], records: Iterable[Record]) -> "Gathering":
+    """The same, on the way: a part of the records, to which later ones can be joined."""
+    gathering = Gathering({cell.key: _Gathered(cell) for cell in cells})
     keys = _Keys()
     with _uncollected():
         for record in records:
             if record.job.phase is not Pass.CHECK:
-                key = keys.of(record.job.cell)
-                if key not in gathered:
-                    gathered[key] = _Gathered(record.job.cell)
-                gathered[key].add(record)
-    return [cell.summary() for cell in gathered.values()]
+                gathering.at(keys.of(record.job.cell), record.job.cell).add(record)
+    return gathering
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """Records by cell, as far as they count."""
+
+    cells: "dict[str, _Gathered]"
+
+    def at(self, key: str, cell: Cell) -> "_Gathered":
+        """What is known of a cell; nothing yet of one that nobody planned."""
+        if key not in self.cells:
+            self.cells[key] = _Gathered(cell)
+        return self.cells[key]
+
+    def join(self, later: "Gathering") -> None:
+        """Take in records of the same run that were written after all of these."""
+        for key, gathered in later.cells.items():
+            self.at(key, gathered.cell).join(gathered)
+
+    @property
+    def summaries(self) -> list[CellSummary]:
+        """Of all cells, in order."""
+        return [gathered.summary() for gathered in self.cells.values()]
 
 
 @contextmanager
@@ -152,9 +177,16 @@ class _Gathered:
         # the facts are those of the first replicate
         new = digest(record, facts=is_main and (replicate == 0 or not self.has_facts))
         self.has_facts |= bool(new.facts)
-        finals = self.main if is_main else self.memory
-        if (is_main or phase is Pass.MEMORY) and counts_over(new, finals.get(replicate)):
-            finals[replicate] = new
+        if is_main or phase is Pass.MEMORY:
+            _count(self.main if is_main else self.memory, replicate, new)
+
+    def join(self, later: "_Gathered") -> None:
+        self.trials |= later.trials
+        self.environments |= later.environments
+        self.has_facts |= later.has_facts
+        for ours, theirs in ((self.main, later.main), (self.memory, later.memory)):
+            for replicate, new in theirs.items():
+                _count(ours, replicate, new)
 
     def _add_trial(self, trial: Digest) -> None:
         if trial.failed is not None and not trial.interrupted:
@@ -180,6 +212,11 @@ class _Gathered:
             bound=self.trials[min(self.trials)].value if self.trials else "",
             environments=tuple(self.environments),
         )
+
+
+def _count(finals: dict[int, Digest], replicate: int, new: Digest) -> None:
+    if counts_over(new, finals.get(replicate)):
+        finals[replicate] = new
 
 
 def _status(finals: Mapping[int, Digest]) -> tuple[str, str]:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from attnbench.analyze.cells import CellSummary, summarize
+from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.gate import exit_of
 from attnbench.analyze.verdict import LEVEL
 from attnbench.cli.collect import exits_when_interrupted
 from attnbench.cli.errors import UsageError
 from attnbench.cli.live import Live, measure_live
 from attnbench.cli.outs import IMAGES, TABLES, check_outs, write_outs
+from attnbench.cli.reading import summaries
 from attnbench.report import comparison_table, latex, markdown
 from attnbench.report.comparison_console import console
 from attnbench.report.findings import Findings
@@ -63,7 +64,8 @@ def _judgement(options: Options) -> Judgement:
 
 def _methods(options: Options) -> Judgement:
     folder = RunFolder(options.runs[0])
-    findings = Findings.of(folder.info(), folder.read())
+    run = folder.info()
+    findings = Findings.over(run, summaries(folder, run))
     if options.baseline is not None and options.baseline not in findings.labels:
         meant = get_close_matches(options.baseline, findings.labels, n=1)
         hint = f"did you mean {meant[0]!r}? " if meant else ""
@@ -75,7 +77,7 @@ def read_run(path: Path) -> tuple[RunInfo, list[CellSummary]]:
     """A run and its cells; raises StoreError."""
     folder = RunFolder(path)
     info = folder.info()
-    return info, summarize(info.cells, folder.read())
+    return info, summaries(folder, info)
 
 
 def show(judgement: Judgement) -> None:

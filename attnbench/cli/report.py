@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnbench.cli.errors import UsageError
+from attnbench.cli.reading import summaries
 from attnbench.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def _remade(folder: RunFolder) -> "tuple[Findings, list[Path]]":
     from attnbench.report import console, write
     from attnbench.report.findings import Findings
 
-    findings = Findings.of(folder.info(), folder.read())
+    run = folder.info()
+    findings = Findings.over(run, summaries(folder, run))
     files = write.write(folder.path, findings)
     encoding = (sys.stdout.encoding or "ascii").lower()
     print(console.summary(findings, unicode="utf" in encoding))

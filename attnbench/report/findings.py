@@ -1,10 +1,11 @@
 """Findings: what every table, plot and text of one run is made from, computed once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary, summarize
+from attnbench.analyze.headline import Statement, ranked
 from attnbench.analyze.main_counter import MainCounter, main_counter
 from attnbench.analyze.sections import Section, sections
 from attnbench.report.names import drawable, short_names
@@ -24,8 +25,18 @@ class Findings:
     @classmethod
     def of(cls, run: RunInfo, records: Iterable[Record]) -> "Findings":
         """From the records alone; any number of them, also none."""
-        summaries = summarize(run.cells, records)
+        return cls.over(run, summarize(run.cells, records))
+
+    @classmethod
+    def over(cls, run: RunInfo, summaries: Sequence[CellSummary]) -> "Findings":
+        """From what the records came to."""
         return cls(run, tuple(summaries), tuple(sections(summaries, run.suite.axes)), main_counter(summaries))
+
+    @cached_property
+    def statements(self) -> list[tuple[Section, Statement]]:
+        """All sections with what they amount to, the most telling first."""
+        suite = self.run.suite
+        return ranked(self.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
 
     @property
     def labels(self) -> list[str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.headline import Ahead, Foremost, Statement, Tied, Untold, Why, is_exact, ranked
+from attnbench.analyze.headline import Ahead, Foremost, Statement, Tied, Untold, Why, is_exact
 from attnbench.analyze.metric import TIME
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
@@ -36,11 +36,9 @@ def headline(findings: Findings) -> str:
 
 def headlines(findings: Findings) -> list[str]:
     """One a section, the most telling first; of a run without any number, one in all."""
-    suite = findings.run.suite
     if not findings.sections or not any(cell.ok for cell in findings.summaries):
         return [_nothing(findings)]
-    found = ranked(findings.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
-    return [sentence(findings, section, statement) for section, statement in found]
+    return [sentence(findings, section, statement) for section, statement in findings.statements]
 
 
 def sentence(findings: Findings, section: Section, found: Statement) -> str:

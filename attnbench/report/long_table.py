@@ -1,9 +1,9 @@
 """The long form: one row per cell, every axis and every number, in SI units; what is missing is empty and has a reason."""
 
+import io
 from collections.abc import Mapping
-from typing import Any
-
-import pandas as pd
+from csv import writer
+from typing import TYPE_CHECKING, Any
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fidelity import score, share_of_dense
@@ -12,6 +12,9 @@ from attnbench.report.findings import Findings
 from attnbench.report.names import harmless
 from attnbench.schema.cell import Batch
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = dict[str, Any]
 
@@ -22,22 +25,29 @@ COUNTERS = (
 """Always columns; counters that are not among them follow."""
 
 
-def frame(findings: Findings) -> pd.DataFrame:
+def frame(findings: Findings) -> "pd.DataFrame":
     """All cells of a run, planned or recorded. Seconds, bytes and counts; the columns are the same for every run."""
-    extra = {name for s in findings.summaries for name in s.memory.counters} - set(COUNTERS)
-    names = (*COUNTERS, *sorted(extra))
-    rows = [_row(findings, summary, names) for summary in findings.summaries]
+    # takes longer to import than all of a report's tables to make
+    import pandas as pd
+
+    rows = _rows(findings)
     # of object dtype: a column of counts with a gap in it must not become one of floats
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None, dtype=object)
 
 
 def csv(findings: Findings) -> str:
-    """The frame as CSV that no spreadsheet takes for formulas."""
-    table = frame(findings)
-    safe = {name: [harmless(value) for value in table[name]] for name in table.columns}
-    # counters are named by whoever recorded them
-    headers = [str(harmless(name)) for name in table.columns]
-    return pd.DataFrame(safe, dtype=object).to_csv(index=False, header=headers, lineterminator="\n")
+    """The same as CSV that no spreadsheet takes for formulas; counters are named by whoever recorded them."""
+    rows, out = _rows(findings), io.StringIO()
+    lines = writer(out, lineterminator="\n")
+    lines.writerow([harmless(name) for name in (rows[0] if rows else ())])
+    lines.writerows([harmless(value) for value in row.values()] for row in rows)
+    return out.getvalue()
+
+
+def _rows(findings: Findings) -> list[Row]:
+    extra = {name for s in findings.summaries for name in s.memory.counters} - set(COUNTERS)
+    names = (*COUNTERS, *sorted(extra))
+    return [_row(findings, summary, names) for summary in findings.summaries]
 
 
 def _row(findings: Findings, summary: CellSummary, counters: tuple[str, ...]) -> Row:

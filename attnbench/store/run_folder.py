@@ -8,7 +8,9 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
@@ -63,18 +65,32 @@ class RunFolder:
         """All records that can be read, in the order they were written; changes nothing on disk. Raises StoreError."""
         return list(self.read())
 
-    def read(self) -> Iterator[Record]:
-        """The same, one by one: a long run need not fit into memory. Raises StoreError."""
+    def read(self, part: range | None = None) -> Iterator[Record]:
+        """The same, one by one: a long run need not fit into memory; or those in one of its `parts`. Raises StoreError."""
         file = self.path / _RECORDS
         try:
             with file.open("rb") as lines:
-                for line in lines:
+                for line in lines if part is None else _within(lines, part):
                     if line.strip() and isinstance(record := _try_parse(line), Record):
                         yield record
         except FileNotFoundError:
             return
         except OSError as error:
             raise StoreError(f"cannot read {file}: {_words(error)}") from error
+
+    def parts(self, most: int, least_bytes: int) -> list[range]:
+        """Cut the records into so many parts of about equal size, at ends of lines; as bytes, in order. Raises StoreError."""
+        file = self.path / _RECORDS
+        try:
+            with file.open("rb") as lines:
+                size = lines.seek(0, os.SEEK_END)
+                count = max(1, min(most, size // least_bytes))
+                ends = [_line_end(lines, size * number // count) for number in range(1, count)]
+        except FileNotFoundError:
+            return [range(0)]
+        except OSError as error:
+            raise StoreError(f"cannot read {file}: {_words(error)}") from error
+        return [range(start, end) for start, end in pairwise((0, *ends, size))]
 
     def repair(self) -> list[Record]:
         """Read for writing on: bad lines and a torn end go to records.aside with the reason, the rest stays.
@@ -119,6 +135,20 @@ class RunFolder:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
+
+
+def _within(lines: BinaryIO, part: range) -> Iterator[bytes]:
+    place = lines.seek(part.start)
+    while place < part.stop and (line := lines.readline()):
+        place += len(line)
+        yield line
+
+
+def _line_end(lines: BinaryIO, place: int) -> int:
+    """Where the line ends that a byte lies in."""
+    lines.seek(place)
+    lines.readline()
+    return lines.tell()
 
 
 def _try_parse(line: bytes) -> Record | str:

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attnbench.analyze.cells import summarize
+from attnbench.analyze.cells import gather, summarize
 from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.statistics import Spread
 from attnbench.schema.cell import Workload
@@ -154,3 +154,21 @@ def test_an_interrupted_trial_bounds_nothing(writer: "Writer") -> None:
 def test_a_trial_is_no_time_and_no_failure(writer: "Writer") -> None:
     cell = writer.largest()
     assert writer.summary(cell, [], writer.trial(cell, 1), writer.trial(cell, 4, Status.OOM_HOST)).status == "not_run"
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_records_that_were_gathered_in_parts_are_those_of_the_whole(writer: "Writer", cut: int) -> None:
+    planned, unplanned, searched = writer.cell(N=64), writer.cell(N=128), writer.largest()
+    records = [
+        writer.timed(planned, [9.0], B=2),
+        writer.failed(planned, Status.INTERRUPTED, replicate=1),
+        writer.weighed(planned, host_rss_peak=Counter(bytes=7, source="VmHWM")),
+        writer.trial(searched, 8, Status.OOM_HOST),
+        writer.timed(planned, [1.0, 2.0], attempt=1, B=3),
+        writer.timed(unplanned, [4.0]),
+        writer.timed(planned, [3.0], replicate=1),
+        writer.trial(searched, 4, Status.TIMEOUT),
+    ]
+    whole = gather([planned, searched], records[:cut])
+    whole.join(gather([planned, searched], records[cut:]))
+    assert whole.summaries == summarize([planned, searched], records)

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job, Pass, Surroundings
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Counter, Measured, Series
+from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.store.run_folder import RunFolder
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -70,3 +77,60 @@ def only_run(tmp_path: Path) -> Callable[[], Path]:
 def records(folder: Path) -> list[Record]:
     """All records of a run folder."""
     return RunFolder(folder).records()
+
+
+METHODS = tuple(f"made.up_{i}" for i in range(10))
+LENGTHS = tuple(2**i for i in range(9, 17))
+WORKLOADS = (Workload.FORWARD, Workload.FORWARD_BACKWARD)
+# what a worker on a CPU says beside fifty samples
+FACTS: dict[str, Scalar | None] = {
+    **{"clock": "wall", "stop": "budget", "warmup_calls": 20, "loop_seconds": 0.4964159409937565, "batch": 3, "threads": 2},
+    **{"deterministic": False, "others_percent": 0.145, "load_1min": 1.697265625, "steal_percent": 0.0},
+    **{"cgroup_throttled": None, "governor": None},
+}
+MEMORY = {
+    **{f"counter_{i}": Counter(bytes=None, source="torch's CUDA allocator", reason="this cell ran on a CPU") for i in range(9)},
+    "torch_profiler_peak": Counter(bytes=2**26, source="running sum of the memory events of torch's profiler"),
+}
+
+
+def _cells() -> list[Cell]:
+    """160."""
+    return [Cell(method=m, problem=Problem(N=N), workload=w) for N in LENGTHS for w in WORKLOADS for m in METHODS]
+
+
+def _written(folder: Path, slower: float, replicates: int) -> Path:
+    """A run as workers write it, of so many time passes a cell and three memory passes."""
+    folder.mkdir()
+    suite = Suite(name="large", device="cpu", axes=Axes(N=LENGTHS), methods=tuple(Method(name=m) for m in METHODS))
+    info = RunInfo(
+        id=folder.name,
+        suite=suite,
+        command="attnbench run large",
+        started="2026-01-02T03:04:05+00:00",
+        environment={},
+        environment_digest="e",
+        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof={}),
+        methods={},
+        cells=tuple(_cells()),
+    )
+    (folder / "run.json").write_text(info.model_dump_json())
+    with (folder / "records.jsonl").open("w") as file:
+        for number, cell in enumerate(_cells()):
+            for phase, count in ((Pass.TIME, replicates), (Pass.MEMORY, 3)):
+                outcome = _timed(slower * (1 + number)) if phase is Pass.TIME else Measured(memory=MEMORY)
+                line = Record(job=Job(cell=cell, phase=phase), outcome=outcome, environment="e", started="x").line()
+                file.writelines(line.replace('"replicate":0', f'"replicate":{r}') + "\n" for r in range(count))
+    return folder
+
+
+def _timed(scale: float) -> Measured:
+    values = tuple(scale * (1e-3 + 1e-6 * ((i * 7919) % 50)) for i in range(50))
+    samples = {"time": values, "warmup": values[:8], "first_call": values[:1]}
+    return Measured(samples={name: Series(unit="s", values=found) for name, found in samples.items()}, facts=FACTS)
+
+
+@pytest.fixture
+def written() -> Callable[[Path, float, int], Path]:
+    """Write a run of 160 cells: its folder, a factor on all times, time passes a cell."""
+    return _written

@@ -237,3 +237,24 @@ def test_records_that_are_no_file_are_a_store_error(folder: RunFolder, call: str
     records_file(folder).mkdir()
     with pytest.raises(StoreError, match="Is a directory"):
         getattr(folder, call)()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 50])
+def test_parts_hold_every_record_once_and_in_order(folder: RunFolder, numbered: Numbered, most: int) -> None:
+    whole = fill(folder, numbered, 20)
+    parts = folder.parts(most, 1)
+    assert len(parts) == most
+    assert (parts[0].start, parts[-1].stop) == (0, len(whole))
+    assert notes([record for part in parts for record in folder.read(part)]) == list(range(20))
+
+
+def test_a_short_run_is_one_part_and_a_torn_end_belongs_to_the_last(folder: RunFolder, numbered: Numbered) -> None:
+    whole = fill(folder, numbered, 6)
+    assert folder.parts(8, len(whole)) == [range(len(whole))]
+    records_file(folder).write_bytes(whole[:-5])
+    assert notes([record for part in folder.parts(2, 1) for record in folder.read(part)]) == [0, 1, 2, 3, 4]
+
+
+def test_a_run_without_records_is_one_part_with_nothing_in_it(folder: RunFolder) -> None:
+    assert folder.parts(4, 1) == [range(0)]
+    assert list(folder.read(range(0))) == []

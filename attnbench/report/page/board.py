@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.headline import ranked
 from attnbench.analyze.sections import Section
 from attnbench.analyze.versus import baseline
 from attnbench.report import style
@@ -108,9 +107,7 @@ class Board:
     @cached_property
     def first(self) -> int:
         """The group that is shown first: the one that the sentence of the first run speaks of."""
-        run = self.runs[0].run
-        found = ranked(self.runs[0].sections, run.suite.report.baselines, causal_first=run.suite.axes.causal[0])
-        leading = [(s.workload, s.causal, s.conditions) for s, _ in found[:1]]
+        leading = [(s.workload, s.causal, s.conditions) for s, _ in self.runs[0].statements[:1]]
         return next((n for n, g in enumerate(self.groups) if (g.workload, g.causal, g.conditions) in leading), 0)
 
     def tier(self, place: Place) -> str:

@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attnbench.analyze.headline import ranked
 from attnbench.analyze.metric import MEMORY, STATE_BYTES, TIME, USUAL, Metric, metrics
 from attnbench.analyze.sections import Section
 from attnbench.analyze.versus import baseline
@@ -54,9 +53,7 @@ def thumbnail(findings: Findings) -> Thumbnail | None:
 
     None of a run without any figure.
     """
-    suite = findings.run.suite
-    order = ranked(findings.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
-    shown = ((section, metric) for section, _ in order if (metric := _metric(findings, section)))
+    shown = ((section, metric) for section, _ in findings.statements if (metric := _metric(findings, section)))
     first = next(shown, None)
     return _thumbnail(findings, *first) if first else None
 
