@@ -14,6 +14,7 @@ from attnbench.report.images import images
 from attnbench.report.judgement import Judgement, timed
 from attnbench.report.names import drawable, shorten
 from attnbench.report.numbers import percent
+from attnbench.report.ticks import factor_ticks
 from attnbench.schema.units import length
 
 MOST = 60
@@ -25,7 +26,8 @@ _LOOK = {
     Verdict.SAME: ("#009E73", "o"),
     Verdict.UNCLEAR: ("#7F7F7F", "s"),
 }
-_LOST = ("#D55E00", "x")
+_LOST, _GAINED = ("#D55E00", "x"), ("#0072B2", "<")
+_FARTHEST = 100.0
 _LEFT, _RIGHT, _PANEL, _ROW = 2.9, 1.35, 2.6, 0.155
 
 
@@ -47,7 +49,8 @@ def _figure(judgement: Judgement) -> Figure:
     _scale(axes, shown, judgement.terms.margin)
     for number, row in enumerate(shown):
         _draw(axes, row, len(shown) - 1 - number)
-    names = [_name(row) for row in reversed(shown)]
+    name = _two if len({row.pair.old.cell.label for row in shown if row.pair.old}) > 1 else _one
+    names = [_name(row, name(row)) for row in reversed(shown)]
     axes.set_yticks(range(len(shown)), names, parse_math=False)
     if not shown:
         axes.text(0.5, 0.5, "nothing to compare", transform=axes.transAxes, ha="center", va="center", color="#555555")
@@ -65,15 +68,15 @@ def _titles(figure: Figure, judgement: Judgement, hidden: int) -> None:
 
 
 def _scale(axes: Axes, rows: list[Comparison], margin: float) -> None:
-    """Around 1, wide enough for the margin and for all intervals, up to a factor of eight each way."""
+    """Wide enough for 1, the margin and all intervals, up to a factor of a hundred each way."""
     ends = [end for row in rows if row.ratio for end in _ends(row)]
-    reach = max([1 + 2 * margin, *(max(end, 1 / end) for end in ends)])
-    reach = min(reach * 1.05, 8.0)
+    low, high = min([1 / (1 + 2 * margin), *ends]) / 1.05, max([1 + 2 * margin, *ends]) * 1.05
+    low, high = max(low, 1 / _FARTHEST), min(high, _FARTHEST)
     axes.set_xscale("log", base=2)
-    axes.set_xlim(1 / reach, reach)
+    axes.set_xlim(low, high)
     axes.set_ylim(-0.7, max(0.7, len(rows) - 0.3))
-    ticks = _ticks(reach)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ticks = factor_ticks(low, high)
+    axes.set_xticks([tick for tick, _ in ticks], [words for _, words in ticks])
     axes.minorticks_off()
     axes.axvspan(1 / (1 + margin), 1 + margin, color="#E8E8E8", zorder=0)
     axes.axvline(1.0, color="#555555", linewidth=0.7, zorder=1)
@@ -81,14 +84,6 @@ def _scale(axes: Axes, rows: list[Comparison], margin: float) -> None:
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"time, new / old (left: faster; grey: margin of {percent(margin)})", labelpad=2)
-
-
-def _ticks(reach: float) -> list[float]:
-    for steps in ((0.125, 0.25, 0.5, 1, 2, 4, 8), (0.5, 0.67, 0.8, 1, 1.25, 1.5, 2), (0.8, 0.9, 1, 1.1, 1.25)):
-        inside = [tick for tick in steps if 1 / reach <= tick <= reach]
-        if len(inside) >= 3:
-            return inside
-    return [0.95, 1, 1.05]
 
 
 def _ends(row: Comparison) -> tuple[float, float]:
@@ -100,8 +95,11 @@ def _ends(row: Comparison) -> tuple[float, float]:
 def _draw(axes: Axes, row: Comparison, y: int) -> None:
     low, high = axes.get_xlim()
     if row.ratio is None:
-        axes.plot([high / 1.02], [y], _LOST[1], color=_LOST[0], markersize=5, clip_on=False)
-        _beside(axes, y, row.verdict.value, _LOST[0])
+        # as if it took for ever, or had
+        gained = row.verdict is Verdict.GAINED
+        color, marker = _GAINED if gained else _LOST
+        axes.plot([low * 1.02 if gained else high / 1.02], [y], marker, color=color, markersize=5, clip_on=False)
+        _beside(axes, y, row.verdict.value, color)
         return
     color, marker = _LOOK.get(row.verdict, _LOOK[Verdict.UNCLEAR])
     a, b = (min(max(end, low), high) for end in _ends(row))
@@ -120,8 +118,17 @@ def _ratio(value: float) -> str:
     return f"{value:.2f}" if math.log10(value) < 1 else f"{value:.3g}"
 
 
-def _name(row: Comparison) -> str:
+def _one(row: Comparison) -> str:
+    """The new side alone: the old one is everywhere the same, and in the title."""
+    return (row.pair.new or row.pair.any).cell.label
+
+
+def _two(row: Comparison) -> str:
+    return method(row)
+
+
+def _name(row: Comparison, label: str) -> str:
     cell = row.pair.any.cell
     mask = "causal" if cell.problem.causal else "full"
     short = {"forward_backward": "f+b", "decode_total": "total"}.get(cell.workload.value, cell.workload.value)
-    return drawable(f"{shorten(method(row), 30)}, {short}, {mask}, {length(cell.problem.N)}")
+    return drawable(f"{shorten(label, 30)}, {short}, {mask}, {length(cell.problem.N)}")

@@ -23,7 +23,7 @@ def time_ticks(low: float, high: float) -> Ticks:
 
 
 def factor_ticks(low: float, high: float) -> Ticks:
-    """Of plain numbers: 1; or 1, 2 and 5 of each power of ten; closer ones around 1 where there are fewer than three."""
+    """Of plain numbers: powers of ten; or with 2 and 5 of each; closer ones where there are fewer than three."""
     return [(value, f"{value:g}") for value in _plain(low, high)]
 
 
@@ -62,14 +62,14 @@ def spaced(ticks: Ticks, low: float, high: float, width: float, letter: float) -
 
 
 def _plain(low: float, high: float) -> list[float]:
-    """The first of three scales that has three ticks inside; else the one that has the most."""
-    scales = (_decades(low, high, (1,)), _decades(low, high, (1, 2, 5)), _AROUND_ONE)
+    """The first of four scales that has three ticks inside; else the one that has the most."""
+    scales = (*(_decades(low, high, leads) for leads in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))), _AROUND_ONE)
     inside = [[value for value in values if low <= value <= high] for values in scales]
     chosen = next((values for values in inside if len(values) >= _FEWEST), max(inside, key=len))
     return chosen[:: math.ceil(len(chosen) / _MOST) or 1]
 
 
-def _decades(low: float, high: float, leads: Sequence[int]) -> list[float]:
+def _decades(low: float, high: float, leads: Sequence[float]) -> list[float]:
     """These multiples of all powers of ten around a range."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [float(f"{lead}e{power}") for power in powers for lead in leads]

@@ -1,9 +1,10 @@
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.report.ticks import byte_ticks, length_ticks, time_ticks
+from attnbench.report.ticks import byte_ticks, factor_ticks, length_ticks, time_ticks
 
 
 def test_times_are_marked_in_si_steps() -> None:
@@ -30,3 +31,16 @@ def test_lengths_that_would_overlap_are_left_out() -> None:
     ticks = length_ticks([512, 1000, 1024, 2048], per_doubling=0.3, space=0.2)
     assert ticks == [(512.0, "512"), (1000.0, "1000"), (2048.0, "2k")]
     assert math.log2(1024 / 1000) * 0.3 < 0.2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.01, 20, ["0.01", "0.1", "1", "10"]),
+        (0.3, 12, ["0.5", "1", "2", "5", "10"]),
+        (0.22, 1.5, ["0.3", "0.5", "0.7", "1", "1.5"]),
+        (0.85, 1.2, ["0.9", "1", "1.1"]),
+    ],
+)
+def test_factors_are_marked_over_the_whole_range_and_not_around_one_alone(low: float, high: float, words: list[str]) -> None:
+    assert [text for _, text in factor_ticks(low, high)] == words
