@@ -61,7 +61,7 @@ def test_samples_far_apart_are_flagged_as_noisy(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_given_warm_up_count_is_honoured() -> None:
-    measured = measure_time(job(seconds=1.0, warmup=3))
+    measured = measure_time(job(seconds=3.0, warmup=3))
     assert measured.facts["warmup_calls"] == 3
 
 
