@@ -27,14 +27,9 @@ def families() -> tuple[str, ...]:
     try:
         for weight in ("normal", "bold"):
             fontManager.addfont(_file(weight))
-    except (OSError, TTLibError):
+    except (OSError, RuntimeError, TTLibError):
         return (WHOLE,)
     return _SMALL, WHOLE
-
-
-def family() -> str:
-    """The one that letters are measured in."""
-    return families()[0]
 
 
 def _file(weight: str) -> Path:

@@ -20,39 +20,38 @@ _OUTER, _INNER = 0.45, 0.27
 def figures(board: Board, sheet: Sheet) -> list[Figure]:
     """One a sheet; to be called within `style.applied(sheet.settings)`."""
     layout = Layout(board, sheet)
-    last = max(place.row for place in layout.places)
-    cuts = [range(first, min(first + layout.rows, last + 1)) for first in range(0, last + 1, layout.rows)]
-    return [
-        _figure(layout, rows, f" ({number} of {len(cuts)})" if len(cuts) > 1 else "") for number, rows in enumerate(cuts, 1)
-    ]
+    count = len(layout.sheets)
+    words = [f" ({number} of {count})" if count > 1 else "" for number in range(1, count + 1)]
+    return [_figure(layout, rows, which) for rows, which in zip(layout.sheets, words, strict=True)]
 
 
-def _figure(layout: Layout, rows: range, count: str) -> Figure:
-    picture = Figure(figsize=(layout.width, layout.height_of(len(rows))))
+def _figure(layout: Layout, rows: range, which: str) -> Figure:
+    picture = Figure(figsize=(layout.width, layout.height(rows)))
     if layout.sheet.titled:
-        _titles(picture, layout.board, count)
+        _titles(picture, layout.board, which)
     for place in layout.places:
         if place.row in rows:
-            _panel(picture, layout, place, place.row - rows.start)
+            _panel(picture, layout, place, layout.rows(range(rows.start, place.row)))
     legend.draw(picture, layout.board.entries, (scaled(0.05), layout.below), layout.common_columns)
     return picture
 
 
-def _titles(picture: Figure, board: Board, count: str) -> None:
+def _titles(picture: Figure, board: Board, which: str) -> None:
     width, height = picture.get_size_inches()
     top = 1 - scaled(0.04) / height
     place: Any = {"ha": "left", "va": "top", "parse_math": False}
     # bold, and larger
-    title = fitted(drawable(board.title + count), 0.78 * width)
+    title = fitted(drawable(board.title + which), 0.78 * width)
     picture.text(0.01, top, title, fontsize=scaled(style.FONT + 1), fontweight="bold", **place)
     second = fitted(drawable(board.second), 0.97 * width)
     picture.text(0.01, top - scaled(0.15) / height, second, color=style.soft(), **place)
 
 
-def _panel(picture: Figure, layout: Layout, place: Placed, row: int) -> None:
+def _panel(picture: Figure, layout: Layout, place: Placed, above: float) -> None:
+    """Below rows of this height."""
     w, h = picture.get_size_inches()
     left = layout.left + place.column * (layout.panel_width + layout.right + layout.inner)
-    bottom = h - layout.above - row * layout.row - layout.head - layout.panel_height
+    bottom = h - layout.above - above - layout.head - layout.panel_height
     size = (layout.panel_width, layout.panel_height)
     axes = picture.add_axes((left / w, bottom / h, size[0] / w, size[1] / h))
     tile = place.tile

@@ -7,9 +7,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from attnbench.report import legend
 from attnbench.report.beside import REACH
 from attnbench.report.board import Board, Placed, Tile, placed
-from attnbench.report.legend import Columns, Entry, height
+from attnbench.report.legend import Columns, Entry
 from attnbench.report.sheet import Sheet
 from attnbench.report.style import scaled
 
@@ -87,10 +88,9 @@ class Layout:
         """Of the legend of all panels."""
         return Columns.of(self.board.entries, self.width - scaled(0.1))
 
-    @cached_property
-    def legend(self) -> float:
-        """Height of the panels' own legends."""
-        return height(max(len(self.entries(tile)) for tile in self.board.tiles), self.own_columns)
+    def legend(self, row: int) -> float:
+        """Height of the legends of one row."""
+        return legend.height(max(len(self.entries(place.tile)) for place in self.places if place.row == row), self.own_columns)
 
     def entries(self, tile: Tile) -> tuple[Entry, ...]:
         """Of its own legend; a sheet may do without where there are labels beside the lines."""
@@ -100,7 +100,7 @@ class Layout:
     def below(self) -> float:
         """Height of the legend of all panels."""
         count = len(self.board.entries)
-        return height(count, self.common_columns) + scaled(_FOOT) if count else 0.0
+        return legend.height(count, self.common_columns) + scaled(_FOOT) if count else 0.0
 
     @property
     def above(self) -> float:
@@ -117,36 +117,41 @@ class Layout:
         """Height of a panel's horizontal axis with its ticks and its name."""
         return scaled(_AXIS)
 
-    @property
-    def _around(self) -> float:
+    def _around(self, row: int) -> float:
         """Of a row, what is no panel."""
-        return self.head + self.axis + self.legend + scaled(_FOOT)
+        return self.head + self.axis + self.legend(row) + scaled(_FOOT)
 
     @cached_property
     def panel_height(self) -> float:
         """High enough for all labels beside a panel, up to a limit."""
-        least = scaled(self.board.natural[1])
+        rest = self.above + self.below + max(map(self._around, range(self._last + 1)))
         if self.sheet.height is not None:
-            return self.sheet.height - self.above - self.below - self._around
+            return self.sheet.height - rest
+        least = scaled(self.board.natural[1])
         labels = scaled(max(tile.beside for tile in self.board.tiles)) / REACH
         high = min(max(least, labels), scaled(_HIGHEST))
-        limit = math.inf if self.sheet.tallest is None else self.sheet.tallest - self.above - self.below - self._around
+        limit = math.inf if self.sheet.tallest is None else self.sheet.tallest - rest
         return max(least, min(high, limit))
 
     @property
-    def row(self) -> float:
-        """Height of a row of panels with all that is above and below."""
-        return self._around + self.panel_height
+    def _last(self) -> int:
+        return max(place.row for place in self.places)
 
-    @property
-    def rows(self) -> int:
-        """On one sheet, at most."""
-        if self.sheet.height is not None:
-            return 1
-        if self.sheet.tallest is None:
-            return 1 + max(place.row for place in self.places)
-        return max(1, int((self.sheet.tallest - self.above - self.below) / self.row))
+    def rows(self, rows: range) -> float:
+        """Height of some rows of panels with all that is above and below them."""
+        return sum(self._around(row) + self.panel_height for row in rows)
 
-    def height_of(self, rows: int) -> float:
-        """Of a figure of so many rows."""
-        return self.sheet.height or self.above + rows * self.row + self.below
+    @cached_property
+    def sheets(self) -> list[range]:
+        """The rows of each."""
+        most = math.inf if self.sheet.tallest is None else self.sheet.tallest - self.above - self.below
+        found, first = list[range](), 0
+        for row in range(1, self._last + 1):
+            if self.sheet.height is not None or self.rows(range(first, row + 1)) > most:
+                found.append(range(first, row))
+                first = row
+        return [*found, range(first, self._last + 1)]
+
+    def height(self, rows: range) -> float:
+        """Of a figure of these rows."""
+        return self.sheet.height or self.above + self.rows(rows) + self.below

@@ -12,7 +12,7 @@ from attnbench.report.names import shorten
 
 def width(text: str) -> float:
     """Inches, in the present letters."""
-    return _width(text, tuple(families()), float(mpl.rcParams["font.size"]))
+    return _width(text, families(), float(mpl.rcParams["font.size"]))
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.analyze.pareto import Candidate, front, surely_beaten
@@ -31,6 +31,7 @@ def test_nothing_has_an_empty_front() -> None:
 figures = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(at, figures, figures), max_size=12))
 def test_nobody_on_the_front_is_beaten_and_everybody_else_is(candidates: list[Candidate]) -> None:
     def beats(a: Candidate, b: Candidate) -> bool:

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import sections
 from attnbench.report.findings import Findings
+from attnbench.report.looks import Narrowed
 from attnbench.schema.cell import Workload
 
 
 def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence[str]) -> Findings:
-    """All of what is not named; fidelity stays, for it is what the others are weighed against."""
+    """All of what is not named; fidelity stays, for it is what the others are weighed against.
+
+    Methods that are named are told apart from each other alone, and not from all others of the run.
+    """
     place = {label: i for i, label in enumerate(labels or findings.labels)}
 
     def belongs(summary: CellSummary) -> bool:
@@ -17,4 +21,6 @@ def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence
         return summary.cell.label in place and (not workloads or workload in workloads or workload is Workload.FIDELITY)
 
     kept = sorted(filter(belongs, findings.summaries), key=lambda summary: place[summary.cell.label])
-    return Findings(findings.run, tuple(kept), tuple(sections(kept, findings.run.suite.axes)), findings.counter)
+    found = tuple(sections(kept, findings.run.suite.axes))
+    rivals = labels or [*(cell.label for cell in findings.run.cells), *findings.labels]
+    return Narrowed(findings.run, tuple(kept), found, findings.counter, tuple(rivals))

@@ -153,7 +153,8 @@ def test_a_front_is_of_error_and_recall_against_time_memory_and_state(everything
 
 
 def test_cost_and_loss_are_of_one_method_at_one_length(everything: Everything) -> None:
-    findings = everything()
+    # more than one sequence at all but the longest
+    findings = everything(tokens=8192)
     time = tradeoffs(findings)[0][0]
     (sdpa,) = [candidate for candidate in time.candidates if candidate.label == "softmax.sdpa"]
     (cell,) = [
@@ -161,8 +162,11 @@ def test_cost_and_loss_are_of_one_method_at_one_length(everything: Everything) -
         for s in findings.summaries
         if (s.cell.workload, s.cell.label, s.cell.problem.N) == (Workload.FORWARD, "softmax.sdpa", time.N)
     ]
-    assert sdpa.cost == cell.median
-    assert sdpa.cost_interval == cell.interval
+    assert cell.B > 1
+    assert cell.median is not None
+    assert cell.interval is not None
+    assert sdpa.cost == cell.median * cell.per_sample
+    assert sdpa.cost_interval == cell.interval.times(cell.per_sample)
     assert sdpa.loss == pytest.approx(3e-7, rel=0.1)
 
 
@@ -203,19 +207,25 @@ def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: "Synthetic"
     assert "nothing was measured" in said(picture)
 
 
-def test_methods_are_chosen_and_ordered_and_keep_their_looks(everything: Everything, draw: Draw) -> None:
+def test_methods_are_chosen_and_ordered_and_told_apart_from_each_other_alone(everything: Everything, draw: Draw) -> None:
     findings = everything()
     few = narrowed(findings, [Workload.FORWARD], ["sparse.strided", "softmax.sdpa"])
     assert few.labels == ["sparse.strided", "softmax.sdpa"]
     assert {section.workload for section in few.sections} == {Workload.FORWARD, Workload.FIDELITY}
-    colors = []
-    for each in (findings, few):
-        (picture,) = draw(each, Kind.SCALING, FOLDER)
-        axes = picture.axes[0]
-        samples = [line for line in axes.lines if line.get_transform() == picture.dpi_scale_trans]
-        entries = zip(legend(axes), samples, strict=True)
-        colors.append({text.split()[0]: (line.get_color(), line.get_marker()) for text, line in entries})
-    assert colors[1].items() <= colors[0].items()
+    assert drawn_looks(few, draw) == {label: (look.color, look.marker) for label, look in style.looks(few.labels).items()}
+
+
+def test_one_workload_of_a_run_looks_as_all_of_it_does(everything: Everything, draw: Draw) -> None:
+    findings = everything()
+    assert drawn_looks(narrowed(findings, [Workload.FORWARD], []), draw) == drawn_looks(findings, draw)
+
+
+def drawn_looks(findings: Findings, draw: Draw) -> dict[str, tuple[object, object]]:
+    (picture,) = draw(findings, Kind.SCALING, FOLDER)
+    axes = picture.axes[0]
+    samples = [line for line in axes.lines if line.get_transform() == picture.dpi_scale_trans]
+    entries = zip(legend(axes), samples, strict=True)
+    return {text.split()[0]: (line.get_color(), line.get_marker()) for text, line in entries}
 
 
 def test_every_kind_is_drawn_of_hostile_names(hostile: "Synthetic") -> None:

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.report.style import Look, looks
@@ -17,6 +17,7 @@ def own(label: str) -> Look:
     return looks([label])[label]
 
 
+@settings(deadline=None)
 @given(sets)
 def test_a_method_keeps_whatever_nobody_contests(labels: list[str]) -> None:
     found = looks(labels)
@@ -30,6 +31,7 @@ def test_a_method_keeps_whatever_nobody_contests(labels: list[str]) -> None:
             assert found[label].line == own(label).line
 
 
+@settings(deadline=None)
 @given(sets, st.randoms())
 def test_looks_depend_on_the_set_and_not_on_its_order(labels: list[str], chance: random.Random) -> None:
     mixed = list(labels)
@@ -37,6 +39,7 @@ def test_looks_depend_on_the_set_and_not_on_its_order(labels: list[str], chance:
     assert looks(mixed) == looks(labels)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(), unique=True, max_size=60))
 def test_whatever_the_names_no_two_are_alike(labels: list[str]) -> None:
     found = looks(labels)
@@ -49,12 +52,14 @@ def test_in_large_sets_no_two_are_alike(count: int) -> None:
     assert len(set(looks(f"m.{i}" for i in range(count)).values())) == count
 
 
+@settings(deadline=None)
 @given(sets)
 def test_in_grey_a_marker_tells_any_two_apart(labels: list[str]) -> None:
     found = looks(labels).values()
     assert len({(look.marker, look.filled) for look in found}) == len(labels)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([name for name in NAMES if not name.startswith("softmax")]), max_size=6, unique=True))
 def test_as_long_as_there_are_colours_enough_each_has_its_own(labels: list[str]) -> None:
     assert len({look.color for look in looks(labels).values()}) == len(labels)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.report.figures.naming import Named, names_placed
@@ -8,6 +8,7 @@ SIZE = (2.0, 1.5)
 named = st.builds(Named, st.floats(0, 2), st.floats(0, 1.5), st.floats(0.1, 1.5))
 
 
+@settings(deadline=None)
 @given(st.lists(named, max_size=14))
 def test_names_overlap_neither_with_each_other_nor_with_points_nor_the_edge(points: list[Named]) -> None:
     found = names_placed(points, SIZE, 0.1, 0.04)

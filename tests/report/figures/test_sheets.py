@@ -14,7 +14,7 @@ from matplotlib.transforms import Bbox
 
 from attnbench.report.figures.kinds import Kind
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import FOLDER, SLIDE, Sheet, Style, Width, sheet
+from attnbench.report.sheet import SLIDE, Sheet, Style, Width, sheet
 from attnbench.schema.cell import Workload
 
 Everything = Callable[..., Findings]
@@ -26,7 +26,6 @@ SHEETS = {
     "paper-double": sheet(Style.PAPER, Width.DOUBLE),
     "talk": SLIDE,
     "web-double": sheet(Style.WEB, Width.DOUBLE),
-    "folder": FOLDER,
 }
 every = pytest.mark.parametrize("on", SHEETS)
 kinds = pytest.mark.parametrize("kind", list(Kind))
