@@ -21,6 +21,8 @@ class Findings:
     summaries: tuple[CellSummary, ...]
     sections: tuple[Section, ...]
     counter: MainCounter | None
+    rivals: tuple[str, ...] = ()
+    """Labels that figures tell apart from each other; where there are none, those of the whole run."""
 
     @classmethod
     def of(cls, run: RunInfo, records: Iterable[Record]) -> "Findings":

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnbench.analyze.compare import ORDER, Comparison, Terms, is_lost, is_regression, worst_first
+from attnbench.analyze.compare import ORDER, Comparison, Terms, is_lost, worst_first
 from attnbench.analyze.main_counter import MainCounter
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.verdict import Verdict
@@ -46,11 +46,6 @@ class Judgement:
         memory = Counter(c.memory.verdict for c in self.comparisons if c.memory)
         more = [f"{memory[v]} of {w} memory" for v, w in ((Verdict.SLOWER, "more"), (Verdict.FASTER, "less")) if memory[v]]
         return "; ".join(filter(None, (", ".join(words) or "nothing to compare", ", ".join(more))))
-
-    @property
-    def regressions(self) -> list[Comparison]:
-        """Slower or of more memory, beyond the margin."""
-        return [comparison for comparison in self.sorted if is_regression(comparison)]
 
     @property
     def lost(self) -> list[Comparison]:

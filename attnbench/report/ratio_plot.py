@@ -49,7 +49,7 @@ def _figure(judgement: Judgement) -> Figure:
     _scale(axes, shown, judgement.terms.margin)
     for number, row in enumerate(shown):
         _draw(axes, row, len(shown) - 1 - number)
-    name = _two if len({row.pair.old.cell.label for row in shown if row.pair.old}) > 1 else _one
+    name = method if len({row.pair.old.cell.label for row in shown if row.pair.old}) > 1 else _one
     names = [_name(row, name(row)) for row in reversed(shown)]
     axes.set_yticks(range(len(shown)), names, parse_math=False)
     if not shown:
@@ -121,10 +121,6 @@ def _ratio(value: float) -> str:
 def _one(row: Comparison) -> str:
     """The new side alone: the old one is everywhere the same, and in the title."""
     return (row.pair.new or row.pair.any).cell.label
-
-
-def _two(row: Comparison) -> str:
-    return method(row)
 
 
 def _name(row: Comparison, label: str) -> str:

@@ -58,7 +58,7 @@ def _rows(trends: Trends, told: _Told, names: dict[tuple[str, str], str]) -> lis
     for width in _NAMES:
         short = short_names(named, width)
         lines = _grid(trends, told, [short[name] for name in named])
-        if max(map(len, lines)) <= WIDTH - len(_INDENT):
+        if max(map(_columns, lines)) <= WIDTH - len(_INDENT):
             break
     reasons = [f"{turn.status}: {turn.reason}" for _, turn in told if turn.verdict is Verdict.LOST and turn.reason]
     why = dict.fromkeys(f"LOST: {one_line(reason)}" for reason in reasons)
@@ -73,4 +73,14 @@ def _grid(trends: Trends, told: _Told, names: list[str]) -> list[str]:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(one_line(text), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    """Narrower where signs become several letters."""
+    for width in range(WIDTH, WIDTH // 2, -1):
+        lines = textwrap.wrap(one_line(text), width, initial_indent=indent, subsequent_indent=f"{indent}  ")
+        if max(map(_columns, lines), default=0) <= WIDTH:
+            break
+    return lines
+
+
+def _columns(line: str) -> int:
+    """At most, on any terminal."""
+    return max(len(line), len(ascii_only(line)))

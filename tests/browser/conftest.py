@@ -1,7 +1,6 @@
-"""A headless Chromium that notes every request, every message and every dialog; runs to make pages of."""
+"""A page that notes every request, every message and every dialog; runs to make pages of."""
 
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,17 +138,6 @@ def plan() -> type[Plan]:
 def law() -> type[Law]:
     """One method of a made-up run."""
     return Law
-
-
-@pytest.fixture(scope="session")
-def browser() -> "Iterator[Browser]":
-    """One for all tests; as root it has no sandbox."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @dataclass

@@ -306,6 +306,8 @@ def test_copying_works_without_the_clipboard_too(made: Path, watched: Watch) -> 
     page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     page.get_by_role("button", name="Copy CSV").click()
     page.get_by_role("button", name="Copied").wait_for()
+    own = "Object.getOwnPropertyDescriptor(Navigator.prototype, 'clipboard').get.call(navigator).readText()"
+    assert page.evaluate(own).startswith("method,workload,mask,N,status")
 
 
 def test_a_link_restores_the_view(made: Path, watched: Watch) -> None:

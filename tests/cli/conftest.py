@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.cli.app import main
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass, Surroundings
 from attnbench.schema.noun import Scalar
@@ -48,6 +49,20 @@ def attnbench(start: Callable[..., subprocess.Popen[str]]) -> Run:
         process = start(*arguments, **env)
         out, err = process.communicate(timeout=240)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    return _run
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `attnbench …` in this process."""
+
+    def _run(*words: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["attnbench", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        code, out = left.value.code, capsys.readouterr()
+        return subprocess.CompletedProcess(words, int(code or 0), out.out, out.err)
 
     return _run
 

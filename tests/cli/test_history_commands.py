@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.cli.app import main
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Description, Job, Pass, Surroundings
 from attnbench.schema.noun import Scalar
@@ -35,20 +34,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process."""
-
-    def _run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["attnbench", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        code, out = left.value.code, capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(code or 0), out.out, out.err)
-
-    return _run
 
 
 def info(day: int, suite: str = "nightly", torch: str = "2.12.1", replicates: int = 2) -> RunInfo:

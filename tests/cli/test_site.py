@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.cli.app import main
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Description, Job, Surroundings
 from attnbench.schema.noun import Scalar
@@ -27,20 +26,6 @@ Run = Callable[..., Done]
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of its own."""
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process."""
-
-    def _run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["attnbench", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        code, out = left.value.code, capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(code or 0), out.out, out.err)
-
-    return _run
 
 
 def write(results: Path, day: int, suite: str = "nightly") -> Path:

@@ -1,6 +1,6 @@
 """The kinds of figures, by the names that the command line knows; what one comes to, and why one cannot be drawn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,8 +47,3 @@ def by_workload(findings: Findings, belongs: Callable[[Workload], bool]) -> dict
 def is_timed(workload: Workload) -> bool:
     """Fidelity is not."""
     return workload is not Workload.FIDELITY
-
-
-def has_numbers(sections: Sequence[Section]) -> bool:
-    """Whether any cell is ok."""
-    return any(summary.ok for section in sections for summary in section.summaries)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import sections
 from attnbench.report.findings import Findings
-from attnbench.report.looks import Narrowed
 from attnbench.schema.cell import Workload
 
 
@@ -22,5 +21,4 @@ def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence
 
     kept = sorted(filter(belongs, findings.summaries), key=lambda summary: place[summary.cell.label])
     found = tuple(sections(kept, findings.run.suite.axes))
-    rivals = labels or [*(cell.label for cell in findings.run.cells), *findings.labels]
-    return Narrowed(findings.run, tuple(kept), found, findings.counter, tuple(rivals))
+    return Findings(findings.run, tuple(kept), found, findings.counter, tuple(labels))

@@ -1,7 +1,6 @@
 """Hostile names on pages: text, in a page that holds nothing but what its template does; and a browser runs nothing of them."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,6 +13,8 @@ from attnbench.report import trend_page
 from attnbench.report.page import page
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.report.hostile.conftest import Bundle
 
 NO_BREAK = "\u00a0"
@@ -127,23 +128,18 @@ def test_the_trend_page_holds_the_names_as_text(trends: Trends) -> None:
 
 
 @pytest.mark.slow
-def test_a_browser_runs_nothing_of_a_name(tmp_path: Path, run: "Bundle", trends: Trends) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_a_browser_runs_nothing_of_a_name(tmp_path: Path, run: "Bundle", trends: Trends, browser: "Browser") -> None:
     two = [run.findings, run.findings]
     pages = {"page": page(two[:1]), "two": page(two), "trend": trend_page.page(trends)}
     heard: list[str] = []
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, text in pages.items():
-            file = tmp_path / f"{name}.html"
-            file.write_text(text, encoding="utf-8")
-            _visit(browser, file.as_uri(), heard)
-        browser.close()
+    for name, text in pages.items():
+        file = tmp_path / f"{name}.html"
+        file.write_text(text, encoding="utf-8")
+        _visit(browser, file.as_uri(), heard)
     assert heard == []
 
 
-def _visit(browser: Any, address: str, heard: list[str]) -> None:
+def _visit(browser: "Browser", address: str, heard: list[str]) -> None:
     """As it is, and with a view in the address that is as hostile."""
     for fragment in ("", "#methods=<img src=x onerror=alert(7)>&sort=</script>&filter=%3Cscript%3Ealert(8)"):
         tab = browser.new_page()
