@@ -172,7 +172,7 @@ class _Gathered:
     def add(self, record: Record) -> None:
         phase, replicate = record.job.phase, record.job.replicate
         self.environments[record.environment] = None
-        if phase is Pass.FIT:
+        if phase is Pass.FIT or record.too_large:
             self._add_trial(digest(record, facts=False))
             return
         is_main = phase is main_pass(self.cell)

@@ -11,7 +11,7 @@ from attnbench.analyze.published_cells import NoCellError, NoFigureError, Unclea
 from attnbench.analyze.published_entries import Entry, entries
 from attnbench.analyze.published_figure import FEWEST, Figure, figure
 from attnbench.analyze.published_metrics import Measured
-from attnbench.schema.published import Band, Published
+from attnbench.schema.published import Published
 
 
 class Finding(StrEnum):
@@ -70,7 +70,7 @@ def _row(entry: Entry, measured: Measured) -> Row:
         return Row(entry, None, Finding.NOT_RUN, _needed(entry) or str(error))
     except NoFigureError as error:
         return Row(entry, None, Finding.NOT_RUN, str(error))
-    return Row(entry, found, *_judged(found, entry.written.reproduced))
+    return Row(entry, found, *_judged(found, entry.band))
 
 
 def _needed(entry: Entry) -> str:
@@ -78,13 +78,12 @@ def _needed(entry: Entry) -> str:
     return f"it needs {needs}" if needs else ""
 
 
-def _judged(found: Figure, band: Band | None) -> tuple[Finding, str]:
+def _judged(found: Figure, band: tuple[float, float] | None) -> tuple[Finding, str]:
     """By where the whole interval lies; what is exact is its own interval."""
     if band is None:
         return Finding.BESIDE, ""
     low, high = _ends(found)
-    least = -math.inf if band.at_least is None else band.at_least
-    most = math.inf if band.at_most is None else band.at_most
+    least, most = band
     if math.isnan(low):
         return Finding.CANNOT_TELL, f"{found.replicates} of at least {FEWEST} replicates"
     if least <= low and high <= most:

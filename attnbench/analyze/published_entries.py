@@ -18,8 +18,14 @@ class Entry:
     """As the suite has it; of a grid the whole."""
     what: str
     says: str
+    number: float | None
     pinned: Mapping[str, Scalar] = field(default_factory=dict)
     """Of a grid: by name of its two axes, where in it the figure stands."""
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """From where to where a figure of ours counts as this one; None where no bounds were set."""
+        return None if self.written.reproduced is None else self.written.reproduced.ends(self.number)
 
 
 def entries(published: Iterable[Published]) -> list[Entry]:
@@ -38,14 +44,14 @@ def _span(values: Sequence[Scalar]) -> str:
 
 def _of(each: Published) -> Iterator[Entry]:
     if each.grid is None:
-        yield Entry(each, each.what, _said(each, each.number))
+        yield Entry(each, each.what, _said(each, each.number), each.number)
         return
     (down, rows), (across, columns) = _axes(each).items()
     for row, numbers in zip(rows, each.grid.numbers, strict=True):
         for column, number in zip(columns, numbers, strict=True):
             if number is not None:
                 pinned = {down: row, across: column}
-                yield Entry(each, _filled(each.what, pinned), _said(each, number), pinned)
+                yield Entry(each, _filled(each.what, pinned), _said(each, number), number, pinned)
 
 
 def _axes(each: Published) -> dict[str, tuple[Scalar, ...]]:

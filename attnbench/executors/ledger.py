@@ -45,7 +45,7 @@ class Ledger:
         if job.phase is Pass.CHECK:
             self._take_check(job.cell, outcome)
             return
-        if job.phase is Pass.FIT:
+        if job.phase is Pass.FIT or record.too_large:
             self._take_fit(job, outcome)
             return
         self._done.add((job.cell.key, job.phase, job.replicate))

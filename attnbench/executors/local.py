@@ -94,19 +94,29 @@ class LocalExecutor:
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
         if reason is None and not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
             yield self._do(self._job(small, Pass.CHECK, 0))
-        if (reason := reason or self.ledger.hopeless(cell)) is None and cell.batch is Batch.LARGEST:
-            yield from self._fit(cell)
-            reason = self.ledger.misfit(cell)
-        job = self._job(cell, main_pass(cell), replicate)
-        if reason is not None:
-            yield self._note(job, reason)
+        reason = reason or self.ledger.hopeless(cell)
+        if reason is None and cell.batch is Batch.LARGEST:
+            yield from self._fitted(cell, replicate)
         else:
-            yield from self._attempts(job)
+            yield from self._once(cell, replicate, reason)
+
+    def _fitted(self, cell: Cell, replicate: int) -> Iterator[Record]:
+        """At the largest batch: one that fitted for two calls, and runs out of memory when measured, was too large."""
+        while not self.ledger.finished(cell, main_pass(cell), replicate):
+            yield from self._fit(cell)
+            yield from self._once(cell, replicate, self.ledger.misfit(cell))
 
     def _fit(self, cell: Cell) -> Iterator[Record]:
         """Search for the largest batch that fits, each trial in a process of its own."""
         while (B := self.ledger.next_batch(cell, MOST_ROWS)) is not None:
             yield self._do(self._job(cell, Pass.FIT, 0).model_copy(update={"B": B}))
+
+    def _once(self, cell: Cell, replicate: int, reason: Failed | None) -> Iterator[Record]:
+        job = self._job(cell, main_pass(cell), replicate)
+        if reason is not None:
+            yield self._note(job, reason)
+        else:
+            yield from self._attempts(job)
 
     def _attempts(self, job: Job) -> Iterator[Record]:
         """Once; again, at most twice, where heat or another process disturbed it. Every attempt is a record."""

@@ -36,7 +36,7 @@ def _claim(written: Published, found: list[Row]) -> list[tuple[Finding, str]]:
     name = one_line(f"{written.where}: {in_short(written)}")
     groups = {finding: [row for row in found if row.finding is finding] for finding in Finding}
     return [
-        (finding, _single(of[0]) if len(of) == 1 else f"{name}: {len(of)} of {len(found)} figures{_bounds(written)}")
+        (finding, _single(of[0]) if len(of) == 1 else f"{name}: {len(of)} of {len(found)} figures{_bounds(of)}")
         for finding, of in groups.items()
         if of
     ]
@@ -44,11 +44,16 @@ def _claim(written: Published, found: list[Row]) -> list[tuple[Finding, str]]:
 
 def _single(row: Row) -> str:
     said = one_line(row.why) if row.figure is None else value(row.figure)
-    return f"{place(row)}: {said}{_bounds(row.entry.written)}"
+    return f"{place(row)}: {said}{_bounds([row])}"
 
 
-def _bounds(written: Published) -> str:
-    return f" ({bounds(written.reproduced)})" if written.reproduced else ""
+def _bounds(rows: Iterable[Row]) -> str:
+    """Of figures that share theirs; each number of a printed table may be its own bound."""
+    match list({row.entry.band for row in rows}):
+        case [(least, most)]:
+            return f" ({bounds(least, most)})"
+        case _:
+            return ""
 
 
 def _wrapped(finding: Finding, text: str) -> Iterable[str]:

@@ -7,7 +7,7 @@ from attnbench.analyze.published import Finding, Row
 from attnbench.analyze.published_figure import Figure, Kind
 from attnbench.analyze.published_metrics import BATCH, LONGEST, OVER_LENGTHS
 from attnbench.report.names import one_line
-from attnbench.schema.published import Band, Comparable
+from attnbench.schema.published import Comparable
 from attnbench.schema.units import bytes_, seconds, three_digits
 
 NOTHING = "–"
@@ -34,15 +34,15 @@ def place(row: Row) -> str:
 
 def verdict(row: Row) -> str:
     """`reproduced (at most 0.05)`, `not run`, or nothing where no bounds were set."""
-    band = row.entry.written.reproduced
-    return f"{row.finding} ({bounds(band)})" if band is not None and row.finding is not Finding.NOT_RUN else row.finding.value
+    band = row.entry.band
+    return f"{row.finding} ({bounds(*band)})" if band is not None and row.finding is not Finding.NOT_RUN else row.finding.value
 
 
-def bounds(band: Band) -> str:
+def bounds(least: float, most: float) -> str:
     """`at most 0.05`, `at least 3`, `0.95 to 1.05`."""
-    if band.at_least is None:
-        return f"at most {band.at_most:g}"
-    return f"at least {band.at_least:g}" if band.at_most is None else f"{band.at_least:g} to {band.at_most:g}"
+    if math.isinf(least):
+        return f"at most {most:g}"
+    return f"at least {least:g}" if math.isinf(most) else f"{least:g} to {most:g}"
 
 
 def ours(figure: Figure | None) -> str:

@@ -1,7 +1,8 @@
 """Published: a figure or a claim that others printed, and how the same is read off a run."""
 
+import math
 from enum import StrEnum
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -55,19 +56,37 @@ class Ours(Noun):
         return self
 
 
+Bound = float | Literal["printed"]
+"""A number, or the printed one, whichever it is."""
+
+
 class Band(Noun):
     """When a figure of ours counts as the published one."""
 
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: Bound | None = None
+    at_most: Bound | None = None
 
     @model_validator(mode="after")
     def _has_a_bound(self) -> Self:
         if self.at_least is None and self.at_most is None:
             raise ValueError("give `at_least`, `at_most` or both")
-        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+        if isinstance(self.at_least, float) and isinstance(self.at_most, float) and self.at_least > self.at_most:
             raise ValueError("`at_least` is above `at_most`")
         return self
+
+    @property
+    def needs_printed(self) -> bool:
+        """Whether a bound is the printed number."""
+        return "printed" in (self.at_least, self.at_most)
+
+    def ends(self, printed: float | None) -> tuple[float, float]:
+        """The same in numbers, infinite where there is no bound."""
+        return _number(self.at_least, printed, -math.inf), _number(self.at_most, printed, math.inf)
+
+
+def _number(bound: Bound | None, printed: float | None, otherwise: float) -> float:
+    number = printed if bound == "printed" else bound
+    return otherwise if number is None else number
 
 
 class Grid(Noun):
@@ -104,4 +123,6 @@ class Published(Noun):
             raise ValueError(
                 f"{self.where}, {self.what}: say by `ours` how it is read off a run, or by `needs` what it would take"
             )
+        if self.reproduced and self.reproduced.needs_printed and self.grid is None and self.number is None:
+            raise ValueError(f"{self.where}, {self.what}: a bound `printed` needs the printed `number`, or a `grid`")
         return self

@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from attnbench.schema.errand import Job
+from attnbench.schema.cell import Batch
+from attnbench.schema.errand import Job, main_pass
 from attnbench.schema.noun import Noun
-from attnbench.schema.outcome import Measured, Outcome
+from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 
 VERSION = 1
 _OURS = f'{{"schema_version":{VERSION},'
@@ -29,6 +30,15 @@ class Record(Noun):
     def ok(self) -> bool:
         """Whether there are numbers."""
         return isinstance(self.outcome, Measured)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether a batch that was searched for, and had fitted for two calls, ran out of memory when first measured."""
+        job = self.job
+        first = job.phase is main_pass(job.cell) and job.cell.batch is Batch.LARGEST and job.replicate == job.attempt == 0
+        full = isinstance(self.outcome, Failed) and self.outcome.status in {Status.OOM_DEVICE, Status.OOM_HOST}
+        # without a batch it is the note that not even one row fits
+        return first and full and job.B is not None
 
     def line(self) -> str:
         """One line of strict JSON; raises ValueError on NaN and infinities, which are no measurements."""

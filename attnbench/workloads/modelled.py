@@ -1,5 +1,6 @@
 """Settings of workloads that have a model around the attention."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -12,19 +13,19 @@ from attnbench.workloads.setting import Setting
 
 
 @dataclass(kw_only=True)
-class Modelled(Setting):
+class Modelled(Setting, ABC):
     """`method` is the attention of the first layer, and `inputs` are token numbers, int64 [B, n]."""
 
     model: Transformer
 
+    @abstractmethod
     def output_bytes(self) -> int:
         """Of what a call gives, as `output_source` says."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def output_source(self) -> str:
         """In words, what that is."""
-        raise NotImplementedError
 
 
 def build_model(cell: Cell, alphabet: Alphabet, seed: int) -> Transformer:

@@ -51,7 +51,7 @@ class QuantisedKeys(Attention):
             return self.codebook.assign(self.normalised(inputs[1]))
 
     def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
-        """The commitment loss of the keys, times 1e-4: what a model adds to its loss (Lingle 2023, section 3.4.1)."""
+        """The commitment loss of the keys, times 1e-4: what a model adds to its loss (Lingle 2023, section 3.4)."""
         k = self.normalised(inputs[1])
         return COMMITMENT * self.codebook.commit_loss(k, self.codebook.assign(k) if choices is None else choices)
 

@@ -172,12 +172,14 @@ def test_the_longest_length_says_what_ended_the_row() -> None:
         ((0.0, 0.0, 0.0), {"at_least": 0}, Finding.REPRODUCED),
         ((-0.2, -0.21, -0.19), {"at_least": 0}, Finding.NOT_REPRODUCED),
         ((0.5, 0.5, 0.5), None, Finding.BESIDE),
+        ((0.98, 1.0, 1.02), {"at_least": "printed"}, Finding.REPRODUCED),
+        ((0.98, 1.0, 1.02), {"at_most": "printed"}, Finding.NOT_REPRODUCED),
     ],
 )
 def test_the_verdict_is_where_the_whole_interval_lies(
-    values: tuple[float, ...], band: dict[str, float] | None, finding: Finding
+    values: tuple[float, ...], band: dict[str, float | str] | None, finding: Finding
 ) -> None:
-    found = row(published(ours=ours("loss", "a", "train"), reproduced=band), scored("a", "loss", *values))
+    found = row(published(ours=ours("loss", "a", "train"), number=0.9, reproduced=band), scored("a", "loss", *values))
     assert found.finding is finding
 
 

@@ -271,7 +271,7 @@ def test_a_cell_whose_one_row_does_not_fit_makes_longer_ones_hopeless() -> None:
 
 
 def test_a_found_batch_that_fails_after_all_says_nothing_of_longer_lengths() -> None:
-    ledger = Ledger.of([record(searched(), FULL, B=16)])
+    ledger = Ledger.of([record(searched(), failed(Status.TIMEOUT, "too slow"), B=16)])
     assert ledger.failed(searched())
     assert ledger.hopeless(searched(256)) is None
 

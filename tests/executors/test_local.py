@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pytest
 
+from attnbench.analyze.cells import summarize
 from attnbench.executors.base import blocks
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
@@ -296,6 +297,37 @@ def test_the_largest_batch_is_searched_for_once_before_the_first_time_and_all_la
     assert {r.job.B for r in of(records, "b", 256)[-3:]} == {1}
 
 
+@pytest.mark.parametrize("full", [Status.OOM_HOST, Status.OOM_DEVICE])
+def test_a_batch_that_fits_and_then_runs_out_of_memory_when_measured_was_too_large(full: Status) -> None:
+    def answer(job: Job) -> Outcome:
+        if job.phase is Pass.FIT and job.cell.method == "a":
+            return Measured(facts={"B": job.B}) if (job.B or 1) <= 100 * 128 // job.cell.problem.N else holds(0)(job)
+        outgrown = job.phase is Pass.TIME and job.B is not None and job.B > 90 * 128 // job.cell.problem.N
+        return Failed(status=full, reason="grown full") if outgrown else holds(100)(job)
+
+    info, records = run_info(**SEARCH), run(run_info(**SEARCH), FakeWorker(answer))
+    mine = of(records, "a", 128)
+    timed = [(r.job.B, r.ok) for r in mine if r.job.phase is Pass.TIME]
+    assert timed == [(100, False), (97, False), (94, False), (91, False), (88, True), (88, True)]
+    assert [r.job.B for r in mine if r.job.phase is Pass.MEMORY] == [88]
+    assert Ledger.of(mine).batch(mine[0].job.cell) == 88
+    summaries = {(s.cell.method, s.cell.problem.N): s for s in summarize(info.cells, records)}
+    found = summaries["a", 128]
+    assert (found.status, found.median, found.bound) == ("ok", 1.5, full.value)
+    cut = mine[: [r.job.phase for r in mine].index(Pass.TIME) + 1]
+    assert summarize([mine[0].job.cell], cut)[0].status == "not_run", "a run that was cut off there goes on"
+
+
+def test_a_row_that_fits_and_then_runs_out_of_memory_when_measured_fails_its_cell() -> None:
+    def answer(job: Job) -> Outcome:
+        outgrown = job.phase is Pass.TIME and job.B is not None
+        return Failed(status=Status.OOM_HOST, reason="grown full") if outgrown else holds(4)(job)
+
+    records = run(run_info(**SEARCH), FakeWorker(answer))
+    last = of(records, "a", 128)[-1]
+    assert (last.job.B, last.outcome) == (None, Failed(status=Status.OOM_HOST, reason="grown full"))
+
+
 def test_no_trial_is_made_twice() -> None:
     records = run(run_info(**SEARCH), FakeWorker(holds(1000)))
     trials = Counter((r.job.cell.key, r.job.B) for r in records if r.job.phase is Pass.FIT)
@@ -347,7 +379,7 @@ def test_one_row_that_crashes_ends_its_cell_with_that() -> None:
 def test_a_found_batch_that_fails_in_its_time_pass_does_not_stop_longer_ones() -> None:
     def answer(job: Job) -> Outcome:
         if job.phase is Pass.TIME and job.cell.problem.N == 128:
-            return Failed(status=Status.OOM_HOST, reason="after all")
+            return Failed(status=Status.TIMEOUT, reason="after all")
         return holds(100)(job)
 
     records = run(run_info(**SEARCH), FakeWorker(answer))

@@ -198,11 +198,19 @@ def test_figures_are_written_as_people_read_them(given: Figure | None, text: str
 
 
 def test_bounds_are_written_in_words() -> None:
-    assert [bounds(Band(at_most=0.05)), bounds(Band(at_least=3)), bounds(Band(at_least=0.95, at_most=1.05))] == [
-        "at most 0.05",
-        "at least 3",
-        "0.95 to 1.05",
-    ]
+    bands = Band(at_most=0.05), Band(at_least=3), Band(at_least=0.95, at_most=1.05), Band(at_least="printed")
+    assert [bounds(*band.ends(2.5)) for band in bands] == ["at most 0.05", "at least 3", "0.95 to 1.05", "at least 2.5"]
+
+
+def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: "Synthetic") -> None:
+    numbers = {"down": {"N": [512, 1024]}, "across": {"causal": [True]}, "numbers": [[1.5], [100.0]]}
+    found = of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": numbers})
+    (table,) = published_tables(found)
+    assert [row[4] for row in table.rows] == ["reproduced (at least 1.5)", "not reproduced (at least 100)"]
+    assert sum(line.startswith("not reproduced") for line in published_lines(found)) == 1
+    wide = {**numbers, "numbers": [[100.0], [200.0]]}
+    lines = published_lines(of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": wide}))
+    assert " ".join(line.strip() for line in lines).endswith("2 of 2 figures")
 
 
 def test_the_page_has_all_suites_in_the_order_of_their_papers_and_counts_them(findings: Findings) -> None:

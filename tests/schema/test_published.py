@@ -35,6 +35,16 @@ def test_a_band_has_a_bound_and_something_in_it(band: dict[str, float], says: st
         published(ours=OURS, reproduced=band)
 
 
+def test_a_bound_that_is_the_printed_number_needs_one() -> None:
+    axes = {"down": {"N": [512]}, "across": {"k": [128, 256]}, "numbers": [[1.5, None]]}
+    assert published(ours=OURS, reproduced={"at_least": "printed"}, grid=axes).reproduced is not None
+    band = published(ours=OURS, reproduced={"at_least": "printed", "at_most": 9}, number=3).reproduced
+    assert band is not None
+    assert (band.ends(3), band.ends(1.5)) == ((3, 9), (1.5, 9))
+    with pytest.raises(ValidationError, match="a bound `printed` needs the printed `number`, or a `grid`"):
+        published(ours=OURS, reproduced={"at_least": "printed"})
+
+
 def test_a_grid_has_a_number_or_nothing_at_every_crossing() -> None:
     axes = {"down": {"N": [512, 1024]}, "across": {"k": [128, 256, 512]}}
     assert published(ours=OURS, grid={**axes, "numbers": [[1.5, 1.3, None], [1.7, 1.6, 1.3]]}).grid is not None
