@@ -28,7 +28,7 @@ from attnbench.schema.outcome import CURVE_ACCURACY
 _NAMES = {LOSSES: "held-out loss, nats", CURVE_ACCURACY: "held-out accuracy"}
 _CHANCES = {LOSSES: "loss", CURVE_ACCURACY: "accuracy"}
 _ROOM = 2.2
-"""Inches that a panel needs, with letters of 7 points: four stand side by side, or two, or one."""
+"""Inches that a panel needs, with letters of 7 points: two stand side by side, or one."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ def curves_board(findings: Findings, sections: Sequence[Section], sheet: Sheet) 
     """Of sections of training; to be called within `style.applied`."""
     common, groups = _groups(sections, sheet)
     looks = run_looks(findings)
-    across = 4 if sheet.room is None else int(sheet.room / _ROOM)
+    one_below = sheet.room is not None and sheet.room < 2 * _ROOM
     firsts = accumulate((len(group.metrics()) for group in groups), initial=0)
-    tiles = [tile for group, first in zip(groups, firsts, strict=False) for tile in _tiles(group, first, looks, across)]
+    tiles = [tile for group, first in zip(groups, firsts, strict=False) for tile in _tiles(group, first, looks, one_below)]
     accuracy = any(tile.name == _NAMES[CURVE_ACCURACY] for tile in tiles)
     return Board(
         title=f"train: held-out loss{' and accuracy' if accuracy else ''} while it learns",
         second=second_line(findings, [common]),
         tiles=tuple(tiles),
         entries=_entries(findings, groups, looks),
-        natural=(2.1, 1.9),
+        natural=(2.5, 1.6),
         named=True,
     )
 
@@ -78,20 +78,19 @@ def _groups(sections: Sequence[Section], sheet: Sheet) -> tuple[str, list[_Group
     return common, [_Group(section, number, head) for number, (section, head) in enumerate(zip(each, words, strict=True))]
 
 
-def _tiles(group: _Group, first: int, looks: dict[str, Look], across: int) -> list[Tile]:
-    """Side by side; where there is no room, a row for each metric, from `first` on."""
+def _tiles(group: _Group, first: int, looks: dict[str, Look], one_below: bool) -> list[Tile]:
+    """A row for each metric, from `first` on; without room for two every panel says what it is of."""
     found = []
     for place, metric in enumerate(group.metrics()):
         learners, level = group.learners(metric, looks), group.chance(metric)
         curves = [learner.moments for learner in learners]
         height = Height.of(metric, curves, level)
-        row, column = (group.number, 2 * place) if across >= 4 else (first + place, 0)
         for timed, way in enumerate((Way.of_updates(curves), Way.of_time(curves))):
             shown = Panel(learners, way, bool(timed), height, level)
             scale = (group.number, metric)
             # what stands beside it is of the same section
-            words = "" if across > 1 and column + timed else group.head
-            found.append(Tile(words, row, column + timed, shown.draw, _NAMES[metric], scale))
+            words = "" if timed and not one_below else group.head
+            found.append(Tile(words, first + place, timed, shown.draw, _NAMES[metric], scale))
     return found
 
 
