@@ -12,7 +12,7 @@ from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import strongest_exact
 from attnbench.analyze.versus import Versus, baseline
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import MASS_RECALL
+from attnbench.schema.outcome import OUTPUT_ERROR
 
 _TELLING = (
     *(Workload.TRAIN, Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.GENERATE),
@@ -96,7 +96,7 @@ def ranked(sections: Sequence[Section], named: Sequence[str], *, causal_first: b
 
 
 def statement(section: Section, named: Sequence[str] = ()) -> Statement:
-    """By time, of fidelity by mass recall, of training by the loss that is left.
+    """By time, of fidelity by the error of the output, of training by the loss that is left.
 
     The baseline is a method that the suite names, else the strongest exact one. The method that is best at the longest
     length in common, against the baseline where that is another one, else against all others; of training all of them
@@ -104,7 +104,7 @@ def statement(section: Section, named: Sequence[str] = ()) -> Statement:
     """
     if section.workload is Workload.TRAIN:
         return learning(section, named) or _untold(learners(section))
-    metric = metrics(section.summaries).get(MASS_RECALL if section.workload is Workload.FIDELITY else TIME)
+    metric = metrics(section.summaries).get(OUTPUT_ERROR if section.workload is Workload.FIDELITY else TIME)
     if metric is None:
         return _untold(())
     labels = _contenders(section, metric)

@@ -15,8 +15,7 @@ from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.versus import baseline
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
-from attnbench.report.fidelity_notes import top_keys
-from attnbench.report.fidelity_table import recall_text
+from attnbench.report.fidelity_table import error_text
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline
 from attnbench.report.names import ascii_only, one_line, short_names, shorten
@@ -26,7 +25,7 @@ from attnbench.report.sparkline import BLOCKS, PLAIN, Scale, sparkline
 from attnbench.report.statuses import reasons, short
 from attnbench.report.train_console import ABOUT, Terminal, train_lines
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import MASS_RECALL, Status
+from attnbench.schema.outcome import OUTPUT_ERROR, Status
 from attnbench.schema.units import length, seconds
 
 WIDTH = 80
@@ -74,14 +73,14 @@ def _about(sections: Sequence[Section]) -> list[str]:
     """What the numbers are, of all sections together."""
     scored = (Workload.FIDELITY, Workload.TRAIN)
     timed = [s for s in sections if s.workload not in scored]
-    other = [summary for s in sections if s.workload is Workload.FIDELITY for summary in s.summaries]
+    other = any(s.workload is Workload.FIDELITY for s in sections)
     learnt = [ABOUT] if any(s.workload is Workload.TRAIN for s in sections) else []
     what = " or ".join(dict.fromkeys(per(s.workload) for s in timed)) or "per sample"
     shape = f"; over N: from {BLOCKS[0]} to {BLOCKS[-1]} on one logarithmic scale a section, × no number"
     time = f"time {what}, median of replicates; * fastest, and whatever overlaps with it"
-    recall = f"fidelity is mass recall of the {top_keys(other)} top keys, mean of replicates; * most, and whatever overlaps"
+    error = "fidelity is the output's error over the exact output, mean of replicates; * least, and whatever overlaps"
     shaped = any(len(section.lengths) > 1 for section in timed)
-    said = [*([time + shape * shaped] if timed else []), *([recall] if other else []), *learnt]
+    said = [*([time + shape * shaped] if timed else []), *([error] if other else []), *learnt]
     return said or [time]
 
 
@@ -105,18 +104,20 @@ def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
     labels = _labels(findings, section)
     shown, N = _Shown(section, labels, plain), section.common_length
     more = len(section.series) - len(labels)
-    why = f"slower at {length(N)} or without a number there" if N else "all without a number"
+    worse = "of larger errors" if section.workload is Workload.FIDELITY else "slower"
+    why = f"{worse} at {length(N)} or without a number there" if N else "all without a number"
     out = [f"and {more} more method{'s' if more > 1 else ''}, {why}: see table.md"] if more else []
     return [*textwrap.wrap(plain(one_line(section.title)), WIDTH), *_grid(shown), *out]
 
 
 def _labels(findings: Findings, section: Section) -> tuple[str, ...]:
-    """All in suite order; of very many the fastest first, and the baseline whatever its place."""
+    """All in suite order; of very many the fastest or most faithful first, and the baseline whatever its place."""
     if len(section.series) <= _ROWS:
         return tuple(section.series)
     N = section.common_length
     cells = section.ok_at(N) if N is not None else {}
-    rising = sorted(section.series, key=lambda label: _time(cells.get(label)))
+    rank = _error if section.workload is Workload.FIDELITY else _time
+    rising = sorted(section.series, key=lambda label: rank(cells.get(label)))
     base = baseline(section, findings.run.suite.report.baselines)
     first = rising[:_ROWS]
     return (*first[:-1], base) if base is not None and base not in first else tuple(first)
@@ -127,27 +128,33 @@ def _time(cell: CellSummary | None) -> float:
     return math.inf if cell is None or cell.median is None else cell.median * cell.per_sample
 
 
+def _error(cell: CellSummary | None) -> float:
+    """Of the output; infinite where there is none."""
+    found = score(cell, OUTPUT_ERROR) if cell is not None else None
+    return math.inf if found is None else found.value
+
+
 def _grid(shown: _Shown) -> list[str]:
     """Methods by as many lengths as fit, and then with as much of their names; how time grows, and its shape."""
-    columns = _recalls if shown.section.workload is Workload.FIDELITY else _times
+    columns = _errors if shown.section.workload is Workload.FIDELITY else _times
     tries = (columns(shown, count, name) for count in range(_COLUMNS, 0, -1) for name in _NAMES)
     return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), columns(shown, 1, _NAMES[-1]))
 
 
-def _recalls(shown: _Shown, count: int, name: int) -> list[str]:
+def _errors(shown: _Shown, count: int, name: int) -> list[str]:
     section, lengths = shown.section, _few(shown.section.lengths, count)
-    names, best = shown.names(name), {N: _most(section, N) for N in lengths}
+    names, best = shown.names(name), {N: _least(section, N) for N in lengths}
     rows = []
     for label in shown.labels:
         cells = {N: section.at(label, N) for N in lengths}
-        rows.append([names[label], *(_marked(recall_text(c), label in best[N]) if c else "" for N, c in cells.items())])
+        rows.append([names[label], *(_marked(error_text(c), label in best[N]) if c else "" for N, c in cells.items())])
     return _table(["method", *(f"N={length(N)}{_SPACE}" for N in lengths)], rows)
 
 
-def _most(section: Section, N: int) -> set[str]:
-    """The methods of most recall at a length, and those whose range overlaps."""
-    found = {label: kept for label, cell in section.ok_at(N).items() if (kept := score(cell, MASS_RECALL)) is not None}
-    best = max(found.values(), key=lambda kept: kept.value, default=None)
+def _least(section: Section, N: int) -> set[str]:
+    """The methods of least error at a length, and those whose range overlaps."""
+    found = {label: kept for label, cell in section.ok_at(N).items() if (kept := score(cell, OUTPUT_ERROR)) is not None}
+    best = min(found.values(), key=lambda kept: kept.value, default=None)
     return {label for label, kept in found.items() if best is not None and kept.interval.overlaps(best.interval)}
 
 

@@ -32,8 +32,11 @@ class FidelityMetric:
         return self._written(found, ranged=cell.replicates > 1)
 
     def _written(self, found: Score, *, ranged: bool) -> str:
+        if 0 < abs(found.value) < _ROUNDING:
+            # of rounding, whose range says nothing; in a form in which no row of zeros has to be counted
+            return f"{found.value:.0e}"
         scale, unit = (100.0, "%") if self.is_share else (1.0, "")
-        value, low, high = (_digits(scale * x) for x in (found.value, found.interval.low, found.interval.high))
+        value, low, high = (three_digits(scale * x) for x in (found.value, found.interval.low, found.interval.high))
         return f"{value}{unit} [{low}, {high}]" if ranged else f"{value}{unit}"
 
 
@@ -47,8 +50,3 @@ def metrics(summaries: Sequence[CellSummary]) -> tuple[FidelityMetric, ...]:
     """Recall and error, and between them those that were recorded."""
     between = (each for each in (OVERLAP, ANGLE) if any(score(s, each.key) for s in summaries))
     return RECALL, *between, ERROR
-
-
-def _digits(value: float) -> str:
-    """Three; in exponent form where an error is that of rounding, so that no row of zeros has to be counted."""
-    return f"{value:.2e}" if 0 < abs(value) < _ROUNDING else three_digits(value)

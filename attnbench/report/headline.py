@@ -9,7 +9,7 @@ from attnbench.analyze.headline_learning import Learning
 from attnbench.analyze.metric import TIME
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
-from attnbench.report.fidelity_table import recall_text
+from attnbench.report.fidelity_table import error_text
 from attnbench.report.findings import Findings
 from attnbench.report.headline_learning import learning_place, learning_words
 from attnbench.report.headline_words import Said, ahead, foremost, tied, verbs
@@ -17,7 +17,7 @@ from attnbench.report.machine_words import short_machine
 from attnbench.report.names import one_line, shorten
 from attnbench.report.statuses import short
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import LOSS, MASS_RECALL
+from attnbench.schema.outcome import LOSS, OUTPUT_ERROR
 
 _WORKLOADS = {
     Workload.FORWARD: "forward",
@@ -28,7 +28,7 @@ _WORKLOADS = {
     Workload.TRAIN: "training",
     Workload.GENERATE: "generating, per sequence",
 }
-_METRICS = {Workload.FIDELITY: MASS_RECALL, Workload.TRAIN: LOSS}
+_METRICS = {Workload.FIDELITY: OUTPUT_ERROR, Workload.TRAIN: LOSS}
 """Of what is not compared by time."""
 _Compared = Ahead | Foremost | Tied | Untold
 _QUALITY = " Speed only; quality is not compared."
@@ -76,22 +76,22 @@ def _said(findings: Findings, section: Section, found: _Compared) -> Said:
     match found:
         case Ahead():
             said = ahead(found, names)
-            return Said(said.main, said.tail + _recall(section, found.versus.of, found.best.N))
+            return Said(said.main, said.tail + _error(section, found.versus.of, found.best.N))
         case Foremost():
             said = foremost(found, names, metric)
-            return Said(said.main, said.tail + _recall(section, found.label, found.best.N))
+            return Said(said.main, said.tail + _error(section, found.label, found.best.N))
         case Tied():
             return tied(found, names, metric)
         case Untold():
             return _untold(findings, section, found, metric)
 
 
-def _recall(section: Section, label: str, N: int) -> str:
-    """How much of the exact attention is found, where that is what was measured."""
+def _error(section: Section, label: str, N: int) -> str:
+    """How far the output is from the exact one, where that is what was measured."""
     cell = section.at(label, N)
     if section.workload is not Workload.FIDELITY or cell is None:
         return ""
-    return f": mass recall {recall_text(cell)} at N = {N:,}"
+    return f": output error {error_text(cell)} at N = {N:,}"
 
 
 def _caution(found: _Compared) -> str:

@@ -52,7 +52,7 @@ def test_fidelity_is_measured_and_reported_with_failures_as_rows(
     assert (plain["output_error"] < 1e-5).all()
     hashing = table.loc["lsh.reformer_pytorch"]["mass_recall"].unstack()
     assert (hashing.loc["bucket_size=8 rounds=1"] < hashing.loc["bucket_size=8 rounds=4"]).all()
-    assert "fidelity is mass recall" in " ".join(done.stdout.split())
+    assert "fidelity is the output's error" in " ".join(done.stdout.split())
     assert {file.name for file in (only_run() / "fidelity").iterdir()} == {
         f"fidelity.{form}" for form in ("png", "svg", "pdf", "txt")
     }

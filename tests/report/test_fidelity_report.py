@@ -149,7 +149,7 @@ def test_one_replicate_has_no_range(kept: "Synthetic") -> None:
 
 def test_an_error_of_rounding_is_written_in_exponent_form(kept: "Synthetic") -> None:
     summary = CellSummary(cell=Cell(method="m", problem=Problem(N=64)), status=OK, scores={OUTPUT_ERROR: {0: 4.1e-7}})
-    assert error_text(summary) == "4.10e-07"
+    assert error_text(summary) == "4e-07"
     assert error_text(replace(summary, scores={OUTPUT_ERROR: {0: 0.0}})) == "0"
 
 
@@ -164,12 +164,13 @@ def test_markdown_and_terminal_take_it(kept: "Synthetic") -> None:
     info, records = recorded(kept)
     assert "| linear.full" in markdown.markdown(tables(Findings.of(info, records)), "x")
     text = console.summary(Findings.of(info, records))
-    assert "\nsynthetic: fidelity is mass recall of the 32 top keys, mean of replicates" in text
-    assert "61.0% [60.0, 62.0]" in text
+    assert "\nsynthetic: fidelity is the output's error over the exact output, mean" in text
+    assert "0.700 [0.700, 0.700]" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_terminal_says_names_in_full_where_there_is_room(kept: "Synthetic") -> None:
+    kept.lengths = (1024,)
     assert "\nlsh.reformer(bucket_size=64, rounds=4)  " in console.summary(Findings.of(*recorded(kept)))
 
 

@@ -22,7 +22,7 @@ from attnbench.report.headline import headline, headlines
 from attnbench.report.headline_words import rough
 from attnbench.report.machine_words import short_machine
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.outcome import MASS_RECALL, Status
+from attnbench.schema.outcome import OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.run import RunInfo
 
@@ -276,20 +276,20 @@ def test_exact_methods_differ_in_speed_only(info: RunInfo) -> None:
 
 
 def test_fidelity_is_told_with_its_figure(info: RunInfo) -> None:
-    recalls = {"softmax.sdpa": 1.0, "lsh.a": 0.95, "lsh.b": 0.6, "lsh.c": 0.5}
+    errors = {"softmax.sdpa": 0.0, "lsh.a": 0.05, "lsh.b": 0.4, "lsh.c": 0.5}
     cells = tuple(
         CellSummary(
             cell(method, N, Workload.FIDELITY),
             OK,
-            scores={MASS_RECALL: {r: recall - 0.001 * r * (recall < 1) for r in range(5)}},
+            scores={OUTPUT_ERROR: {r: error * (1 + 0.01 * r) for r in range(5)}},
         )
         for N in (512, 1024)
-        for method, recall in recalls.items()
+        for method, error in errors.items()
     )
     text = headline(findings(info, Section(Workload.FIDELITY, True, "float32", cells)))
     assert text == (
-        "At every length compared, N = 512 and 1,024, lsh.a finds the most of the exact attention of 3 methods "
-        "(fidelity, causal, float32): mass recall 94.8% [94.6, 95.0] at N = 1,024."
+        "At every length compared, N = 512 and 1,024, lsh.a has the smallest error of 3 methods "
+        "(fidelity, causal, float32): output error 0.0510 [0.0500, 0.0520] at N = 1,024."
     )
 
 
