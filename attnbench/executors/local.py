@@ -11,7 +11,7 @@ from typing import Protocol, Self
 from attnbench.executors.base import in_order
 from attnbench.executors.lane import lane
 from attnbench.executors.ledger import Ledger
-from attnbench.schema.cell import Batch, Cell
+from attnbench.schema.cell import Allocator, Batch, Cell
 from attnbench.schema.errand import FIT_SHARE, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
@@ -21,6 +21,8 @@ from attnbench.worker.isolate import Isolation
 
 _RERUN = frozenset({"throttled", "shared"})
 _MOST_ATTEMPTS = 3
+_PIECES, _MOST_MEMORY = 2.0, 0.9
+"""How many times its share of memory the timing of a found batch may take where freed blocks are kept; at most this of all."""
 MOST_ROWS = 2**16 - 1
 """The largest batch that a search tries: CUDA kernels that count rows along a grid know no more."""
 Answer = Measured | Failed | Description | Surroundings
@@ -159,8 +161,13 @@ class LocalExecutor:
         """The suite's share of what was free at the start; the device's allocator knows its own limit."""
         if cell.device_kind != "cpu":
             return None
-        # what just fits would fail in a pass that looks at it while it runs
-        share = self.run_info.suite.budget.memory * (FIT_SHARE if phase is Pass.FIT else 1.0)
+        share = self.run_info.suite.budget.memory
+        if phase is Pass.FIT:
+            # what just fits would fail in a pass that looks at it while it runs
+            share *= FIT_SHARE
+        elif phase is main_pass(cell) and cell.batch is Batch.LARGEST and cell.allocator is Allocator.RETAIN:
+            # it was found to fit: what the heap keeps between calls, in pieces that no tensor fits into, is not the method's
+            share = max(share, min(_PIECES * share, _MOST_MEMORY))
         return int(share * self.run_info.surroundings.memory_bytes)
 
     def _do(self, job: Job) -> Record:

@@ -7,13 +7,13 @@ from itertools import groupby
 from attnbench.analyze.published import Finding, Row, rows
 from attnbench.analyze.published_entries import in_short
 from attnbench.report.findings import Findings
-from attnbench.report.names import one_line
+from attnbench.report.names import one_line, shorten
 from attnbench.report.published_words import bounds, place, value
 from attnbench.schema.published import Published
 
 WIDTH = 80
-_VERDICT = 16
-"""Letters of the first column."""
+_VERDICT, _LONGEST = 16, 150
+"""Letters of the first column, and of a reason."""
 # no place to break a line at
 _EQUALS = "\u00a0=\u00a0"
 
@@ -43,7 +43,7 @@ def _claim(written: Published, found: list[Row]) -> list[tuple[Finding, str]]:
 
 
 def _single(row: Row) -> str:
-    said = one_line(row.why) if row.figure is None else value(row.figure)
+    said = shorten(one_line(row.why), _LONGEST) if row.figure is None else value(row.figure)
     return f"{place(row)}: {said}{_bounds([row])}"
 
 

@@ -340,11 +340,21 @@ def test_a_stated_batch_is_not_searched_for() -> None:
     assert not [job for job in worker.jobs if job.phase is Pass.FIT or job.B is not None]
 
 
-def test_a_trial_has_nine_tenths_of_the_memory_and_half_the_budget_for_a_call_and_later_passes_all() -> None:
+@pytest.mark.parametrize(("share", "trial", "timed"), [(0.25, 225, 500), (0.5, 450, 900), (0.95, 855, 950)])
+def test_a_trial_has_nine_tenths_of_the_memory_and_the_timing_room_for_what_the_heap_keeps(
+    share: float, trial: int, timed: int
+) -> None:
     worker = FakeWorker(holds(100))
-    run(run_info(**SEARCH, budget={"memory": 0.5, "seconds": 4.0}), worker)
+    run(run_info(**SEARCH, budget={"memory": share, "seconds": 4.0}), worker)
     limits = {(job.phase, job.limits.memory_bytes, job.limits.first_call) for job in worker.jobs}
-    assert limits == {(Pass.FIT, 450, 2.0), (Pass.TIME, 500, None), (Pass.MEMORY, 500, None)}
+    assert limits == {(Pass.FIT, trial, 2.0), (Pass.TIME, timed, None), (Pass.MEMORY, int(1000 * share), None)}
+
+
+def test_a_heap_that_keeps_nothing_has_no_more_room_than_its_share() -> None:
+    worker = FakeWorker(holds(100))
+    axes = {**SEARCH["axes"], "allocator": ["system"]}
+    run(run_info(**{**SEARCH, "axes": axes}, budget={"memory": 0.5}), worker)
+    assert {job.limits.memory_bytes for job in worker.jobs if job.phase is Pass.TIME} == {500}
 
 
 @pytest.mark.parametrize("full", [Status.OOM_HOST, Status.OOM_DEVICE, Status.BUDGET, Status.TIMEOUT])
