@@ -43,6 +43,8 @@ class CellSummary:
     memory: Memory = field(default_factory=Memory)
     bound: str = ""
     """How the smallest batch failed that was too large, where the largest was searched for: `oom_host`, `budget`, …"""
+    refused: int | None = None
+    """That batch: the largest that fits lies below it."""
     environments: tuple[str, ...] = ()
 
     @property
@@ -167,13 +169,17 @@ class _Gathered:
     trials: dict[int, Status] = field(default_factory=dict)
     """Of the search for the largest batch: how each batch failed that did not fit."""
     environments: dict[str, None] = field(default_factory=dict)
+    outgrown: Digest | None = None
+    """The last batch that had fitted and ran out of memory when it was measured."""
     has_facts: bool = False
 
     def add(self, record: Record) -> None:
         phase, replicate = record.job.phase, record.job.replicate
         self.environments[record.environment] = None
         if phase is Pass.FIT or record.too_large:
-            self._add_trial(digest(record, facts=False))
+            trial = digest(record, facts=False)
+            self._add_trial(trial)
+            self.outgrown = trial if record.too_large else self.outgrown
             return
         is_main = phase is main_pass(self.cell)
         # the facts are those of the first replicate
@@ -184,6 +190,7 @@ class _Gathered:
 
     def join(self, later: "_Gathered") -> None:
         self.trials |= later.trials
+        self.outgrown = later.outgrown or self.outgrown
         self.environments |= later.environments
         self.has_facts |= later.has_facts
         for ours, theirs in ((self.main, later.main), (self.memory, later.memory)):
@@ -196,7 +203,7 @@ class _Gathered:
 
     def summary(self) -> CellSummary:
         finals = dict(sorted(self.main.items()))
-        status, reason = _status(finals)
+        status, reason = _status(finals) if finals or self.outgrown is None else _cut_off(self.outgrown)
         useful = {replicate: final for replicate, final in finals.items() if final.useful}
         names = dict.fromkeys(name for final in useful.values() for name in final.values)
         whole = dict.fromkeys(name for final in useful.values() for name in final.series)
@@ -213,8 +220,16 @@ class _Gathered:
             facts=next((final.facts for final in useful.values() if final.facts), {}),
             memory=memory_of(final for _, final in sorted(self.memory.items())),
             bound=self.trials[min(self.trials)].value if self.trials else "",
+            refused=min(self.trials, default=None),
             environments=tuple(self.environments),
         )
+
+
+def _cut_off(outgrown: Digest) -> tuple[str, str]:
+    """Of a search that did not come to its end."""
+    assert outgrown.failed is not None
+    reason = f"B={outgrown.B} fitted, and ran out of memory when it was measured; no smaller one has been measured"
+    return outgrown.failed.status.value, reason
 
 
 def _by_replicate(finals: Mapping[int, Digest], name: str) -> dict[int, float]:

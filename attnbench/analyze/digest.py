@@ -28,7 +28,7 @@ from attnbench.schema.outcome import (
 )
 from attnbench.schema.record import Record
 
-METRICS = {Pass.TIME: ("time",), Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR), Pass.TRAIN: (LOSS, "time")}
+METRICS = {Pass.TIME: ("time",), Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR), Pass.TRAIN: ("time", LOSS)}
 """What a measured record of a pass must hold; the first one is counted."""
 MORE = {Pass.FIDELITY: (COSINE, TOP_OVERLAP), Pass.TRAIN: (ACCURACY, BITS)}
 """What it may hold besides."""

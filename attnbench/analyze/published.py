@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import main_counter
-from attnbench.analyze.published_cells import NoCellError, NoFigureError, UnclearError
+from attnbench.analyze.published_cells import FailedError, NoCellError, NoFigureError, UnclearError
 from attnbench.analyze.published_entries import Entry, entries
 from attnbench.analyze.published_figure import FEWEST, Figure, figure
 from attnbench.analyze.published_metrics import Measured
@@ -65,6 +65,9 @@ def _row(entry: Entry, measured: Measured) -> Row:
         found = figure(ours, entry.pinned, measured)
     except UnclearError as error:
         return Row(entry, None, Finding.CANNOT_TELL, str(error))
+    except FailedError as error:
+        # a claim that failed where it was tried is not one that nobody tried
+        return Row(entry, None, Finding.NOT_RUN if entry.band is None else Finding.CANNOT_TELL, str(error))
     except NoCellError as error:
         # what was never planned is not missed: the suite says what it would take
         return Row(entry, None, Finding.NOT_RUN, _needed(entry) or str(error))

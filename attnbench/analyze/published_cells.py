@@ -7,8 +7,11 @@ from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.schema.cell import Cell, Workload, label
 from attnbench.schema.condition import NAMES, compile_condition
 from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Status
 from attnbench.schema.published import Side
 
+_NEVER = frozenset({NOT_RUN, Status.UNSUPPORTED, Status.MISSING, Status.INTERRUPTED})
+"""Statuses of what was not run."""
 _SHOWN = 3
 """Cells that are named where there are too many."""
 
@@ -19,6 +22,10 @@ class NoFigureError(ValueError):
 
 class NoCellError(NoFigureError):
     """The run has no such cell, nor was to have one."""
+
+
+class FailedError(NoFigureError):
+    """The method was run there, and failed."""
 
 
 class UnclearError(NoFigureError):
@@ -63,7 +70,7 @@ def one_cell(wanted: Wanted, summaries: Sequence[CellSummary]) -> CellSummary:
     if len(found) > 1:
         raise several(wanted, found)
     if not found[0].ok:
-        raise NoFigureError(failure(found[0]))
+        raise (NoFigureError if found[0].status in _NEVER else FailedError)(failure(found[0]))
     return found[0]
 
 

@@ -27,7 +27,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Figure:
-    """A value with its 95 % t interval; no interval of what is exact, nor below three replicates."""
+    """A value with its 95 % t interval; no interval of what is exact, nor below three replicates.
+
+    Of a batch that was searched for the interval is where it may lie: from what fitted to what did not.
+    """
 
     value: float
     interval: Interval | None
@@ -53,6 +56,8 @@ def figure(ours: Ours, pinned: Mapping[str, Scalar], measured: Measured) -> Figu
 def _alone(of: Reading) -> Figure:
     """Of times and rates the geometric mean, as their intervals are of logarithms; of all others the plain one."""
     values = list(of.values.values())
+    if of.below is not None:
+        return Figure(values[0], Interval(values[0], of.below, Spread.BAND), 1, Kind.ALONE, of.metric, of.unit)
     if of.metric not in RATES:
         return _figure(of, Kind.ALONE, values, _plainly)
     return _figure(of, Kind.ALONE, values, _by_logarithms)
@@ -62,10 +67,19 @@ def _ratio(of: Reading, over: Reading) -> Figure:
     """Paired by replicate number: the mean log-ratio, for the sides were measured in turns."""
     if any(value <= 0 for side in (of, over) for value in side.values.values()):
         raise UnclearError(f"a {of.metric} of 0 or less has no ratio to anything")
+    if lone := of.lone or over.lone:
+        raise UnclearError(lone)
     _common(of, over)
     found = ratio(over.values, of.values, paired=True)
-    interval = found.interval if found.replicates >= FEWEST and not of.exact else None
+    interval = found.interval if found.replicates >= FEWEST and not of.exact else _searched(of, over)
     return Figure(found.value, interval, found.replicates, Kind.RATIO, of.metric, "×", of.exact, _about(of, over))
+
+
+def _searched(of: Reading, over: Reading) -> Interval | None:
+    """Where the ratio of two numbers lies that were searched for, each known to lie between two others."""
+    if of.below is None or over.below is None:
+        return None
+    return Interval(of.values[0] / over.below, of.below / over.values[0], Spread.BAND)
 
 
 def _difference(of: Reading, less: Reading) -> Figure:

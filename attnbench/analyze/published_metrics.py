@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
-from attnbench.analyze.published_cells import NoFigureError, UnclearError, Wanted, cells, failure, one_cell, several
+from attnbench.analyze.published_cells import NoFigureError, Wanted, cells, failure, one_cell, several
 from attnbench.analyze.scaling import memory_exponent, slope, time_exponent
-from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP
+from attnbench.schema.cell import Batch
+from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP, Status
 from attnbench.schema.training import Task
 
 TIME, THROUGHPUT, TOKENS, MEMORY, BATCH = "time", "throughput", "tokens", "memory", "batch"
@@ -29,6 +30,10 @@ class Reading:
     values: Mapping[int, float]
     unit: str = ""
     exact: bool = False
+    below: float | None = None
+    """Of what a search came to: the smallest number that was too large."""
+    lone: str = ""
+    """Why it is not to be held against another's."""
     about: str = ""
     """What else must be said of it."""
 
@@ -45,18 +50,24 @@ def read(metric: str, wanted: Wanted, measured: Measured) -> Reading:
     """Raises NoFigureError where a run has no such figure, in words."""
     if metric in OVER_LENGTHS:
         return _OVER_LENGTHS[metric](wanted, measured)
-    if metric not in OF_ONE_CELL:
-        known = ", ".join((*OF_ONE_CELL, *OVER_LENGTHS))
-        raise UnclearError(f"no metric is called {metric!r}; write one of {known}")
     summary = one_cell(wanted, measured.summaries)
     if metric == MEMORY:
         return _memory(summary, measured.counter)
     if metric == BATCH:
-        return Reading(BATCH, {0: float(summary.B)}, "sequences", exact=True)
+        return _batch(summary)
     values = _RATES[metric](summary) if metric in _RATES else summary.scores.get(metric, {})
     if not values:
         raise NoFigureError(f"{wanted.words}: nothing was recorded of {metric}")
     return Reading(metric, values, _unit(metric, summary))
+
+
+def _batch(summary: CellSummary) -> Reading:
+    """Exact where it was stated; what was searched for lies between what fitted and what did not."""
+    if summary.cell.batch is Batch.FIXED:
+        return Reading(BATCH, {0: float(summary.B)}, "sequences", exact=True)
+    by_memory = summary.bound in {Status.OOM_DEVICE, Status.OOM_HOST}
+    lone = "" if by_memory else f"{summary.cell.label} at N={summary.cell.problem.N}: no lack of memory ended its batch"
+    return Reading(BATCH, {0: float(summary.B)}, "sequences", summary.refused is None, summary.refused, lone)
 
 
 def _times(summary: CellSummary) -> dict[int, float]:

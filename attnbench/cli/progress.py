@@ -64,7 +64,7 @@ class Progress:
         """A record was stored."""
         before = len(self.left)
         self._cross_off(record)
-        if record.job.phase is main_pass(record.job.cell):
+        if record.job.phase is main_pass(record.job.cell) and not record.too_large:
             outcome = record.outcome
             self.statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
         if record.seconds is not None and record.job.phase in {main_pass(record.job.cell), Pass.MEMORY}:
@@ -80,7 +80,7 @@ class Progress:
 
     def _cross_off(self, record: Record) -> None:
         key, outcome = record.job.cell.key, record.outcome
-        if record.job.phase is not main_pass(record.job.cell):
+        if record.job.phase is not main_pass(record.job.cell) or record.too_large:
             return
         if isinstance(outcome, Failed):
             self.left -= {(key, r) for r in range(self.replicates)}

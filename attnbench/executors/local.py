@@ -121,8 +121,11 @@ class LocalExecutor:
             yield from self._attempts(job)
 
     def _attempts(self, job: Job) -> Iterator[Record]:
-        """Once; again, at most twice, where heat or another process disturbed it. Every attempt is a record."""
-        for attempt in range(_MOST_ATTEMPTS):
+        """Once; again, at most twice, where heat or another process disturbed it. Every attempt is a record.
+
+        What a training is measured for, heat does not change.
+        """
+        for attempt in range(1 if job.phase is Pass.TRAIN else _MOST_ATTEMPTS):
             record = self._do(job.model_copy(update={"attempt": attempt}))
             yield record
             if not (isinstance(record.outcome, Measured) and _RERUN & set(record.outcome.flags)):

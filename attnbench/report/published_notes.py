@@ -6,9 +6,12 @@ from itertools import groupby
 from attnbench.analyze.published import Finding, Row
 from attnbench.analyze.published_entries import in_short
 from attnbench.analyze.published_figure import FEWEST
-from attnbench.analyze.published_metrics import MEMORY
+from attnbench.analyze.published_metrics import BATCH, MEMORY
+from attnbench.report.conditions import machine, shapes
+from attnbench.report.findings import Findings
 from attnbench.report.names import one_line, shorten
 from attnbench.report.published_words import place
+from attnbench.report.train_words import model_note
 
 _PLACES, _LONGEST = 3, 240
 """Rows that are named for one reason; letters of a reason."""
@@ -18,14 +21,17 @@ def legend(rows: Sequence[Row]) -> list[str]:
     """What the columns mean, as far as they are used here."""
     lines = ["Published: as printed; n/a where no figure was found, or none was printed."]
     figures = [row.figure for row in rows if row.figure]
-    if any(figure.interval for figure in figures):
-        counts = {figure.replicates for figure in figures if figure.interval}
+    replicated = [figure for figure in figures if figure.interval and figure.metric != BATCH]
+    if replicated:
+        counts = {figure.replicates for figure in replicated}
         n = str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
         lines.append(
             f"[a, b]: 95 % t interval over n = {n} replicates, each with its own seed; two methods are paired by replicate, "
             "ratios and rates by logarithms. "
             f"Without brackets: exact, or of fewer than {FEWEST} replicates."
         )
+    if any(figure.interval and figure.metric == BATCH for figure in figures):
+        lines.append("[a, b] of batches: all that what fitted and what did not leave open.")
     if any(row.judged for row in rows):
         lines.append(
             "Verdict, by the bounds in brackets: reproduced where the whole interval lies within, not reproduced where all "
@@ -33,6 +39,13 @@ def legend(rows: Sequence[Row]) -> list[str]:
         )
     counters = dict.fromkeys(figure.about for figure in figures if figure.metric == MEMORY and figure.about)
     return [*lines, *([f"Memory: {one_line(', '.join(counters))}."] if counters else [])]
+
+
+def about(findings: Findings) -> list[str]:
+    """Of what the figures of ours are: the model where there is one, the shapes, and the machine."""
+    timed = [s for s in findings.summaries if s.cell.training is None]
+    shaped = [f"Attention alone: {shapes(timed)}."] if timed else []
+    return [*filter(None, [model_note(findings.summaries)]), *shaped, machine(findings)]
 
 
 def reasons(rows: Sequence[Row]) -> list[str]:

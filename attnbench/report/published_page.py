@@ -10,6 +10,7 @@ from attnbench.analyze.published import Finding, Row, not_run, rows
 from attnbench.report.conditions import machine
 from attnbench.report.findings import Findings
 from attnbench.report.markdown import one_table
+from attnbench.report.published_notes import about
 from attnbench.report.published_table import table_of
 from attnbench.report.table import Table
 from attnbench.schema.suite import Suite
@@ -71,7 +72,7 @@ def _numbers(found: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _table(each: Shown) -> Table:
-    notes = () if each.findings is None else (*_older(each.suite, each.findings), machine(each.findings))
+    notes = () if each.findings is None else (*_older(each.suite, each.findings), *about(each.findings))
     return table_of(f"{each.suite.name}: {each.suite.source}", each.rows, notes)
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from attnbench.analyze.published import Row, rows
-from attnbench.report.conditions import machine
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
-from attnbench.report.published_notes import legend, reasons
+from attnbench.report.published_notes import about, legend, reasons
 from attnbench.report.published_words import comparable, ours, place, verdict
 from attnbench.report.table import Table
 
@@ -21,7 +20,7 @@ def published_tables(findings: Findings) -> list[Table]:
     found = rows(findings.run.suite.published, findings.summaries)
     parts = [found[first : first + _MOST] for first in range(0, len(found), _MOST)]
     names = [TITLE] if len(parts) == 1 else [f"{TITLE}, {number} of {len(parts)}" for number in range(1, len(parts) + 1)]
-    return [table_of(name, part, (machine(findings),)) for name, part in zip(names, parts, strict=True)]
+    return [table_of(name, part, about(findings)) for name, part in zip(names, parts, strict=True)]
 
 
 def table_of(title: str, found: Sequence[Row], notes: Sequence[str] = ()) -> Table:

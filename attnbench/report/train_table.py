@@ -88,7 +88,9 @@ def _bold(section: Section, metrics: Sequence[str]) -> frozenset[tuple[int, int]
 
 
 def _meaning(section: Section) -> list[str]:
-    held = {s.cell.training.held_out for s in section.summaries if s.cell.training}
+    cells = [(s, s.cell.training) for s in section.summaries if s.cell.training]
+    # there may be fewer than were asked for
+    held = {int(s.facts.get("held_out") or training.held_out) for s, training in cells}
     judged = f"{', '.join(map(str, sorted(held)))} held-out sequences"
     return [
         f"Loss: cross-entropy of {judged} after the last update, nats per judged token.",

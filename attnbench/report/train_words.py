@@ -86,6 +86,7 @@ def training_notes(summaries: Sequence[CellSummary]) -> list[str]:
     return [
         *([f"Training: {'; '.join(ways)}; the same data in the same order for every method."] if ways else []),
         *([f"Data: {'; '.join(data)}."] if data else []),
+        *(["Deterministic algorithms, in what is timed too."] if any(s.facts.get("deterministic") for s in summaries) else []),
         *([f"Resumed from a checkpoint, which changes no weight: {', '.join(map(one_line, resumed))}."] if resumed else []),
     ]
 

@@ -40,10 +40,30 @@ class Side(Noun):
         return value
 
 
+Metric = Literal[
+    "time",
+    "throughput",
+    "tokens",
+    "memory",
+    "batch",
+    "loss",
+    "accuracy",
+    "bits",
+    "mass_recall",
+    "output_error",
+    "cosine",
+    "top_overlap",
+    "growth",
+    "memory_growth",
+    "longest",
+]
+"""What can be read off a run: of one cell, or, the last three, of all lengths."""
+
+
 class Ours(Noun):
     """How a figure is read off a run: a metric of one side, alone, over another's, or less another's."""
 
-    metric: str = Field(description="throughput, tokens, time, memory, batch, growth, or a score such as loss")
+    metric: Metric
     workload: Lax[Workload]
     of: Side
     over: Side | None = None
@@ -98,6 +118,8 @@ class Grid(Noun):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        if self.down.keys() == self.across.keys():
+            raise ValueError(f"down and across are both {next(iter(self.down))!r}; give two names")
         rows, columns = (len(next(iter(axis.values()))) for axis in (self.down, self.across))
         if len(self.numbers) != rows or any(len(row) != columns for row in self.numbers):
             raise ValueError(f"numbers must be {rows} rows of {columns}")

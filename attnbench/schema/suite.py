@@ -3,14 +3,23 @@
 import re
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from attnbench.schema.cell import Allocator, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.problem import DType
 from attnbench.schema.published import Published
-from attnbench.schema.training import Task
+from attnbench.schema.training import Task, Training
 
 _T = TypeVar("_T")
 _POWER = re.compile(r"\s*(?:(\d+)\s*\^\s*)?(\d+)\s*")
@@ -114,11 +123,22 @@ class TrainingAxes(Noun):
     updates: Integers = (3000,)
     rate: Many[float] = (1e-3,)
     late_rate: Many[float] = (1e-4,)
-    late_from: Integers = (3000,)
+    late_from: Many[int] = (3000,)
     evaluations: Integers = (20,)
     held_out: Integers = (256,)
     recompute: Many[bool] = (False,)
     drawings: Many[int] = (0,)
+
+    @field_validator("*")
+    @classmethod
+    def _as_one_training(cls, values: tuple[Scalar, ...], info: ValidationInfo) -> tuple[Scalar, ...]:
+        """Each value within the bounds that Training has."""
+        for value in values:
+            try:
+                Training.model_validate({"task": Task.COPY, info.field_name: value}, strict=False)
+            except ValidationError as error:
+                raise ValueError(f"{error.errors()[0]['msg'].removeprefix('Input ')}; it is {value!r}") from None
+        return values
 
 
 class Method(Noun):
@@ -218,6 +238,9 @@ class Suite(Noun):
         names = {m.name for methods in (self.methods, *(o.methods or () for o in self.on.values())) for m in methods}
         if strange := [name for name in self.report.baselines if name not in names]:
             raise ValueError(f"report.baselines: {strange[0]!r} is none of the suite's methods: {', '.join(sorted(names))}")
+        sides = [side for each in self.published if (ours := each.ours) for side in (ours.of, ours.over, ours.less) if side]
+        if strange := [side.method for side in sides if side.method not in names]:
+            raise ValueError(f"published: {strange[0]!r} is none of the suite's methods: {', '.join(sorted(names))}")
         return self
 
     def resolved(self, device: str) -> "Suite":

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from attnbench.schema.noun import Lax, Noun
-from attnbench.schema.problem import Problem
+from attnbench.schema.problem import DType, Problem
 
 
 class Task(StrEnum):
@@ -67,6 +67,7 @@ class Training(Noun):
         yield not problem.causal and task is not Task.LISTOPS, f"task {task} is causal; set causal: true"
         yield problem.M != D, f"a model's heads are as wide in values as in keys; set M to D={D}"
         yield problem.padding > 0, "training is without padding"
+        yield problem.dtype is DType.FLOAT16, "float16 would need its losses scaled; train in bfloat16 or float32"
         yield bool(self.data) and task not in LANGUAGE, f"task {task} makes its own data; leave out data: {self.data}"
 
     def _lengths(self, N: int) -> Iterator[tuple[bool, str]]:

@@ -3,9 +3,11 @@
 safetensors: tensors and words, and nothing that could run. They are written as a whole or not at all.
 """
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -17,22 +19,35 @@ from attnbench.schema.errand import Job
 from attnbench.store.run_folder import write_durably
 from attnbench.training.files import checkpoint_of
 from attnbench.training.progress import Curve, Progress
+from attnbench.version import __version__
 
 _FORMAT = "1"
 _EVERY = 30.0
 _MODEL, _OPTIMISER = "model.", "optimiser."
 
 
-def name_of(job: Job) -> dict[str, str]:
-    """What must be the same for a training to go on: the cell, the seed, the attempt, and the torch that adds up."""
+def name_of(progress: Progress, job: Job) -> dict[str, str]:
+    """What must be the same for a training to go on: the cell, its batch and seed, the data, and what adds up."""
     same = {
         "key": job.cell.key,
         "replicate": job.replicate,
         "seed": job.seed,
-        "attempt": job.attempt,
+        "batch": job.B or job.cell.problem.B,
+        "data": progress.data,
         "torch": torch.__version__,
+        "attnbench": _trainer(),
     }
     return {"format": _FORMAT, **{name: str(value) for name, value in same.items()}}
+
+
+@cache
+def _trainer() -> str:
+    """The version, and a digest of the sources of this room: another rate or another order of data is another training."""
+    room = Path(__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(room.rglob("*.py")):
+        digest.update(str(file.relative_to(room)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return f"{__version__} {digest.hexdigest()[:12]}"
 
 
 @dataclass
@@ -59,7 +74,7 @@ def save(progress: Progress, job: Job) -> Path:
     assert job.folder is not None
     file = checkpoint_of(Path(job.folder), job.cell, job.replicate)
     file.parent.mkdir(parents=True, exist_ok=True)
-    about = {**name_of(job), "update": str(progress.updates), "cell": job.cell.model_dump_json()}
+    about = {**name_of(progress, job), "update": str(progress.updates), "cell": job.cell.model_dump_json()}
     write_durably(file, to_bytes({name: _kept(x) for name, x in _tensors(progress).items()}, metadata=about))
     return file
 
@@ -72,7 +87,7 @@ def resume(begin: Callable[[], Progress], job: Job) -> tuple[Progress, str | Non
         return progress, None
     try:
         about, tensors = read(file)
-        if reason := _stranger(about, name_of(job)):
+        if reason := _stranger(about, name_of(progress, job)):
             return progress, reason
         _restore(progress, tensors)
     except (OSError, SafetensorError, LookupError, RuntimeError, ValueError) as error:

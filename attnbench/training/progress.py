@@ -39,11 +39,13 @@ class Progress:
     seconds: list[float] = field(default_factory=list)
     """Of each update."""
     curve: Curve = field(default_factory=Curve)
+    data: str = ""
+    """What is learnt, by its name, which has a digest where it is read from a file."""
 
     @classmethod
-    def begin(cls, model: Transformer, seed: int) -> Self:
+    def begin(cls, model: Transformer, seed: int, data: str = "") -> Self:
         """Before the first update; batches come in one order for all methods."""
-        return cls(model, optimiser_of(model), torch.Generator().manual_seed(seed))
+        return cls(model, optimiser_of(model), torch.Generator().manual_seed(seed), data=data)
 
     @property
     def updates(self) -> int:

@@ -41,8 +41,15 @@ def trained(checkpoint: Path) -> tuple[Transformer, dict[str, str]]:
     try:
         about, tensors = read(checkpoint)
         cell = Cell.model_validate_json(about["cell"]).model_copy(update={"device": "cpu"})
-        model = Transformer(cell, Alphabet.of(task_of(plan_of(cell), cell.problem.N)), seed=0)
+        plan, done = plan_of(cell), int(about["update"])
+        if done < plan.updates:
+            raise RecordingError(f"{checkpoint} is of a training that ended after {done:,} of {plan.updates:,} updates")
+        model = Transformer(cell, Alphabet.of(task_of(plan, cell.problem.N)), seed=0)
         model.load_state_dict(weights(tensors))
+    except RecordingError:
+        raise
+    except ImportError as error:
+        raise RecordingError(f"{checkpoint}: {error}") from error
     except (OSError, SafetensorError, LookupError, ValueError, RuntimeError) as error:
         raise RecordingError(f"{checkpoint} cannot be read as a trained model: {error}") from error
     return model.eval(), about

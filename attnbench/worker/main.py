@@ -4,6 +4,7 @@ The answer is one JSON file, written beside its place and renamed, so that it is
 """
 
 import faulthandler
+import importlib
 import os
 import resource
 import sys
@@ -11,7 +12,7 @@ import traceback
 from pathlib import Path
 
 from attnbench.measure import allocator
-from attnbench.schema.cell import Allocator
+from attnbench.schema.cell import Allocator, Workload
 from attnbench.schema.errand import ERRAND, Description, Inquiry, Job, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
@@ -67,6 +68,9 @@ def confine(job: Job) -> None:
     ahead = allocator.PAD if retain and job.phase is not Pass.FIT else 0
     if retain and not allocator.retain(ahead):
         raise OSError("this C library has no mallopt: use allocator: system")
+    if job.cell.workload is Workload.TRAIN:
+        # an optimiser imports it, address space and all, which is no need of the method
+        importlib.import_module("torch._dynamo")
     if job.limits.memory_bytes is not None and job.cell.device_kind == "cpu":
         # what the heap reserves ahead comes on top
         resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes + ahead,) * 2)

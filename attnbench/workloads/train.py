@@ -27,12 +27,13 @@ def measure_training(job: Job) -> Measured:
     plan = plan_of(cell)
     task = task_of(plan, cell.problem.N)
     progress, ignored = resume(lambda: _begin(cell, task, job.seed), job)
-    resumed_from = progress.updates
+    resumed_from, judged = progress.updates, task.held_out(plan.held_out)
     with watched(cell.device) as conditions:
-        train(progress, task.batch, task.held_out(plan.held_out), job.limits.seconds, Keeper(job))
+        train(progress, task.batch, judged, job.limits.seconds, Keeper(job))
     images, notes = _images(progress, task, job.seed)
     facts: Facts = {
         **_facts(progress, task),
+        "held_out": len(judged.tokens),
         "resumed_from": resumed_from,
         **({} if ignored is None else {"checkpoint_ignored": ignored}),
         **({} if job.B is None else {"B": job.B}),
@@ -44,7 +45,7 @@ def measure_training(job: Job) -> Measured:
 
 
 def _begin(cell: Cell, task: TaskData, seed: int) -> Progress:
-    return Progress.begin(build_model(cell, Alphabet.of(task), seed), seed)
+    return Progress.begin(build_model(cell, Alphabet.of(task), seed), seed, task.name)
 
 
 def _series(progress: Progress) -> dict[str, Series]:

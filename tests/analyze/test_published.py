@@ -44,6 +44,11 @@ def scored(method: str, metric: str, *values: float, **fields: Any) -> CellSumma
     return CellSummary(cell, OK, medians=dict.fromkeys(range(len(values)), 1.0), scores=scores)
 
 
+def searched(method: str, B: int, refused: int, bound: str = "oom_host") -> CellSummary:
+    cell = timed(method, 1.0, batch=Batch.LARGEST).cell
+    return CellSummary(cell, OK, medians={0: 1.0}, facts={"B": B}, bound=bound, refused=refused)
+
+
 def failed(method: str, status: str = Status.OOM_HOST.value, reason: str = "memory limit reached", N: int = 512) -> CellSummary:
     return CellSummary(Cell(method=method, problem=Problem(N=N)), status, reason)
 
@@ -199,6 +204,29 @@ def test_an_interval_is_never_both_within_a_bound_and_beyond_it(values: list[flo
         assert least.finding is Finding.REPRODUCED
 
 
+@pytest.mark.parametrize(
+    ("bound", "finding"),
+    [(5, Finding.REPRODUCED), (5.01, Finding.CANNOT_TELL), (7.9, Finding.CANNOT_TELL), (8.1, Finding.NOT_REPRODUCED)],
+)
+def test_the_ratio_of_batches_that_were_searched_for_is_known_as_well_as_they_are(bound: float, finding: Finding) -> None:
+    each = published(ours=ours("batch", "a", over="b"), reproduced={"at_least": bound})
+    found = row(each, searched("a", 15, 16), searched("b", 2, 3))
+    assert found.finding is finding
+    assert found.figure is not None
+    assert found.figure.interval is not None
+    assert found.figure.value == pytest.approx(7.5)
+    assert (found.figure.interval.low, found.figure.interval.high) == (5, 8)
+
+
+def test_a_batch_that_time_ended_says_nothing_of_memory() -> None:
+    each = published(ours=ours("batch", "a", over="b"), reproduced={"at_least": 2})
+    found = row(each, searched("a", 16, 17, "budget"), searched("b", 2, 3))
+    alone = row(published(ours=ours("batch", "a")), searched("a", 16, 17, "budget")).figure
+    assert alone is not None
+    assert alone.value == 16
+    assert (found.finding, found.why) == (Finding.CANNOT_TELL, "a at N=512: no lack of memory ended its batch")
+
+
 def test_two_replicates_give_a_value_and_no_verdict() -> None:
     found = row(published(ours=ours("loss", "a", "train"), reproduced={"at_most": 9}), scored("a", "loss", 1.0, 2.0))
     assert (found.finding, found.why) == (Finding.CANNOT_TELL, "2 of at least 3 replicates")
@@ -206,11 +234,15 @@ def test_two_replicates_give_a_value_and_no_verdict() -> None:
     assert (found.figure.value, found.figure.interval) == (1.5, None)
 
 
-def test_a_failed_cell_is_not_run_with_its_status_and_reason() -> None:
+def test_a_failed_cell_has_its_status_and_reason_and_is_not_run_only_where_nobody_tried() -> None:
     each = published(ours=ours("throughput", "a", over="b"), reproduced={"at_least": 2}, needs="a GPU")
     found = row(each, timed("a", 1.0, 1.0, 1.0), failed("b"))
-    assert (found.figure, found.finding) == (None, Finding.NOT_RUN)
+    assert (found.figure, found.finding) == (None, Finding.CANNOT_TELL), "it was tried"
     assert found.why == "b at N=512: oom_host: memory limit reached"
+    beside = row(published(ours=ours("throughput", "a", over="b"), needs="a GPU"), timed("a", 1.0), failed("b"))
+    assert (beside.finding, beside.why) == (Finding.NOT_RUN, found.why)
+    never = row(each, timed("a", 1.0, 1.0, 1.0), failed("b", Status.MISSING.value, "pip install b"))
+    assert (never.finding, never.why) == (Finding.NOT_RUN, "b at N=512: missing: pip install b")
     planned = row(each, timed("a", 1.0), failed("b", NOT_RUN, "no record of this cell yet"))
     assert planned.why == "b at N=512: no record of this cell yet"
 
@@ -242,8 +274,6 @@ def test_what_cannot_be_decided_or_divided_is_said() -> None:
     assert (compares.finding, "'rounds >= 2' compares None with 2" in compares.why) == (Finding.CANNOT_TELL, True)
     zero = row(published(ours=ours("loss", "a", "train", over="b")), scored("a", "loss", 1.0), scored("b", "loss", 0.0))
     assert zero.why == "a loss of 0 or less has no ratio to anything"
-    strange = row(published(ours=ours("speed", "a")), timed("a", 1.0))
-    assert strange.why.startswith("no metric is called 'speed'; write one of time, throughput,")
     nothing = row(published(ours=ours("accuracy", "a", "train")), scored("a", "loss", 1.0))
     assert nothing.why == "a, train: nothing was recorded of accuracy"
 
@@ -289,7 +319,7 @@ def test_a_grid_chooses_cells_by_axes_on_both_sides_and_by_parameters_where_ther
 def test_a_grid_may_choose_by_the_batch_and_the_device() -> None:
     grid = {"down": {"batch": ["fixed", "largest"]}, "across": {"device": ["cpu", "cuda"]}, "numbers": [[1, 2], [3, 4]]}
     each = published(ours=ours("batch", "a"), grid=grid)
-    largest = CellSummary(timed("a", 1.0, batch=Batch.LARGEST).cell, OK, medians={0: 1.0}, facts={"B": 37})
+    largest = searched("a", 37, 40)
     values = [r.figure and r.figure.value for r in rows([each], [timed("a", 1.0), largest])]
     assert values == [1.0, None, 37.0, None]
 

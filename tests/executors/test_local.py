@@ -231,6 +231,21 @@ def test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_every_
     assert {count for (method, _), count in attempts.items() if method != "a"} == {2}
 
 
+def test_a_training_is_never_taken_again() -> None:
+    def answer(job: Job) -> Outcome:
+        samples = {name: Series(unit="s", values=(1.0,)) for name in ("time", "loss")}
+        return Measured(samples=samples, flags=("throttled",))
+
+    model: dict[str, Any] = {
+        "axes": {"N": [64], "causal": [True]},
+        "workloads": ("train",),
+        "training": {"task": ("copy",)},
+        "methods": ("a",),
+    }
+    records = run(run_info(**model, replicates=2), FakeWorker(answer))
+    assert [r.job.replicate for r in records if r.job.phase is Pass.TRAIN] == [0, 1]
+
+
 @pytest.mark.parametrize("cut", [0, 1, 5, 17, 40])
 def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(cut: int) -> None:
     answer = fails(Status.OOM_HOST, "a", above=256)
@@ -315,7 +330,11 @@ def test_a_batch_that_fits_and_then_runs_out_of_memory_when_measured_was_too_lar
     found = summaries["a", 128]
     assert (found.status, found.median, found.bound) == ("ok", 1.5, full.value)
     cut = mine[: [r.job.phase for r in mine].index(Pass.TIME) + 1]
-    assert summarize([mine[0].job.cell], cut)[0].status == "not_run", "a run that was cut off there goes on"
+    unfinished = summarize([mine[0].job.cell], cut)[0]
+    assert (unfinished.status, unfinished.reason) == (
+        full.value,
+        "B=100 fitted, and ran out of memory when it was measured; no smaller one has been measured",
+    )
 
 
 def test_a_row_that_fits_and_then_runs_out_of_memory_when_measured_fails_its_cell() -> None:

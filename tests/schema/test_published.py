@@ -50,6 +50,13 @@ def test_a_grid_has_a_number_or_nothing_at_every_crossing() -> None:
     assert published(ours=OURS, grid={**axes, "numbers": [[1.5, 1.3, None], [1.7, 1.6, 1.3]]}).grid is not None
     with pytest.raises(ValidationError, match="numbers must be 2 rows of 3"):
         published(ours=OURS, grid={**axes, "numbers": [[1.5, 1.3]]})
+    with pytest.raises(ValidationError, match="down and across are both 'k'"):
+        published(ours=OURS, grid={"down": {"k": [1]}, "across": {"k": [2]}, "numbers": [[1.5]]})
+
+
+def test_a_figure_is_of_something_that_can_be_read() -> None:
+    with pytest.raises(ValidationError, match="'throughput', 'tokens'"):
+        published(ours={**OURS, "metric": "speed"})
 
 
 def test_a_side_may_speak_of_any_parameter_but_only_in_conditions() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
+from attnbench.training import checkpoint
 from attnbench.training.checkpoint import Keeper, read, resume, save, weights
 from attnbench.training.files import checkpoint_of
 from attnbench.training.loop import train
@@ -101,13 +102,24 @@ def test_the_last_checkpoint_holds_the_trained_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
-    [({"seed": 4}, "its seed is 3, not 4"), ({"attempt": 1}, "its attempt is 0, not 1")],
+    [({"seed": 4}, "its seed is 3, not 4"), ({"B": 9}, "its batch is 4, not 9")],
 )
 def test_a_checkpoint_of_another_training_is_left_aside_and_said(tmp_path: Path, changed: dict[str, int], reason: str) -> None:
     cell = small_cell()
     save(begin(job_of(cell, tmp_path)), job_of(cell, tmp_path))
     _, ignored = resume(lambda: begin(job_of(cell, tmp_path, **changed)), job_of(cell, tmp_path, **changed))
     assert ignored == reason
+
+
+def test_a_checkpoint_of_other_data_or_another_trainer_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_of(small_cell(), tmp_path)
+    progress = begin(job)
+    progress.data = "a text, 12ab"
+    save(progress, job)
+    assert resume(lambda: begin(job), job)[1] == "its data is a text, 12ab, not "
+    save(begin(job), job)
+    monkeypatch.setattr(checkpoint, "_trainer", lambda: "9.9 other")
+    assert str(resume(lambda: begin(job), job)[1]).endswith(", not 9.9 other")
 
 
 def test_a_checkpoint_of_another_cell_is_left_aside(tmp_path: Path) -> None:

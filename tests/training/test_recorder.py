@@ -20,8 +20,11 @@ from tests.training.conftest import small_cell
 
 def checkpoint(folder: Path, method: str = "softmax.sdpa", **fields: Any) -> tuple[Path, Transformer]:
     job = Job(cell=small_cell(method, **fields), phase=Pass.TRAIN, folder=str(folder), limits=Limits())
-    model = Transformer(job.cell, Alphabet.of(task_of(plan_of(job.cell), job.cell.problem.N)), seed=5)
-    return save(Progress.begin(model, 5), job), model
+    plan = plan_of(job.cell)
+    model = Transformer(job.cell, Alphabet.of(task_of(plan, job.cell.problem.N)), seed=5)
+    progress = Progress.begin(model, 5)
+    progress.seconds = [1.0] * plan.updates
+    return save(progress, job), model
 
 
 def test_a_file_holds_q_k_and_v_of_every_layer_and_head(tmp_path: Path) -> None:
@@ -63,6 +66,15 @@ def test_heads_that_share_a_key_have_it_each(tmp_path: Path) -> None:
     found = record(model, 4)
     assert found["k"].shape == found["q"].shape == (4, 4, 16, 8)
     assert torch.equal(found["k"][:, 0], found["k"][:, 1])
+
+
+def test_half_a_training_is_not_recorded_from(tmp_path: Path) -> None:
+    job = Job(cell=small_cell(), phase=Pass.TRAIN, folder=str(tmp_path), limits=Limits())
+    plan = plan_of(job.cell)
+    progress = Progress.begin(Transformer(job.cell, Alphabet.of(task_of(plan, job.cell.problem.N)), seed=5), 5)
+    progress.seconds = [1.0] * (plan.updates - 1)
+    with pytest.raises(RecordingError, match=f"ended after {plan.updates - 1} of {plan.updates} updates"):
+        record_file(save(progress, job), tmp_path / "out.safetensors", sequences=2)
 
 
 def test_a_file_that_is_no_checkpoint_says_so(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_what_others_printed_stands_on_the_page(learning: "Synthetic", found: Fo
         where="Figure <2>",
         what="linear reaches softmax's loss",
         says="yes & no",
-        ours=Ours(metric=LOSS, workload=Workload.TRAIN, of=Side(method="linear.chunked"), less=Side(method="softmax.sdpa")),
+        ours=Ours(metric="loss", workload=Workload.TRAIN, of=Side(method="linear.chunked"), less=Side(method="softmax.sdpa")),
         reproduced=Band(at_most=0.05),
         comparable=Comparable.CLAIM,
     )
