@@ -70,7 +70,7 @@ def one_cell(wanted: Wanted, summaries: Sequence[CellSummary]) -> CellSummary:
     if len(found) > 1:
         raise several(wanted, found)
     if not found[0].ok:
-        raise (NoFigureError if found[0].status in _NEVER else FailedError)(failure(found[0]))
+        raise missing(found[0], failure(found[0]))
     return found[0]
 
 
@@ -79,6 +79,11 @@ def several(wanted: Wanted, found: Sequence[CellSummary]) -> UnclearError:
     names = [", ".join(f"{name}={value}" for name, value in _own(s.cell, found).items()) for s in found]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return UnclearError(f"{wanted.words} leaves {len(found)} cells: {'; '.join(names[:_SHOWN])}{more}")
+
+
+def missing(summary: CellSummary | None, words: str) -> NoFigureError:
+    """The error for want of this cell: one that was run, and failed, is not one that nobody ran."""
+    return (NoFigureError if summary is None or summary.status in _NEVER else FailedError)(words)
 
 
 def failure(summary: CellSummary) -> str:

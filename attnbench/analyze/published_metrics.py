@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
-from attnbench.analyze.published_cells import NoFigureError, Wanted, cells, failure, one_cell, several
+from attnbench.analyze.published_cells import NoFigureError, Wanted, cells, failure, missing, one_cell, several
 from attnbench.analyze.scaling import memory_exponent, slope, time_exponent
 from attnbench.schema.cell import Batch
 from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP, Status
@@ -117,7 +117,7 @@ def _growth(wanted: Wanted, measured: Measured) -> Reading:
     by_length = _series(wanted, measured)
     fit = time_exponent(list(by_length.values()))
     if fit is None:
-        raise NoFigureError(_too_short(wanted, by_length))
+        raise _too_short(wanted, by_length)
     chosen = [by_length[N] for N in fit.lengths]
     common = set.intersection(*(set(s.medians) for s in chosen))
     values = {r: slope({s.cell.problem.N: s.medians[r] * s.per_sample for s in chosen}) for r in sorted(common)}
@@ -128,13 +128,14 @@ def _memory_growth(wanted: Wanted, measured: Measured) -> Reading:
     by_length = _series(wanted, measured)
     fit = memory_exponent(list(by_length.values()), measured.counter) if measured.counter else None
     if fit is None:
-        raise NoFigureError(_too_short(wanted, by_length))
+        raise _too_short(wanted, by_length)
     return Reading(MEMORY_GROWTH, {0: fit.value}, exact=True, about=_span(fit.lengths))
 
 
-def _too_short(wanted: Wanted, by_length: Mapping[int, CellSummary]) -> str:
-    failed = next((f"; {failure(s)}" for s in by_length.values() if not s.ok), "")
-    return f"{wanted.words}: fewer than three lengths have a figure{failed}"
+def _too_short(wanted: Wanted, by_length: Mapping[int, CellSummary]) -> NoFigureError:
+    failed = next((s for s in by_length.values() if not s.ok), None)
+    why = f"; {failure(failed)}" if failed else ""
+    return missing(failed, f"{wanted.words}: fewer than three lengths have a figure{why}")
 
 
 def _span(lengths: Sequence[int]) -> str:
@@ -146,7 +147,8 @@ def _longest(wanted: Wanted, measured: Measured) -> Reading:
     by_length = _series(wanted, measured)
     ran = [N for N, summary in by_length.items() if summary.ok]
     if not ran:
-        raise NoFigureError(failure(next(iter(by_length.values()))))
+        first = next(iter(by_length.values()))
+        raise missing(first, failure(first))
     beyond = [summary for N, summary in by_length.items() if ran[-1] < N]
     about = f"beyond it {beyond[0].status}" if beyond else "no longer one was tried"
     return Reading(LONGEST, {0: float(ran[-1])}, "tokens", exact=True, about=about)

@@ -2,6 +2,7 @@
 
 import importlib.resources
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -45,10 +46,28 @@ def load(name: str) -> Loaded:
     if not isinstance(tree.data, dict):
         raise SuiteError(f"{file}:1:1: a suite is a mapping of keys such as name, axes, methods")
     try:
-        return Loaded(Suite.model_validate_json(json.dumps(tree.data)), file, tree)
+        loaded = Loaded(Suite.model_validate_json(json.dumps(tree.data)), file, tree)
     except ValidationError as error:
         lines = sorted({(*tree.position(_path(e)), _message(e)) for e in error.errors() if not _follows(e)})
         raise SuiteError("\n".join(f"{file}:{line}:{column}: {message}" for line, column, message in lines)) from None
+    if wrong := list(_strangers(loaded)):
+        raise SuiteError("\n".join(wrong))
+    return loaded
+
+
+def _strangers(loaded: Loaded) -> Iterator[str]:
+    """Methods that `published` speaks of and no device has: a suite that was resolved for one knows only its own."""
+    suite = loaded.suite
+    names = {m.name for methods in (suite.methods, *(o.methods or () for o in suite.on.values())) for m in methods}
+    for i, each in enumerate(suite.published):
+        for part in ("of", "over", "less") if each.ours else ():
+            side = getattr(each.ours, part)
+            if side is not None and side.method not in names:
+                meant = get_close_matches(side.method, names, n=1)
+                hint = f"did you mean {meant[0]!r}? " if meant else ""
+                known = ", ".join(sorted(names))
+                words = f"{side.method!r} is none of the suite's methods; {hint}they are {known}"
+                yield loaded.error(("published", i, "ours", part, "method"), words)
 
 
 def shipped() -> dict[str, Path]:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -12,11 +12,12 @@ from attnbench.analyze.cells import NOT_RUN, OK, CellSummary
 from attnbench.analyze.counters import Memory
 from attnbench.analyze.published import Finding, Row, not_run, rows
 from attnbench.analyze.published_entries import entries, in_short
+from attnbench.analyze.published_metrics import OF_ONE_CELL, OVER_LENGTHS
 from attnbench.analyze.statistics import t_quantile
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.outcome import Counter, Status
 from attnbench.schema.problem import Problem
-from attnbench.schema.published import Published
+from attnbench.schema.published import Metric, Published
 from attnbench.schema.training import Task, Training
 
 COPY = Training(task=Task.COPY)
@@ -276,6 +277,10 @@ def test_what_cannot_be_decided_or_divided_is_said() -> None:
     assert zero.why == "a loss of 0 or less has no ratio to anything"
     nothing = row(published(ours=ours("accuracy", "a", "train")), scored("a", "loss", 1.0))
     assert nothing.why == "a, train: nothing was recorded of accuracy"
+
+
+def test_all_that_a_suite_may_ask_for_is_read() -> None:
+    assert set(get_args(Metric)) == {*OF_ONE_CELL, *OVER_LENGTHS}
 
 
 def test_written_parameters_choose_and_others_do_not() -> None:

@@ -83,6 +83,13 @@ def test_each_figure_that_is_read_off_a_run_has_its_cells_on_one_device_at_least
             assert any(row.figure for row in each) or each[0].entry.written.needs, words
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", SUITES)
+def test_a_suite_that_was_resolved_for_a_device_can_be_stored_and_read_again(name: str, device: str) -> None:
+    resolved = SUITES[name].resolved(device)
+    assert Suite.model_validate_json(resolved.model_dump_json()) == resolved
+
+
 @pytest.mark.parametrize("name", SUITES)
 def test_memory_that_is_read_off_a_run_fails_for_want_of_a_counter_alone(name: str) -> None:
     suite = SUITES[name]

@@ -62,8 +62,8 @@ def test_an_unknown_key_deep_in_a_file_is_placed_and_the_keys_of_that_place_are_
         ("training: {symbols: [10, 5000]}", "4:12: training.symbols: should be less than or equal to 4096; it is 5000"),
         ("training: {late_from: -1}", "4:12: training.late_from: should be greater than or equal to 0; it is -1"),
         (
-            "published: [{where: T, what: w, comparable: claim, ours: {metric: time, workload: forward, of: {method: n}}}]",
-            "1:1: published: 'n' is none of the suite's methods: m",
+            "published: [{where: T, what: w, comparable: claim, ours: {metric: time, workload: forward, of: {method: mm}}}]",
+            "4:97: published.0.ours.of.method: 'mm' is none of the suite's methods; did you mean 'm'? they are m",
         ),
         ("replicates: 2.5", "4:1: replicates: input should be a valid integer; it is 2.5"),
         ("replicates: 0", "4:1: replicates: input should be greater than or equal to 1; it is 0"),
