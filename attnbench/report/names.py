@@ -1,9 +1,11 @@
 """Names and reasons as they may be shown: they come from users and plugins, and are data, never markup or paths."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 _PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->"}
 _DRAWN = frozenset("µ±–−×…∝φ²")
+_LABEL = re.compile(r"([^()]+)\((.+)\)")
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
@@ -22,14 +24,35 @@ def shorten(text: str, width: int) -> str:
 
 
 def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
-    """By label, a name of at most `width` characters; names that would coincide are numbered apart."""
+    """By label, a name of at most `width` characters; names that would coincide are numbered apart.
+
+    Of a method that is there with several parameters, those that all its labels share go first.
+    """
+    each = list(labels)
+    shared: dict[str, set[str]] = {}
+    for method, params in filter(None, map(_split, each)):
+        shared[method] = shared.get(method, set(params)) & set(params)
     names: dict[str, str] = {}
-    for label in labels:
-        name, count = shorten(label, width), 2
+    for label in each:
+        text = label if len(one_line(label)) <= width else _own(label, shared)
+        name, count = shorten(text, width), 2
         while name in names.values():
-            name, count = f"{shorten(label, width - len(str(count)) - 1)}~{count}", count + 1
+            name, count = f"{shorten(text, width - len(str(count)) - 1)}~{count}", count + 1
         names[label] = name
     return names
+
+
+def _split(label: str) -> tuple[str, list[str]] | None:
+    """`linformer.linformer`, and `k=128` and `sharing=layerwise`; None of what is no method with parameters."""
+    found = _LABEL.fullmatch(label)
+    return (found[1], found[2].split(", ")) if found else None
+
+
+def _own(label: str, shared: Mapping[str, set[str]]) -> str:
+    """`linformer.linformer(k=128, …)`; as it is where all of it is shared, or nothing."""
+    method, params = _split(label) or (label, [])
+    own = [param for param in params if param not in shared[method]]
+    return f"{method}({', '.join(own)}, …)" if own and len(own) < len(params) else label
 
 
 def drawable(text: str) -> str:

@@ -25,3 +25,14 @@ def test_signs_have_plain_letters_and_other_letters_a_question_mark() -> None:
 
 def test_letters_that_the_font_lacks_become_boxes() -> None:
     assert drawable("µ…中é") == "µ…□é"
+
+
+def test_what_all_of_a_method_share_goes_first() -> None:
+    labels = [f"linformer.linformer(k={k}, sharing=layerwise)" for k in (128, 256)]
+    one = "lsh.reformer_pytorch(bucket_size=64, rounds=1)"
+    names = short_names([*labels, "softmax.naive", one], 40)
+    assert [names[label] for label in labels] == ["linformer.linformer(k=128, …)", "linformer.linformer(k=256, …)"]
+    assert names["softmax.naive"] == "softmax.naive"
+    assert names[one] == "lsh.reformer_pytorch…_size=64, rounds=1)", "of one alone the middle goes"
+    longer = [f"{label}, N=4k, forward" for label in labels]
+    assert short_names(longer, 20)[longer[0]] == "linformer.…, forward", "no label of a method"

@@ -48,7 +48,7 @@ def test_pgf_holds_curves_and_no_pixels(picturing: "Synthetic") -> None:
 
 @pytest.mark.parametrize(
     ("on", "across"),
-    [(FOLDER, 4), (sheet(Style.PAPER, Width.DOUBLE), 2), (sheet(Style.PAPER, Width.SINGLE), 1), (SLIDE, 2)],
+    [(FOLDER, 2), (sheet(Style.PAPER, Width.DOUBLE), 2), (sheet(Style.PAPER, Width.SINGLE), 1), (SLIDE, 2)],
 )
 def test_panels_stand_side_by_side_as_there_is_room(learning: "Synthetic", draw: Draw, on: Sheet, across: int) -> None:
     panels = [axes.get_position() for axes in draw(found(learning), Kind.CURVES, on)[0].axes]
