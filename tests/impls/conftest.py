@@ -1,6 +1,7 @@
 """What the tests of all attentions share: one way to draw inputs, to run a method and to profile it."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
@@ -55,3 +56,11 @@ def gradient_of() -> Callable[[Attention], Tensor]:
         return g.transpose(1, 2).contiguous().transpose(1, 2) if method.layout is Layout.BNHD else g
 
     return draw
+
+
+@pytest.fixture(autouse=True)
+def _compiled_afresh(request: pytest.FixtureRequest) -> Iterator[None]:
+    """torch gives up compiling a function after eight shapes in one process, and no measurement has more than one."""
+    yield
+    if request.node.get_closest_marker("slow") and "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
