@@ -235,13 +235,19 @@ class Suite(Noun):
 
     @model_validator(mode="after")
     def _baselines_are_methods(self) -> Self:
-        names = {m.name for methods in (self.methods, *(o.methods or () for o in self.on.values())) for m in methods}
-        if strange := [name for name in self.report.baselines if name not in names]:
-            raise ValueError(f"report.baselines: {strange[0]!r} is none of the suite's methods: {', '.join(sorted(names))}")
+        if strange := [name for name in self.report.baselines if name not in self.names]:
+            raise ValueError(
+                f"report.baselines: {strange[0]!r} is none of the suite's methods: {', '.join(sorted(self.names))}"
+            )
         return self
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all methods, on whichever device."""
+        return frozenset(m.name for methods in (self.methods, *(o.methods or () for o in self.on.values())) for m in methods)
+
     def resolved(self, device: str) -> "Suite":
-        """This suite on one device: its overrides folded in."""
+        """This suite on one device: its overrides folded in, and of the baselines those that are there."""
         override = self.on.get("cuda" if device.startswith("cuda") else "cpu")
         changed: dict[str, Any] = {"device": device, "on": {}}
         if override is not None:
@@ -250,7 +256,9 @@ class Suite(Noun):
             changed["budget"] = _fold(self.budget, override.budget)
             if self.training is not None and override.training is not None:
                 changed["training"] = _fold(self.training, override.training)
-        return self.model_copy(update=changed)
+        found = self.model_copy(update=changed)
+        there = tuple(name for name in found.report.baselines if name in found.names)
+        return found.model_copy(update={"report": found.report.model_copy(update={"baselines": there})})
 
 
 def _fold(base: Any, over: Any) -> Any:  # noqa: ANN401 - two nouns of one type

@@ -58,7 +58,7 @@ def load(name: str) -> Loaded:
 def _strangers(loaded: Loaded) -> Iterator[str]:
     """Methods that `published` speaks of and no device has: a suite that was resolved for one knows only its own."""
     suite = loaded.suite
-    names = {m.name for methods in (suite.methods, *(o.methods or () for o in suite.on.values())) for m in methods}
+    names = suite.names
     for i, each in enumerate(suite.published):
         for part in ("of", "over", "less") if each.ours else ():
             side = getattr(each.ours, part)

@@ -84,9 +84,9 @@ def test_each_figure_that_is_read_off_a_run_has_its_cells_on_one_device_at_least
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", shipped())
 def test_a_suite_that_was_resolved_for_a_device_can_be_stored_and_read_again(name: str, device: str) -> None:
-    resolved = SUITES[name].resolved(device)
+    resolved = load(name).suite.resolved(device)
     assert Suite.model_validate_json(resolved.model_dump_json()) == resolved
 
 
