@@ -9,11 +9,26 @@ from attnbench.measure.clock import Clock, ColdClock, GraphClock, WallClock
 from attnbench.measure.host_conditions import cgroup_file
 
 
+class NoDeviceError(RuntimeError):
+    """The device that was asked for is not here; the message says what is."""
+
+
 def resolve(device: str) -> str:
     """`auto` becomes cuda:0 where torch finds a GPU, else cpu; `cuda` becomes cuda:0."""
     if device == "auto":
         return "cuda:0" if torch.cuda.is_available() else "cpu"
     return "cuda:0" if device == "cuda" else device
+
+
+def require(device: str) -> None:
+    """Raises NoDeviceError where torch cannot reach it."""
+    if not device.startswith("cuda"):
+        return
+    if not torch.backends.cuda.is_built():
+        raise NoDeviceError(f"torch {torch.__version__} is built without CUDA; install a CUDA build of it, or use cpu")
+    here = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if device not in here:
+        raise NoDeviceError(f"torch {torch.__version__} finds " + (f"only {', '.join(here)}" if here else "no GPU; use cpu"))
 
 
 def clock(device: str, mode: str) -> Clock:

@@ -102,7 +102,7 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if name == "MissingPackageError":
         return Status.MISSING, first
-    if name == "UnsupportedError":
+    if name in {"UnsupportedError", "NoDeviceError"}:
         return Status.UNSUPPORTED, first
     if name == "OverBudgetError":
         return Status.BUDGET, first

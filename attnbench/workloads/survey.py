@@ -5,8 +5,9 @@ from attnbench.schema.errand import Roof, Surroundings, Survey
 
 
 def survey(question: Survey) -> Surroundings:
-    """Look, and measure a product and a copy per dtype. Raises RuntimeError where the device is not to be had."""
+    """Look, and measure a product and a copy per dtype. Raises NoDeviceError where the device is not to be had."""
     device = devices.resolve(question.device)
+    devices.require(device)
     facts = devices.facts(device)
     ceilings = {dtype: roof.measure(device, dtype) for dtype in question.dtypes}
     return Surroundings(

@@ -37,6 +37,26 @@ def test_auto_is_the_first_gpu_where_there_is_one(
     assert devices.resolve(asked) == without
 
 
+@pytest.mark.parametrize(
+    ("built", "count", "words"),
+    [
+        (False, 0, "torch .* is built without CUDA; install a CUDA build of it, or use cpu"),
+        (True, 0, "torch .* finds no GPU; use cpu"),
+        (True, 2, "torch .* finds only cuda:0, cuda:1"),
+    ],
+)
+def test_a_gpu_that_is_not_there_is_told_with_what_is(
+    monkeypatch: pytest.MonkeyPatch, built: bool, count: int, words: str
+) -> None:
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: built)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(devices.NoDeviceError, match=f"^{words}$"):
+        devices.require("cuda:7")
+    devices.require("cpu")
+    if count:
+        devices.require("cuda:1")
+
+
 @pytest.mark.parametrize("mode", ["default", "wall"])
 def test_a_cpu_has_a_wall_clock(mode: str) -> None:
     assert isinstance(devices.clock("cpu", mode), WallClock)
