@@ -82,7 +82,7 @@ def training_notes(summaries: Sequence[CellSummary]) -> list[str]:
     """The stopping rule, the optimiser, the data, and what had to be resumed."""
     ways = dict.fromkeys(_way(s) for s in summaries if s.cell.training)
     data = dict.fromkeys(one_line(words) for s in summaries if (words := s.fact("data")))
-    resumed = dict.fromkeys(s.cell.label for s in summaries if s.facts.get("resumed_from"))
+    resumed = dict.fromkeys(s.cell.label for s in summaries if "resumed" in s.flags)
     return [
         *([f"Training: {'; '.join(ways)}; the same data in the same order for every method."] if ways else []),
         *([f"Data: {'; '.join(data)}."] if data else []),

@@ -41,7 +41,9 @@ def measure_training(job: Job) -> Measured:
         **conditions.facts,
     }
     few = ("few_samples",) if progress.updates < MIN_SAMPLES else ()
-    return Measured(samples=_series(progress) | images, facts=facts, flags=(*few, *conditions.flags(progress.seconds)))
+    late = ("resumed",) if resumed_from else ()
+    flags = (*few, *late, *conditions.flags(progress.seconds))
+    return Measured(samples=_series(progress) | images, facts=facts, flags=flags)
 
 
 def _begin(cell: Cell, task: TaskData, seed: int) -> Progress:

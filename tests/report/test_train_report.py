@@ -117,10 +117,11 @@ def test_each_length_and_each_model_has_a_table_of_its_own(learning: "Synthetic"
     )
 
 
-def test_a_resumed_training_is_said(learning: "Synthetic") -> None:
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_resumed_training_is_said_whichever_seed_it_was(learning: "Synthetic", seed: int) -> None:
     records = [
-        record.model_copy(update={"outcome": outcome.model_copy(update={"facts": {**outcome.facts, "resumed_from": 700}})})
-        if (outcome := record.outcome).kind == "measured"
+        record.model_copy(update={"outcome": outcome.model_copy(update={"flags": (*outcome.flags, "resumed")})})
+        if (outcome := record.outcome).kind == "measured" and record.job.replicate == seed
         else record
         for record in learning.records()
     ]

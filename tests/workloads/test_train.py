@@ -143,6 +143,7 @@ def test_a_training_goes_on_from_its_checkpoint_and_says_from_where(tmp_path: Pa
     assert checkpoint_of(tmp_path, job.cell, 0).exists()
     again = measure_training(job)
     assert again.facts["resumed_from"] == 6
+    assert ("resumed" in again.flags, "resumed" in first.flags) == (True, False)
     assert again.samples == first.samples
 
 
