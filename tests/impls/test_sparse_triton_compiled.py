@@ -30,6 +30,7 @@ def compiled(folder: Path, capabilities: str, dtypes: str, widths: str, kernels:
 
 
 def assert_fits(found: list[Any], spilled: int) -> None:
+    """`spilled`: bytes of stack that Triton 3.6 to 3.9 stay within; a tile that is too wide takes many times as much."""
     assert found
     for kernel in found:
         assert kernel["shared"] <= SHARED[kernel["capability"]], kernel
@@ -40,14 +41,14 @@ def assert_fits(found: list[Any], spilled: int) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_fits_and_hardly_spills(dtype: str, tmp_path: Path) -> None:
-    assert_fits(compiled(tmp_path, "80,90", dtype, "16,32,64,128", KERNELS), 64)
+    assert_fits(compiled(tmp_path, "80,90", dtype, "16,32,64,128", KERNELS), 96)
     assert_fits(compiled(tmp_path, "80,90", dtype, "256", KERNELS), 256)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_tf32_fits_and_hardly_spills(tmp_path: Path) -> None:
-    assert_fits(compiled(tmp_path, "80,90", "float32", "16,32,64,128,256", KERNELS, "high"), 192)
+    assert_fits(compiled(tmp_path, "80,90", "float32", "16,32,64,128,256", KERNELS, "high"), 208)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ def compiled(folder: Path, dtype: str, widths: str, precision: str = "highest") 
 
 
 def assert_fits(found: list[Any], spilled: int) -> None:
+    """`spilled`: bytes of stack that Triton 3.6 to 3.9 stay within; a tile that is too wide takes many times as much."""
     assert found
     for kernel in found:
         assert kernel["shared"] <= SHARED[kernel["capability"]], kernel
@@ -35,12 +36,12 @@ def assert_fits(found: list[Any], spilled: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_fits_and_hardly_spills(dtype: str, tmp_path: Path) -> None:
-    assert_fits(compiled(tmp_path, dtype, "16,32,64,128"), 64)
+    assert_fits(compiled(tmp_path, dtype, "16,32,64,128"), 96)
     assert_fits(compiled(tmp_path, dtype, "256"), 256)
 
 
 def test_tf32_fits_and_hardly_spills(tmp_path: Path) -> None:
-    assert_fits(compiled(tmp_path, "float32", "16,32,64,128,256", "high"), 192)
+    assert_fits(compiled(tmp_path, "float32", "16,32,64,128,256", "high"), 208)
 
 
 def test_float32_fits_and_spills_at_the_widest_only(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ class Cost:
     name: str
     of: Callable[[CellSummary], Figure | None]
     ticks: Callable[[float, float], Ticks]
+    beside: _Beside = lambda cell: cell
+    """The cell that it is read off, also where that one failed."""
 
 
 def costs(findings: Findings, section: Section) -> list[Cost]:
@@ -40,9 +42,9 @@ def costs(findings: Findings, section: Section) -> list[Cost]:
 
 def _of_fidelity(findings: Findings) -> list[Cost]:
     """Of cells on the same problem, which are those of the attention alone."""
-    timed = [s for s in findings.summaries if s.ok and s.medians and not s.cell.workload.has_model]
-    workloads = dict.fromkeys(s.cell.workload for s in timed)
-    places = {w.value: _beside([s for s in timed if s.cell.workload is w], _problem) for w in workloads}
+    alone = [s for s in findings.summaries if not s.cell.workload.has_model]
+    workloads = dict.fromkeys(s.cell.workload for s in alone if s.ok and s.medians)
+    places = {w.value: _beside([s for s in alone if s.cell.workload is w], _problem) for w in workloads}
     found = [cost for w in workloads for cost in _each(findings.counter, places[w.value], per(w), w.value)]
     decoding = [w.value for w in workloads if w.decodes]
     return [*found, *(_bytes(places[name], STATE, f"state of one sequence, {name}") for name in decoding[:1])]
@@ -51,10 +53,11 @@ def _of_fidelity(findings: Findings) -> list[Cost]:
 def _of_training(findings: Findings) -> list[Cost]:
     """Of an update; of generating by the same model, and of decoding by its attention, whatever the batch."""
     found = [_update_time(), *([_update_memory(findings.counter)] if findings.counter else [])]
-    later = [s for s in findings.summaries if s.ok and s.medians and keeps_state(s.cell.workload)]
-    kinds: dict[tuple[Workload, str], list[CellSummary]] = {}
-    for cell in later:
-        kinds.setdefault((cell.cell.workload, _batch(cell)), []).append(cell)
+    later: dict[tuple[Workload, str], list[CellSummary]] = {}
+    for cell in findings.summaries:
+        if keeps_state(cell.cell.workload):
+            later.setdefault((cell.cell.workload, _batch(cell)), []).append(cell)
+    kinds = {kind: cells for kind, cells in later.items() if any(s.ok and s.medians for s in cells)}
     places = {f"{w.value}, {batch}": _beside(cells, _model if w.has_model else _shape) for (w, batch), cells in kinds.items()}
     for (workload, _), name in zip(kinds, places, strict=True):
         found += _each(findings.counter, places[name], per(workload), name)
@@ -73,8 +76,13 @@ def _beside(cells: Sequence[CellSummary], identity: _Identity) -> _Beside:
 
 
 def _first(places: Sequence[_Beside]) -> _Beside:
-    """The first of several that has one."""
-    return lambda cell: next((found for place in places if (found := place(cell)) is not None), None)
+    """The first of several that was measured, else the first that there is."""
+
+    def place(cell: CellSummary) -> CellSummary | None:
+        found = [other for each in places if (other := each(cell)) is not None]
+        return next((other for other in found if other.ok), found[0] if found else None)
+
+    return place
 
 
 def _problem(summary: CellSummary) -> tuple[object, ...]:
@@ -117,16 +125,16 @@ def _time(beside: _Beside, name: str) -> Cost:
             return None
         return other.median * other.per_sample, other.interval.times(other.per_sample)
 
-    return Cost(name, of, time_ticks)
+    return Cost(name, of, time_ticks, beside)
 
 
 def _bytes(beside: _Beside, counter: MainCounter, name: str) -> Cost:
     def of(cell: CellSummary) -> Figure | None:
         other = beside(cell)
-        value = counter.per_sample(other) if other is not None else None
+        value = counter.per_sample(other) if other is not None and other.ok else None
         return None if value is None else (value, None)
 
-    return Cost(name, of, byte_ticks)
+    return Cost(name, of, byte_ticks, beside)
 
 
 def _flops(findings: Findings) -> Cost:

@@ -232,7 +232,11 @@ def _missing(findings: Findings, own: Tradeoff) -> list[str]:
     """Methods that have no point, with the status that kept them from one."""
     drawn = {candidate.label for candidate in own.candidates}
     left = [label for label in own.section.series if label not in drawn]
-    why = {label: own.section.at(label, own.N) for label in left}
-    said = {label: short(cell.status) if cell and not cell.ok else "no such figure" for label, cell in why.items()}
-    words = [f"{findings.names[label]} ({status})" for label, status in said.items()]
+    words = [f"{findings.names[label]} ({_why(own, own.section.at(label, own.N))})" for label in left]
     return [f"No point for {own.cost.name} at N = {length(own.N)}: {', '.join(words)}."] if words else []
+
+
+def _why(own: Tradeoff, cell: CellSummary | None) -> str:
+    """Of the cell that has no quality, or of the one that has no cost."""
+    asked = (cell, own.cost.beside(cell)) if cell else ()
+    return next((short(each.status) for each in asked if each and not each.ok), "no such figure")

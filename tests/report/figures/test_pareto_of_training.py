@@ -14,6 +14,7 @@ from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.report.sheet import FOLDER, Sheet, Style, Width, sheet
 from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.training import Task, Training
 
 if TYPE_CHECKING:
@@ -131,6 +132,19 @@ def test_the_caption_says_who_has_no_point_and_what_was_learnt_how(learning: "Sy
     assert "mass recall" not in one.caption.lower()
     (other,) = drawn(found(both), Kind.PARETO, FOLDER)
     assert "of an untrained model of the same shape" in other.caption
+
+
+def test_the_caption_says_why_a_model_that_learnt_has_no_cost(both: "Synthetic") -> None:
+    failed = Failed(status=Status.OOM_HOST, reason="memory limit of this cell reached")
+    records = [
+        record.model_copy(update={"outcome": failed})
+        if (cell := record.job.cell).workload is Workload.GENERATE and cell.method == "lsh.reformer"
+        else record
+        for record in both.records()
+    ]
+    (one,) = drawn(Findings.of(both.run(), records), Kind.PARETO, FOLDER)
+    assert "No point for time per sequence, generate, B=1 at N = 64: lsh.reformer(rounds=1) (OOM)." in one.caption
+    assert "No point for state of one sequence at N = 64: lsh.reformer(rounds=1) (OOM)." in one.caption
 
 
 def test_what_is_chosen_is_drawn_alone(both: "Synthetic") -> None:
