@@ -1,4 +1,4 @@
-"""The C allocator's policy: a condition of every CPU timing, set before torch allocates.
+"""The C allocator's policy: a condition of every CPU timing, set before a method allocates.
 
 glibc returns large freed blocks to the kernel, and the page faults of getting them back then dominate dense
 methods. `retain` keeps them, as a long-running process does; `system` is glibc's default.

@@ -33,6 +33,9 @@ def serve(errand: Path, out: Path) -> None:
 def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
     """Do the errand; anything raised becomes a Failed with its status."""
     try:
+        # here and not at the top: what it raises, in an interpreter that is not whole, is a row as well
+        from attnbench.worker import preload  # noqa: F401 - imported for its effect
+
         if isinstance(errand, Job):
             confine(errand)
         return _do(errand)
@@ -41,8 +44,6 @@ def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description
 
 
 def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
-    # imported here: torch must not allocate before the allocator's policy is set
-    from attnbench.worker import preload  # noqa: F401 - imported for its effect
     from attnbench.workloads import check, describe, fidelity, fit, footprint, survey, timing, train
 
     if isinstance(errand, Inquiry):

@@ -36,14 +36,7 @@ def main(descriptor: int, *, fresh: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
     if not fresh:
-        import attnbench.worker.preload
-        import attnbench.workloads.check
-        import attnbench.workloads.describe
-        import attnbench.workloads.fit
-        import attnbench.workloads.footprint
-        import attnbench.workloads.survey
-        import attnbench.workloads.timing
-        import attnbench.workloads.train  # noqa: F401 - imported for the children: all of them need torch
+        from attnbench.worker import preload  # noqa: F401 - imported for the children
 
         # a child's first collection would walk all of torch, and so copy its pages: a seventh of a second each time
         gc.collect()

@@ -21,6 +21,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(torch.cuda, "synchronize", log.append)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (7 * GIB, 80 * GIB))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900)
     return log
 
 

@@ -1,6 +1,8 @@
 """The limits of a child: how much address space it gets, beside what it has already."""
 
 import resource
+import subprocess
+import sys
 
 import pytest
 
@@ -42,6 +44,18 @@ def test_what_a_heap_reserves_ahead_comes_on_top_but_not_where_a_batch_is_search
 ) -> None:
     main.confine(job(phase))
     assert limits == [HELD + ALLOWED + ahead] * 2
+
+
+def test_a_fresh_interpreter_has_its_libraries_before_it_is_confined() -> None:
+    """Or those of CUDA, gigabytes of address space, would use up what a method is allowed."""
+    told = (
+        "import sys; from attnbench.worker import main; from attnbench.schema.errand import Job\n"
+        "main.confine = lambda job: print('torch' in sys.modules, 'attnbench.workloads.timing' in sys.modules)\n"
+        "main._do = lambda job: None\n"
+        f"main.answer_to(Job.model_validate_json({job(Pass.TIME).model_dump_json()!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"
 
 
 def test_a_gpu_s_cell_and_one_without_a_limit_are_not_confined(limits: list[int]) -> None:
