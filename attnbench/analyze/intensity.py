@@ -26,7 +26,7 @@ class Placed:
 def placed(summary: CellSummary, run: RunInfo) -> Placed | None:
     """None where the cell has no time, its method no cost (or no product, or no traffic), or its dtype no roof."""
     cost = run.costs.get(summary.cell.key)
-    roof = run.surroundings.roof.get(summary.cell.problem.dtype.value)
+    roof = run.surroundings.roof.get(summary.cell.ceiling)
     if cost is None or roof is None or not summary.median or not cost.executed_flops or not cost.traffic_bytes:
         return None
     # costs are stated for the problem's batch, and grow with it

@@ -34,7 +34,7 @@ class RoofShare:
 def roof_share(summary: CellSummary, run: RunInfo) -> RoofShare | None:
     """None where the cell has no time, its method no cost, or its dtype no roof."""
     cost = run.costs.get(summary.cell.key)
-    roof = run.surroundings.roof.get(summary.cell.problem.dtype.value)
+    roof = run.surroundings.roof.get(summary.cell.ceiling)
     if cost is None or roof is None or summary.median is None:
         return None
     # costs are stated for the problem's batch, and grow with it

@@ -80,7 +80,8 @@ def gpu(library: Any = None) -> list[Finding]:  # noqa: ANN401 - NVML has no typ
 
 
 def _one_gpu(bound: Any, handle: Any) -> list[Finding]:  # noqa: ANN401
-    now = telemetry.state(bound, handle)
+    # this process looks, and computes nothing
+    now = telemetry.state(bound, handle, present=False)
     flags = telemetry.flags([now])
     name = bound.nvmlDeviceGetName(handle)
     text = f"SM {now['sm_clock_mhz']} MHz, {now['power_w']} W, {now['temperature_c']} C, {', '.join(flags) or 'not throttled'}"
@@ -110,4 +111,4 @@ def _roof(scouted: Scouted) -> list[Finding]:
     def words(roof: Roof) -> str:
         return f"{roof.flops_per_second / 1e9:.0f} GFLOP/s product, {roof.bytes_per_second / 1e9:.0f} GB/s copy"
 
-    return [Finding(f"roof {dtype}", words(roof)) for dtype, roof in scouted.surroundings.roof.items()]
+    return [Finding(f"roof {name}", words(roof)) for name, roof in scouted.surroundings.roof.items()]

@@ -62,7 +62,7 @@ def note(cell: Cell, scouted: Scouted, known: Surroundings | None, refusal: Fail
 def floor_seconds(cell: Cell, scouted: Scouted, known: Surroundings | None) -> float | None:
     """Executed FLOPs and least traffic against the roof that was measured last; None where either is unknown."""
     cost = scouted.costs().get(cell.key)
-    roof = known.roof.get(cell.problem.dtype) if known else None
+    roof = known.roof.get(cell.ceiling) if known else None
     return None if cost is None or roof is None else cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
 
 

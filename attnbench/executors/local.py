@@ -134,7 +134,7 @@ class LocalExecutor:
     def _over_budget(self, cell: Cell) -> Failed | None:
         """A cell whose every call must exceed half the budget, by its FLOPs and bytes against the measured roof."""
         cost = self.run_info.costs.get(cell.key)
-        roof = self.run_info.surroundings.roof.get(cell.problem.dtype)
+        roof = self.run_info.surroundings.roof.get(cell.ceiling)
         half = self.run_info.suite.budget.seconds / 2
         if cost is None or roof is None or self.ledger.measured(cell):
             return None

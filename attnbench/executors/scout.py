@@ -64,19 +64,20 @@ class Scouted:
 def scout(suite: Suite, worker: Asking, *, roof: bool = True) -> Scouted:
     """Resolve `device: auto`, expand, and ask every method about its cells. Raises ScoutError, TooManyCellsError."""
     surroundings = _survey(suite.device, (), worker)
+    resolved = suite.resolved(surroundings.device)
+    cells = tuple(expand(resolved))
     if roof:
         # a roof is a measurement: not while another run measures
         with lane(surroundings):
-            surroundings = _survey(suite.device, tuple(dict.fromkeys(d.value for d in suite.axes.dtype)), worker)
-    resolved = suite.resolved(surroundings.device)
-    scouted = Scouted(resolved, tuple(expand(resolved)), surroundings)
+            surroundings = _survey(suite.device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
+    scouted = Scouted(resolved, cells, surroundings)
     for method in dict.fromkeys(cell.method for cell in scouted.cells):
         _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])
     return scouted
 
 
-def _survey(device: str, dtypes: tuple[str, ...], worker: Asking) -> Surroundings:
-    surroundings, _ = worker.ask(Survey(device=device, dtypes=dtypes), SURVEY_TIMEOUT)
+def _survey(device: str, ceilings: tuple[str, ...], worker: Asking) -> Surroundings:
+    surroundings, _ = worker.ask(Survey(device=device, ceilings=ceilings), SURVEY_TIMEOUT)
     if not isinstance(surroundings, Surroundings):
         why = surroundings.reason if isinstance(surroundings, Failed) else "no answer"
         raise ScoutError(f"device {device!r} cannot be used: {why}")

@@ -60,14 +60,14 @@ def process_bytes(nvml: Any, device: Any, pid: int | None = None) -> int | None:
     return next((int(found) for found in used if found), None)
 
 
-def other_processes(nvml: Any, device: Any) -> int | None:  # noqa: ANN401
-    """How many others compute on the device, where this process does too; None where NVML does not tell."""
+def other_processes(nvml: Any, device: Any, *, present: bool = True) -> int | None:  # noqa: ANN401
+    """How many others compute on the device, where this process does too (`present`); None where NVML does not tell."""
     running = _running(nvml, device)
     if running is None:
         return None
     others: int = sum(p.pid != os.getpid() for p in running)
     # in a container NVML gives the host's numbers: where none is ours, one of them is this process
-    return max(0, others - 1) if others == len(running) else others
+    return max(0, others - 1) if present and others == len(running) else others
 
 
 def _running(nvml: Any, device: Any) -> Any:  # noqa: ANN401

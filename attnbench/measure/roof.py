@@ -10,8 +10,13 @@ from attnbench.measure.clock import WallClock
 _REPEATS = 5
 
 
-def measure(device: str, dtype: str) -> tuple[float, float]:
-    """(FLOP/s of a matrix product, bytes/s read plus written of a copy): the best of five after a warm-up."""
+def measure(device: str, ceiling: str) -> tuple[float, float]:
+    """(FLOP/s of a matrix product, bytes/s read plus written of a copy): the best of five after a warm-up.
+
+    A ceiling is a dtype, or `float32, matmul high`, where products may be rounded (on a GPU to TF32, several times as fast).
+    """
+    dtype, _, precision = ceiling.partition(", matmul ")
+    torch.set_float32_matmul_precision(precision or "highest")
     clock = WallClock((lambda: torch.cuda.synchronize(device)) if device.startswith("cuda") else None)
     element = getattr(torch, dtype)
     n = 8192 if device.startswith("cuda") else _affordable(element)

@@ -10,8 +10,8 @@ POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x4, 0x8, 0x20,
 HEAT = HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
 
 
-def state(nvml: Any, device: Any) -> Facts:  # noqa: ANN401 - NVML has no types
-    """Facts by name; one that the device does not tell is None."""
+def state(nvml: Any, device: Any, *, present: bool = True) -> Facts:  # noqa: ANN401 - NVML has no types
+    """Facts by name; one that the device does not tell is None. `present`: whether this process computes there too."""
 
     def ask(function: str, *arguments: object) -> Any:  # noqa: ANN401
         try:
@@ -26,7 +26,7 @@ def state(nvml: Any, device: Any) -> Facts:  # noqa: ANN401 - NVML has no types
         "power_w": None if power is None else power / 1000,
         "temperature_c": ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
         "throttle_reasons": ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
-        "other_processes": other_processes(nvml, device),
+        "other_processes": other_processes(nvml, device, present=present),
     }
 
 

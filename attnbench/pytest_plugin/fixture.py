@@ -26,7 +26,7 @@ from attnbench.schema.seeds import draw_seed
 from attnbench.workloads.check import check, check_cell
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting
-from attnbench.workloads.timing import watched
+from attnbench.workloads.timing import clock_of, watched
 
 
 class AttentionBenchmark:
@@ -112,12 +112,12 @@ class AttentionBenchmark:
         setting = prepare(Job(cell=cell, seed=draw_seed(0, cell, 0)))
         self.benchmark.group = self.benchmark.group or group(cell)
         self.benchmark.extra_info.update(facts(setting))
-        clock = devices.clock(cell.device, cell.clock.value)
+        clock = clock_of(cell)
         if not self.benchmark.enabled:
             return self.benchmark(setting.call)
         with watched(cell.device) as conditions:
             result = self._timed(setting, clock)
-        flags = conditions.flags(self._samples())
+        flags = (*clock.flags, *conditions.flags(self._samples()))
         readings = weigh(setting)
         flags += tuple(r.flag for r in readings.values() if r.flag)
         self.benchmark.extra_info.update(memory_facts(cell, readings), flags=flags, conditions=conditions.facts)

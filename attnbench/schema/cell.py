@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from attnbench.schema.noun import Lax, Noun, Scalar
-from attnbench.schema.problem import Problem
+from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
 
 
@@ -55,7 +55,7 @@ class Precision(StrEnum):
 
 
 class ClockMode(StrEnum):
-    """How time is read; `default` is cold on CUDA and wall on a CPU."""
+    """How time is read; `default` is cold on CUDA, but wall for whole sequences, and wall on a CPU."""
 
     DEFAULT = "default"
     COLD = "cold"
@@ -139,6 +139,13 @@ class Cell(Noun):
     def label(self) -> str:
         """The method with its parameters, as tables and legends show it."""
         return label(self.method, self.params)
+
+    @property
+    def ceiling(self) -> str:
+        """Which of a run's roofs stands over it: that of its dtype, of float32 also by what its products may be rounded to."""
+        p, precision = self.problem.dtype, self.matmul_precision
+        rounded = p is DType.FLOAT32 and precision is not Precision.HIGHEST
+        return f"{p.value}, matmul {precision.value}" if rounded else p.value
 
     @property
     def device_kind(self) -> str:

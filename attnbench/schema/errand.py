@@ -78,7 +78,8 @@ class Survey(Noun):
 
     kind: Literal["survey"] = "survey"
     device: str = "auto"
-    dtypes: tuple[str, ...] = ()
+    ceilings: tuple[str, ...] = ()
+    """Of cells, each once."""
 
 
 class Prospect(Noun):
@@ -112,7 +113,7 @@ class Roof(Noun):
 
 
 class Surroundings(Noun):
-    """The device that `auto` came to, its facts, and the roof per dtype."""
+    """The device that `auto` came to, its facts, and the roofs, each under the `ceiling` of a cell."""
 
     kind: Literal["surroundings"] = "surroundings"
     device: str

@@ -6,6 +6,7 @@ The answer is one JSON file, written beside its place and renamed, so that it is
 import faulthandler
 import importlib
 import os
+import re
 import resource
 import sys
 import traceback
@@ -18,6 +19,10 @@ from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
 _LAST_FRAMES = 3
+_OUT_OF_DEVICE_MEMORY = re.compile(
+    r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|Triton Error \[CUDA\]: out of memory"
+)
+"""Of what asks the driver itself, and not torch's allocator: a library's workspace, a kernel's stack, a module's code."""
 
 
 def serve(errand: Path, out: Path) -> None:
@@ -94,7 +99,7 @@ def failure(error: BaseException) -> Failed:
 def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     name = type(error).__name__
     first = portable(text.splitlines()[0])[:400]
-    if name == "OutOfMemoryError":
+    if name == "OutOfMemoryError" or (_OUT_OF_DEVICE_MEMORY.search(first) and not isinstance(error, MemoryError)):
         return Status.OOM_DEVICE, first
     # a thread could not be started: its stack did not fit
     if isinstance(error, RuntimeError) and first == "Resource temporarily unavailable":

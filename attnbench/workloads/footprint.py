@@ -99,6 +99,8 @@ def _by_nvml(setting: Setting) -> Readings:
     try:
         with nvml.session() as library:
             handle = nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid))
+            # what torch's allocator keeps of the calls before would hide all that this one takes
+            torch.cuda.empty_cache()
             with nvml.NvmlSampler(library, handle) as sampler:
                 _call(setting)()
                 torch.cuda.synchronize(device)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import State
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.training.alphabet import Alphabet
 from attnbench.training.generation import first_tokens, write
 from attnbench.training.reading import Anew, ByStep, reader_of
@@ -37,7 +37,10 @@ class Generation(Modelled):
         N, first = self.cell.problem.N, first_tokens(self.reader)
         if isinstance(self.reader, ByStep):
             self.reader.stand([repeated(state, self.cell.problem.B) for state in self.full], N - 1)
-            return self.reader.read(first)
+            said = self.reader.read(first)
+            # or the next trial would hold its states and these
+            self.reader.begin()
+            return said
         for length in self.reader.lengths:
             self.reader.begin()
             said = self.reader.read(first.expand(-1, length))
@@ -108,4 +111,6 @@ def why_not(cell: Cell) -> str | None:
         return None
     if not cell.problem.causal:
         return "sequences are made token by token, which is causal; set causal: true"
+    if cell.clock is ClockMode.GRAPH:
+        return "tokens are drawn on the way, which no CUDA graph can capture; use another clock"
     return "sequences are made without padding" if cell.problem.padding else None

@@ -5,14 +5,16 @@ from attnbench.schema.errand import Roof, Surroundings, Survey
 
 
 def survey(question: Survey) -> Surroundings:
-    """Look, and measure a product and a copy per dtype. Raises NoDeviceError where the device is not to be had."""
+    """Look, and measure a product and a copy per ceiling. Raises NoDeviceError where the device is not to be had."""
     device = devices.resolve(question.device)
     devices.require(device)
     facts = devices.facts(device)
-    ceilings = {dtype: roof.measure(device, dtype) for dtype in question.dtypes}
+    # before the roofs, whose blocks torch's allocator keeps
+    free = devices.free_bytes(device)
+    ceilings = {name: roof.measure(device, name) for name in question.ceilings}
     return Surroundings(
         device=device,
         facts=facts,
-        memory_bytes=devices.free_bytes(device),
-        roof={d: Roof(flops_per_second=flops, bytes_per_second=rate) for d, (flops, rate) in ceilings.items()},
+        memory_bytes=free,
+        roof={name: Roof(flops_per_second=flops, bytes_per_second=rate) for name, (flops, rate) in ceilings.items()},
     )

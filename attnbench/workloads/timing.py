@@ -9,8 +9,9 @@ import torch
 
 from attnbench.api import Tier
 from attnbench.measure import devices, host_conditions, nvml, telemetry
-from attnbench.measure.clock import ColdClock
+from attnbench.measure.clock import Clock, ColdClock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
+from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Measured, Series
@@ -26,7 +27,7 @@ _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
 def measure_time(job: Job) -> Measured:
     """Raw seconds per call. Raises OverBudgetError, and whatever the method raises."""
     setting = prepare(job)
-    clock = devices.clock(job.cell.device, job.cell.clock.value)
+    clock = clock_of(job.cell)
     kernel = _FirstLook(setting)
     kernel.glance()
     loop = Loop(clock, job.limits.seconds, job.limits.first_call, compiles=setting.method.tier in _COMPILES)
@@ -49,7 +50,16 @@ def measure_time(job: Job) -> Measured:
     }
     if isinstance(clock, ColdClock):
         facts["cold_ratio"] = round(clock.cold_ratio, 3)
-    return Measured(samples=_series(timing), facts=facts, flags=(*_few(timing), *conditions.flags(timing.samples)))
+    flags = (*_few(timing), *clock.flags, *conditions.flags(timing.samples))
+    return Measured(samples=_series(timing), facts=facts, flags=flags)
+
+
+def clock_of(cell: Cell) -> Clock:
+    """The clock that the cell asks for; by default the host's for whole sequences, which a host makes step by step."""
+    mode = cell.clock
+    if mode is ClockMode.DEFAULT and cell.workload in {Workload.DECODE_TOTAL, Workload.GENERATE}:
+        mode = ClockMode.WALL
+    return devices.clock(cell.device, mode.value)
 
 
 def _series(timing: Timing) -> dict[str, Series]:

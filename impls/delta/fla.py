@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
+from ..recurrence.hopper import why_no_backward
 from .deltanet import DeltaNet
 from .family import ByChunks
 from .fla_cost import Kept, cost_of_kernels
@@ -90,6 +91,11 @@ class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
     operator = ("gated_delta_rule", "chunk_gated_delta_rule")
     names = ("q", "k", "v", "beta", "g")
     kept = Kept(chunk=64, forward=(1, 3), training=(4, 5), pairs=(1, 1))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """And what the package refuses on Hopper."""
+        return super().why_not(cell) or why_no_backward(cell)
 
 
 class FlaKimiDelta(FlaKernels, KimiDelta):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnbench.api import Cell, Cost, DType, Problem, Tier, Workload
 
+from ..recurrence.hopper import why_no_backward
 from .family import GatedFamily, Terms
 from .fla_cost import cost_of_kernels
 from .gla import GLA
@@ -100,6 +101,11 @@ class FlaMamba2(FlaKernels, Mamba2):
     """`chunk_simple_gla` of flash-linear-attention with the decays and step sizes of Mamba-2."""
 
     method = Mamba2
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """And what the package refuses on Hopper."""
+        return super().why_not(cell) or why_no_backward(cell)
 
     def __init__(self, problem: Problem) -> None:
         from fla.ops.simple_gla import chunk_simple_gla

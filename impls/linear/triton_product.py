@@ -5,7 +5,7 @@ B batch, H heads, N tokens, D query/key width, M value width, S segments (triton
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 import triton  # type: ignore[import-untyped, unused-ignore]
@@ -13,7 +13,7 @@ import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from . import triton_kernels
-from .triton_tuning import Blocks, Cut, Launch, arithmetic, blocks, cut, padded, splits
+from .triton_tuning import Arithmetic, Blocks, Cut, Launch, arithmetic, blocks, cut, padded, splits
 
 _SCANNED = 4096  # numbers that one program of the scan holds
 
@@ -48,9 +48,12 @@ class Plan:
         return {**widths, **blocks, **products, "PHI": self.phi, "enable_fp_fusion": True}
 
 
-def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None) -> Plan:
-    """How to launch for these tensors [B, H, N, D] and [B, H, N, M]; by the table where no blocks are given."""
-    (B, H, N, D), M, kind = q.shape, v.shape[-1], arithmetic(q.dtype)
+def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None, kind: Arithmetic | None = None) -> Plan:
+    """How to launch for these tensors [B, H, N, D] and [B, H, N, M]; by the table where no blocks are given.
+
+    `kind` is what the forward computed in, for its backward: the precision that torch is asked for may have changed since.
+    """
+    (B, H, N, D), M, kind = q.shape, v.shape[-1], kind or arithmetic(q.dtype)
     chosen = chosen or blocks(D, M, kind)
     rounded = tl.bfloat16 if kind == "bf16" else tl.float32
     # tensors on a CPU are for Triton's interpreter, whose products of bfloat16 are wrong
@@ -104,8 +107,8 @@ def _fake(q: Tensor, k: Tensor, v: Tensor, phi: str, eps: float) -> tuple[Tensor
 
 
 @torch.library.custom_op("attnbench::causal_linear_attention_triton_backward", mutates_args=())
-def _backward(inputs: list[Tensor], kept: list[Tensor], g: Tensor, phi: str) -> tuple[Tensor, Tensor, Tensor]:
-    return pull_back(plan(inputs[0], inputs[2], phi), inputs, kept, g)
+def _backward(inputs: list[Tensor], kept: list[Tensor], g: Tensor, phi: str, kind: str) -> tuple[Tensor, Tensor, Tensor]:
+    return pull_back(plan(inputs[0], inputs[2], phi, kind=cast("Arithmetic", kind)), inputs, kept, g)
 
 
 @_backward.register_fake
@@ -114,6 +117,7 @@ def _fake_backward(
     kept: list[Tensor],  # noqa: ARG001 - one signature
     g: Tensor,  # noqa: ARG001
     phi: str,  # noqa: ARG001
+    kind: str,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor, Tensor]:
     dq, dk, dv = (torch.empty_like(_dense(x)) for x in inputs)
     return dq, dk, dv
@@ -121,6 +125,7 @@ def _fake_backward(
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401 - torch's own bag
     q, k, v, ctx.phi, _ = inputs
+    ctx.kind = arithmetic(q.dtype)
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(*output[1:])
     # else torch fills zeros for what was not differentiated
@@ -129,7 +134,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _differentiate(ctx: Any, g: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
     q, k, v, o, denominators, states = ctx.saved_tensors
-    return *_backward([q, k, v], [o, denominators, states], g, ctx.phi), None, None
+    return *_backward([q, k, v], [o, denominators, states], g, ctx.phi, ctx.kind), None, None
 
 
 causal_linear_attention.register_autograd(_differentiate, setup_context=_keep)

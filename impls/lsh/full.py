@@ -3,12 +3,16 @@
 B batch, H heads, N tokens, D query/key width, M value width.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload
 
+from ..partial.backend import backend_that_ran
 from ..partial.widths import one_width
 from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .full_cost import cost_of_full
@@ -49,6 +53,12 @@ class FullSharedQK(SharedQK):
         attend, M = _before if self.problem.causal else _others, v.shape[-1]
         q, v = one_width(q, v)
         return attend(q, v, self.scale)[..., :M]
+
+    @contextmanager
+    def observe(self) -> Iterator[dict[str, Scalar]]:
+        """Record which kernel ran inside."""
+        with backend_that_ran() as facts:
+            yield facts
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """All N × N logits, -50000 on the diagonal. Raises ValueError unless k is q."""

@@ -6,6 +6,7 @@ B batch, H heads, K heads of k and v, Q queries, S keys, D query/key width, M va
 import torch.nn.functional as F
 from torch import Tensor
 
+from .backend import handed_over
 from .widths import one_width
 
 
@@ -20,6 +21,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tenso
         # of a GPU's kernels those for float32, and those that take a mask, know one number of heads
         k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
     grouped = q.shape[1] != k.shape[1]
-    o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=D**-0.5, enable_gqa=grouped)
+    mask = None if seen is None else handed_over(seen, q)
+    o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=D**-0.5, enable_gqa=grouped)
     # a slice of all would cost a copy in the backward, and one in another order than the kernels' two
     return o if o.shape[-1] == M else o.transpose(1, 2)[..., :M].transpose(1, 2)

@@ -6,12 +6,12 @@ B batch, H heads, K heads of k and v, N tokens, S keys, D query/key width, M val
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.api import Cost, Layout, Problem, Scalar, Tier, Workload
 
+from ..partial.backend import backend_that_ran, handed_over
 from .cached import CachedSoftmax
 from .footprint import fused_peak, math_peak
 from .masking import visible
@@ -23,7 +23,7 @@ class SdpaSoftmax(CachedSoftmax):
 
     Algorithm where fused: Dao et al. 2022, in O(N²) time and O(N) memory. Which backend ran is read with `observe`,
     complete once that has closed. torch takes a causal flag or a mask: with a key mask, a causal call hands over both
-    as one mask, bool [B, 1, N, N], and nothing is skipped.
+    as one mask, [B, 1, N, N], and nothing is skipped.
     """
 
     paper = "arXiv:2205.14135"
@@ -62,27 +62,11 @@ class SdpaSoftmax(CachedSoftmax):
         N, S, grouped = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
         if key_mask is None and (N == S or not causal):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=self.scale, enable_gqa=grouped)
-        mask = visible(key_mask, N, S, causal=causal, device=q.device)
+        mask = handed_over(visible(key_mask, N, S, causal=causal, device=q.device), q)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale, enable_gqa=grouped)
 
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
-        """Record under `backend` what ran inside: flash_cpu, flash, efficient, cudnn, math, …; no call, no key."""
-        facts: dict[str, Scalar] = {}
-        # a dispatch mode would import a second's worth of modules first; this profiler is at hand
-        with torch.autograd.profiler.profile() as profiler:
+        """Record which kernel ran inside."""
+        with backend_that_ran() as facts:
             yield facts
-        assert profiler.kineto_results is not None
-        names = {event.name().removeprefix("aten::") for event in profiler.kineto_results.events()}
-        if ran := [backend for name, backend in _BACKENDS.items() if name in names]:
-            facts["backend"] = ran[-1]  # a fused one where both names are seen
-
-
-_BACKENDS = {
-    "_scaled_dot_product_attention_math": "math",
-    "_scaled_dot_product_flash_attention_for_cpu": "flash_cpu",
-    "_scaled_dot_product_flash_attention": "flash",
-    "_scaled_dot_product_efficient_attention": "efficient",
-    "_scaled_dot_product_cudnn_attention": "cudnn",
-    "_scaled_dot_product_fused_attention_overrideable": "overrideable",
-}

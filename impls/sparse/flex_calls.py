@@ -75,14 +75,16 @@ class Call:
 class Union:
     """The calls of some heads."""
 
-    heads: tuple[int, ...]
+    heads: Tensor
+    """Their numbers, int64, on the device: a list would be copied there at each call."""
     calls: tuple[Call, ...]
 
     @classmethod
     def of(cls, share: Share, device: torch.device, *, sink: bool) -> Self:
         """One call needs no sink."""
         merged = len(share.layouts) > 1
-        return cls(share.heads, tuple(Call.of(x, device, sink=sink and merged) for x in share.layouts))
+        heads = torch.tensor(share.heads, device=device)
+        return cls(heads, tuple(Call.of(x, device, sink=sink and merged) for x in share.layouts))
 
     def attend(self, function: Attend, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
         """[B, heads, N, D] ... -> [B, heads, N, M]. With a sink, raises ValueError on scores that it cannot tell."""
@@ -110,14 +112,13 @@ def attend(unions: list[Union], function: Attend, q: Tensor, k: Tensor, v: Tenso
         return unions[0].attend(function, q, k, v, scale)
     k, v = (_for_heads(x, q.shape[1]) for x in (k, v))
     parts = [union.attend(function, *_of(union.heads, q, k, v), scale) for union in unions]
-    heads = torch.tensor([head for union in unions for head in union.heads], device=q.device)
-    return torch.cat(parts, dim=1).index_select(1, heads.argsort())
+    back = torch.cat([union.heads for union in unions]).argsort()
+    return torch.cat(parts, dim=1).index_select(1, back)
 
 
-def _of(heads: tuple[int, ...], q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _of(heads: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Some heads of all three."""
-    index = list(heads)
-    return q[:, index], k[:, index], v[:, index]
+    return q.index_select(1, heads), k.index_select(1, heads), v.index_select(1, heads)
 
 
 def _for_heads(x: Tensor, heads: int) -> Tensor:

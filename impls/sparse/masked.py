@@ -3,6 +3,8 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor
 
 from attnbench.api import Cost, Layout, Problem, Scalar, Tier, Workload
 
+from ..partial.backend import backend_that_ran
 from .dense_mask import DenseMask, heads_of_mask
 from .factorised import Fixed, Strided
 from .family import SparseAttention
@@ -24,8 +27,8 @@ class MaskedSparse(SparseAttention):
     """`F.scaled_dot_product_attention` with the pattern as a dense mask: all N² pairs, and no score is skipped.
 
     The mask is built at the first call of a length on a device and kept: N² bytes, or H N² where heads see different keys;
-    each call makes floats of it. Only the kernels that take a mask can run: on CUDA the memory-efficient one, or, where it
-    refuses (k and v shared by heads, float64), the materialised one.
+    each call makes floats of it. Only the kernels that take a mask can run: on CUDA cuDNN's (in half precision, on newer
+    GPUs) or the memory-efficient one, or, where they refuse (float64), the materialised one; `observe` says which.
     """
 
     tier = Tier.LIBRARY
@@ -60,6 +63,12 @@ class MaskedSparse(SparseAttention):
         seen = mask.seen if key_mask is not None else mask.seen.unsqueeze(0)
         o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale, enable_gqa=grouped)
         return mask.cleared(o)
+
+    @contextmanager
+    def observe(self) -> Iterator[dict[str, Scalar]]:
+        """Record which kernel ran inside."""
+        with backend_that_ran() as facts:
+            yield facts
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Softmax over the keys that the dense mask and the key mask leave; a query that sees none gets 0."""

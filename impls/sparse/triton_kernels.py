@@ -34,11 +34,16 @@ def operand(x, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
 
 
 @triton.jit
-def whereabouts(tiles, blocks, count, B):
-    """Of this program: its group and block, its row of the table, its share of the split work, its batch."""
+def whereabouts(tiles, blocks, count, B, LAST_FIRST: tl.constexpr):
+    """Of this program: its group and block, its row of the table, its share of the split work, its batch.
+
+    The longest go first, so that short ones fill the end: the last queries often see most, and the first keys are seen most.
+    """
     at, rest = tl.program_id(0) % tiles, tl.program_id(0) // tiles
-    # the last queries often see most: they go first, so that the first, which see little, fill the end
-    return at // blocks, blocks - 1 - at % blocks, rest % count, rest // count // B, rest // count % B
+    block = at % blocks
+    if LAST_FIRST:
+        block = blocks - 1 - block
+    return at // blocks, block, rest % count, rest // count // B, rest // count % B
 
 
 @triton.jit
@@ -165,7 +170,7 @@ def attend_kernel(
 
     0 and -∞ where there are none. Dao et al. 2022, algorithm 1. MORE: together with what o and logsumexp held before.
     """
-    group, block, place, split, batch = whereabouts(tiles, blocks, count, B)
+    group, block, place, split, batch = whereabouts(tiles, blocks, count, B, True)
     head, cells_start = tl.load(rows + place * 4), tl.load(rows + place * 4 + 1)
     q, k = of_head(q, batch, head, q_b, q_h), of_head(k, batch, head // GROUP, k_b, k_h)
     v = of_head(v, batch, head // GROUP, v_b, v_h)
@@ -231,7 +236,7 @@ def queries_kernel(
 
     Dao et al. 2022, algorithm 4. The first walk also writes Δ. MORE: added to what dq held before.
     """
-    group, block, place, split, batch = whereabouts(tiles, blocks, count, B)
+    group, block, place, split, batch = whereabouts(tiles, blocks, count, B, True)
     head, cells_start = tl.load(rows + place * 4), tl.load(rows + place * 4 + 1)
     q, k = of_head(q, batch, head, q_b, q_h), of_head(k, batch, head // GROUP, k_b, k_h)
     v, g = of_head(v, batch, head // GROUP, v_b, v_h), of_head(g, batch, head, g_b, g_h)
@@ -289,7 +294,7 @@ def keys_kernel(
     Dao et al. 2022, algorithm 4. The heads of q that share a head of k and v one after the other. CELLS: the places are those
     of a summary, other ones for each head of q. MORE: added to what dk and dv held before.
     """
-    group, block, place, split, batch = whereabouts(tiles, blocks, count, B)
+    group, block, place, split, batch = whereabouts(tiles, blocks, count, B, False)
     kv_head = tl.load(sharing + place * 4)
     k, v = of_head(k, batch, kv_head, k_b, k_h), of_head(v, batch, kv_head, v_b, v_h)
     of = place if SPLIT else kv_head

@@ -7,6 +7,7 @@ later launches, which add to what the first one wrote. N tokens, H heads.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .band import Band, Part, Span, Summary
 
@@ -50,12 +51,12 @@ class Walk:
     rows: tuple[Row, ...]
     more: bool
 
-    @property
+    @cached_property
     def bands(self) -> tuple[Band, ...]:
         """All different ones."""
         return tuple(dict.fromkeys(band for row in self.rows for band in row.bands))
 
-    @property
+    @cached_property
     def has_units(self) -> bool:
         """Whether any positions go by units or cells."""
         return any(band.summary or (band.query_unit, band.key_unit) != (1, 1) for band in self.bands)

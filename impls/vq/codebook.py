@@ -116,7 +116,10 @@ class Codebook(nn.Module):
 
 @torch.no_grad()
 def nearest(k: Tensor, vectors: Tensor) -> Tensor:
-    """argmin_s ‖k - c_s‖² in float32 at least: [B, H, N, D] and [H, S, D] -> int64 [B, H, N]."""
+    """argmin_s ‖k - c_s‖²: [B, H, N, D] and [H, S, D] -> int64 [B, H, N].
+
+    In float32 at least, and so in TF32 on a GPU where torch may round float32 products: codes nearly as far may then change.
+    """
     vectors = vectors.to(torch.promote_types(k.dtype, sums(vectors.dtype)))
     codes = torch.empty(k.shape[:-1], dtype=torch.int64, device=k.device)
     half_norms = vectors.square().sum(-1).div_(2).unsqueeze(1)

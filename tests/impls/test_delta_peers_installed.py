@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnbench import Problem, registry
-from attnbench.api import Workload
+from attnbench.api import Cell, Workload
 from attnbench.measure.profiler_memory import torch_profiler_peak
 
 pytestmark = [
@@ -75,7 +75,12 @@ def test_the_package_has_the_operator_with_these_arguments(name: str, inputs_of:
 def test_the_kernels_compute_the_definition_on_a_gpu(
     name: str, N: int, inputs_of: Any, gradient_of: Any, evaluate: Any
 ) -> None:
-    method: Any = registry.build(name, Problem(B=2, H=3, N=N, D=64, dtype="bfloat16", causal=True))
+    problem = Problem(B=2, H=3, N=N, D=64, dtype="bfloat16", causal=True)
+    if reason := registry.load(name).why_not(
+        Cell(method=name, problem=problem, workload=Workload.FORWARD_BACKWARD, device="cuda")
+    ):
+        pytest.skip(reason)
+    method: Any = registry.build(name, problem)
     inputs = [x.detach().cuda().requires_grad_() for x in inputs_of(method)]
     g = gradient_of(method).cuda()
     wide = [x.detach().double().requires_grad_() for x in inputs]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnbench import Problem, registry
-from attnbench.api import Workload
+from attnbench.api import Cell, Workload
 from attnbench.measure.profiler_memory import torch_profiler_peak
 
 pytestmark = [
@@ -71,7 +71,12 @@ def test_the_package_has_the_operator_with_these_arguments(name: str, inputs_of:
 @pytest.mark.parametrize("N", [1, 63, 64, 257, 2048])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_kernels_compute_the_definition_on_a_gpu(name: str, N: int, inputs_of: Any, gradient_of: Any) -> None:
-    method: Any = registry.load(name)(Problem(B=2, H=3, N=N, D=64, M=32, dtype="bfloat16", causal=True)).to(torch.bfloat16)
+    problem = Problem(B=2, H=3, N=N, D=64, M=32, dtype="bfloat16", causal=True)
+    if reason := registry.load(name).why_not(
+        Cell(method=name, problem=problem, workload=Workload.FORWARD_BACKWARD, device="cuda")
+    ):
+        pytest.skip(reason)
+    method: Any = registry.load(name)(problem).to(torch.bfloat16)
     method.cuda()
     inputs = [x.detach().cuda().requires_grad_() for x in inputs_of(method)]
     g = gradient_of(method).cuda()
@@ -80,5 +85,5 @@ def test_the_kernels_compute_the_definition_on_a_gpu(name: str, N: int, inputs_o
     method.double()
     exact = everything(method, method.reference, wide, g.double())
     for o, e, r in zip(got, eager, exact, strict=True):
-        slack = 4 * torch.finfo(torch.bfloat16).eps * float(r.abs().max())
+        slack = 4 * torch.finfo(torch.bfloat16).eps * float(r.abs().max()) + 2e-6
         assert float((o - r).abs().max()) <= 2 * float((e - r).abs().max()) + slack

@@ -14,18 +14,20 @@ from attnbench.api import Workload
 from attnbench.registry import load
 
 pytestmark = pytest.mark.cuda
+ROUNDING = 2e-6
+"""What float32 leaves of a gradient that is exactly 0, as of a single key's."""
 
 WIDTHS = [(64, 64), (128, 128), (20, 17), (64, 128), (16, 16)]
 
 
 @pytest.fixture
 def product() -> Any:
-    pytest.importorskip("cuda.core")
+    pytest.importorskip("cuda.core", minversion="1.0")
     return import_module("attnbench_impls.linear.cuda_product")
 
 
 def build(feature_map: str = "elu_plus_one", **shape: Any) -> Any:
-    pytest.importorskip("cuda.core")
+    pytest.importorskip("cuda.core", minversion="1.0")
     params: dict[str, Any] = {"feature_map": feature_map}
     return load("linear.cuda")(Problem(causal=True, **shape), **params)
 
@@ -55,7 +57,7 @@ def check(method: Any, **keywords: Any) -> None:
     got, eager = results(method, inputs, g, **keywords), results(method.reference, inputs, g, **keywords)
     exact = results(method.reference, wide, g.double(), **keywords)
     for o, e, r in zip(got, eager, exact, strict=True):
-        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max())
+        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max()) + ROUNDING
         assert distance(o, r) <= 2 * distance(e, r) + slack
 
 

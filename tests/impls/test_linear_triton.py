@@ -84,6 +84,14 @@ def test_the_values_and_gradients_are_those_of_the_definition(N: int, feature_ma
     assert_close(ask(problem=shape, params=params, inputs=inputs, g=g), exact(shape, inputs, g, params=params))
 
 
+def test_a_precision_that_changes_after_the_forward_changes_no_gradient(ask: Ask) -> None:
+    """What the forward kept is cut as its own precision has it."""
+    shape = problem(H=1, N=900, D=64)
+    inputs, g = drawn(shape)
+    first, later = (ask(problem=shape, inputs=inputs, g=g, **change) for change in ({}, {"later": "high"}))
+    assert all(torch.equal(x, y) for x, y in zip(first, later, strict=True))
+
+
 @pytest.mark.parametrize(("D", "M"), [(80, 16), (16, 80), (1, 1)])
 def test_programs_may_share_the_columns_of_a_result(D: int, M: int, ask: Ask) -> None:
     shape = problem(N=150, D=D, M=M, H=1)

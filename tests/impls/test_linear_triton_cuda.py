@@ -14,6 +14,8 @@ TritonLinear: Any = import_module("attnbench_impls.linear.triton").TritonLinear
 tuning: Any = import_module("attnbench_impls.linear.triton_tuning")
 PROGRAMS = tuning.PROGRAMS
 pytestmark = pytest.mark.cuda
+ROUNDING = 2e-6
+"""What float32 leaves of a gradient that is exactly 0, as of a single key's."""
 DTYPES = ["float32", "bfloat16", "float16"]
 
 
@@ -35,7 +37,7 @@ def distance(a: Tensor, b: Tensor) -> float:
 
 def assert_as_good_as_eager(got: list[Tensor], eager: list[Tensor], want: list[Tensor]) -> None:
     for o, e, r in zip(got, eager, want, strict=True):
-        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max())
+        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max()) + ROUNDING
         # in float16 the definition overflows at some length, and is no measure any more
         allowed = 2 * distance(e, r) if e.isfinite().all() else 2**-6 * float(r.abs().max())
         assert distance(o, r) <= allowed + slack

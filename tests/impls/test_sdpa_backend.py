@@ -45,6 +45,14 @@ def test_other_value_widths_fall_back_to_math_on_a_cpu(inputs_of: Any) -> None:
     assert facts == {"backend": "math"}
 
 
+@pytest.mark.parametrize(("name", "causal"), [("sparse.strided_masked", True), ("lsh.full", False), ("lsh.full", True)])
+def test_other_methods_that_call_torch_s_kernels_say_which_one_ran(name: str, causal: bool, inputs_of: Any) -> None:
+    method = build(name, Problem(B=1, H=2, N=40, D=8, causal=causal))
+    with method.observe() as facts:
+        method(*inputs_of(method))
+    assert facts == {"backend": "flash_cpu"}
+
+
 def test_nothing_is_recorded_where_nothing_ran() -> None:
     with build("softmax.sdpa", Problem(N=40)).observe() as facts:
         pass
@@ -120,7 +128,9 @@ LIMITS: list[tuple[str, dict[str, Any], str | None]] = [
     ("efficient", {"dtype": "float32", "M": 6}, "multiples of 4: D=64, M=6"),
     ("efficient", {"dtype": "float64"}, "float32, bfloat16 and float16"),
     ("efficient", {"kv_heads": 1}, "kv_heads must equal H"),
-    ("cudnn", {"M": 128, "padding": 0.5, "kv_heads": 1}, None),
+    ("cudnn", {"M": 128}, None),
+    ("cudnn", {"padding": 0.5}, None),
+    ("cudnn", {"kv_heads": 1}, None),
     ("cudnn", {"D": 256}, None),
     ("cudnn", {"D": 12}, "multiples of 8: D=12, M=12"),
     ("cudnn", {"D": 264}, "widths up to 256"),

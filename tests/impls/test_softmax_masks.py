@@ -1,17 +1,23 @@
 """Hidden keys do not exist, in the output and in every gradient; a query that sees no key gives 0."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnbench import Problem, build
 from attnbench.api import Attention, Cell, padding_mask
 from attnbench.registry import load
 
+# by name: installed under another name than that of its folder
+addend: Any = import_module("attnbench_impls.partial.backend").addend
+visible: Any = import_module("attnbench_impls.softmax.masking").visible
 MASKED = ["softmax.naive", "softmax.sdpa", "softmax.sdpa_math", "softmax.sdpa_flash", "softmax.recompute"]
 small = st.integers(1, 3)
 
@@ -92,6 +98,21 @@ def test_hidden_values_cannot_be_seen_in_any_bit(name: str, dtype: str) -> None:
         assert torch.equal(moved, o)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+def test_a_mask_hides_the_same_as_an_addend(backend: SDPBackend, dtype: str) -> None:
+    method: Any = build("softmax.sdpa", Problem(B=2, H=2, N=20, D=8, causal=True, dtype=dtype))
+    q, k, v = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    mask = torch.rand(2, 20, generator=torch.Generator().manual_seed(1)) > 0.5
+    mask[0, :3] = False
+    seen = visible(mask, 20, 20, causal=True, device=q.device)
+    with sdpa_kernel(backend):
+        got = F.scaled_dot_product_attention(q, k, v, attn_mask=addend(seen, q.dtype))
+        want = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    assert torch.equal(got, want)
+    assert not got[0, :, :3].any()
+
+
 def test_padding_is_refused_where_there_is_no_mask_to_take() -> None:
     padded = Problem(N=64, padding=0.5, dtype="bfloat16")
     words = {
@@ -110,10 +131,16 @@ def test_padding_is_refused_where_there_is_no_mask_to_take() -> None:
 @pytest.mark.cuda
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", ["softmax.sdpa", "softmax.sdpa_math", "softmax.sdpa_efficient", "softmax.sdpa_cudnn"])
-def test_a_gpu_masks_the_same(name: str, causal: bool) -> None:
-    method: Any = load(name)(Problem(B=2, H=2, N=100, D=64, causal=causal, dtype="bfloat16"))
-    inputs = [x.cuda() for x in type(method).inputs(method.problem, torch.Generator().manual_seed(0))]
-    mask = torch.rand(2, 100, device="cuda") > 0.5
+@pytest.mark.parametrize("N", [64, 100])
+def test_a_gpu_masks_the_same(N: int, name: str, causal: bool) -> None:
+    method: Any = load(name)(Problem(B=2, H=2, N=N, D=64, causal=causal, dtype="bfloat16"))
+    drawn = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    inputs = [x.cuda().requires_grad_() for x in drawn]
+    wide = [x.detach().float().requires_grad_() for x in inputs]
+    mask = torch.rand(2, N, device="cuda") > 0.5
     mask[0, :3] = False
-    want = method.reference(*(x.float() for x in inputs), key_mask=mask)
-    torch.testing.assert_close(method(*inputs, key_mask=mask).float(), want, rtol=0.02, atol=0.02)
+    got, want = method(*inputs, key_mask=mask), method.reference(*wide, key_mask=mask)
+    torch.testing.assert_close(got.float(), want, rtol=0.02, atol=0.02)
+    gradients = torch.autograd.grad(got.sum(), inputs)
+    for gradient, exact in zip(gradients, torch.autograd.grad(want.sum(), wide), strict=True):
+        torch.testing.assert_close(gradient.float(), exact, rtol=0.05, atol=0.05)

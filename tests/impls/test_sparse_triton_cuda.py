@@ -13,6 +13,8 @@ from attnbench.api import Problem, Workload
 triton: Any = import_module("attnbench_impls.sparse.triton")
 tuning: Any = import_module("attnbench_impls.sparse.triton_tuning")
 pytestmark = pytest.mark.cuda
+ROUNDING = 2e-6
+"""What float32 leaves of a gradient that is exactly 0, as of a single key's."""
 DTYPES = ["float32", "bfloat16", "float16"]
 PATTERNS: list[tuple[str, dict[str, Any]]] = [
     ("Strided", {"stride": 32}),
@@ -49,7 +51,7 @@ def assert_as_good_as_eager(method: Any, inputs: tuple[Tensor, ...], g: Tensor) 
     wide = tuple(x.detach().double().requires_grad_() for x in inputs)
     want = evaluate(method.reference, wide, g.double())
     for o, e, r in zip(evaluate(method, inputs, g), evaluate(method.reference, inputs, g), want, strict=True):
-        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max())
+        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max()) + ROUNDING
         assert distance(o, r) <= 2 * distance(e, r) + slack
 
 

@@ -14,6 +14,8 @@ triton: Any = import_module("attnbench_impls.vq.triton")
 options: Any = import_module("attnbench_impls.vq.options")
 tuning: Any = import_module("attnbench_impls.vq.triton_tuning")
 pytestmark = pytest.mark.cuda
+ROUNDING = 2e-6
+"""What float32 leaves of a gradient that is exactly 0, as of a single key's."""
 DTYPES = ["float32", "bfloat16", "float16"]
 PARAMS: dict[str, Any] = {"codes": 96, "block": 128}
 
@@ -41,7 +43,7 @@ def assert_as_good_as_eager(method: Any, inputs: tuple[Tensor, ...], g: Tensor) 
     results = (evaluate(call, inputs, g, codes) for call in (method, method.reference))
     for o, e, r in zip(*results, want, strict=True):
         # the codebook is rounded to the dtype of the keys, and that of the wide reference is not
-        slack = (4 if o.dtype is torch.float32 else 8) * torch.finfo(o.dtype).eps * float(r.abs().max())
+        slack = (4 if o.dtype is torch.float32 else 8) * torch.finfo(o.dtype).eps * float(r.abs().max()) + ROUNDING
         assert distance(o, r) <= 2 * distance(e, r) + slack
 
 

@@ -33,6 +33,16 @@ def _evaluate(method: Any, inputs: tuple[Tensor, ...], request: dict[str, Any]) 
     trains = request.get("g") is not None
     with torch.set_grad_enabled(trains):
         o = method(*inputs, key_mask=request.get("key_mask"))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(request.get("later", before))
+    try:
+        return _with_gradients(o, inputs, request)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _with_gradients(o: Tensor, inputs: tuple[Tensor, ...], request: dict[str, Any]) -> list[Tensor]:
+    trains = request.get("g") is not None
     return [o.detach(), *(torch.autograd.grad(o, inputs, request["g"].expand_as(o)) if trains else ())]
 
 

@@ -21,6 +21,9 @@ class Event:
     name: str
     at: float = 0.0
 
+    def query(self) -> bool:
+        return self.gpu.late
+
     def record(self) -> None:
         self.at = self.gpu.milliseconds
         self.gpu.log.append(self.name)
@@ -39,6 +42,8 @@ class Gpu:
     milliseconds: float = 0.0
     current: str = "main"
     events: int = 0
+    late: bool = False
+    """Whether the stream is let go before the host has queued all."""
 
     def since_idle(self) -> list[str]:
         idle = len(self.log) - self.log[::-1].index("synchronize") if "synchronize" in self.log else 0
@@ -214,6 +219,20 @@ def test_the_stream_is_never_held_for_more_than_fifty_milliseconds(gpu: Gpu, hos
     clock = ColdClock("cuda:0", gpu)
     clock.prepare(lambda: host_ns.__setitem__(0, host_ns[0] + 10**10))
     assert clock.queue_seconds == 0.05
+
+
+@pytest.mark.parametrize(("late", "flags"), [(2, ()), (3, ("gaps",)), (20, ("gaps",))])
+def test_calls_that_were_not_queued_in_time_are_flagged(gpu: Gpu, late: int, flags: tuple[str, ...]) -> None:
+    clock = ColdClock("cuda:0", gpu)
+    for i in range(20):
+        gpu.late = i < late
+        clock.sample(gpu.work, batch=1)
+    assert (clock.gaps, clock.flags) == (late, flags)
+
+
+def test_the_self_test_of_a_cold_clock_counts_for_no_gap(gpu: Gpu) -> None:
+    gpu.late = True
+    assert ColdClock("cuda:0", gpu).flags == ()
 
 
 def test_a_graph_is_captured_after_three_calls_on_a_side_stream(gpu: Gpu) -> None:

@@ -41,6 +41,19 @@ def test_the_first_call_includes_the_work_that_it_only_queued() -> None:
     assert timing.first_call >= 0.5 * min(timing.samples)
 
 
+def test_a_call_that_waits_for_the_gpu_is_flagged_and_one_that_does_not_is_not() -> None:
+    a = torch.randn(1024, 1024, device="cuda:0")
+
+    def waits() -> None:
+        (a @ a).sum().item()
+
+    for call, flags in ((waits, ("gaps",)), (lambda: a @ a, ())):
+        clock = ColdClock("cuda:0")
+        prepared = clock.prepare(call)
+        clock.sample(prepared, 20)
+        assert clock.flags == flags
+
+
 @pytest.mark.parametrize("mode", ["cold", "graph"])
 def test_forward_and_backward_of_sdpa_can_be_timed(mode: str) -> None:
     q, k, v = (torch.randn(2, 4, 256, 64, device="cuda:0", dtype=torch.float16, requires_grad=True) for _ in range(3))

@@ -45,6 +45,7 @@ class FakeClock:
     world: World
     min_sample: float = 0.0
     label: str = "fake"
+    flags: tuple[str, ...] = ()
     device_seconds: float = 0.0
     """Work that is still queued when a call returns."""
 

@@ -106,6 +106,11 @@ def test_others_on_the_device_are_counted_without_this_process(
     assert other_processes(nvml, "device") == others
 
 
+def test_who_is_not_on_the_device_takes_nobody_for_itself(nvml: Any) -> None:
+    nvml.processes = [(OTHER, 900)]
+    assert other_processes(nvml, "device", present=False) == 1
+
+
 def test_processes_that_nvml_does_not_tell_are_none(nvml: Any) -> None:
     nvml.nvmlDeviceGetComputeRunningProcesses = nvml.refuses
     assert process_bytes(nvml, "device") is None

@@ -62,6 +62,18 @@ def test_the_roof_counts_two_flops_a_multiply_add_and_both_sides_of_a_copy(monke
     assert roof.measure("cpu", "float32") == (2 * 64**3 / 0.5, 2 * 2**28 / 0.5)
 
 
+@pytest.mark.parametrize(("ceiling", "precision"), [("float32", "highest"), ("float32, matmul high", "high")])
+def test_a_roof_is_measured_in_the_precision_that_it_stands_over(
+    monkeypatch: pytest.MonkeyPatch, ceiling: str, precision: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
+    monkeypatch.setattr(roof, "_affordable", lambda dtype: 64)
+    monkeypatch.setattr(roof, "_REPEATS", 1)
+    assert roof.measure("cpu", ceiling)[0] > 0
+    assert asked == [precision]
+
+
 @pytest.mark.cuda
 def test_the_roof_of_a_gpu_is_above_that_of_any_cpu() -> None:
     flops_per_second, bytes_per_second = roof.measure("cuda:0", "bfloat16")

@@ -58,6 +58,7 @@ class DeviceClock:
     """A device on which every call takes two milliseconds of its own, whatever the host needs."""
 
     label = "cold"
+    flags = ("gaps",)
 
     def __init__(self, min_sample: float) -> None:
         self.min_sample, self.batches = min_sample, list[int]()

@@ -123,3 +123,17 @@ def test_the_label_shows_the_parameters_in_order() -> None:
 @pytest.mark.parametrize(("device", "kind"), [("cpu", "cpu"), ("cuda", "cuda"), ("cuda:1", "cuda")])
 def test_the_kind_of_a_device_has_no_index(device: str, kind: str) -> None:
     assert CELL.model_copy(update={"device": device}).device_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "ceiling"),
+    [
+        ("float32", "highest", "float32"),
+        ("float32", "high", "float32, matmul high"),
+        ("bfloat16", "high", "bfloat16"),
+        ("float64", "medium", "float64"),
+    ],
+)
+def test_float32_whose_products_may_be_rounded_has_a_roof_of_its_own(dtype: str, precision: str, ceiling: str) -> None:
+    cell = Cell(method="m", problem=Problem(N=8, dtype=dtype), matmul_precision=Precision(precision))
+    assert cell.ceiling == ceiling

@@ -1,4 +1,4 @@
-"""The limits of a child: how much address space it gets, beside what it has already."""
+"""The limits of a child: how much address space it gets, beside what it has already; and what is told where a GPU's end."""
 
 import resource
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator, Cell
 from attnbench.schema.errand import Job, Limits, Pass
+from attnbench.schema.outcome import Status
 from attnbench.schema.problem import Problem
 from attnbench.worker import main
 
@@ -62,3 +63,20 @@ def test_a_gpu_s_cell_and_one_without_a_limit_are_not_confined(limits: list[int]
     main.confine(job(Pass.TIME, device="cuda:0"))
     main.confine(job(Pass.TIME, memory=None))
     assert limits == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "Triton Error [CUDA]: out of memory",
+        "CUDA_ERROR_OUT_OF_MEMORY: The API call failed because it was unable to allocate enough memory",
+    ],
+)
+def test_a_gpu_that_is_full_is_out_of_memory_whoever_asked_for_more(text: str) -> None:
+    assert main.failure(RuntimeError(text)).status is Status.OOM_DEVICE
+
+
+def test_another_error_of_a_gpu_is_an_error() -> None:
+    assert main.failure(RuntimeError("CUDA error: an illegal memory access was encountered")).status is Status.ERROR

@@ -216,6 +216,8 @@ def test_an_inquiry_comes_back_with_reasons_and_costs(warm: Isolation) -> None:
 def test_a_survey_of_a_device_that_is_not_there_says_so(warm: Isolation) -> None:
     answer, _ = warm.ask(Survey(device="cuda:99"), 60)
     assert isinstance(answer, Failed)
+    assert answer.status is Status.UNSUPPORTED
+    assert answer.reason.startswith("torch ")
     assert isinstance(warm.ask(Survey(), 60)[0], Surroundings)
 
 

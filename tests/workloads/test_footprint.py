@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnbench.measure.nvml import NvmlUnavailableError
+from attnbench.measure.nvml import NvmlSampler, NvmlUnavailableError
 from attnbench.measure.reading import Reading
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass
@@ -150,6 +150,23 @@ def test_counters_on_a_gpu_are_all_there(on_gpu: Setting, nvml: Any) -> None:
     assert readings["nvml_process_peak"].bytes == 500
     assert {readings[name].reason for name in ON_A_CPU} == {"this cell ran on a GPU"}
     assert not any(reading.flag for reading in readings.values())
+
+
+def test_nvml_looks_when_torch_has_given_back_what_it_keeps(
+    on_gpu: Setting, nvml: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of the calls before would take in all that this one needs, and nothing would grow."""
+    order: list[str] = []
+    opened = NvmlSampler.__enter__
+
+    def looks(sampler: NvmlSampler) -> NvmlSampler:
+        order.append("looks")
+        return opened(sampler)
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
+    monkeypatch.setattr(NvmlSampler, "__enter__", looks)
+    on_cuda(on_gpu)
+    assert order[-2:] == ["given back", "looks"]
 
 
 def test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta(on_gpu: Setting, nvml: Any) -> None:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from attnbench import registry
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Inquiry, Job, Limits, Pass
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Training
-from attnbench.training.reading import ANEW, STEP_BY_STEP, Reader
+from attnbench.training.reading import ANEW, STEP_BY_STEP, ByStep, Reader
 from attnbench.workloads.describe import describe
 from attnbench.workloads.fit import fit
 from attnbench.workloads.footprint import measure_memory
@@ -127,11 +127,18 @@ def test_a_trial_stands_for_the_time_of_a_whole_call() -> None:
 def test_the_state_is_that_of_all_layers_sequences_and_tokens(method: str) -> None:
     setting = setting_of(method)
     kept = setting.state_bytes()
-    whole = setting.reader
-    setting.trial()
-    assert kept == whole.state_bytes()
+    setting.forward()
+    assert kept == setting.reader.state_bytes()
     if method == "softmax.sdpa":
         assert kept == 2 * 3 * 2 * 64 * (8 + 8) * 4
+
+
+@pytest.mark.parametrize("method", ["softmax.sdpa", "linear.chunked"])
+def test_a_trial_leaves_no_state_behind_that_the_next_would_have_to_share_the_memory_with(method: str) -> None:
+    setting = setting_of(method)
+    setting.trial()
+    assert isinstance(setting.reader, ByStep)
+    assert setting.reader.states == []
 
 
 def test_without_a_cache_only_the_tokens_are_kept() -> None:
@@ -172,6 +179,8 @@ def test_what_is_not_causal_is_refused_in_words() -> None:
     assert asked(open_to_all) == "sequences are made token by token, which is causal; set causal: true"
     padded = cell.model_copy(update={"problem": cell.problem.model_copy(update={"padding": 0.5})})
     assert asked(padded) == "sequences are made without padding"
+    captured = cell.model_copy(update={"clock": ClockMode.GRAPH})
+    assert asked(captured) == "tokens are drawn on the way, which no CUDA graph can capture; use another clock"
     assert asked(cell) is None
 
 

@@ -13,7 +13,7 @@ from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Job, Limits
 from attnbench.schema.outcome import Measured
 from attnbench.schema.problem import Problem
-from attnbench.workloads.timing import measure_time, watched
+from attnbench.workloads.timing import clock_of, measure_time, watched
 
 SMALL = Problem(H=2, N=32, D=8, causal=True)
 WITHOUT_MODEL = [workload for workload in Workload if not workload.has_model]
@@ -88,6 +88,26 @@ def test_a_cpu_refuses_a_cold_clock_in_words() -> None:
     cold = asked.model_copy(update={"cell": asked.cell.model_copy(update={"clock": ClockMode.COLD})})
     with pytest.raises(ValueError, match="a CPU has no 'cold' clock"):
         measure_time(cold)
+
+
+@pytest.mark.parametrize(
+    ("workload", "asked", "mode"),
+    [
+        ("forward", "default", "default"),
+        ("decode", "default", "default"),
+        ("decode_total", "default", "wall"),
+        ("generate", "default", "wall"),
+        ("decode_total", "graph", "graph"),
+    ],
+)
+def test_whole_sequences_are_timed_by_the_host_s_clock_unless_another_is_asked_for(
+    workload: str, asked: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[str, str]] = []
+    monkeypatch.setattr("attnbench.measure.devices.clock", lambda *how: taken.append(how))
+    cell = job().cell.model_copy(update={"workload": Workload(workload), "clock": ClockMode(asked), "device": "cuda:0"})
+    clock_of(cell)
+    assert taken == [("cuda:0", mode)]
 
 
 def test_whatever_the_method_raises_is_raised() -> None:

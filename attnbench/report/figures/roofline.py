@@ -86,7 +86,7 @@ def _drawing(findings: Findings, workload: Workload, sections: list[Section], sh
 
 def _tile(findings: Findings, section: Section, looks: dict[str, Look], words: str, place: tuple[int, int]) -> Tile:
     points = _points(findings, section)
-    roof = findings.run.surroundings.roof[section.summaries[0].cell.problem.dtype.value]
+    roof = findings.run.surroundings.roof[section.summaries[0].cell.ceiling]
     labels = dict.fromkeys(point.label for point in points)
     entries: list[Entry] = [(_line, _speeds(roof))]
     entries += [(partial(panel.mark, looks[label], _LARGEST - 1), findings.plot_names[label]) for label in labels]

@@ -45,7 +45,7 @@ def _facts(run: RunInfo) -> dict[str, str]:
     facts = {"run": run.id, "started": run.started, "suite": run.suite.name, "source": run.suite.source, "commit": commit(run)}
     facts |= {"device": run.surroundings.device}
     facts |= {name: _MISSING if value is None else str(value) for name, value in _all(run).items()}
-    facts |= {f"roof, {dtype}": _roof(roof) for dtype, roof in run.surroundings.roof.items()}
+    facts |= {f"roof, {name}": _roof(roof) for name, roof in run.surroundings.roof.items()}
     return {name: text for name, text in (facts | {"environment": run.environment_digest}).items() if text}
 
 

@@ -61,7 +61,7 @@ def _run(findings: Findings, name: str) -> Json:
     roofs = findings.run.surroundings.roof
     return {
         "name": name,
-        "roofs": {dtype: [rounded(roof.flops_per_second), rounded(roof.bytes_per_second)] for dtype, roof in roofs.items()},
+        "roofs": {each: [rounded(roof.flops_per_second), rounded(roof.bytes_per_second)] for each, roof in roofs.items()},
     }
 
 
@@ -79,12 +79,12 @@ def _method(board: Board, label: str) -> Json:
 def _group(board: Board, group: Group) -> Json:
     named = board.runs[group.members[0][0]].run.suite.report.baselines
     numbers = {label: number for number, label in enumerate(board.labels)}
-    problem = group.members[0][1].summaries[0].cell.problem
+    cell = group.members[0][1].summaries[0].cell
     return {
         "workload": group.workload.value,
         "mask": group.mask,
         "conditions": one_line(group.conditions),
-        "dtype": problem.dtype.value,
+        "roof": cell.ceiling,
         "per": per(group.workload),
         "methods": [numbers[label] for label in group.labels],
         "first": [numbers[label] for label in telling(group, named)],

@@ -8,7 +8,7 @@
  */
 function rooflineCharts(view, width) {
   const group = DATA.groups[view.group];
-  const runs = runsOf(view).filter((run) => group.dtype in DATA.runs[run].roofs);
+  const runs = runsOf(view).filter((run) => group.roof in DATA.runs[run].roofs);
   const made = runs.flatMap((run) => rooflinePanel(view, run, Math.min(panelWidth(runs.length, width), 62 * em())));
   return made.length ? made : [empty("No chosen method has both a time and a stated cost here.")];
 }
@@ -23,7 +23,7 @@ function rooflinePanel(view, run, width) {
   const data = rooflineData(view, run);
   if (!data.length) return [];
   const group = DATA.groups[view.group];
-  const [flops, bytes] = DATA.runs[run].roofs[group.dtype];
+  const [flops, bytes] = DATA.runs[run].roofs[group.roof];
   const across = axisAcross(
     data.map((datum) => datum.x),
     "",

@@ -4,7 +4,7 @@ declare const Plot: typeof import("@observablehq/plot");
 
 interface Run {
   name: string;
-  /** By dtype: FLOPs per second, bytes per second. */
+  /** By the `roof` of a group: FLOPs per second, bytes per second. */
   roofs: Record<string, [number, number]>;
 }
 
@@ -22,7 +22,7 @@ interface Group {
   workload: string;
   mask: string;
   conditions: string;
-  dtype: string;
+  roof: string;
   /** What its times are divided into: `per sample`. */
   per: string;
   methods: number[];
