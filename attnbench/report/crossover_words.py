@@ -1,4 +1,4 @@
-"""A crossover in words: where a method leads, where it cannot be told, where it is the only one that runs."""
+"""A crossover in words: where a method leads, where it cannot be told, where one of the two does not run."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -105,8 +105,8 @@ def _alone(versus: Versus, names: Names, statuses: tuple[str, str], lengths: Seq
     if of_status and over_status:
         return f"{at} neither has a figure ({of}: {short(of_status)}; {over}: {short(over_status)})"
     one, other, status = (over, of, of_status) if of_status else (of, over, over_status)
-    does = "has a figure" if status in {NOT_PLANNED, NO_FIGURE} else "runs"
-    return f"{at} {one} is the only one that {does} ({other}: {short(status)})"
+    does, does_not = ("has a figure", "has none") if status in {NOT_PLANNED, NO_FIGURE} else ("runs", "does not")
+    return f"{at} {one} {does} and {other} {does_not} ({short(status)})"
 
 
 def listed(lengths: Sequence[int]) -> str:
