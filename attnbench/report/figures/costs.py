@@ -71,7 +71,8 @@ def _each(counter: MainCounter | None, beside: _Beside, what: str, name: str) ->
 
 
 def _beside(cells: Sequence[CellSummary], identity: _Identity) -> _Beside:
-    known: Mapping[tuple[object, ...], CellSummary] = {identity(s): s for s in reversed(cells)}
+    # the first that was measured, else the first
+    known: Mapping[tuple[object, ...], CellSummary] = {identity(s): s for s in sorted(reversed(cells), key=lambda s: s.ok)}
     return lambda cell: known.get(identity(cell))
 
 
