@@ -1,7 +1,7 @@
 """What a method may cost, beside a cell that says what it loses: of that cell, or of the same method's cells that say more."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
@@ -71,8 +71,10 @@ def _each(counter: MainCounter | None, beside: _Beside, what: str, name: str) ->
 
 
 def _beside(cells: Sequence[CellSummary], identity: _Identity) -> _Beside:
-    # the first that was measured, else the first
-    known: Mapping[tuple[object, ...], CellSummary] = {identity(s): s for s in sorted(reversed(cells), key=lambda s: s.ok)}
+    known: dict[tuple[object, ...], CellSummary] = {}
+    for summary in sorted(cells, key=lambda s: not s.ok):
+        # the first that was measured, else the first
+        known.setdefault(identity(summary), summary)
     return lambda cell: known.get(identity(cell))
 
 
