@@ -178,6 +178,18 @@ class Attention(nn.Module, ABC):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Evaluate the paper's definition, dense and slow, in any dtype, with this object's own parameters and choices."""
 
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Evaluate the definition at a few tokens of one head of one sequence, in memory linear in N, differentiable.
+
+        `at` int64 [n]. q [N, D], k [N, D], v [N, M] and whatever else `forward` takes are those of that head and sequence alone
+        (a gate of a token is [N]); so are `key_mask` [N] and `choices`, which come as keywords where `forward` takes them
+        -> [n, M]. `head` counts heads of q, for parameters of a head.
+
+        A method is compared with this, in float64, at the very shape that was timed; it must not be forward's own code.
+        Where it is not written, `reference` takes its place as far as N² fits.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no rows")
+
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax attention over all keys: what this method approximates; override where that is another attention."""
         # K heads of k and v serve H heads of q

@@ -155,7 +155,7 @@ def published(
 
 
 @app.command()
-def record(  # noqa: PLR0913, PLR0917 - one parameter an option
+def record(
     run: Annotated[Path, typer.Argument(help="A run that trained models.")],
     method: Annotated[str, typer.Option(help="Whose model, as tables show it.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .safetensors file.")],

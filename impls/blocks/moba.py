@@ -8,13 +8,14 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workload, default_scale
 
+from ..partial.rows import softmax_rows
 from .choosing import Choice, by_mean
 from .chosen_blocks import Terms, attend_blocks
 from .decoding import BlockCache, attend_chosen
 from .heads import block_means, fold
 from .moba_cost import cost_of_moba
 from .parameters import refuse_bad_count
-from .reference import chosen_seen, masked_softmax_attention
+from .reference import chosen_seen, masked_softmax_attention, seen_in_blocks
 
 CHUNK, TOPK = 256, 4
 
@@ -65,6 +66,10 @@ class MobaAttention(Attention):
         chosen = MobaAttention.choose(self, q, k, v) if choices is None else choices
         assert chosen is not None
         return masked_softmax_attention(q, k, v, chosen_seen(chosen, self.terms.block), self.terms.scale)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """Softmax over the chosen blocks of these queries, with choices [N, topk - 1]."""
+        return softmax_rows(q[at], k, v, self.terms.scale, seen_in_blocks(at, choices, self.terms.block, len(k)))
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Attend the prompt; keep its keys, values and the means of its blocks. Raises ValueError where it does not fit."""

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cell, Cost, Problem, Projection, Scalar, State, Workload, default_scale
 
+from ..partial.rows import softmax_rows
 from .choosing import Choice, block_weights, by_weight, most_weighty
 from .chosen_blocks import Terms, attend_blocks
 from .decoding import BlockCache, attend_chosen, attend_keys
 from .heads import block_means, fold
 from .nsa_cost import cost_of_nsa
 from .nsa_options import NsaOptions
-from .reference import chosen_seen, complete_seen, masked_softmax_attention, window_seen
+from .reference import chosen_seen, complete_seen, masked_softmax_attention, seen_in_blocks, window_seen
 from .tiled import attend_tiles
 from .tiles import Stairs, Tiling, Window
 
@@ -89,6 +90,20 @@ class NsaAttention(Attention):
         o_slc = masked_softmax_attention(q, k, v, chosen_seen(chosen, options.block), self.scale)
         o_swa = masked_softmax_attention(q, k, v, window_seen(N, options.window, q.device), self.scale)
         g_cmp, g_slc, g_swa = (g.unsqueeze(-1) for g in gates)
+        return g_cmp * o_cmp + g_slc * o_slc + g_swa * o_swa
+
+    def rows(  # type: ignore[override] # as below
+        self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor
+    ) -> Tensor:
+        """The three branches of these queries, with choices [N, selected - 1]."""
+        block, q = self.options.block, q[at]
+        i, j = at.unsqueeze(1), torch.arange(len(k), device=at.device)
+        complete = (torch.arange(len(k) // block, device=at.device) + 1) * block - 1 <= i
+        near = (i - j >= 0) & (i - j < self.options.window)
+        o_cmp = softmax_rows(q, block_means(k, block), block_means(v, block), self.scale, complete)
+        o_slc = softmax_rows(q, k, v, self.scale, seen_in_blocks(at, choices, block, len(k)))
+        o_swa = softmax_rows(q, k, v, self.scale, near)
+        g_cmp, g_slc, g_swa = (g[at].unsqueeze(-1) for g in gates)
         return g_cmp * o_cmp + g_slc * o_slc + g_swa * o_swa
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:

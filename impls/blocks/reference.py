@@ -31,6 +31,14 @@ def chosen_seen(chosen: Tensor, block: int) -> Tensor:
     return blocks[..., i // block] & (i <= i.unsqueeze(1))
 
 
+def seen_in_blocks(at: Tensor, chosen: Tensor, block: int, N: int) -> Tensor:
+    """The same for the queries at tokens `at`: int64 [n], int [N, E] -> bool [n, N]."""
+    i, j = at.unsqueeze(1), torch.arange(N, device=at.device)
+    own = i // block == j // block
+    others = (chosen[at].unsqueeze(2) == j // block).any(1)
+    return (own | others) & (j <= i)
+
+
 def complete_seen(N: int, block: int, device: torch.device) -> Tensor:
     """The blocks whose last token is no later: bool [1, 1, N, C], C = N // L."""
     i, c = torch.arange(N, device=device), torch.arange(N // block, device=device)

@@ -10,7 +10,7 @@ from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workloa
 
 from ..partial.softmax import Rule, attend
 from .adaptive_span_cost import cost, first_spans
-from .adaptive_span_reference import adaptive_span_attention
+from .adaptive_span_reference import adaptive_span_attention, adaptive_span_rows
 from .limits import positive, why_not
 from .span_mask import reach, soft_mask
 from .span_ring import SpanRing
@@ -50,6 +50,10 @@ class AdaptiveSpan(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """The dense definition."""
         return adaptive_span_attention(q, k, v, self.z, self.form.ramp)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The dense definition for these queries."""
+        return adaptive_span_rows(at, q, k, v, self.z[head : head + 1], self.form.ramp)
 
     @torch.no_grad()
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:

@@ -17,7 +17,7 @@ from .relative import Form, relative_attention
 from .segment_cache import SegmentCache
 from .segments import Segments
 from .transformer_xl_cost import cost
-from .transformer_xl_reference import Weights, transformer_xl_attention
+from .transformer_xl_reference import Weights, transformer_xl_attention, transformer_xl_rows
 
 
 class TransformerXL(Attention):
@@ -64,6 +64,11 @@ class TransformerXL(Attention):
         """The dense definition, r_x gathered by distance."""
         weights = Weights(self.u, self.w, self.W_r, self.sinusoids)
         return transformer_xl_attention(q, k, v, weights, (self.segment, self.memory))
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The dense definition for these queries."""
+        weights = Weights(self.u[head], self.w[head], self.W_r[head], self.sinusoids)
+        return transformer_xl_rows(at, q, k, v, weights, (self.segment, self.memory))
 
     @torch.no_grad()
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:

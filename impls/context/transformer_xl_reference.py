@@ -39,3 +39,19 @@ def transformer_xl_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, 
     scores = (scores + by_distance.gather(-1, apart.expand(scores.shape))) / math.sqrt(q.shape[-1])
     p = scores.masked_fill(~seen, -math.inf).softmax(-1)
     return (p * own) @ v + (p * ~own) @ v.detach()
+
+
+def transformer_xl_rows(
+    at: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Weights, sizes: tuple[int, int]
+) -> Tensor:
+    """The same for the queries at tokens `at`, of one head, u and w [D], W_r [D, D]: int64 [n], [N, ·] -> [n, M]."""
+    segment, memory = sizes
+    i, j = at.unsqueeze(1), torch.arange(len(k), device=at.device)
+    start = i // segment * segment
+    own, seen = (j >= start) & (j <= i), (j >= start - memory) & (j <= i)
+    r = weights.R.flip(0) @ weights.W_r.mT
+    content, by_distance = q[at] + weights.u, (q[at] + weights.w) @ r.mT
+    scores = torch.where(own, content @ k.mT, content @ k.detach().mT)
+    scores = (scores + by_distance.gather(1, (i - j).clamp(0, len(r) - 1))) / math.sqrt(q.shape[-1])
+    p = scores.masked_fill(~seen, -math.inf).softmax(-1)
+    return (p * own) @ v + (p * ~own) @ v.detach()

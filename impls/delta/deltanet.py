@@ -11,7 +11,7 @@ from . import delta_rule
 from .cost import DELTA
 from .family import ByChunks
 from .gates import strength, unit
-from .reference import delta_attention
+from .reference import delta_attention, delta_rows
 from .segments import Inputs
 
 
@@ -47,3 +47,7 @@ class DeltaNet(ByChunks):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """The dense closed form: one triangular system for all N tokens."""
         return delta_attention(q, k, v, *gates).mul(self.scale)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """The recurrence, up to the last of these tokens."""
+        return delta_rows(at, q, k, v, *gates) * self.scale

@@ -33,7 +33,7 @@ class _Feedback(torch.autograd.Function):
     """With a backward that walks back once: autograd would keep every state twice and sum gradients chunk by chunk."""
 
     @staticmethod
-    def forward(  # noqa: PLR0913, PLR0917 - one argument for each letter of the recurrence
+    def forward(
         ctx: Any,  # noqa: ANN401 - torch's own bag
         reads: Tensor,
         given: Tensor,

@@ -3,8 +3,15 @@
 B batch, H heads, N tokens, D query/key width, M value width, G = 1 or D decays of a token.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+Rows = tuple[Tensor, ...]
+"""Some tokens of one head, each [·, D], [·, M] or [·, G]."""
+_TOGETHER, _STRETCH = 16, 1024
 
 
 def delta_attention(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None) -> Tensor:
@@ -29,6 +36,70 @@ def dplr_attention(r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Ten
     before = c - w
     p = _solve(-_met(a, b, before, c), _met(a, k, before, c).tril(-1) @ v)
     return _met(r, k, c, c).tril() @ v + _met(r, b, c, c).tril() @ p
+
+
+def delta_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None) -> Tensor:
+    """The recurrence for one head, read at tokens `at`: int64 [n], [N, D] twice, [N, M], [N], [N] or [N, D] -> [n, M], unscaled.
+
+    S_t = (I - β_t k_t k_tᵀ) Diag(α_t) S_{t-1} + β_t k_t v_tᵀ, o_t = S_tᵀ q_t, a few tokens at a time: within them u_t, what is
+    written at k_t, solves the same triangular system as above, with the state before them on its right.
+    """
+    g = q.new_zeros(len(q), 1) if log_decay is None else log_decay.view(len(q), -1)
+
+    def walk(some: Rows, state: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v, beta, g = some
+        c = g.cumsum(0)
+        met = (k * c.exp()) @ state
+        u = _solve(beta * _near(k, k, c, c), beta * (v - met))
+        o = (q * c.exp()) @ state + _near(q, k, c, c).tril() @ u
+        return o, state * c[-1].exp().unsqueeze(-1) + (k * (c[-1] - c).exp()).mT @ u
+
+    return _walked(walk, (q, k, v, beta.unsqueeze(-1), g), at)
+
+
+def dplr_rows(at: Tensor, r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """The recurrence for one head, read at tokens `at`: int64 [n], all [N, D] but v [N, M] -> [n, M], unscaled.
+
+    S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t, with p_t = S_{t-1}ᵀ a_t from a triangular system of a
+    few tokens.
+    """
+
+    def walk(some: Rows, state: Tensor) -> tuple[Tensor, Tensor]:
+        r, k, v, w, a, b = some
+        c = w.cumsum(0)
+        before = c - w
+        given = (a * before.exp()) @ state + _near(a, k, before, c).tril(-1) @ v
+        p = _solve(-_near(a, b, before, c), given)
+        o = (r * c.exp()) @ state + _near(r, k, c, c).tril() @ v + _near(r, b, c, c).tril() @ p
+        left = (c[-1] - c).exp()
+        return o, state * c[-1].exp().unsqueeze(-1) + (k * left).mT @ v + (b * left).mT @ p
+
+    return _walked(walk, (r, k, v, w, a, b), at)
+
+
+def _walked(walk: Callable[[Rows, Tensor], tuple[Tensor, Tensor]], inputs: Rows, at: Tensor) -> Tensor:
+    """From the first token to the last that is asked for; of the graph a thousand tokens at a time are in memory."""
+
+    def stretch(state: Tensor, *some: Tensor) -> tuple[Tensor, Tensor]:
+        outputs = []
+        for part in zip(*(x.split(_TOGETHER) for x in some), strict=True):
+            o, state = walk(part, state)
+            outputs.append(o)
+        return torch.cat(outputs), state
+
+    q, v, last = inputs[0], inputs[2], int(at.max()) + 1
+    state, found = v.new_zeros(q.shape[1], v.shape[1]), []
+    for some in zip(*(x[:last].split(_STRETCH) for x in inputs), strict=True):
+        o, state = checkpoint(stretch, state, *some, use_reentrant=False)
+        found.append(o)
+    return torch.cat(found)[at]
+
+
+def _near(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
+    """As `_met`, of a few tokens of one head, all rows of the state at once: [L, L]."""
+    if c.shape[-1] == 1:
+        return (q @ k.mT) * (at - c.mT).clamp(max=0).exp()
+    return torch.einsum("id,jd,ijd->ij", q, k, (at.unsqueeze(1) - c).clamp(max=0).exp())
 
 
 def _sums(log_decay: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from . import dplr
 from .cost import DPLR
 from .family import ByChunks
 from .gates import unit
-from .reference import dplr_attention
+from .reference import dplr_attention, dplr_rows
 from .segments import Inputs
 
 
@@ -55,3 +55,7 @@ class Rwkv7(ByChunks):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """The dense closed form: one triangular system for all N tokens."""
         return dplr_attention(q, k, v, *gates).mul(self.scale)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """The recurrence, up to the last of these tokens."""
+        return dplr_rows(at, q, k, v, *gates) * self.scale

@@ -16,7 +16,7 @@ from ..recurrence.linear import linear_attention
 from ..recurrence.parts import refuse_bad_chunk, sums
 from ..recurrence.state import RecurrentState
 from .cost import Extra, cost_by_chunks
-from .reference import gated_linear_attention
+from .reference import gated_linear_attention, gated_rows
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,13 @@ class GatedFamily(Attention):
         t = self.terms(*inputs)
         return gated_linear_attention(t.q, t.k, t.v, t.log_decay, self.scale)
 
+    def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:  # type: ignore[override]
+        """What is left of each earlier token at these, by the sums of log decays so far."""
+        t = self.terms(*(x[None, None] for x in inputs))
+        # decays of whole heads are made for all of them
+        log_decay = t.log_decay[0, head if t.log_decay.shape[1] > 1 else 0]
+        return gated_rows(at, t.q[0, 0], t.k[0, 0], t.v[0, 0], log_decay, self.scale)
+
     def exact(self, *inputs: Tensor) -> Tensor:
         """Softmax attention by the first three inputs; these methods are not meant to approximate it."""
         return super().exact(*inputs[:3])
@@ -113,6 +120,6 @@ class GatedFamily(Attention):
         return o, RecurrentState(last)
 
 
-def heads(q: Tensor) -> Tensor:
+def heads(H: int, q: Tensor) -> Tensor:
     """0 … H - 1, [1, H, 1, 1], in the dtype of states: decays of whole heads are made on the device, never rounded to q's."""
-    return torch.arange(q.shape[1], device=q.device, dtype=sums(q.dtype)).view(1, -1, 1, 1)
+    return torch.arange(H, device=q.device, dtype=sums(q.dtype)).view(1, -1, 1, 1)

@@ -34,7 +34,8 @@ class Lightning(GatedFamily):
 
     def log_decay(self, q: Tensor) -> Tensor:
         """-slope of each head, [1, H, 1, 1]."""
-        h, H = heads(q), q.shape[1]
+        H = self.problem.H
+        h = heads(H, q)
         if self.slopes == "fla":
             return -8 / H * (1 - self.layer / self.layers) * h
         return -torch.exp2(-8 / H * (h + 1)) * (1 - self.layer / (self.layers - 1 + 1e-5) + 1e-5)

@@ -21,6 +21,17 @@ def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, s
     return o
 
 
+def gated_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scale: float) -> Tensor:
+    """The same for the queries at tokens `at`, of one head: int64 [n], [N, D] twice, [N, M], [N or 1, G] -> [n, M]."""
+    c = log_decay.to(v.dtype).expand(len(k), -1).cumsum(0)
+    found = []
+    for i in at.tolist():
+        left = (c[i] - c[: i + 1]).exp()
+        weights = (k[: i + 1] * left) @ q[i]
+        found.append(weights @ v[: i + 1])
+    return scale * torch.stack(found)
+
+
 def _left(log_decay: Tensor, N: int) -> Tensor:
     """exp(C_i - C_j) for j <= i, else 0: [B, H, N, N, G]."""
     c = log_decay.expand(-1, -1, N, -1).cumsum(2)

@@ -28,4 +28,4 @@ class RetNet(GatedFamily):
     def terms(self, *inputs: Tensor) -> Terms:
         """Of q, k, v."""
         q, k, v = inputs
-        return Terms(q, k, v, torch.log1p(-torch.exp2(-5 - heads(q))))
+        return Terms(q, k, v, torch.log1p(-torch.exp2(-5 - heads(self.problem.H, q))))

@@ -13,7 +13,7 @@ from ..partial.softmax import sums
 from .nystrom_cost import cost_of
 from .options import Options
 from .pseudo_inverse import pseudo_inverse
-from .reference import convolve, nystrom_attention
+from .reference import convolve, convolved_rows, nystrom_attention, nystrom_rows
 from .segments import beside_means
 
 
@@ -66,6 +66,11 @@ class Nystrom(Attention):
         """The product of the three matrices and v, with the same iterations."""
         o = nystrom_attention(q, k, v, self.options.segments(q.shape[2]), self.options.iterations)
         return o if self.kernel is None else o + convolve(v, self.kernel)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The product for these queries, from the right."""
+        o = nystrom_rows(at, q, k, v, self.options.segments(len(q)), self.options.iterations)
+        return o if self.kernel is None else o + convolved_rows(at, v, self.kernel[head])
 
     kernel: nn.Parameter | None
     """Weights [H, T] of the convolution."""

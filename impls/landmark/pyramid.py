@@ -6,13 +6,14 @@ B batch, H heads, K heads of k and v, N tokens, S anchors, D query/key width, M 
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, default_scale
 
 from ..partial.fused import attend
+from ..partial.rows import softmax_rows
 from .options import anchors_of
 from .pooling import AdaptivePooling
 from .pyramid_cost import cost_of
-from .reference import pyramid_attention
+from .reference import pooling_matrix, pyramid_attention
 
 _BINS = "1,9,36,64"
 
@@ -53,6 +54,11 @@ class Pyramid(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """The same by a dense matrix [S, N]."""
         return pyramid_attention(q, k, v, self.levels)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """These queries over all anchors, by a dense matrix [S, N]."""
+        means = pooling_matrix(len(k), self.levels, k)
+        return softmax_rows(q[at], means @ k, means @ v, default_scale(self.problem))
 
     def _pooled(self, x: Tensor) -> Tensor:
         """[B, K, N, C] -> [B, K, S, C]."""

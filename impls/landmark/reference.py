@@ -24,6 +24,14 @@ def nystrom_attention(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iteration
     return from_landmarks @ pseudo_inverse(between, iterations, pooled=pooled) @ to_landmarks @ v
 
 
+def nystrom_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int) -> Tensor:
+    """The same for the queries at tokens `at`, of one head: int64 [n], [N, D] twice, [N, M] -> [n, M]. Never N × N."""
+    means = segment_matrix(len(q), landmarks, q)
+    q_landmarks, k_landmarks = means @ q, means @ k
+    summary = pseudo_inverse(_softmax(q_landmarks, k_landmarks), iterations) @ (_softmax(q_landmarks, k) @ v)
+    return _softmax(q[at], k_landmarks) @ summary
+
+
 def pseudo_inverse(a: Tensor, iterations: int, *, pooled: bool = False) -> Tensor:
     """Z_{j+1} = ¼ Z_j (13 I - A Z_j (15 I - A Z_j (7 I - A Z_j))), Z_0 = Aᵀ / (‖A‖_1 ‖A‖_∞): [..., S, S].
 
@@ -56,6 +64,13 @@ def convolve(v: Tensor, kernel: Tensor) -> Tensor:
     Heads are the channels of torch's convolution, and of its two dimensions tokens are the one that the kernel is long in.
     """
     return F.conv2d(v, kernel[:, None, :, None], padding=(kernel.shape[1] // 2, 0), groups=len(kernel))
+
+
+def convolved_rows(at: Tensor, v: Tensor, kernel: Tensor) -> Tensor:
+    """The same at tokens `at`, of one head: int64 [n], [N, M], [T] -> [n, M]."""
+    places = at.unsqueeze(1) + torch.arange(len(kernel), device=at.device) - len(kernel) // 2
+    inside = (places >= 0) & (places < len(v))
+    return torch.einsum("nt,ntm->nm", kernel * inside, v[places.clamp(0, len(v) - 1)])
 
 
 def pyramid_attention(q: Tensor, k: Tensor, v: Tensor, levels: tuple[int, ...]) -> Tensor:

@@ -60,6 +60,18 @@ class Exponential(FeatureMap):
         scale = self.total(logs) if self.normalises else self.total(logs).detach()
         return torch.einsum("bhic,bhijc->bhij", self(q), (logs - scale).exp().expand(-1, -1, q.shape[2], -1, -1)) * visible
 
+    def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
+        """The same for a few queries of one head, one after the other: [n, D], [N, D], bool [n, N] -> [n, N]."""
+        logs, found = self.logs(k), []
+        for features, visible in zip(self(q), seen, strict=True):
+            own = logs[visible]
+            row = own.new_zeros(len(k))
+            if len(own):
+                scale = self.total(own) if self.normalises else self.total(own).detach()
+                row = row.masked_scatter(visible, (own - scale).exp() @ features)
+            found.append(row)
+        return torch.stack(found)
+
 
 def nothing(dtype: torch.dtype) -> float:
     """The log of a key that does not exist: as good as -inf, and -inf less itself is no number."""

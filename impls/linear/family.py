@@ -14,7 +14,7 @@ from .decoding import LinearState, extend, state_of, step
 from .keys import Terms
 from .maps import feature_map as map_of_name
 from .parameters import refuse_bad_eps
-from .reference import linear_attention
+from .reference import linear_attention, linear_rows
 
 
 class LinearFamily(Attention):
@@ -49,6 +49,10 @@ class LinearFamily(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """The quadratic form of the same definition, with the same eps and feature map."""
         return linear_attention(q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
+        """Similarities of these queries to all keys."""
+        return linear_rows(at, q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, LinearState]:  # noqa: ARG002 - the state is of one size
         """The method's own forward, and one pass over k and v for the state; any n ≥ 0."""

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .exponential import Exponential
+from .exponential import Exponential, nothing
 from .feature_map import Room
 
 
@@ -77,6 +77,16 @@ class Favor(Exponential):
     def join(self, c: Tensor, d: Tensor) -> Tensor:
         """The larger."""
         return torch.maximum(c, d)
+
+    def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
+        """Queries whose visible keys have the same largest E are taken together: [n, D], [N, D], bool [n, N] -> [n, N]."""
+        logs, features = self.logs(k), self(q)
+        largest = logs.detach().amax(-1).masked_fill(~seen, nothing(k.dtype)).amax(-1)
+        found = logs.new_zeros(seen.shape)
+        for c in largest.unique():
+            mine = (largest == c).nonzero().squeeze(1)
+            found = found.index_copy(0, mine, features[mine] @ (logs - c).clamp(max=0).exp().mT)
+        return found * seen
 
     def room(self, D: int) -> Room:
         """Keys are scaled apart from their logs."""

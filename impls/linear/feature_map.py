@@ -58,6 +58,11 @@ class FeatureMap(nn.Module, ABC):
         similarity: Tensor = self(q) @ self(k).mT
         return similarity * visible
 
+    def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
+        """The same for a few queries of one head: [n, D], [N, D], bool [n, N] -> [n, N]."""
+        similarity: Tensor = self(q) @ self(k).mT
+        return similarity * seen
+
     def flops(self, D: int) -> tuple[float, float]:  # noqa: ARG002 - most maps do without products
         """FLOPs of matrix products for one token: of φ(x), and of its pull-back."""
         return 0.0, 0.0

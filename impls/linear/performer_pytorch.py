@@ -80,6 +80,10 @@ class PerformerPytorchFavor(Attention):
         """The package's features with this object's projection, then the dense N × N form."""
         return favor_attention(q, k, v, self.attention.projection_matrix)
 
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """The definition for these queries: of keys its stabiliser takes all positions, of a query its own."""
+        return favor_attention(q[at], k, v, self.attention.projection_matrix)
+
 
 def favor_attention(q: Tensor, k: Tensor, v: Tensor, projection_CD: Tensor) -> Tensor:
     """o_i = Σ_j φ_q(q_i)·φ_k(k_j) v_j / Σ_j φ_q(q_i)·φ_k(k_j), with φ = (exp(W x̂ - ‖x̂‖²/2 - s) + 1e-4) / √C, x̂ = x / D^¼.

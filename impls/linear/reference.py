@@ -6,11 +6,12 @@ B batch, H heads, N tokens, D query/key width, M value width.
 import torch
 from torch import Tensor
 
+from ..partial.rows import seen_by
 from .exponential import Exponential
 from .feature_map import FeatureMap
 
 
-def linear_attention(  # noqa: PLR0913 - keywords only
+def linear_attention(
     q: Tensor, k: Tensor, v: Tensor, *, causal: bool, eps: float, phi: FeatureMap, key_mask: Tensor | None = None
 ) -> Tensor:
     """o_i = Σ_j sim_ij v_j / (Σ_j sim_ij + eps); where causal, over j ≤ i only.
@@ -26,6 +27,14 @@ def linear_attention(  # noqa: PLR0913 - keywords only
     similarity_BHNN = phi.similarity(q, k, _visible(k, causal, key_mask))
     o: Tensor = similarity_BHNN @ v / (similarity_BHNN.sum(-1, keepdim=True) + eps)
     return o.to(dtype)
+
+
+def linear_rows(  # noqa: PLR0913 - keywords only
+    at: Tensor, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, eps: float, phi: FeatureMap, key_mask: Tensor | None = None
+) -> Tensor:
+    """The same for the queries at tokens `at`, of one head: int64 [n], [N, D], [N, D], [N, M], bool [N] -> [n, M]."""
+    similarity_nN = phi.similarity_rows(q[at], k, seen_by(at, len(k), causal=causal, key_mask=key_mask))
+    return similarity_nN @ v / (similarity_nN.sum(-1, keepdim=True) + eps)
 
 
 def _visible(k: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:

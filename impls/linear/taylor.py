@@ -40,6 +40,11 @@ class Taylor(FeatureMap):
         dy = self.pairs.pull_back(y, phi, dphi[..., D + 1 :].div_(math.sqrt(2)))
         return dy.add_(dphi[..., 1 : D + 1]).mul_(_shrink(x))
 
+    def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
+        """1 + s + s²/2, which needs no φ."""
+        s = q @ k.mT / math.sqrt(q.shape[-1])
+        return (1 + s + s.square() / 2) * seen
+
     def flops(self, D: int) -> tuple[float, float]:
         """Those of the pairs."""
         return self.pairs.flops(D)

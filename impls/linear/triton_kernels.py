@@ -10,7 +10,7 @@ Numbers: products take OPERAND (bfloat16, or float32 by PRECISION), sums are flo
 -inf where φ follows, since φ(-inf) = 0 for every map here, and as 0 elsewhere.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
-# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0915, PLR0917 - kernels take flat arguments, all alike, in one body
+# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0917 - kernels take flat arguments, all alike, in one body
 
 import triton
 import triton.language as tl

@@ -10,7 +10,7 @@ from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .blocks import convolve
 from .cost import Projection, cost_of
-from .family import ProjectedKeys
+from .family import EVERY, ProjectedKeys
 from .options import Options
 from .reference import convolve as convolve_densely
 
@@ -40,9 +40,9 @@ class ConvolutionLinformer(ProjectedKeys):
         """Each read once."""
         return convolve(k, self.kernel_of_keys), convolve(v, self.kernel_of_values)
 
-    def project_densely(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def project_densely(self, k: Tensor, v: Tensor, heads: slice = EVERY) -> tuple[Tensor, Tensor]:
         """Blocks times weights, summed."""
-        return convolve_densely(k, self.kernel_of_keys), convolve_densely(v, self.kernel_of_values)
+        return convolve_densely(k, self.kernel_of_keys[:, heads]), convolve_densely(v, self.kernel_of_values[:, heads])
 
 
 def _drawn(problem: Problem, L: int, width: int) -> nn.Parameter:

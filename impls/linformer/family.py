@@ -7,10 +7,13 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Layout
+from attnbench.api import Attention, Causality, Cell, Layout, default_scale
 
 from ..partial.fused import attend
+from ..partial.rows import softmax_rows
 from .reference import attend_to, visible
+
+EVERY = slice(None)
 
 
 class ProjectedKeys(Attention):
@@ -44,13 +47,21 @@ class ProjectedKeys(Attention):
         """The same by dense matrices."""
         return attend_to(q, *self.project_densely(visible(k, key_mask), visible(v, key_mask)))
 
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """These queries over all projected keys, by dense matrices."""
+        own = head * self.problem.kv_heads // self.problem.H
+        if key_mask is not None:
+            k, v = (x.masked_fill(~key_mask.unsqueeze(1), 0) for x in (k, v))
+        keys, values = self.project_densely(k[None, None], v[None, None], slice(own, own + 1))
+        return softmax_rows(q[at], keys[0, 0], values[0, 0], default_scale(self.problem))
+
     @abstractmethod
     def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """[B, N, K, D], [B, N, K, M] -> [B, S, K, D], [B, S, K, M]."""
 
     @abstractmethod
-    def project_densely(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """By definition: [B, K, N, D], [B, K, N, M] -> [B, K, S, D], [B, K, S, M]."""
+    def project_densely(self, k: Tensor, v: Tensor, heads: slice = EVERY) -> tuple[Tensor, Tensor]:
+        """By definition: [B, K, N, D], [B, K, N, M] -> [B, K, S, D], [B, K, S, M]; all heads of keys, or some."""
 
 
 def _visible(x: Tensor, key_mask: Tensor | None) -> Tensor:

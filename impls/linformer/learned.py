@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .cost import Projection, cost_of
-from .family import ProjectedKeys
+from .family import EVERY, ProjectedKeys
 from .options import Options
 from .product import project
 
@@ -43,9 +43,10 @@ class Linformer(ProjectedKeys):
         """One product for all heads that share a matrix."""
         return project(self.E, k), project(self._values_by, v)
 
-    def project_densely(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def project_densely(self, k: Tensor, v: Tensor, heads: slice = EVERY) -> tuple[Tensor, Tensor]:
         """E k and F v."""
-        return self.E @ k, self._values_by @ v
+        own = heads if len(self.E) > 1 else EVERY
+        return self.E[own] @ k, self._values_by[own] @ v
 
     @property
     def _values_by(self) -> Tensor:

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale
 
+from ..partial.rows import softmax_rows
 from .carrier import Carrier, carried
 from .options import Options
 from .package_cost import cost_of_lucidrains
@@ -66,6 +67,10 @@ class LucidrainsLinformer(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """softmax(q (Eᵀk)ᵀ / √D) Fᵀv with the package's parameters, which are [N, S]."""
         return attend_to(q, self.attention.proj_k.mT @ k, self.attention.proj_v.mT @ v)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """These queries over all projected keys."""
+        return softmax_rows(q[at], self.attention.proj_k.mT @ k, self.attention.proj_v.mT @ v, default_scale(self.problem))
 
 
 def _options(k: int = 256) -> Options:

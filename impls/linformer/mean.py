@@ -9,7 +9,7 @@ from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .blocks import mean
 from .cost import Projection, cost_of
-from .family import ProjectedKeys
+from .family import EVERY, ProjectedKeys
 from .options import Options
 from .reference import mean_matrix
 
@@ -35,7 +35,7 @@ class MeanLinformer(ProjectedKeys):
         """Each read once."""
         return mean(k, self.L), mean(v, self.L)
 
-    def project_densely(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def project_densely(self, k: Tensor, v: Tensor, heads: slice = EVERY) -> tuple[Tensor, Tensor]:  # noqa: ARG002 - all heads alike
         """By a matrix [S, N] of 1 / L."""
         means = mean_matrix(k.shape[2], self.L, k)
         return means @ k, means @ v

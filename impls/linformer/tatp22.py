@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload
+from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale
 
+from ..partial.rows import softmax_rows
 from .options import Options
 from .package_cost import cost_of_tatp22
 from .reference import attend_to
@@ -63,6 +64,11 @@ class Tatp22Linformer(Attention):
         keys, values = (torch.stack(x, dim=1) for x in zip(*self._projected(k, v), strict=True))
         return attend_to(q, keys, values)
 
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """These queries over all projected keys of the head."""
+        own = self._typed_heads()[head]
+        return softmax_rows(q[at], _affine(own.E, k), _affine(own.F, v), default_scale(self.problem))
+
     def _projected(self, k: Tensor, v: Tensor) -> list[tuple[Tensor, Tensor]]:
         """k̄ [B, S, D] and v̄ [B, S, M] of each head."""
         return [(_affine(head.E, k[:, h]), _affine(head.F, v[:, h])) for h, head in enumerate(self._typed_heads())]
@@ -93,6 +99,6 @@ def heads_of(problem: Problem, options: Options, *, causal: bool = False) -> nn.
 
 
 def _affine(layer: Any, x: Tensor) -> Tensor:  # noqa: ANN401 - nn.Linear over tokens
-    """[B, N, C] -> [B, S, C]."""
+    """[..., N, C] -> [..., S, C]."""
     o: Tensor = layer.weight @ x + layer.bias[:, None]
     return o

@@ -59,10 +59,10 @@ class FastTransformersLSH(SharedQK):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Attend once and note how the package sorts: for each round the tokens in their order, int64 [B, R, N, H]."""
+        """Attend once and note how the package sorts: for each round the tokens in their order, int64 [B, H, R, N]."""
         with recorded() as orders:
             self._attend(inputs[0], inputs[2])
-        return torch.stack(orders, dim=1)
+        return torch.stack(orders, dim=1).permute(0, 3, 1, 2)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
@@ -72,17 +72,21 @@ class FastTransformersLSH(SharedQK):
         refuse_two_tensors(q, k)
         if choices is None:
             return self._attend(q, v)
-        with replayed(choices.unbind(1)):
+        with replayed([order_BHN.transpose(1, 2) for order_BHN in choices.unbind(2)]):
             return self._attend(q, v)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """The package's definition with the same order, or with a new one. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
-        order_BRNH = self.choose(q, k, v) if choices is None else choices
-        order_BRN = order_BRNH.permute(0, 3, 1, 2).flatten(0, 1)
-        o = fast_transformers_attention(q.flatten(0, 1), v.flatten(0, 1), order_BRN, self.options, causal=self.problem.causal)
+        order = (self.choose(q, k, v) if choices is None else choices).flatten(0, 1)
+        o = fast_transformers_attention(q.flatten(0, 1), v.flatten(0, 1), order, self.options, causal=self.problem.causal)
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHND
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+        """The package's definition for these queries, with the order [R, N]."""
+        causal = self.problem.causal
+        return fast_transformers_attention(q[None], v[None], choices[None], self.options, causal=causal, at=at).squeeze(0)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, the token itself among them unless it is masked."""

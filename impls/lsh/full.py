@@ -17,7 +17,7 @@ from ..partial.widths import one_width
 from .family import SharedQK, refuse_two_tensors, why_not_heads
 from .full_cost import cost_of_full
 from .reference import SELF
-from .shared_qk import shared_qk_attention
+from .shared_qk import shared_qk_attention, shared_qk_rows
 from .temperature import scale_of
 
 
@@ -64,6 +64,10 @@ class FullSharedQK(SharedQK):
         """All N × N logits, -50000 on the diagonal. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+        """All logits of these queries."""
+        return shared_qk_rows(at, q, v, self.scale, causal=self.problem.causal)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys: what this method is."""

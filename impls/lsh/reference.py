@@ -1,6 +1,6 @@
 """LSH attention as it is defined, given the buckets: for each round one dense softmax over weighted keys.
 
-B batch and heads folded, R rounds, N tokens (queries × keys where twice), D query/key width, M value width.
+B batch and heads folded, R rounds, N tokens, n queries (all N, or some), D query/key width, M value width.
 """
 
 import math
@@ -34,33 +34,36 @@ class Rules:
     exact_counts: bool = False
 
 
-def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules) -> Tensor:
-    """Shared-QK attention among neighbours in sorted order: [B, N, D], [B, N, M], buckets int64 [B, R, N] -> [B, N, M].
+def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules, at: Tensor | None = None) -> Tensor:
+    """Shared-QK attention among neighbours in sorted order: [B, N, D], [B, N, M], buckets int64 [B, R, N] -> [B, n, M].
+
+    Queries are those of all tokens, or of those `at`, int64 [n].
 
     Kitaev et al. 2020, section 2, as reformer-pytorch 1.4.4 has it. Logits are q·k̂ / √D with k̂ = q / ‖q‖; each round gives
     o_r by softmax and z_r, the logsumexp of its logits; o = Σ_r softmax_r(z_r) o_r. A key that is a candidate twice in one
     round has twice the weight. Buckets of different rounds must have different numbers. Where N is no multiple of the bucket
     size the last chunk of each round is shorter.
     """
-    logits_BNN = _logits(qk, rules)
-    seen = torch.stack([_times_seen(buckets, r, rules) for r in range(buckets.shape[1])])
+    at = torch.arange(qk.shape[1], device=qk.device) if at is None else at
+    logits_BnN = _logits(qk, rules, at)
+    seen = torch.stack([_times_seen(buckets, r, rules, at) for r in range(buckets.shape[1])])
     if not rules.duplicates:
-        logits_BNN = logits_BNN - _log_counts(seen.sum(0), rules, qk.dtype)
+        logits_BnN = logits_BnN - _log_counts(seen.sum(0), rules, qk.dtype)
     # literally as printed: where a token sees only itself, z is near -50000, and float32 rounds it to 0.004
-    logits = logits_BNN.masked_fill(seen == 0, -torch.inf)  # for each round: [R, B, N, N]
+    logits = logits_BnN.masked_fill(seen == 0, -torch.inf)  # for each round: [R, B, n, N]
     z = (logits + seen.to(qk.dtype).log()).logsumexp(-1, keepdim=True)
     o = (seen.to(qk.dtype) * (logits - z).exp()) @ v
     return ((z - z.logsumexp(0)).exp() * o).sum(0)
 
 
-def _logits(qk: Tensor, rules: Rules) -> Tensor:
-    """Scaled products with the normalised keys, lowest where later, and on the diagonal what it says: [B, N, N]."""
+def _logits(qk: Tensor, rules: Rules, at: Tensor) -> Tensor:
+    """Scaled products with the normalised keys, lowest where later, and with a token's own what it says: [B, n, N]."""
     N, D = qk.shape[1:]
-    logits_BNN = qk @ F.normalize(qk, dim=-1).mT * (1 / math.sqrt(D) if rules.scale is None else rules.scale)
-    square_NN = torch.ones(N, N, dtype=torch.bool, device=qk.device)
+    logits_BnN = qk[:, at] @ F.normalize(qk, dim=-1).mT * (1 / math.sqrt(D) if rules.scale is None else rules.scale)
+    i, j = at.unsqueeze(1), torch.arange(N, device=qk.device)
     if rules.causal:
-        logits_BNN = logits_BNN.masked_fill(square_NN.triu(1), -torch.inf)
-    return logits_BNN.masked_fill(square_NN.triu().tril(), rules.own)
+        logits_BnN = logits_BnN.masked_fill(j > i, -torch.inf)
+    return logits_BnN.masked_fill(i == j, rules.own)
 
 
 def _log_counts(seen: Tensor, rules: Rules, dtype: torch.dtype) -> Tensor:
@@ -70,8 +73,8 @@ def _log_counts(seen: Tensor, rules: Rules, dtype: torch.dtype) -> Tensor:
     return (seen.float() + _COUNT_EPS).log().to(dtype)
 
 
-def _times_seen(buckets: Tensor, r: int, rules: Rules) -> Tensor:
-    """How often each key is a candidate of each query in round r, 0 … 3: int64 [B, N, N].
+def _times_seen(buckets: Tensor, r: int, rules: Rules, at: Tensor) -> Tensor:
+    """How often each key is a candidate of each query in round r, 0 … 3: int64 [B, n, N].
 
     Candidates are the query's own chunk of the sorted order, the one before and, where asked, the one after. All rounds make
     one long row of chunks that closes on itself: before the first chunk of round r stands the last of round r - 1.
@@ -79,13 +82,13 @@ def _times_seen(buckets: Tensor, r: int, rules: Rules) -> Tensor:
     rounds, chunk_BRN = buckets.shape[1], _chunks(buckets, rules.bucket_size)
     chunks = math.ceil(buckets.shape[2] / rules.bucket_size)
     chunk_BRN = chunk_BRN + chunks * torch.arange(rounds, device=buckets.device)[:, None]
-    of_query = chunk_BRN[:, r, :, None]
-    seen = torch.zeros(*buckets.shape[::2], buckets.shape[2], dtype=torch.int64, device=buckets.device)
+    of_query = chunk_BRN[:, r, at, None]
+    seen = torch.zeros(len(buckets), len(at), buckets.shape[2], dtype=torch.int64, device=buckets.device)
     for step in (-1, 0, 1)[: 2 + rules.after]:
         for s in {(r + side) % rounds for side in (-1, 0, 1)}:
             near = chunk_BRN[:, s, None, :] == (of_query + step) % (rounds * chunks)
             if not rules.across:
-                near &= buckets[:, r, :, None] == buckets[:, s, None, :]
+                near &= buckets[:, r, at, None] == buckets[:, s, None, :]
             seen += near
     return seen
 

@@ -50,8 +50,9 @@ class ReformerLSH(SharedQK):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Hash the queries: buckets int64 [B·H, R·N], numbered apart in each round, as reformer-pytorch has them."""
-        return self._draw(inputs[0].flatten(0, 1)).flatten(1).long()
+        """Hash the queries: buckets int64 [B, H, R, N], numbered apart in each round."""
+        buckets: Tensor = self._draw(inputs[0].flatten(0, 1)).long().unflatten(0, inputs[0].shape[:2])
+        return buckets
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M], any N. Raises ValueError unless k is q."""
@@ -65,9 +66,13 @@ class ReformerLSH(SharedQK):
         """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
-        o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self._rules())
+        o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.flatten(0, 1), self._rules())
         o_BHNM: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHNM
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+        """The definition for these queries, with buckets [R, N]."""
+        return lsh_attention(q[None], v[None], choices[None], self._rules(), at).squeeze(0)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, with the same temperature."""
@@ -79,7 +84,7 @@ class ReformerLSH(SharedQK):
 
     @torch.no_grad()
     def _sort(self, qk_BND: Tensor, choices: Tensor | None) -> Sorted:
-        buckets = self._draw(qk_BND) if choices is None else choices.unflatten(1, (self.options.rounds, -1)).int()
+        buckets = self._draw(qk_BND) if choices is None else choices.flatten(0, 1).int()
         order = sort_tokens(buckets)
         return Sorted(order, None if self.options.across_buckets else buckets.gather(2, order.long()))
 

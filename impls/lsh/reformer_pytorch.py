@@ -87,15 +87,16 @@ class ReformerPytorchLSH(SharedQK):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Hash the queries: buckets int64 [B·H, R·N], numbered apart in each round."""
+        """Hash the queries: buckets int64 [B, H, R, N], numbered apart in each round."""
         qk = inputs[0].flatten(0, 1)
         buckets: Tensor = self.attention.hash_vectors(qk.shape[1] // self.options.bucket_size, qk, set_cache=False)
-        return buckets
+        return buckets.view(*inputs[0].shape[:2], self.options.rounds, -1)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D]. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
-        with _buckets_given(self.attention, choices):
+        # the package has rounds side by side, and heads folded into the batch
+        with _buckets_given(self.attention, None if choices is None else choices.flatten(2).flatten(0, 1)):
             o, _, _ = self.attention(q.flatten(0, 1), v.flatten(0, 1))
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHND
@@ -104,9 +105,13 @@ class ReformerPytorchLSH(SharedQK):
         """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
-        o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.unflatten(1, (self.options.rounds, -1)), self.rules)
+        o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.flatten(0, 1), self.rules)
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHND
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+        """The definition for these queries, with buckets [R, N]."""
+        return lsh_attention(q[None], v[None], choices[None], self.rules, at).squeeze(0)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, with the same temperature."""

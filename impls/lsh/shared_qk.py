@@ -1,6 +1,6 @@
 """Attention with one tensor as query and key over all keys, literally: what every form of LSH attention approximates.
 
-N tokens, D query/key width, M value width.
+N tokens, n rows, D query/key width, M value width.
 """
 
 import torch
@@ -23,4 +23,12 @@ def shared_qk_attention(qk: Tensor, v: Tensor, scale: float, *, causal: bool, hi
     if causal:
         logits = logits.masked_fill(square_NN.triu(1), -torch.inf)
     o: Tensor = logits.softmax(-1) @ v
+    return o
+
+
+def shared_qk_rows(at: Tensor, qk: Tensor, v: Tensor, scale: float, *, causal: bool) -> Tensor:
+    """The same, hiding itself, for the queries at tokens `at`, of one head: int64 [n], [N, D], [N, M] -> [n, M]."""
+    i, j = at.unsqueeze(1), torch.arange(len(qk), device=qk.device)
+    logits = (qk[at] @ F.normalize(qk, dim=-1).mT * scale).masked_fill(i == j, SELF)
+    o: Tensor = (logits.masked_fill(j > i, -torch.inf) if causal else logits).softmax(-1) @ v
     return o

@@ -97,11 +97,20 @@ class TransformersLSH(SharedQK):
         """The package's definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
-        m, steps = self.options.bucket_size, (-1, 0, 1) if self.options.look_forward else (-1, 0)
         qk, v, buckets = (x.flatten(0, 1) for x in (q, v, buckets))
-        o = transformers_attention(qk, v, buckets, m, steps, causal=self.problem.causal)
+        o = transformers_attention(qk, v, buckets, self.options.bucket_size, self._steps, causal=self.problem.causal)
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHND
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+        """The package's definition for these queries, with buckets [R, N]."""
+        m, causal = self.options.bucket_size, self.problem.causal
+        return transformers_attention(q[None], v[None], choices[None], m, self._steps, causal=causal, at=at).squeeze(0)
+
+    @property
+    def _steps(self) -> tuple[int, ...]:
+        """From a query's chunk to those that it sees."""
+        return (-1, 0, 1) if self.options.look_forward else (-1, 0)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Shared-QK attention over all keys, without 1/√D."""

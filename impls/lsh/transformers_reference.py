@@ -1,6 +1,6 @@
 """LSH attention as transformers' Reformer defines it, given the buckets.
 
-B batch and heads folded, R rounds, N tokens (queries × keys where twice), D query/key width, M value width, m bucket size.
+B batch and heads folded, R rounds, N tokens, n queries (all N, or some), D query/key width, M value width, m bucket size.
 """
 
 import torch
@@ -14,27 +14,30 @@ _EPS = 1e-6  # added to the mean square of a key before its root
 
 
 def transformers_attention(
-    qk: Tensor, v: Tensor, buckets_BRN: Tensor, m: int, steps: tuple[int, ...], *, causal: bool
+    qk: Tensor, v: Tensor, buckets_BRN: Tensor, m: int, steps: tuple[int, ...], *, causal: bool, at: Tensor | None = None
 ) -> Tensor:
-    """Among neighbours in sorted order, also of other buckets: [B, N, D], [B, N, M] -> [B, N, M].
+    """Among neighbours in sorted order, also of other buckets: [B, N, D], [B, N, M] -> [B, n, M].
+
+    Queries are those of all tokens, or of those `at`, int64 [n].
 
     Kitaev et al. 2020, section 2, as transformers 5.23 has it. Logits are q·k̂ with k̂ = q / √(‖q‖² + 1e-6 D); each round gives
     o_r by softmax and z_r, the logsumexp of its logits; o = Σ_r softmax_r(z_r) o_r. A key that is a candidate twice in one
     round has twice the weight, one of several rounds counts in each.
     """
-    seen = times_seen(buckets_BRN.argsort(dim=-1, stable=True), m, steps, closed=True)
-    logits = _logits(qk, causal=causal).masked_fill(seen == 0, -torch.inf)  # for each round: [R, B, N, N]
+    at = torch.arange(qk.shape[1], device=qk.device) if at is None else at
+    seen = times_seen(buckets_BRN.argsort(dim=-1, stable=True), m, steps, at, closed=True)
+    logits = _logits(qk, at, causal=causal).masked_fill(seen == 0, -torch.inf)  # for each round: [R, B, n, N]
     z = (logits + seen.to(qk.dtype).log()).logsumexp(-1, keepdim=True)
     o = (seen.to(qk.dtype) * (logits - z).exp()) @ v
     combined: Tensor = ((z - z.logsumexp(0)).exp() * o).sum(0)
     return combined
 
 
-def _logits(qk: Tensor, *, causal: bool) -> Tensor:
-    """Products with keys of almost unit length; on the diagonal what a token gives itself: [B, N, N]."""
+def _logits(qk: Tensor, at: Tensor, *, causal: bool) -> Tensor:
+    """Products with keys of almost unit length; with its own what a token gives itself: [B, n, N]."""
     keys = qk * (qk.square().mean(-1, keepdim=True) + _EPS).rsqrt() / qk.shape[-1] ** 0.5
-    N, own = qk.shape[1], OWN_FLOAT16 if qk.dtype is torch.float16 else OWN
-    logits = (qk @ keys.mT).masked_fill(torch.eye(N, dtype=torch.bool, device=qk.device), own)
-    later = torch.ones(N, N, dtype=torch.bool, device=qk.device).triu(1)
-    hidden: Tensor = logits.masked_fill(later, -torch.inf) if causal else logits
+    own = OWN_FLOAT16 if qk.dtype is torch.float16 else OWN
+    i, j = at.unsqueeze(1), torch.arange(qk.shape[1], device=qk.device)
+    logits = (qk[:, at] @ keys.mT).masked_fill(i == j, own)
+    hidden: Tensor = logits.masked_fill(j > i, -torch.inf) if causal else logits
     return hidden

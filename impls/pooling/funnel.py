@@ -6,13 +6,14 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, default_scale
 
 from ..partial.fused import attend
+from ..partial.rows import softmax_rows
 from .blocks import means, spread
 from .funnel_cost import cost
 from .limits import refuse_bad_factor, why_not_causal
-from .reference import averaging, softmax_attention
+from .reference import averages, averaging, softmax_attention
 
 
 class FunnelPooling(Attention):
@@ -50,3 +51,8 @@ class FunnelPooling(Attention):
         N = q.shape[2]
         o = softmax_attention(averaging(N, self.factor, q) @ q, k, v)
         return o[:, :, torch.arange(N, device=q.device) // self.factor]
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """The mean queries of the blocks that these tokens are in, over all keys."""
+        means, _ = averages(q, self.factor)
+        return softmax_rows(means[at // self.factor], k, v, default_scale(self.problem))

@@ -5,13 +5,14 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, default_scale
 
 from ..partial.fused import attend
+from ..partial.rows import softmax_rows
 from .blocks import means, visible_blocks, visible_means
 from .key_value_cost import cost
 from .limits import refuse_bad_factor, why_not_causal
-from .reference import averaging, softmax_attention
+from .reference import averages, averaging, softmax_attention
 
 
 class KeyValuePooling(Attention):
@@ -53,3 +54,9 @@ class KeyValuePooling(Attention):
         mean = averaging(k.shape[2], self.factor, k, key_mask)
         seen = None if key_mask is None else (mean > 0).any(-1).unsqueeze(2)
         return softmax_attention(q, mean @ k, mean @ v, seen)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
+        """These queries over the means of blocks that have a key to see."""
+        keys, counts = averages(k, self.factor, key_mask)
+        values, _ = averages(v, self.factor, key_mask)
+        return softmax_rows(q[at], keys, values, default_scale(self.problem), (counts > 0).mT)

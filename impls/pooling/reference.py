@@ -30,3 +30,12 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = Non
         return scores.softmax(-1) @ v
     # a row of -inf alone comes out as 0 / 0: both fills, and their gradients, put 0 in its place
     return scores.masked_fill(~seen, -math.inf).softmax(-1).masked_fill(~seen, 0) @ v
+
+
+def averages(x: Tensor, factor: int, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The means of blocks of one head, [N, C] -> [S, C], over the tokens that key_mask [N] shows, and how many, [S, 1]."""
+    shown = x.new_ones(len(x), 1) if key_mask is None else key_mask.to(x.dtype).unsqueeze(1)
+    block = torch.arange(len(x), device=x.device) // factor
+    S = -(-len(x) // factor)
+    counts = x.new_zeros(S, 1).index_add(0, block, shown)
+    return x.new_zeros(S, x.shape[1]).index_add(0, block, x * shown) / counts.clamp(min=1), counts

@@ -14,7 +14,7 @@ from .parts import sums
 from .rows import Rows
 
 
-def linear_attention(  # noqa: PLR0913 - keywords only
+def linear_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,

@@ -8,24 +8,20 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Problem, State, default_scale
+from attnbench.api import Problem, State
 
 from ..partial.cache import KvCache
-from .reference import softmax_attention
+from .exact import ExactSoftmax
 
 _PROMPT_ROWS = 256
 """Queries of a prompt that keep their scores at a time, where scores are kept."""
 
 
-class CachedSoftmax(Attention):
-    """Exact softmax attention with one function for the sequence, the prompt and the step: `attend`."""
+class CachedSoftmax(ExactSoftmax):
+    """Softmax attention with one function for the sequence, the prompt and the step: `attend`."""
 
     decodes = True
     masks = True
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.causal, self.scale = problem.causal, default_scale(problem)
 
     @classmethod
     @abstractmethod
@@ -42,10 +38,6 @@ class CachedSoftmax(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
         return self.attend(q, k, v, causal=self.causal, key_mask=key_mask)
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """Vaswani et al. 2017, eq. 1, literally."""
-        return softmax_attention(q, k, v, causal=self.causal, key_mask=key_mask)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
         """Attend the prompt causally and keep its keys and values. Raises ValueError where it does not fit."""

@@ -8,14 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
+from .exact import ExactSoftmax
 from .footprint import fused_peak
-from .reference import softmax_attention
 from .work import cost, fused_flops, refuse_parameters
 
 
-class FlashAttnSoftmax(Attention):
+class FlashAttnSoftmax(ExactSoftmax):
     """`flash_attn_func` of the package flash-attn: FlashAttention-2 by its authors, on CUDA.
 
     Paper: Dao 2023. The package takes [B, N, H, D]; that is the layout the inputs come in, so nothing is transposed. No key
@@ -29,7 +29,6 @@ class FlashAttnSoftmax(Attention):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.causal, self.scale = problem.causal, default_scale(problem)
         package: Any = import_module("flash_attn")
         self._attend = package.flash_attn_func
 
@@ -56,7 +55,3 @@ class FlashAttnSoftmax(Attention):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         o: Tensor = self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)
         return o.transpose(1, 2)
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Vaswani et al. 2017, eq. 1, literally."""
-        return softmax_attention(q, k, v, causal=self.causal)

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from attnbench.api import Attention, Cell, Cost, DType, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
 
 from .block_mask import block_mask
+from .exact import ExactSoftmax
 from .footprint import fused_peak
-from .reference import softmax_attention
 from .work import cost, exact_flops, refuse_parameters
 
 
-class FlexSoftmax(Attention):
+class FlexSoftmax(ExactSoftmax):
     """`torch.compile(flex_attention)`: one fused kernel generated for the shape, that skips blocks of 128 × 128.
 
     Paper: Dong et al. 2024. The causal block mask is built once for each length and device, at the first call; one for a
@@ -32,7 +32,6 @@ class FlexSoftmax(Attention):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.causal, self.scale = problem.causal, default_scale(problem)
         self._flex = _compiled()
         self._causal_masks: dict[tuple[int, torch.device], BlockMask] = {}
 
@@ -62,10 +61,6 @@ class FlexSoftmax(Attention):
         grouped = q.shape[1] != k.shape[1]
         o: Tensor = self._flex(q, k, v, block_mask=self._block_mask(q, key_mask), scale=self.scale, enable_gqa=grouped)
         return o
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """Vaswani et al. 2017, eq. 1, literally."""
-        return softmax_attention(q, k, v, causal=self.causal, key_mask=key_mask)
 
     def _block_mask(self, q: Tensor, key_mask: Tensor | None) -> BlockMask | None:
         N, device = q.shape[2], q.device

@@ -8,14 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
+from .exact import ExactSoftmax
 from .footprint import fused_peak
-from .reference import softmax_attention
 from .work import cost, fused_flops, refuse_parameters
 
 
-class XformersSoftmax(Attention):
+class XformersSoftmax(ExactSoftmax):
     """`memory_efficient_attention` of the package xformers, with whichever kernel it chooses, on CUDA.
 
     Paper: Rabe & Staats 2021. The package takes [B, N, H, D]; that is the layout the inputs come in, so nothing is
@@ -29,7 +29,6 @@ class XformersSoftmax(Attention):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.scale, self.causal = default_scale(problem), problem.causal
         ops: Any = import_module("xformers.ops")
         self._attend, self._bias = ops.memory_efficient_attention, ops.LowerTriangularMask() if problem.causal else None
 
@@ -57,7 +56,3 @@ class XformersSoftmax(Attention):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         o: Tensor = self._attend(q, k, v, attn_bias=self._bias, scale=self.scale)
         return o.transpose(1, 2)
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Vaswani et al. 2017, eq. 1, literally."""
-        return softmax_attention(q, k, v, causal=self.causal)

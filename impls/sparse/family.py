@@ -7,10 +7,12 @@ from abc import abstractmethod
 from inspect import Signature
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale, io_bytes, nominal_flops, takes
 
+from ..partial.rows import seen_by, softmax_rows
 from ..partial.softmax import is_fused
 from .decoding import state_of, step
 from .decoding_caches import Caches, caches_for
@@ -69,6 +71,13 @@ class SparseAttention(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax over the keys that the dense mask leaves; a query that sees none gets 0."""
         return masked_softmax_attention(q, k, v, self.pattern.seen(self.shape(q.shape[2]), q.device))
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """Softmax over the keys that the pattern, as it is printed, leaves to these queries."""
+        N, h = len(k), torch.tensor(head, device=at.device)
+        printed = self.pattern.sees(self.shape(N), at.unsqueeze(1), torch.arange(N, device=at.device), h)
+        seen = printed & seen_by(at, N, causal=self.causal, key_mask=key_mask)
+        return softmax_rows(q[at], k, v, self.scale, seen)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
         """Attend the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""

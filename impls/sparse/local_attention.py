@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, io_bytes, nominal_flops
 
+from ..partial.rows import seen_by, softmax_rows
 from .local_attention_cost import executed_flops, peak_bytes
 from .neighbours import Window
 from .pattern import whole
@@ -73,6 +74,11 @@ class LocalAttentionWindow(Attention):
         apart = i[:, None] - i
         seen = apart.abs() <= self.window
         return masked_softmax_attention(q, k, v, seen & (apart >= 0) if self.problem.causal else seen)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
+        """Softmax over the keys at most `window` away."""
+        near = (at.unsqueeze(1) - torch.arange(len(k), device=at.device)).abs() <= self.window
+        return softmax_rows(q[at], k, v, default_scale(self.problem), near & seen_by(at, len(k), causal=self.problem.causal))
 
 
 def _window(window: int = 256) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
 from ..partial.cache import KvCache
+from ..partial.rows import softmax_rows
 from .kept_keys import attend_kept
 from .pattern import whole
 from .reference import masked_softmax_attention
@@ -55,6 +56,19 @@ class TopKAttention(Attention):
         mask = torch.zeros(*q.shape[:3], k.shape[2] + 1, dtype=torch.bool, device=q.device)
         mask.scatter_(3, torch.where(kept < 0, k.shape[2], kept), value=True)
         return masked_softmax_attention(q, k, v, mask[..., :-1])
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
+        """Softmax over the chosen keys [N, k] of these queries, or over the largest of their scores."""
+        scores = q[at] @ k.mT
+        if choices is None:
+            hidden = torch.arange(len(k), device=at.device) > at.unsqueeze(1) if self.causal else torch.zeros_like(scores) > 0
+            kept = scores.detach().masked_fill(hidden, -math.inf).topk(min(self.k, len(k)), dim=-1)
+            chosen = torch.where(kept.values > -math.inf, kept.indices, len(k))
+        else:
+            chosen = torch.where(choices[at] < 0, len(k), choices[at])
+        # one more column takes what is no key
+        seen = scores.new_zeros(len(at), len(k) + 1, dtype=torch.bool).scatter_(1, chosen, value=True)
+        return softmax_rows(q[at], k, v, self.scale, seen[:, :-1])
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Attend the prompt and keep all its keys and values. Raises ValueError where it does not fit."""

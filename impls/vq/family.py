@@ -4,6 +4,7 @@ B or b batch, H heads, N or n tokens, L tokens of a block, D query/key width, M 
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Self
 
 import torch
@@ -14,7 +15,7 @@ from attnbench.api import Cell, Problem, Scalar, takes
 from .decoding import VQState, attend_state, state_of
 from .options import RELATIVE, VQOptions
 from .quantised_keys import QuantisedKeys
-from .reference import Definition, quantised_attention
+from .reference import Definition, quantised_attention, quantised_rows
 from .relative import RelativeBias
 
 
@@ -66,6 +67,15 @@ class VQFamily(QuantisedKeys):
         definition = Definition(o.block, self.problem.causal, o.gradient_through_table)
         bias = None if self.position is None else self.position.as_defined()
         return quantised_attention(*self.as_defined(q, k, choices), v, definition, bias)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:
+        """Softmax of these queries over the quantised keys, with codes [N]."""
+        o, bias = self.options, None
+        if self.position is not None:
+            whole = self.position.as_defined()
+            bias = replace(whole, u=whole.u[head], v=whole.v[head], w=whole.w[head])
+        definition = Definition(o.block, self.problem.causal, o.gradient_through_table)
+        return quantised_rows(at, *self.head_as_defined(head, q, k, choices), v, definition, bias)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax over the keys as they are, normalised, scaled and biased alike."""

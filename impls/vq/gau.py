@@ -39,6 +39,12 @@ class GatedVQ(BlockwiseVQ):
         """Dense, with the gradients of the paper."""
         return super().reference(q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())
 
+    def rows(  # type: ignore[override]
+        self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor
+    ) -> Tensor:
+        """Of the dense definition, with codes [N]."""
+        return super().rows(head, at, q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())[at]
+
     def exact(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:  # type: ignore[override]
         """The unit over the keys as they are."""
         return _gated(super().exact(q, k, F.silu(v)), g)

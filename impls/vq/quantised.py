@@ -12,7 +12,7 @@ from ..partial.cache import KvCache
 from .options import Quantisation
 from .quantised_cost import cost_of_quantised
 from .quantised_keys import QuantisedKeys
-from .reference import Definition, quantised_attention
+from .reference import Definition, quantised_attention, quantised_rows
 
 
 class QuantisedSoftmax(QuantisedKeys):
@@ -41,6 +41,11 @@ class QuantisedSoftmax(QuantisedKeys):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """The definition, with all keys in the window."""
         return quantised_attention(*self.as_defined(q, k, choices), v, Definition(None, self.problem.causal))
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:
+        """Softmax of these queries over the quantised keys, with codes [N]."""
+        definition = Definition(None, self.problem.causal)
+        return quantised_rows(at, *self.head_as_defined(head, q, k, choices), v, definition)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
         """Attend the prompt causally and keep its k̂ and v. Raises ValueError where it does not fit."""

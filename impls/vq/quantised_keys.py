@@ -76,6 +76,12 @@ class QuantisedKeys(Attention):
         q, k = self.normalised(q), self.normalised(k)
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, scale=1.0)
 
+    def head_as_defined(self, head: int, q: Tensor, k: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of one head, [N, D] twice and int64 [N]."""
+        normalise = self.quantisation.normalise
+        q, k = (reference.normalised(x, self.factor, normalise=normalise) for x in (q, k))
+        return q, self.codebook.vectors[head].to(k.dtype).detach()[codes] + (k - k.detach())
+
     def as_defined(self, q: Tensor, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor]:
         """Q and k̂ as the paper writes them, for references."""
         normalise = self.quantisation.normalise

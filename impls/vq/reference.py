@@ -53,6 +53,30 @@ def quantised_attention(q: Tensor, k_hat: Tensor, v: Tensor, definition: Definit
     return torch.where(near, p, 0) @ v + torch.where(near, 0, p) @ far
 
 
+def quantised_rows(
+    at: Tensor, q: Tensor, k_hat: Tensor, v: Tensor, definition: Definition, bias: XLBias | None = None
+) -> Tensor:
+    """The same for the queries at tokens `at`, of one head: int64 [n], [N, D] twice, [N, M], u, v [D], W [D, P] -> [n, M]."""
+    i, j = at.unsqueeze(1), torch.arange(len(k_hat), device=at.device)
+    near = torch.full((len(at), len(j)), definition.block is None, device=at.device)
+    if definition.block is not None and definition.causal:
+        near = i // definition.block - j // definition.block <= 1
+    q = q[at]
+    content = q if bias is None else q + bias.factor * bias.u
+    scores = torch.where(near, content @ k_hat.mT, content @ k_hat.detach().mT)
+    if bias is not None:
+        assert definition.block is not None
+        r = bias.factor * (_sinusoids(definition.block + 1, bias.w, bias.base) @ bias.w.mT)
+        by_distance = (q + bias.factor * bias.v) @ r.mT
+        places = (i - j).clamp(0, definition.block)
+        scores = scores + torch.where((i >= j) & (i - j <= definition.block), by_distance.gather(1, places), 0)
+    if definition.causal:
+        scores = scores.masked_fill(j > i, -torch.inf)
+    p = scores.softmax(-1)
+    far = v if definition.gradient_through_table else v.detach()
+    return torch.where(near, p, 0) @ v + torch.where(near, 0, p) @ far
+
+
 def _near(definition: Definition, N: int, device: torch.device) -> Tensor:
     """Pairs [N, N] of blocks n and n or n - 1, and of later ones; none where nothing is causal."""
     if definition.block is None:

@@ -12,7 +12,7 @@ Numbers: products take OPERAND (bfloat16, float16, or float32 by PRECISION), all
 are to the base 2.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
-# ruff: noqa: ANN001, ANN201, N803, PLR0913, PLR0915, PLR0917 - kernels take flat arguments, all alike, in one body
+# ruff: noqa: ANN001, ANN201, N803, PLR0913, PLR0917 - kernels take flat arguments, all alike, in one body
 
 import triton
 import triton.language as tl
