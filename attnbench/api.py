@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -103,6 +103,10 @@ class Attention(nn.Module, ABC):
     """Whether decoding attends the whole prefix anew: a model around it computes its whole prefix anew too."""
     masks: ClassVar[bool] = False
     """Whether `forward` and `reference` take `key_mask`, bool [B, N], False for keys that no query of that row may see."""
+    independent: ClassVar[bool] = True
+    """Whether samples of a batch do not influence each other, nor heads that share no key."""
+    rows_choose: ClassVar[bool] = False
+    """Whether `rows`, given no choices, makes those of its queries itself: `choose` makes all, which may take N²."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Distributions beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 
@@ -132,6 +136,17 @@ class Attention(nn.Module, ABC):
     @abstractmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """FLOPs and bytes of one call, by formula; raises TypeError or ValueError on bad parameters."""
+
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - others follow from the length
+        """Tokens of the longest part that this method's structure has at this length: a chunk, a window, a stride.
+
+        It is checked on sequences of more than two such parts, and beside their borders. By default the largest whole number
+        among its parameters. Raises TypeError or ValueError on bad parameters, as `cost`.
+        """
+        defaults = {name: parameter.default for name, parameter in signature(cls).parameters.items()}
+        numbers = [x for x in (defaults | params).values() if isinstance(x, int) and not isinstance(x, bool)]
+        return max(1, *numbers) if numbers else 1
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

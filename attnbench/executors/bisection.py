@@ -92,7 +92,7 @@ class Bisection:
     run_info: RunInfo
     goal: Goal
     refusals: dict[str, Failed] = field(default_factory=dict)
-    check_cells: dict[str, Cell] = field(default_factory=dict)
+    check_cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
     _added: Counter[Place] = field(default_factory=Counter)
 
     def executor(

@@ -19,7 +19,12 @@ class Ledger:
 
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
     _failed: dict[str, Failed] = field(default_factory=dict)
-    _checks: dict[str, Failed | None] = field(default_factory=dict)
+    _checks: dict[str, Failed] = field(default_factory=dict)
+    """By check group: the check that failed."""
+    _checked: set[str] = field(default_factory=set)
+    """Keys of the cells on which a method was checked."""
+    _flops: dict[str, dict[int, float]] = field(default_factory=dict)
+    """By check group and length: FLOPs for each sample and head, as they were counted in a check."""
     _ceilings: dict[str, set[tuple[int, int, Status]]] = field(default_factory=dict)
     """By sweep: the length and the tokens in the batch at which memory or time ran out, and how."""
     _warmups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -53,11 +58,12 @@ class Ledger:
             self._take_main(job, outcome)
 
     def _take_check(self, cell: Cell, outcome: Measured | Failed) -> None:
-        group = check_group(cell)
+        group, p = check_group(cell), cell.problem
+        self._checked.add(cell.key)
         if isinstance(outcome, Failed):
-            self._checks[group] = outcome
-        else:
-            self._checks.setdefault(group, None)
+            self._checks.setdefault(group, outcome)
+        elif isinstance(flops := outcome.facts.get("flops"), int | float):
+            self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
 
     def _take_fit(self, job: Job, outcome: Measured | Failed) -> None:
         key, B = job.cell.key, job.B or 1
@@ -90,9 +96,24 @@ class Ledger:
         """Whether the cell has its final, failed record."""
         return cell.key in self._failed
 
-    def checked(self, cell: Cell) -> bool:
-        """Whether the check that speaks for this cell has been made."""
-        return check_group(cell) in self._checks
+    def checked(self, small: Cell) -> bool:
+        """Whether its method has been checked on this very cell."""
+        return small.key in self._checked
+
+    def rejected(self, cell: Cell) -> Failed | None:
+        """The failed check of those that speak for this cell."""
+        return self._checks.get(check_group(cell))
+
+    def counted_flops(self, cell: Cell) -> float:
+        """FLOPs of one sample and head, at least: from the two lengths that were checked on, along a straight line.
+
+        No method has less to do for a later token than for an early one. 0 where they were not counted.
+        """
+        counted = sorted(self._flops.get(check_group(cell), {}).items())
+        if len(counted) < 2 or cell.workload.decodes or counted[-1][0] > cell.problem.N:
+            return 0.0
+        (short, few), (long, many) = counted[0], counted[-1]
+        return many + max(0.0, many - few) / (long - short) * (cell.problem.N - long)
 
     def warmup(self, cell: Cell) -> int | None:
         """The warm-up calls of the first replicate; every later one takes the same."""
@@ -113,7 +134,7 @@ class Ledger:
 
     def hopeless(self, cell: Cell) -> Failed | None:
         """Why this cell need not start: its check failed, or a shorter one of no more tokens ran out of memory or time."""
-        if (check := self._checks.get(check_group(cell))) is not None:
+        if (check := self.rejected(cell)) is not None:
             return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
         tokens = cell.problem.B * cell.problem.N
         ceilings = self._ceilings.get(sweep_of(cell), ())

@@ -53,8 +53,8 @@ class LocalExecutor:
     ledger: Ledger
     refusals: dict[str, Failed] = field(default_factory=dict)
     """By cell key: cells that their method, or the lack of a package, rules out before anything is started."""
-    check_cells: dict[str, Cell] = field(default_factory=dict)
-    """By cell key: the small cell on which the method is checked first."""
+    check_cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
+    """By cell key: the cells on which the method is checked first."""
     isolation: Callable[[], Asking] = Isolation
     on_start: Callable[[Job], object] = id
     checkpoints: Path | None = None
@@ -94,13 +94,19 @@ class LocalExecutor:
 
     def _main(self, cell: Cell, replicate: int) -> Iterator[Record]:
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
-        if reason is None and not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
-            yield self._do(self._job(small, Pass.CHECK, 0))
+        if reason is None:
+            yield from self._checks(cell)
         reason = reason or self.ledger.hopeless(cell)
         if reason is None and cell.batch is Batch.LARGEST:
             yield from self._fitted(cell, replicate)
         else:
             yield from self._once(cell, replicate, reason)
+
+    def _checks(self, cell: Cell) -> Iterator[Record]:
+        """Of its method, what has not been checked yet; nothing more once it has failed."""
+        for small in self.check_cells.get(cell.key, ()):
+            if not self.ledger.checked(small) and self.ledger.rejected(cell) is None:
+                yield self._do(self._job(small, Pass.CHECK, 0))
 
     def _fitted(self, cell: Cell, replicate: int) -> Iterator[Record]:
         """At the largest batch: one that fitted for two calls, and runs out of memory when measured, was too large."""
@@ -155,10 +161,19 @@ class LocalExecutor:
             timeout=suite.budget.timeout_seconds,
             memory_bytes=self.memory_bytes(cell, phase),
             first_call=first_call,
+            flops=self._least_flops(cell) if phase is Pass.TIME else 0.0,
+            roof=self.run_info.surroundings.roof.get(cell.ceiling) if phase is Pass.TIME else None,
         )
         seed = draw_seed(suite.seed, cell, replicate)
         warmup, B = self.ledger.warmup(cell), self.ledger.batch(cell)
         return Job(cell=cell, phase=phase, replicate=replicate, seed=seed, B=B, warmup=warmup, limits=limits)
+
+    def _least_flops(self, cell: Cell) -> float:
+        """That a call executes at least: by the method's formula, or as torch counted them in its checks, whichever is more."""
+        cost, p = self.run_info.costs.get(cell.key), cell.problem
+        B = self.ledger.batch(cell) or p.B
+        stated = cost.executed_flops * B / p.B if cost is not None else 0.0
+        return max(stated, self.ledger.counted_flops(cell) * B * p.H)
 
     def memory_bytes(self, cell: Cell, phase: Pass) -> int | None:
         """The suite's share of what was free at the start; the device's allocator knows its own limit."""

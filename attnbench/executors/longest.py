@@ -62,8 +62,8 @@ class LimitSearch(LocalExecutor):
 
     def _search(self, cell: Cell) -> Iterator[Record]:
         reason = self.refusals.get(cell.key)
-        if reason is None and not self.ledger.checked(cell) and (small := self.check_cells.get(cell.key)) is not None:
-            yield self._do(self._job(small, Pass.CHECK, 0))
+        if reason is None:
+            yield from self._checks(cell)
         reason = reason or self.ledger.hopeless(cell)
         if reason is not None:
             yield self._note(self._job(cell, Pass.TIME, 0), reason)

@@ -56,9 +56,9 @@ class Scouted:
         """By cell key, where the method has a formula."""
         return {key: p.cost for key, p in self.prospects.items() if p.cost is not None}
 
-    def check_cells(self) -> dict[str, Cell]:
-        """By cell key: the small cell to check its method on."""
-        return {key: p.check for key, p in self.prospects.items() if p.check is not None}
+    def check_cells(self) -> dict[str, tuple[Cell, ...]]:
+        """By cell key: the cells to check its method on."""
+        return {key: p.checks for key, p in self.prospects.items() if p.checks}
 
 
 def scout(suite: Suite, worker: Asking, *, roof: bool = True) -> Scouted:

@@ -1,8 +1,10 @@
 """Clocks: what one sample of time means on each device. The label of the clock is part of every result."""
 
 import math
-import time
 from collections.abc import Callable
+
+# bound here, before any plugin is imported: whoever replaces time.perf_counter afterwards changes no measurement
+from time import perf_counter, perf_counter_ns
 from typing import Any, Protocol
 
 import torch
@@ -10,10 +12,18 @@ import torch
 from attnbench.measure.cache_flush import CacheFlush
 
 Call = Callable[[], object]
+Look = Callable[[object], None]
+"""Told what the last call of a sample gave, once the time is taken."""
 _MIN_SAMPLE = 0.005
 _COLD_RATIO = 1.1
 _FEW = 0.1
+_LATE = 1e-4
+"""Seconds that a device may still take to become idle once the call's own stream is."""
 _CYCLES_PER_SECOND = 2e9  # at or above the SM clock of current devices: the stream is held at least as long as asked
+
+
+def drop(_: object) -> None:
+    """Look at nothing."""
 
 
 class Clock(Protocol):
@@ -33,7 +43,7 @@ class Clock(Protocol):
     def prepare(self, call: Call) -> Call:
         """Give the call that is timed from now on (a captured graph of it, say)."""
 
-    def sample(self, call: Call, batch: int) -> float:
+    def sample(self, call: Call, batch: int, look: Look = drop) -> float:
         """Seconds per call over `batch` calls."""
 
 
@@ -51,14 +61,17 @@ class WallClock:
         """Nothing to prepare."""
         return call
 
-    def sample(self, call: Call, batch: int) -> float:
-        """Seconds per call of a loop over `batch` calls."""
+    def sample(self, call: Call, batch: int, look: Look = drop) -> float:
+        """Seconds per call of a loop over `batch` calls; to free what the last one gave is not part of it."""
         self.synchronize()
-        start = time.perf_counter_ns()
-        for _ in range(batch):
+        start = perf_counter_ns()
+        for _ in range(batch - 1):
             call()
+        result = call()
         self.synchronize()
-        return (time.perf_counter_ns() - start) / batch / 1e9
+        seconds = (perf_counter_ns() - start) / batch / 1e9
+        look(result)
+        return seconds
 
 
 class ColdClock:
@@ -76,10 +89,10 @@ class ColdClock:
         self.device, self.cuda = device, cuda
         self.flush = CacheFlush(device, cuda)
         self.queue_seconds = 1e-3
-        self.taken = self.gaps = 0
+        self.taken = self.gaps = self.late = 0
         self.cold_ratio = self._cold_ratio()
         self.label = "cold" if self.cold_ratio >= _COLD_RATIO else "events"
-        self.taken = self.gaps = 0
+        self.taken = self.gaps = self.late = 0
 
     def synchronize(self) -> None:
         """Wait for the GPU."""
@@ -88,34 +101,41 @@ class ColdClock:
     def prepare(self, call: Call) -> Call:
         """Learn how long the host takes to queue the call."""
         self.synchronize()
-        start = time.perf_counter()
+        start = perf_counter()
         call()
-        self.queue_seconds = min(0.05, 1.5 * (time.perf_counter() - start) + 1e-4)
+        self.queue_seconds = min(0.05, 1.5 * (perf_counter() - start) + 1e-4)
         self.synchronize()
         return call
 
-    def sample(self, call: Call, batch: int) -> float:
+    def sample(self, call: Call, batch: int, look: Look = drop) -> float:
         """Seconds of device time per call; `batch` calls are each flushed and timed on their own."""
-        return sum(self._once(call, cold=True) for _ in range(batch)) / batch
+        return sum(self._once(call, cold=True, look=look if i == batch - 1 else drop) for i in range(batch)) / batch
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """`gaps`, where the device had begun before all was queued, in more than a tenth of all calls."""
-        return ("gaps",) if self.gaps > _FEW * self.taken else ()
+        """`gaps`: the device had begun before all was queued; `late`: it went on after the call; in over a tenth of calls."""
+        counted = {"gaps": self.gaps, "late": self.late}
+        return tuple(name for name, count in counted.items() if count > _FEW * self.taken)
 
-    def _once(self, call: Call, *, cold: bool) -> float:
+    def _once(self, call: Call, *, cold: bool, look: Look = drop) -> float:
         start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
         if cold:
             self.flush()
         self.cuda._sleep(math.ceil(self.queue_seconds * _CYCLES_PER_SECOND))
         start.record()
-        call()
+        result = call()
         # the stream was let go already: what the host was late with counts as the device's time
         self.gaps += bool(start.query())
         self.taken += 1
         end.record()
+        end.synchronize()
+        done = perf_counter()
         self.synchronize()
-        return float(start.elapsed_time(end)) / 1e3
+        # the current stream was through, and another one was not
+        self.late += perf_counter() - done > _LATE
+        seconds = float(start.elapsed_time(end)) / 1e3
+        look(result)
+        return seconds
 
     def _cold_ratio(self) -> float:
         """How much longer a copy that fits in L2 takes cold than warm; medians of seven."""
@@ -158,16 +178,23 @@ class GraphClock:
         self.cuda.current_stream(self.device).wait_stream(stream)
         graph = self.cuda.CUDAGraph()
         with self.cuda.graph(graph):
-            call()
-        replay: Call = graph.replay
+            result = call()
+
+        def replay() -> object:
+            graph.replay()
+            return result
+
         return replay
 
-    def sample(self, call: Call, batch: int) -> float:
+    def sample(self, call: Call, batch: int, look: Look = drop) -> float:
         """Seconds of device time per replay."""
         start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        for _ in range(batch):
+        for _ in range(batch - 1):
             call()
+        result = call()
         end.record()
         self.synchronize()
-        return float(start.elapsed_time(end)) / 1e3 / batch
+        seconds = float(start.elapsed_time(end)) / 1e3 / batch
+        look(result)
+        return seconds

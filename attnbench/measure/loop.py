@@ -3,11 +3,11 @@
 import gc
 import math
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
-from attnbench.measure.clock import Call, Clock
+from attnbench.measure.clock import Call, Clock, Look, drop
 
 MIN_SAMPLES = 10
 _MIN_SECONDS = 0.5
@@ -36,6 +36,8 @@ class Timing:
     warmup_calls: int = 1
     batch: int = 1
     stop: str = "budget"
+    sampling_seconds: float = 0.0
+    """From the first sample to the last, with all that lies between them."""
 
 
 @dataclass
@@ -46,7 +48,15 @@ class Loop:
     seconds: float
     first_call: float | None = None
     compiles: bool = False
-    now: Callable[[], float] = time.perf_counter
+    look: Look = drop
+    """Told what the last call of each sample gave."""
+    mark: Callable[[], object] = int
+    """Called where sampling begins and where it ends."""
+    reserve: int = 0
+    """Calls after the last sample that the budget has to have room for."""
+    now: Callable[[], float] = perf_counter
+    prepared: Call | None = field(default=None, init=False)
+    """What was sampled: the call, or a captured graph of it."""
 
     def run(self, call: Call, warmup_calls: int | None = None) -> Timing:
         """Warm up (adaptively, or by that many calls) and sample; raises OverBudgetError."""
@@ -56,12 +66,16 @@ class Loop:
             raise OverBudgetError(timing.first_call, self.first_call or 0.0)
         if self.compiles or self._over(timing.first_call):
             start = self.now()  # compiling, or a process' own start: a metric of its own, no share of the budget
-        call = self.clock.prepare(call)
+        call = self.prepared = self.clock.prepare(call)
         gc.collect()
         gc.disable()
         try:
             self._warm_up(call, timing, warmup_calls, start + self.seconds)
+            self.mark()
+            begin = self.now()
             self._sample(call, timing, start + self.seconds)
+            timing.sampling_seconds = self.now() - begin
+            self.mark()
         finally:
             gc.enable()
         return timing
@@ -104,8 +118,8 @@ class Loop:
 
     def _sample(self, call: Call, timing: Timing, end: float) -> None:
         start, look = self.now(), MIN_SAMPLES
-        while not timing.samples or self.now() + timing.batch * timing.samples[-1] <= end:
-            timing.samples.append(self.clock.sample(call, timing.batch))
+        while not timing.samples or self.now() + (timing.batch + self.reserve) * timing.samples[-1] <= end:
+            timing.samples.append(self.clock.sample(call, timing.batch, self.look))
             if len(timing.samples) >= look and self.now() - start >= _MIN_SECONDS:
                 if stable(timing.samples):
                     timing.stop = "stable"

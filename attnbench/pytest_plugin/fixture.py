@@ -2,7 +2,8 @@
 
 import math
 import time
-from typing import cast
+from collections.abc import Iterator
+from typing import NoReturn, cast
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from attnbench.schema.cell import Allocator, Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.schema.seeds import draw_seed
-from attnbench.workloads.check import check, check_cell
+from attnbench.workloads.check import check, check_cells
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting
 from attnbench.workloads.timing import clock_of, watched
@@ -90,22 +91,25 @@ class AttentionBenchmark:
 
     def _check(self, cell: Cell) -> None:
         """Against its own reference, once a session for each kind of cell."""
-        outcome = self._outcome(cell)
-        if isinstance(outcome, Failed):
-            self._leave_out(cell, outcome.status, outcome.reason)
-            pytest.fail(f"{cell.label} is {outcome.status}: {outcome.reason}", pytrace=False)
+        for outcome in self._outcomes(cell):
+            if isinstance(outcome, Failed):
+                self._fail(cell, outcome.status, outcome.reason)
 
-    def _outcome(self, cell: Cell) -> Outcome | None:
+    def _outcomes(self, cell: Cell) -> Iterator[Outcome]:
         method = cast("type[Attention] | Built", registry.load(cell.method))
         if isinstance(method, Built):
-            return _checked(method.check_cell(cell))
-        # None where no length is short enough to be checked
-        if (small := check_cell(method, cell)) is None:
-            return None
-        key = (method, small.key)
-        if key not in self.session.checks:
-            self.session.checks[key] = _checked(small)
-        return self.session.checks[key]
+            yield _checked(method.check_cell(cell))
+            return
+        # none where no length is short enough to be checked
+        for small in check_cells(method, cell):
+            key = (method, small.key)
+            if key not in self.session.checks:
+                self.session.checks[key] = _checked(small)
+            yield self.session.checks[key]
+
+    def _fail(self, cell: Cell, status: Status, reason: str) -> NoReturn:
+        self._leave_out(cell, status, reason)
+        pytest.fail(f"{cell.label} is {status}: {reason}", pytrace=False)
 
     def _measured(self, cell: Cell) -> object:
         """Time, then memory: weighing would disturb. Where benchmarks are disabled, one call."""

@@ -37,8 +37,22 @@ def main_pass(cell: Cell) -> Pass:
     return _MAIN.get(cell.workload, Pass.TIME)
 
 
+SETS_SHARE = 0.05
+"""Of the memory that a cell may use, what further sets of inputs may take while it is timed; on top of it."""
 FIT_SHARE = 0.9
 """Of the memory that a cell may use, what a batch that is searched for may."""
+
+
+class Roof(Noun):
+    """Measured ceilings of one dtype: a large matrix product, a large copy and one in cache (bytes read plus written)."""
+
+    flops_per_second: float
+    bytes_per_second: float
+    cached_bytes_per_second: float | None = None
+
+    def fastest(self, flops: float, moved: float) -> float:
+        """Seconds that no call with this work can stay below, were all that it touches in cache."""
+        return max(flops / self.flops_per_second, moved / max(self.bytes_per_second, self.cached_bytes_per_second or 0.0))
 
 
 class Limits(Noun):
@@ -46,6 +60,10 @@ class Limits(Noun):
 
     seconds: float = Field(default=15.0, gt=0, description="warm-up and samples together end by then")
     timeout: float = Field(default=120.0, gt=0, description="the whole process group is killed then")
+    flops: float = Field(
+        default=0.0, ge=0, description="that a call executes at least: by its method, or as counted in its check"
+    )
+    roof: Roof | None = Field(default=None, description="under which no call can be faster than its FLOPs and bytes allow")
     memory_bytes: int | None = Field(default=None, description="host memory beyond the interpreter's own; CPU cells only")
     first_call: float | None = Field(default=None, description="a first call above this many seconds is `budget`")
 
@@ -83,11 +101,11 @@ class Survey(Noun):
 
 
 class Prospect(Noun):
-    """What a method says of one cell: the reason it cannot run; or its cost, and the small cell to check it on."""
+    """What a method says of one cell: the reason it cannot run; or its cost, and the cells to check it on."""
 
     why_not: str | None = None
     cost: Cost | None = None
-    check: Cell | None = None
+    checks: tuple[Cell, ...] = ()
 
 
 class Description(Noun):
@@ -103,13 +121,6 @@ class Description(Noun):
     parameters: tuple[str, ...] = ()
     missing: tuple[str, ...] = Field(default=(), description="requirements that are not installed")
     prospects: tuple[Prospect, ...] = ()
-
-
-class Roof(Noun):
-    """Measured ceilings of one dtype: a large matrix product and a large copy (bytes read plus written)."""
-
-    flops_per_second: float
-    bytes_per_second: float
 
 
 class Surroundings(Noun):

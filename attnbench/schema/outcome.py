@@ -19,6 +19,8 @@ class Status(StrEnum):
     CRASHED = "crashed"
     ERROR = "error"
     INCORRECT = "incorrect"
+    IMPOSSIBLE = "impossible"
+    UNFAIR = "unfair"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
 
@@ -78,12 +80,17 @@ class Measured(Noun):
 
 
 class Failed(Noun):
-    """No numbers, and why: a status, a reason in words, and the last lines that were seen."""
+    """No numbers that count, and why: a status, a reason in words, and the last lines that were seen.
+
+    `samples` and `facts` are what had been measured before it was found wrong: kept, and never ranked.
+    """
 
     kind: Literal["failed"] = "failed"
     status: Lax[Status]
     reason: str
     detail: str = ""
+    samples: dict[str, Series] = Field(default_factory=dict)
+    facts: dict[str, Scalar | None] = Field(default_factory=dict)
 
 
 Outcome = Annotated[Measured | Failed, Field(discriminator="kind")]

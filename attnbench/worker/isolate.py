@@ -10,16 +10,20 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Surroundings, Survey
+from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
 Answer = Measured | Failed | Description | Surroundings
+_CLOCKS_APART, _LATENCY, _SAMPLED = 0.1, 0.1, 0.5
+"""Of the time in which samples are taken: how far two clocks may differ, with the seconds in which a byte goes from process to
+process on a busy machine; and how much of it samples add up to at least."""
 _START_TIMEOUT = 120.0
 _SLACK = 10.0
 _LAST_LINES = 12
@@ -38,6 +42,8 @@ class Ending:
     oom_kills: int
     output: str
     seconds: float
+    marks: tuple[float, ...] = ()
+    """When it began to sample and when it ended, by the server's clock."""
 
 
 @dataclass
@@ -70,7 +76,10 @@ class Isolation:
             except ServerError as error:
                 self.close()
                 return Failed(status=Status.CRASHED, reason=str(error)), 0.0
-            return _read(out) or post_mortem(ending, timeout), ending.seconds
+            answer = _read(out) or post_mortem(ending, timeout)
+            if isinstance(answer, Measured) and isinstance(errand, Job) and errand.phase is Pass.TIME:
+                answer = held_against(answer, ending.marks)
+            return answer, ending.seconds
 
     def close(self) -> None:
         """End the server and all that it started."""
@@ -160,6 +169,26 @@ def _read(out: Path) -> Answer | None:
         return ANSWER.validate_json(out.read_bytes())
     except (OSError, ValueError):
         return None
+
+
+def held_against(answer: Measured, marks: Sequence[float]) -> Measured | Failed:
+    """The samples, if the clock of another process agrees with them: the child's own may have been tampered with."""
+    claimed, samples = answer.facts.get("sampling_seconds"), answer.samples["time"].values
+    if len(marks) != 2 or not isinstance(claimed, float):
+        reason = "when it was sampled cannot be seen from outside its process"
+    elif abs((passed := marks[1] - marks[0]) - claimed) > _CLOCKS_APART * passed + _LATENCY:
+        reason = f"by its own clock sampling took {claimed:.3g} s, by another process' {passed:.3g} s"
+    elif answer.facts.get("clock") == "wall" and passed > _LATENCY and sum(samples) * _batch(answer) < _SAMPLED * passed:
+        reason = f"its samples add up to {sum(samples) * _batch(answer):.3g} s of the {passed:.3g} s in which they were taken"
+    else:
+        return answer
+    return Failed(status=Status.UNFAIR, reason=reason, samples=answer.samples, facts=answer.facts)
+
+
+def _batch(answer: Measured) -> float:
+    """Calls of a sample."""
+    batch = answer.facts.get("batch")
+    return batch if isinstance(batch, int) else 1
 
 
 def post_mortem(ending: Ending, timeout: float) -> Failed:

@@ -10,14 +10,17 @@ import re
 import resource
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator, Workload
-from attnbench.schema.errand import ERRAND, Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.errand import ERRAND, SETS_SHARE, Description, Inquiry, Job, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
+Mark = Callable[[], object]
 _LAST_FRAMES = 3
 _OUT_OF_DEVICE_MEMORY = re.compile(
     r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|Triton Error \[CUDA\]: out of memory"
@@ -25,17 +28,20 @@ _OUT_OF_DEVICE_MEMORY = re.compile(
 """Of what asks the driver itself, and not torch's allocator: a library's workspace, a kernel's stack, a module's code."""
 
 
-def serve(errand: Path, out: Path) -> None:
-    """Answer the errand in one file (JSON) into another; both absolute, since a plugin may change the folder."""
+def serve(errand: Path, out: Path, marking: int) -> None:
+    """Answer the errand in one file (JSON) into another; both absolute, since a plugin may change the folder.
+
+    Where sampling begins and ends a byte is written to `marking`, so that the clock of another process sees it.
+    """
     sys.path.insert(0, str(Path.cwd()))
     faulthandler.enable()
-    answer = answer_to(ERRAND.validate_json(errand.read_bytes()))
-    partial = out.with_name(out.name + ".partial")
-    partial.write_text(answer.model_dump_json(), encoding="utf-8")
-    partial.replace(out)
+    answer = answer_to(ERRAND.validate_json(errand.read_bytes()), partial(os.write, marking, b"."))
+    beside = out.with_name(out.name + ".partial")
+    beside.write_text(answer.model_dump_json(), encoding="utf-8")
+    beside.replace(out)
 
 
-def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
+def answer_to(errand: Job | Inquiry | Survey, mark: Mark = int) -> Measured | Failed | Description | Surroundings:
     """Do the errand; anything raised becomes a Failed with its status."""
     try:
         # here and not at the top: what it raises, in an interpreter that is not whole, is a row as well
@@ -43,27 +49,28 @@ def answer_to(errand: Job | Inquiry | Survey) -> Measured | Failed | Description
 
         if isinstance(errand, Job):
             confine(errand)
-        return _do(errand)
+        return _do(errand, mark)
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises, SystemExit included, is a row
         return failure(error)
 
 
-def _do(errand: Job | Inquiry | Survey) -> Measured | Failed | Description | Surroundings:
+def _do(errand: Job | Inquiry | Survey, mark: Mark) -> Measured | Failed | Description | Surroundings:
     from attnbench.workloads import check, describe, fidelity, fit, footprint, survey, timing, train
 
     if isinstance(errand, Inquiry):
         return describe.describe(errand)
     if isinstance(errand, Survey):
         return survey.survey(errand)
-    passes = {
+    passes: dict[Pass, Callable[[Job], Measured | Failed]] = {
         Pass.CHECK: check.check,
         Pass.FIT: fit.fit,
-        Pass.TIME: timing.measure_time,
+        Pass.TIME: partial(timing.measure_time, mark=mark),
         Pass.MEMORY: footprint.measure_memory,
         Pass.FIDELITY: fidelity.measure_fidelity,
         Pass.TRAIN: train.measure_training,
     }
-    return passes[errand.phase](errand)
+    answer: Measured | Failed = passes[errand.phase](errand)
+    return answer
 
 
 def confine(job: Job) -> None:
@@ -78,8 +85,9 @@ def confine(job: Job) -> None:
         # an optimiser imports it, address space and all, which is no need of the method
         importlib.import_module("torch._dynamo")
     if job.limits.memory_bytes is not None and job.cell.device_kind == "cpu":
-        # what the heap reserves ahead comes on top
-        resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes + ahead,) * 2)
+        # what the heap reserves ahead, and inputs that are there only to be taken in turns, come on top
+        sets = int(SETS_SHARE * job.limits.memory_bytes) if job.phase is Pass.TIME else 0
+        resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes + ahead + sets,) * 2)
 
 
 def _virtual_bytes() -> int:
@@ -116,4 +124,4 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), Path(sys.argv[2]))
+    serve(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

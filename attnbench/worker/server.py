@@ -64,23 +64,27 @@ class _Child:
 
     pid: int
     output: int
+    marks: int
     control: socket.socket
     timeout: float
     oom_kills: int = field(default_factory=lambda: count_oom_kills())  # noqa: PLW0108 - defined below
     started: float = field(default_factory=time.monotonic)
     tail: bytes = b""
+    marked: list[float] = field(default_factory=list)
+    """When the child said that it began to sample and that it ended, by this process' own clock."""
 
     @classmethod
     def start(cls, request: dict[str, Any], control: socket.socket, *, fresh: bool) -> "_Child":
-        reading, writing = os.pipe()
+        (reading, writing), (marks, marking) = os.pipe(), os.pipe()
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             control.close()
-            _become(request, parent, writing, fresh=fresh)
-        os.close(writing)
-        os.set_blocking(reading, False)
-        return cls(pid, reading, control, request["timeout"])
+            _become(request, parent, (writing, marking), fresh=fresh)
+        for ours, theirs in ((reading, writing), (marks, marking)):
+            os.close(theirs)
+            os.set_blocking(ours, False)
+        return cls(pid, reading, marks, control, request["timeout"])
 
     def watch(self) -> dict[str, Any]:
         """Wait for the end, a time-out, or the parent's going away; then kill all that the child started."""
@@ -97,12 +101,14 @@ class _Child:
         kill_descendants()
         self._drain()
         os.close(self.output)
+        os.close(self.marks)
         return {
             "exit": os.waitstatus_to_exitcode(status),
             "timed_out": timed_out,
             "oom_kills": count_oom_kills() - self.oom_kills,
             "output": self.tail.decode(errors="replace"),
             "seconds": seconds,
+            "marks": self.marked,
         }
 
     def _wait(self, seconds: float) -> bool:
@@ -111,12 +117,14 @@ class _Child:
         handle = os.pidfd_open(self.pid)
         try:
             with selectors.DefaultSelector() as selector:
-                for source in (handle, self.output, self.control):
+                for source in (handle, self.output, self.marks, self.control):
                     selector.register(source, selectors.EVENT_READ)
                 while (left := end - time.monotonic()) > 0:
                     ready = {key.fileobj for key, _ in selector.select(left)}
                     if self.control in ready and not self.control.recv(1, socket.MSG_PEEK):
                         _end()
+                    if self.marks in ready and not self._mark():
+                        selector.unregister(self.marks)
                     if self.output in ready and not self._drain():
                         selector.unregister(self.output)
                     if handle in ready:
@@ -124,6 +132,15 @@ class _Child:
                 return False
         finally:
             os.close(handle)
+
+    def _mark(self) -> bool:
+        """Note when a mark came; False at the end of the stream."""
+        now = time.monotonic()
+        with contextlib.suppress(BlockingIOError):
+            marks = os.read(self.marks, 64)
+            self.marked += [now] * len(marks)
+            return bool(marks)
+        return True
 
     def _drain(self) -> bool:
         """Read what the child has printed, keep its end; False at the end of the stream."""
@@ -134,8 +151,9 @@ class _Child:
         return True
 
 
-def _become(request: dict[str, Any], parent: int, writing: int, *, fresh: bool) -> None:
+def _become(request: dict[str, Any], parent: int, pipes: tuple[int, int], *, fresh: bool) -> None:
     """In the child: a process group and a death of its own, then the errand. Never returns."""
+    writing, marking = pipes
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -149,7 +167,7 @@ def _become(request: dict[str, Any], parent: int, writing: int, *, fresh: bool) 
             Path("/proc/self/oom_score_adj").write_text("1000")
         os.dup2(writing, 1)
         os.dup2(writing, 2)
-        _run(request, fresh=fresh)
+        _run(request, marking, fresh=fresh)
         sys.stdout.flush()
         os._exit(0)
     except BaseException:  # noqa: BLE001 - the child must end here, with words, whatever happens
@@ -159,13 +177,14 @@ def _become(request: dict[str, Any], parent: int, writing: int, *, fresh: bool) 
         os._exit(1)
 
 
-def _run(request: dict[str, Any], *, fresh: bool) -> None:
+def _run(request: dict[str, Any], marking: int, *, fresh: bool) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if fresh:
-        os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"]])  # noqa: S606
+        os.set_inheritable(marking, True)
+        os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"], str(marking)])  # noqa: S606
     from attnbench.worker.main import serve
 
-    serve(Path(request["errand"]), Path(request["out"]))
+    serve(Path(request["errand"]), Path(request["out"]), marking)
 
 
 def kill_descendants() -> None:

@@ -1,5 +1,9 @@
 """The correctness gate: a method against its own reference, before any of its times count.
 
+A method is checked twice: on the shortest sequence that it takes, and on one more than twice as long as the longest part of its
+structure and no multiple of it, with several samples and heads. Where the dense reference would be too large for that, rows of
+the output and their gradients are compared with the definition of these rows.
+
 With r the float64 reference of the rounded inputs and e the reference in the dtype, an output o passes where
 max|o - r| <= 2 max|e - r| + 2 max|(r + 0.3 - 0.3) - r| + 4 eps max|r|, the middle term in the dtype, eps that of
 float32: where e happens to be good to a rounding, a few roundings are no error. So do all gradients. Of a tensor of a few
@@ -9,37 +13,70 @@ is of the larger ones; a wrong sum is off by a thousand times as much.
 
 import copy
 import math
+import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from attnbench.api import Attention, Causality
+from attnbench.api import Attention, Causality, Tier
 from attnbench.schema.cell import Batch, Cell, Inputs, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.workloads.decoding import cut, prefill, share, step
+from attnbench.workloads.deviation import deviations, excused, tolerance
+from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, shape_in_words, weigh
+from attnbench.workloads.places import places
 from attnbench.workloads.setting import Setting, unique, whole
+from attnbench.workloads.truth import Truth
 
 LENGTHS = (64, 128, 256, 512, 1024)
+_LEAST_LONG = 321
+"""Tokens of the long check where the structure asks for no more: beyond two tiles of any kernel."""
+_LONGEST = 2**15
+_MANY_HEADS = (3, 4, 8)
+_DENSE = 2**24
+"""Scores B H N² that are compared densely."""
+_SAMPLES, _ROWS_INSTEAD = 2, 256
 _FLOAT64_TOLERANCE = 1e-10
 _FEW = 64
 """Numbers of a tensor whose largest error is a matter of luck."""
 _PLAIN = {"batch": Batch.FIXED, "training": None, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0}
 
 
-def check_cell(method: type[Attention], cell: Cell) -> Cell | None:
-    """The small cell on which a cell's method is checked: B = 1, H = 2, the smallest allowed N; None where none is."""
-    kv_heads = 2 if cell.problem.kv_heads == cell.problem.H else 1
-    for N in LENGTHS:
-        problem = cell.problem.model_copy(update={"B": 1, "H": 2, "kv_heads": kv_heads, "N": N})
-        wanted = (Workload.DECODE,) if cell.workload.decodes else (Workload.FORWARD_BACKWARD, Workload.FORWARD)
-        for workload in wanted:
-            small = cell.model_copy(update={"problem": problem, "workload": workload, **_PLAIN})
-            if not method.refusal(small):
-                return small
+def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:
+    """The cells on which a cell's method is checked, the short one first; none where it allows none."""
+    short = next((found for N in LENGTHS if (found := _allowed(method, cell, 1, 2, N)) is not None), None)
+    return tuple(each for each in (short, _long(method, cell)) if each is not None)
+
+
+def _long(method: type[Attention], cell: Cell) -> Cell | None:
+    """Beyond two of its longest parts: half a part and a token more, or as few whole parts as are allowed."""
+    N = _LEAST_LONG
+    # the structure may follow from the length
+    while 2 * (span := _span(method, cell, N)) + 1 > N and N < _LONGEST:
+        N = max(N + 1, 2 * span + span // 2 + 1)
+    ragged_first = [N, *(2 ** (N - 1).bit_length() * m for m in (1, 2)), *(-(-N // span) * span * m for m in (1, 2))]
+    tried = ((N, H) for N in ragged_first for H in _MANY_HEADS if N <= _LONGEST)
+    return next((found for N, H in tried if (found := _allowed(method, cell, _SAMPLES, H, N)) is not None), None)
+
+
+def _span(method: type[Attention], cell: Cell, N: int) -> int:
+    return max(1, method.span(cell.problem.model_copy(update={"N": N}), cell.params))
+
+
+def _allowed(method: type[Attention], cell: Cell, B: int, H: int, N: int) -> Cell | None:
+    """This cell at another size, with a backward if the method has one; heads that share keys go on sharing them."""
+    kv_heads = H if cell.problem.kv_heads == cell.problem.H else 1 if H % 2 else H // 2
+    problem = cell.problem.model_copy(update={"B": B, "H": H, "kv_heads": kv_heads, "N": N})
+    for workload in (Workload.DECODE,) if cell.workload.decodes else (Workload.FORWARD_BACKWARD, Workload.FORWARD):
+        found = cell.model_copy(update={"problem": problem, "workload": workload, **_PLAIN})
+        if not method.refusal(found):
+            return found
     return None
 
 
@@ -48,33 +85,73 @@ def check(job: Job) -> Outcome:
 
     Raises whatever the method raises.
     """
+    setting, p = whole(job.cell, job.seed), job.cell.problem
+    dense = p.B * p.H * p.N**2 <= _DENSE or type(setting.method).rows is Attention.rows
+    counter = FlopCounterMode(display=False)
     try:
-        findings = _findings(whole(job.cell, job.seed))
-    except _ShapeError as error:
-        return Failed(status=Status.INCORRECT, reason=str(error))
+        findings = _findings(setting, counter) if dense else _by_rows(setting, counter, job.seed)
+    except WrongError as error:
+        return Failed(status=error.status, reason=str(error))
     worst = max(findings, key=lambda f: f.excess)
     if worst.excess > 1:
-        return Failed(status=Status.INCORRECT, reason=worst.words(job.cell.problem.N))
-    return Measured(facts={"worst": worst.name, "error": worst.error, "tolerance": worst.tolerance})
+        return Failed(status=Status.INCORRECT, reason=worst.words(p.N))
+    # those of the products that torch sees: it sees into no kernel
+    flops = float(counter.get_total_flops())
+    return Measured(facts={"worst": worst.name, "error": worst.error, "tolerance": worst.tolerance, "flops": flops})
 
 
-class _ShapeError(ValueError):
-    """The output is no tensor of the shape and dtype that it must have."""
-
-
-def _findings(setting: Setting) -> list["_Finding"]:
+def _findings(setting: Setting, counter: FlopCounterMode) -> list["_Finding"]:
     method, inputs, gradient = setting.method, setting.inputs, setting.gradient
     choices = method.choose(*inputs)
     keywords = setting.keywords if choices is None else {**setting.keywords, "choices": choices}
     exact = copy.deepcopy(method).to(torch.float64)
     decodes = setting.cell.workload.decodes
-    got = [_decode(method, inputs, choices)] if decodes else _evaluate(method, method, inputs, gradient, keywords)
+    if decodes:
+        got = [_decode(method, inputs, choices)]
+    else:
+        got = _evaluate(method, method, inputs, gradient, keywords, _counting(method, counter))
     eager = _evaluate(method, method.reference, inputs, gradient, keywords)
     wide_gradient = gradient.double() if gradient is not None else None
     wide = _evaluate(exact, exact.reference, _widen(inputs), wide_gradient, keywords)
     findings = _compared(_names(setting)[: len(got)], got, eager, wide)
+    findings.append(_row_by_row(setting, got[0], eager[0], wide[0]))
     if setting.cell.problem.causal and not decodes:
         findings += _future(method, inputs, keywords, findings[0].tolerance)
+    return findings
+
+
+def _row_by_row(setting: Setting, got: Tensor, eager: Tensor, exact: Tensor) -> "_Finding":
+    """The row of the output that is off the most, as a share of its own length: late rows are short, and lost beside others."""
+    off = deviations(got.flatten(0, 2), exact.flatten(0, 2))
+    bound = excused(tolerance(setting.cell), deviations(eager.detach().flatten(0, 2), exact.detach().flatten(0, 2)))
+    worst = int((off / bound).argmax())
+    N = setting.cell.problem.N
+    return _Finding(f"row {worst % N} of head {worst // N % setting.cell.problem.H}", float(off[worst]), float(bound[worst]))
+
+
+def _by_rows(setting: Setting, counter: FlopCounterMode, seed: int) -> list["_Finding"]:
+    """The same where N² would not fit, with rows and their gradients in the place of all of it. Raises WrongError."""
+    method, inputs, p, source = setting.method, setting.inputs, setting.cell.problem, random.Random(seed)  # noqa: S311 - no secret
+    choices = method.choose(*inputs)
+    keywords = setting.keywords if choices is None else {**setting.keywords, "choices": choices}
+    truth, span = Truth(method, inputs, choices, setting.key_mask), max(1, type(method).span(p, setting.cell.params))
+    looked_at = places(p.B, p.H, p.N, span, source, _ROWS_INSTEAD)
+    weighed = weigh(setting.gradient, looked_at[:_SAMPLES], span, source) if setting.gradient is not None else []
+    if setting.cell.workload.decodes:
+        got = [_decode(method, inputs, choices)]
+    else:
+        got = _evaluate(method, method, inputs, setting.gradient, keywords, _counting(method, counter))
+    error = max(hold_rows(setting, truth, place, [got[0][place.b, place.h, list(place.at)]]) for place in looked_at)
+    if not all(bool(x.sum(dtype=torch.float64).isfinite()) for x in got):
+        raise WrongError(f"it gave numbers that are not finite, {shape_in_words(setting)}")
+    findings = [_Finding("output", error, max(error, tolerance(setting.cell)))]
+    if weighed:
+        truth = Truth(method, inputs, choices, setting.key_mask)
+        error = hold_gradients(setting, truth, weighed, got[1:], source)
+        findings.append(_Finding("gradients", error, max(error, tolerance(setting.cell))))
+    if p.causal and not setting.cell.workload.decodes:
+        # no row is longer than its values are, and what is hidden changes at most the order of sums
+        findings += _future(method, inputs, keywords, tolerance(setting.cell) * float(inputs[-1].abs().max()))
     return findings
 
 
@@ -109,27 +186,35 @@ class _Finding:
         return f"{self.name} off by {self.error:.3g} where {self.tolerance:.3g} is allowed, at N={N}"
 
 
+def _counting(method: Attention, counter: FlopCounterMode) -> AbstractContextManager[object]:
+    """The counter, but for what is compiled, which does not run under one."""
+    return nullcontext() if method.tier is Tier.COMPILED else counter
+
+
 def _evaluate(
     method: Attention,
     function: Callable[..., Tensor],
     inputs: tuple[Tensor, ...],
     gradient: Tensor | None,
     keywords: dict[str, Any],
+    forward: AbstractContextManager[object] | None = None,
 ) -> list[Tensor]:
     """The output, then the gradient of each input and of each of the method's own parameters, where there is one."""
-    o = _sound(method, function(*inputs, **keywords), inputs, "forward" if function is method else "reference")
+    with forward or nullcontext():
+        result = function(*inputs, **keywords)
+    o = _sound(method, result, inputs, "forward" if function is method else "reference")
     if gradient is None:
         return [o]
     return [o.detach(), *torch.autograd.grad(o, unique([*inputs, *method.parameters()]), gradient)]
 
 
 def _sound(method: Attention, o: object, inputs: tuple[Tensor, ...], name: str) -> Tensor:
-    """The output, if it is one of these inputs. Raises _ShapeError."""
+    """The output, if it is one of these inputs. Raises WrongError."""
     shape = (method.problem.B, method.problem.H, inputs[-1].shape[2], method.problem.M)
     if isinstance(o, Tensor) and o.shape == shape and o.dtype == inputs[-1].dtype:
         return o
     found = f"{o.dtype} {list(o.shape)}" if isinstance(o, Tensor) else type(o).__name__
-    raise _ShapeError(f"{name} gave {found} where {inputs[-1].dtype} {list(shape)} is right")
+    raise WrongError(f"{name} gave {found} where {inputs[-1].dtype} {list(shape)} is right")
 
 
 def _names(setting: Setting) -> list[str]:

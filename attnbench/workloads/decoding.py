@@ -7,12 +7,13 @@ numbers that costs, and so the inputs of a long prompt never stand beside a larg
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
+import torch
 from torch import Tensor
 
-from attnbench.api import Attention, State
+from attnbench.api import Attention, State, tensors_of
 from attnbench.schema.cell import Cell
 from attnbench.workloads.inputs import draw_inputs
-from attnbench.workloads.setting import Setting, build, generator
+from attnbench.workloads.setting import Inputs, Setting, build, generator, overwrite
 
 _POOL = 64
 """Different tokens that a sequence is made of; a longer one takes them again."""
@@ -27,11 +28,38 @@ class Step(Setting):
     """
 
     state: State = None
+    alone: State = None
+    """The same of the one sequence that it was made from."""
+    seed: int = 0
 
     def forward(self) -> Tensor:
         """The output of the one token."""
         o, _ = step(self.method, self.inputs, self.state)
         return o
+
+    def add_sets(self, count: int) -> None:
+        """Other tokens at the same context."""
+        for number in range(len(self.sets), count):
+            self.sets.append(_token(type(self.method), self.cell, generator(self.cell, self.seed + 3 * number)))
+
+    def refill(self, seed: int) -> None:
+        """Another token, and the state as it was before any call."""
+        fresh = _token(type(self.method), self.cell, generator(self.cell, seed))
+        overwrite({id(x): y for x, y in zip(self.inputs, fresh, strict=True)}, self.inputs)
+        for kept, one in zip(tensors_of(self.state), tensors_of(self.alone), strict=True):
+            kept.data.copy_(one if one.shape[0] == 1 else one.repeat(self.cell.problem.B, *(1 for _ in one.shape[1:])))
+
+    @property
+    def first_row(self) -> int:
+        """The last token."""
+        return self.cell.problem.N - 1
+
+    def sample(self, b: int) -> tuple[Inputs, int]:
+        """The prompt, drawn once more, and the token."""
+        method, cell, N = type(self.method), self.cell, self.cell.problem.N
+        prompt = cut(draw_inputs(method, _prompt_of(cell), generator(cell, self.seed)), N - 1)
+        joined = {id(x): torch.cat([y, x[b : b + 1]], dim=2) for x, y in zip(self.inputs, prompt, strict=True)}
+        return tuple(joined[id(x)] for x in self.inputs), 0
 
     def state_bytes(self) -> int:
         """Of all N tokens."""
@@ -42,7 +70,7 @@ class Step(Setting):
 class Sequence(Setting):
     """A call decodes N tokens, one after the other, from an empty state; `inputs` are the first of them."""
 
-    pool: list[tuple[Tensor, ...]] = field(default_factory=list)
+    pool: list[Inputs] = field(default_factory=list)
 
     def first_token(self) -> Tensor:
         """The output of the first token alone."""
@@ -56,6 +84,30 @@ class Sequence(Setting):
             o, state = step(self.method, self.pool[t % len(self.pool)], state)
         return o
 
+    def add_sets(self, count: int) -> None:
+        """None: a call takes many tokens."""
+
+    def refill(self, seed: int) -> None:
+        """Other tokens in the pool."""
+        source = generator(self.cell, seed)
+        for token in self.pool:
+            fresh = _token(type(self.method), self.cell, source)
+            overwrite({id(x): y for x, y in zip(token, fresh, strict=True)}, token)
+
+    @property
+    def first_row(self) -> int:
+        """The last token."""
+        return self.cell.problem.N - 1
+
+    def sample(self, b: int) -> tuple[Inputs, int]:
+        """All tokens, as the pool gives them."""
+        N = self.cell.problem.N
+        joined = {
+            id(x): torch.cat([self.pool[t % len(self.pool)][i][b : b + 1] for t in range(N)], dim=2)
+            for i, x in enumerate(self.inputs)
+        }
+        return tuple(joined[id(x)] for x in self.inputs), 0
+
     def state_bytes(self) -> int:
         """Of an empty state with room for all N tokens."""
         return self.method.state_bytes(prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)[1])
@@ -64,19 +116,28 @@ class Sequence(Setting):
 def one_step(cell: Cell, seed: int) -> Step:
     """The N-th token, N - 1 before it. Raises what the method raises."""
     method, source, p = build(cell, seed), generator(cell, seed), cell.problem
-    prompt = draw_inputs(type(method), _of(cell, B=1, N=max(1, p.N - 1)), source)
+    prompt = draw_inputs(type(method), _prompt_of(cell), source)
     _, state = prefill(method, cut(prompt, p.N - 1), p.N)
     del prompt
-    token = draw_inputs(type(method), _of(cell, N=1), source)
-    return Step(cell, method, token, state=repeated(state, p.B))
+    return Step(cell, method, _token(type(method), cell, source), state=repeated(state, p.B), alone=state, seed=seed)
 
 
 def sequence(cell: Cell, seed: int) -> Sequence:
     """N tokens from nothing. Raises what the method raises."""
     method, p = build(cell, seed), cell.problem
-    source, one = generator(cell, seed), _of(cell, N=1)
-    pool = [draw_inputs(type(method), one, source) for _ in range(min(p.N, _POOL))]
+    source = generator(cell, seed)
+    pool = [_token(type(method), cell, source) for _ in range(min(p.N, _POOL))]
     return Sequence(cell, method, pool[0], pool=pool)
+
+
+def _prompt_of(cell: Cell) -> Cell:
+    """All tokens before the last, of one sample; a single one where there is none before."""
+    return _of(cell, B=1, N=max(1, cell.problem.N - 1))
+
+
+def _token(method: type[Attention], cell: Cell, source: torch.Generator) -> Inputs:
+    """One token of every sample."""
+    return draw_inputs(method, _of(cell, N=1), source)
 
 
 def _of(cell: Cell, **shape: int) -> Cell:
@@ -84,15 +145,13 @@ def _of(cell: Cell, **shape: int) -> Cell:
     return cell.model_copy(update={"problem": cell.problem.model_copy(update=shape)})
 
 
-def prefill(
-    method: Attention, inputs: tuple[Tensor, ...], capacity: int, choices: Tensor | None = None
-) -> tuple[Tensor, State]:
+def prefill(method: Attention, inputs: Inputs, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
     """The method's own, with however many inputs it has; without choices it makes its own."""
     call: Callable[..., tuple[Tensor, State]] = method.prefill
     return call(*inputs, capacity=capacity, **_given(choices))
 
 
-def step(method: Attention, token: tuple[Tensor, ...], state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
+def step(method: Attention, token: Inputs, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
     """The method's own, with however many inputs it has; without choices it makes its own."""
     call: Callable[..., tuple[Tensor, State]] = method.step
     return call(*token, state=state, **_given(choices))
@@ -108,7 +167,7 @@ def _given(choices: Tensor | None) -> dict[str, Tensor]:
     return {} if choices is None else {"choices": choices}
 
 
-def cut(inputs: tuple[Tensor, ...], stop: int, start: int = 0) -> tuple[Tensor, ...]:
+def cut(inputs: Inputs, stop: int, start: int = 0) -> tuple[Tensor, ...]:
     """Tokens start … stop of [B, H, N, ·] inputs, as views; a tensor given twice stays one tensor."""
     parts = {id(x): x[:, :, start:stop] for x in inputs}
     return tuple(parts[id(x)] for x in inputs)

@@ -10,7 +10,7 @@ from attnbench.api import Attention
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Description, Inquiry, Prospect
 from attnbench.workloads import fidelity, generate
-from attnbench.workloads.check import check_cell
+from attnbench.workloads.check import check_cells
 
 _SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
 
@@ -48,7 +48,7 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
             return Prospect(why_not=reason)
         cost = method.cost(cell.problem, cell.params, cell.call.workload)
         known = None if cell.workload.has_model else fidelity.with_weights(cost, cell)
-        return Prospect(cost=known, check=check_cell(method, cell))
+        return Prospect(cost=known, checks=check_cells(method, cell))
     except (TypeError, ValueError) as error:
         return Prospect(why_not=str(error))
 

@@ -1,6 +1,6 @@
 """From a cell to a method, its inputs and the call to measure, under the cell's stated conditions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,18 +12,31 @@ from attnbench.measure.vector_math import choose_kernels
 from attnbench.schema.cell import Cell, Workload
 from attnbench.workloads.inputs import draw_inputs
 
+Inputs = tuple[Tensor, ...]
+_DRAWN_AGAIN = 2**20
+"""Numbers that are drawn anew where other values are wanted; more of them change places, which is far quicker."""
+
 
 @dataclass
 class Setting:
-    """A method on a device with inputs drawn; `call` is what is measured, `forward` its first half."""
+    """A method on a device with inputs drawn; `call` is what is measured, `forward` its first half.
+
+    Calls take several sets of inputs in turns, where there are: what is kept of one is of no use to the next.
+    """
 
     cell: Cell
     method: Attention
-    inputs: tuple[Tensor, ...]
+    inputs: Inputs
+    """Of the present call."""
     gradient: Tensor | None = None
     """The one fixed dL/do of forward_backward, N(0, 1)."""
     key_mask: Tensor | None = None
     """Bool [B, N], where the problem has padding."""
+    sets: list[Inputs] = field(init=False)
+    turn: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.sets = [self.inputs]
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -36,12 +49,48 @@ class Setting:
         return o
 
     def call(self) -> object:
-        """One call of the workload; gradients are returned and so dropped before the next."""
-        return self.forward() if self.gradient is None else torch.autograd.grad(self.forward(), self.leaves(), self.gradient)
+        """One call of the workload on the next set of inputs: the output, or with a backward the output and all gradients."""
+        self.turn = (self.turn + 1) % len(self.sets)
+        self.inputs = self.sets[self.turn]
+        o = self.forward()
+        return o if self.gradient is None else (o, *torch.autograd.grad(o, self.leaves(), self.gradient))
+
+    def add_sets(self, count: int) -> None:
+        """So many sets in all: the same tokens from another one on, in the same layout."""
+        N = self.cell.problem.N
+        for number in range(len(self.sets), count):
+            turned = {id(x): _turned(x, number * N // count) for x in self.sets[0]}
+            self.sets.append(tuple(turned[id(x)] for x in self.sets[0]))
+
+    def refill(self, seed: int) -> None:
+        """Other values in the storages of the present inputs, and only there: the tensors are those that they were."""
+        tensors = unique(list(self.inputs))
+        if sum(x.numel() for x in tensors) <= _DRAWN_AGAIN:
+            drawn = draw_inputs(type(self.method), self.cell, generator(self.cell, seed))
+            overwrite({id(x): fresh for x, fresh in zip(self.inputs, drawn, strict=True)}, self.inputs)
+            return
+        for x in tensors:
+            swap_halves(x)
 
     def leaves(self) -> list[Tensor]:
         """Inputs and parameters that need gradients, each once: shared-QK methods take one tensor twice."""
         return unique([*self.inputs, *self.method.parameters()])
+
+    def rewrite(self) -> None:
+        """The same values into the same storages, by way of others."""
+        for x in unique(list(self.inputs)):
+            kept = x.data.clone()
+            x.data.zero_()
+            x.data.copy_(kept)
+
+    @property
+    def first_row(self) -> int:
+        """Which token the first row of the output is of."""
+        return 0
+
+    def sample(self, b: int) -> tuple[Inputs, int]:
+        """All tokens that sample b of the present call attends, [., heads, N, ·], and the number of the sample in them."""
+        return self.inputs, b
 
     def state_bytes(self) -> int | None:
         """Bytes of the state between tokens; None where none is kept."""
@@ -78,6 +127,30 @@ def whole(cell: Cell, seed: int) -> Setting:
         # in the method's own layout, like its inputs: no backward pays for a transpose
         setting.gradient = draw(cell.problem, cell.problem.H, cell.problem.M, source, method.layout)
     return setting
+
+
+def _turned(x: Tensor, start: int) -> Tensor:
+    """Of [B, heads, N, ...] the tokens from `start` on, then those before, in memory of their own."""
+    turned = torch.empty_like(x, requires_grad=False)
+    rest = x.shape[2] - start
+    turned[:, :, :rest], turned[:, :, rest:] = x.detach()[:, :, start:], x.detach()[:, :, :start]
+    return turned.requires_grad_(x.requires_grad)
+
+
+def overwrite(by_old: dict[int, Tensor], tensors: Inputs) -> None:
+    """Write new values into tensors; their versions stay as they are, for nobody is to be told."""
+    for x in {id(x): x for x in tensors}.values():
+        x.data.copy_(by_old[id(x)])
+
+
+def swap_halves(x: Tensor) -> None:
+    """The first half of the tokens of [B, heads, N, ...] in the place of the second, and the other way round."""
+    half = x.shape[2] // 2
+    first, second = x.data[:, :, :half], x.data[:, :, half : 2 * half]
+    for b in range(x.shape[0]):
+        kept = first[b].clone()
+        first[b].copy_(second[b])
+        second[b].copy_(kept)
 
 
 def with_batch(cell: Cell, B: int | None) -> Cell:

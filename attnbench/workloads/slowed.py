@@ -63,6 +63,15 @@ class Slowed(Attention):
         """The method's own."""
         return self.inner.reference(q, k, v)
 
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
+        """That of the method inside."""
+        return registry.load(_inner(params)).span(problem, {})
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The method's own."""
+        return self.inner.rows(head, at, q, k, v)
+
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
         """What the method inside notes of its kernel."""

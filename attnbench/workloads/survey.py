@@ -16,5 +16,5 @@ def survey(question: Survey) -> Surroundings:
         device=device,
         facts=facts,
         memory_bytes=free,
-        roof={name: Roof(flops_per_second=flops, bytes_per_second=rate) for name, (flops, rate) in ceilings.items()},
+        roof={name: Roof(**dict(zip(Roof.model_fields, found, strict=True))) for name, found in ceilings.items()},
     )

@@ -1,48 +1,73 @@
 """The time pass: adaptive samples of one cell, with the conditions they were taken under."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import torch
 
 from attnbench.api import Tier
 from attnbench.measure import devices, host_conditions, nvml, telemetry
-from attnbench.measure.clock import Clock, ColdClock
+from attnbench.measure.clock import Clock, ColdClock, drop
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
+from attnbench.measure.process_state import ProcessState, Work
 from attnbench.schema.cell import Cell, ClockMode, Workload
-from attnbench.schema.errand import Job
+from attnbench.schema.errand import SETS_SHARE, Job
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Measured, Series
+from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.generate import Generation
+from attnbench.workloads.holding import WrongError
+from attnbench.workloads.impossible import refuse_impossible
+from attnbench.workloads.modelled import Modelled
 from attnbench.workloads.prepare import prepare
-from attnbench.workloads.setting import Setting
+from attnbench.workloads.proof import Proof
+from attnbench.workloads.setting import Setting, unique
+from attnbench.workloads.witness import Witness
 
 Facts = dict[str, Scalar | None]
+_MOST_SETS = 4
 _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
 
 
-def measure_time(job: Job) -> Measured:
-    """Raw seconds per call. Raises OverBudgetError, and whatever the method raises."""
-    setting = prepare(job)
+def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Failed:
+    """Raw seconds per call, with proof that they are the method's own; `mark` is called where sampling begins and ends.
+
+    Failed, with the samples, where they are not. Raises OverBudgetError, and whatever the method raises.
+    """
+    begin = perf_counter()
+    # before the method is imported, so that it finds all timers bound
     clock = clock_of(job.cell)
+    setting = prepare(job)
+    setting.add_sets(_sets(setting, job))
+    witness = None if isinstance(setting, Modelled) else Witness(setting)
     kernel = _FirstLook(setting)
     kernel.glance()
-    loop = Loop(clock, job.limits.seconds, job.limits.first_call, compiles=setting.method.tier in _COMPILES)
+    loop = Loop(
+        clock,
+        job.limits.seconds,
+        job.limits.first_call,
+        compiles=setting.method.tier in _COMPILES,
+        look=witness or drop,
+        mark=mark,
+        # for the proof
+        reserve=witness is not None,
+    )
+    before, work = ProcessState.read(), Work.begin()
     with watched(job.cell.device) as conditions:
-        begin = time.perf_counter()
+        loop_begin = perf_counter()
         timing = loop.run(kernel.call, job.warmup)
-        seconds = time.perf_counter() - begin
+        seconds = perf_counter() - loop_begin
     facts: Facts = {
         "clock": clock.label,
         "stop": timing.stop,
         "warmup_calls": timing.warmup_calls,
         "loop_seconds": seconds,
+        "sampling_seconds": timing.sampling_seconds,
         "batch": timing.batch,
-        "threads": torch.get_num_threads(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "threads": before.threads,
+        "deterministic": before.deterministic,
         **({} if job.B is None else {"B": job.B}),
         **(setting.facts if isinstance(setting, Generation) else {}),
         **kernel.facts,
@@ -50,8 +75,29 @@ def measure_time(job: Job) -> Measured:
     }
     if isinstance(clock, ColdClock):
         facts["cold_ratio"] = round(clock.cold_ratio, 3)
+    try:
+        if words := before.changed(ProcessState.read()) or (job.cell.device_kind == "cpu" and work.too_much(before.threads)):
+            raise WrongError(words, Status.UNFAIR)
+        if "late" in clock.flags:
+            raise WrongError("the GPU went on computing after its call was over, on another stream", Status.UNFAIR)
+        refuse_impossible(job, timing.samples)
+        if witness is not None and loop.prepared is not None:
+            proof = Proof(setting, clock, loop.prepared, witness, timing.samples, perf_counter() - begin, job.seed + 1)
+            proof.make()
+            facts |= proof.facts
+    except WrongError as error:
+        return Failed(status=error.status, reason=str(error), samples=_series(timing), facts=facts)
     flags = (*_few(timing), *clock.flags, *conditions.flags(timing.samples))
     return Measured(samples=_series(timing), facts=facts, flags=flags)
+
+
+def _sets(setting: Setting, job: Job) -> int:
+    """How many sets of inputs calls take in turns: as many as a small share of memory holds; a graph is captured with one."""
+    if job.cell.clock is ClockMode.GRAPH or isinstance(setting, Modelled):
+        return 1
+    memory = job.limits.memory_bytes or devices.free_bytes(job.cell.device)
+    size = sum(x.numel() * x.element_size() for x in unique(list(setting.inputs)))
+    return min(_MOST_SETS, 1 + int(SETS_SHARE * memory) // max(1, size))
 
 
 def clock_of(cell: Cell) -> Clock:

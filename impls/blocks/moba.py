@@ -49,6 +49,12 @@ class MobaAttention(Attention):
         """The scores of means, and the pairs of chosen blocks; the peak on a CPU. Raises TypeError or ValueError."""
         return cost_of_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
 
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - whatever the length
+        """Tokens of all blocks that a query sees: where there are no more, there is nothing to choose."""
+        choice = choice_of(**params)  # type: ignore[arg-type]
+        return choice.block * (choice.count + 1)
+
     def choose(self, *inputs: Tensor) -> Tensor | None:
         """The earlier blocks of each query, the best first: int64 [B, H, N, topk - 1], -1 where there are fewer."""
         q, k, _ = inputs
@@ -67,8 +73,12 @@ class MobaAttention(Attention):
         assert chosen is not None
         return masked_softmax_attention(q, k, v, chosen_seen(chosen, self.terms.block), self.terms.scale)
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """Softmax over the chosen blocks of these queries, with choices [N, topk - 1]."""
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
+        """Softmax over the chosen blocks of these queries, with choices [N, topk - 1], or newly made ones."""
+        if choices is None:
+            made = MobaAttention.choose(self, q[None, None], k[None, None], v[None, None])
+            assert made is not None
+            choices = made[0, 0]
         return softmax_rows(q[at], k, v, self.terms.scale, seen_in_blocks(at, choices, self.terms.block, len(k)))
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:

@@ -60,6 +60,12 @@ class NsaAttention(Attention):
         q, k, v, *gates = super().admit(problem, *raw)
         return q, k, v, *(x.sigmoid().squeeze(-1) for x in gates)
 
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - whatever the length
+        """Tokens of the window, or of all blocks that are selected."""
+        options = NsaOptions(**params)  # type: ignore[arg-type]
+        return max(options.window, options.block * options.selected)
+
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor | None:
         """The selected blocks but for the own one, the best first: int64 [B, K, N, selected - 1], -1 where there are fewer."""
@@ -92,10 +98,18 @@ class NsaAttention(Attention):
         g_cmp, g_slc, g_swa = (g.unsqueeze(-1) for g in gates)
         return g_cmp * o_cmp + g_slc * o_slc + g_swa * o_swa
 
-    def rows(  # type: ignore[override] # as below
-        self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor
+    def rows(
+        self,
+        head: int,  # noqa: ARG002 - heads are alike
+        at: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *gates: Tensor,
+        choices: Tensor | None = None,
     ) -> Tensor:
         """The three branches of these queries, with choices [N, selected - 1]."""
+        assert choices is not None
         block, q = self.options.block, q[at]
         i, j = at.unsqueeze(1), torch.arange(len(k), device=at.device)
         complete = (torch.arange(len(k) // block, device=at.device) + 1) * block - 1 <= i

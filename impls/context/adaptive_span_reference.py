@@ -24,9 +24,7 @@ def adaptive_span_attention(q: Tensor, k: Tensor, v: Tensor, z: Tensor, ramp: fl
     return (a / a.sum(-1, keepdim=True)) @ v
 
 
-def adaptive_span_rows(
-    at: Tensor, q: Tensor, k: Tensor, v: Tensor, z: Tensor, ramp: float
-) -> Tensor:
+def adaptive_span_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, z: Tensor, ramp: float) -> Tensor:
     """The same for the queries at tokens `at`, of one head, z [1]: int64 [n], [N, D] twice, [N, M] -> [n, M]."""
     mask = soft_mask(z, ramp, at.unsqueeze(1) - torch.arange(len(k), device=at.device)).squeeze(0)
     scores = (q[at] @ k.mT / math.sqrt(q.shape[-1])).masked_fill(mask == 0, -math.inf)

@@ -41,9 +41,7 @@ def transformer_xl_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, 
     return (p * own) @ v + (p * ~own) @ v.detach()
 
 
-def transformer_xl_rows(
-    at: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Weights, sizes: tuple[int, int]
-) -> Tensor:
+def transformer_xl_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Weights, sizes: tuple[int, int]) -> Tensor:
     """The same for the queries at tokens `at`, of one head, u and w [D], W_r [D, D]: int64 [n], [N, ·] -> [n, M]."""
     segment, memory = sizes
     i, j = at.unsqueeze(1), torch.arange(len(k), device=at.device)

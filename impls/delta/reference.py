@@ -3,14 +3,16 @@
 B batch, H heads, N tokens, D query/key width, M value width, G = 1 or D decays of a token.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 Rows = tuple[Tensor, ...]
 """Some tokens of one head, each [·, D], [·, M] or [·, G]."""
+Walk = Callable[[Rows, Tensor], tuple[Tensor, Tensor]]
+"""Tokens and the state before them -> their outputs and the state after them."""
 _TOGETHER, _STRETCH = 16, 1024
 
 
@@ -39,7 +41,7 @@ def dplr_attention(r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Ten
 
 
 def delta_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None) -> Tensor:
-    """The recurrence for one head, read at tokens `at`: int64 [n], [N, D] twice, [N, M], [N], [N] or [N, D] -> [n, M], unscaled.
+    """The recurrence for one head, read at tokens `at`: int64 [n], [N, D] twice, [N, M], [N], [N] or [N, D] -> [n, M].
 
     S_t = (I - β_t k_t k_tᵀ) Diag(α_t) S_{t-1} + β_t k_t v_tᵀ, o_t = S_tᵀ q_t, a few tokens at a time: within them u_t, what is
     written at k_t, solves the same triangular system as above, with the state before them on its right.
@@ -77,29 +79,53 @@ def dplr_rows(at: Tensor, r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor,
     return _walked(walk, (r, k, v, w, a, b), at)
 
 
-def _walked(walk: Callable[[Rows, Tensor], tuple[Tensor, Tensor]], inputs: Rows, at: Tensor) -> Tensor:
-    """From the first token to the last that is asked for; of the graph a thousand tokens at a time are in memory."""
+class _Walked(torch.autograd.Function):
+    """`walk` from token to token, a few together; the graph of a thousand tokens is in memory at a time."""
 
-    def stretch(state: Tensor, *some: Tensor) -> tuple[Tensor, Tensor]:
-        outputs = []
-        for part in zip(*(x.split(_TOGETHER) for x in some), strict=True):
-            o, state = walk(part, state)
+    @staticmethod
+    def forward(ctx: Any, walk: Walk, *inputs: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
+        """Keep the state before each stretch."""
+        state, outputs, ctx.walk, ctx.met = inputs[2].new_zeros(inputs[0].shape[1], inputs[2].shape[1]), [], walk, []
+        for some in zip(*(x.split(_STRETCH) for x in inputs), strict=True):
+            ctx.met.append(state)
+            o, state = _stretch(walk, state, some)
             outputs.append(o)
-        return torch.cat(outputs), state
+        ctx.save_for_backward(*inputs)
+        return torch.cat(outputs)
 
-    q, v, last = inputs[0], inputs[2], int(at.max()) + 1
-    state, found = v.new_zeros(q.shape[1], v.shape[1]), []
-    for some in zip(*(x[:last].split(_STRETCH) for x in inputs), strict=True):
-        o, state = checkpoint(stretch, state, *some, use_reentrant=False)
-        found.append(o)
-    return torch.cat(found)[at]
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
+        """From the last stretch to the first, each walked once more."""
+        stretches = list(zip(*(x.split(_STRETCH) for x in (g, *ctx.saved_tensors)), strict=True))
+        slope, found = torch.zeros_like(ctx.met[0]), []
+        for (part, *some), met in zip(reversed(stretches), reversed(ctx.met), strict=True):
+            leaves = [x.detach().requires_grad_() for x in (met, *some)]
+            with torch.enable_grad():
+                slope, *gradients = torch.autograd.grad(_stretch(ctx.walk, leaves[0], leaves[1:]), leaves, (part, slope))
+            found.append(gradients)
+        return None, *(torch.cat(parts) for parts in zip(*reversed(found), strict=True))
+
+
+def _stretch(walk: Walk, state: Tensor, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    outputs = []
+    for some in zip(*(x.split(_TOGETHER) for x in inputs), strict=True):
+        o, state = walk(some, state)
+        outputs.append(o)
+    return torch.cat(outputs), state
+
+
+def _walked(walk: Walk, inputs: Rows, at: Tensor) -> Tensor:
+    """From the first token to the last that is asked for."""
+    last = int(at.max()) + 1
+    o: Tensor = _Walked.apply(walk, *(x[:last] for x in inputs))  # type: ignore[no-untyped-call]
+    return o[at]
 
 
 def _near(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
     """As `_met`, of a few tokens of one head, all rows of the state at once: [L, L]."""
     if c.shape[-1] == 1:
         return (q @ k.mT) * (at - c.mT).clamp(max=0).exp()
-    return torch.einsum("id,jd,ijd->ij", q, k, (at.unsqueeze(1) - c).clamp(max=0).exp())
+    return (q.unsqueeze(1) * k * (at.unsqueeze(1) - c).clamp(max=0).exp()).sum(-1)
 
 
 def _sums(log_decay: Tensor) -> Tensor:

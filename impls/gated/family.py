@@ -89,7 +89,7 @@ class GatedFamily(Attention):
         t = self.terms(*inputs)
         return gated_linear_attention(t.q, t.k, t.v, t.log_decay, self.scale)
 
-    def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:  # type: ignore[override]
+    def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:
         """What is left of each earlier token at these, by the sums of log decays so far."""
         t = self.terms(*(x[None, None] for x in inputs))
         # decays of whole heads are made for all of them

@@ -27,6 +27,7 @@ class PackageNystrom(Attention):
     paper = "arXiv:2102.03902"
     tier = Tier.LIBRARY
     causality = Causality.NONE
+    independent = False
     layout = Layout.BNHD
     requires = ("nystrom-attention>=0.0.14",)
 

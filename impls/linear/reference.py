@@ -33,8 +33,8 @@ def linear_rows(  # noqa: PLR0913 - keywords only
     at: Tensor, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, eps: float, phi: FeatureMap, key_mask: Tensor | None = None
 ) -> Tensor:
     """The same for the queries at tokens `at`, of one head: int64 [n], [N, D], [N, D], [N, M], bool [N] -> [n, M]."""
-    similarity_nN = phi.similarity_rows(q[at], k, seen_by(at, len(k), causal=causal, key_mask=key_mask))
-    return similarity_nN @ v / (similarity_nN.sum(-1, keepdim=True) + eps)
+    similarity = phi.similarity_rows(q[at], k, seen_by(at, len(k), causal=causal, key_mask=key_mask))
+    return similarity @ v / (similarity.sum(-1, keepdim=True) + eps)
 
 
 def _visible(k: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:

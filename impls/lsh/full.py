@@ -65,7 +65,7 @@ class FullSharedQK(SharedQK):
         refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
         """All logits of these queries."""
         return shared_qk_rows(at, q, v, self.scale, causal=self.problem.causal)
 

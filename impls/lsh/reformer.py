@@ -70,8 +70,9 @@ class ReformerLSH(SharedQK):
         o_BHNM: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHNM
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
         """The definition for these queries, with buckets [R, N]."""
+        assert choices is not None
         return lsh_attention(q[None], v[None], choices[None], self._rules(), at).squeeze(0)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

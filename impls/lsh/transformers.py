@@ -102,8 +102,9 @@ class TransformersLSH(SharedQK):
         o_BHND: Tensor = o.unflatten(0, q.shape[:2])
         return o_BHND
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike, and k is q
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
         """The package's definition for these queries, with buckets [R, N]."""
+        assert choices is not None
         m, causal = self.options.bucket_size, self.problem.causal
         return transformers_attention(q[None], v[None], choices[None], m, self._steps, causal=causal, at=at).squeeze(0)
 

@@ -64,6 +64,11 @@ class SparseAttention(Attention):
     def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
         """FLOPs that a call over all N tokens executes, and the bytes that it allocates at its peak, output included."""
 
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
+        """Of the pattern at this length."""
+        return cls.pattern_type.of(problem, params).span
+
     def shape(self, N: int) -> Shape:
         """Of a sequence or prompt of N tokens."""
         return Shape(N, self.problem.H, self.causal)

@@ -61,6 +61,11 @@ class Atrous(Pattern):
         """The stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 
+    @property
+    def span(self) -> int:
+        """As far as it reaches, or one stride."""
+        return self.stride * (self.reach or 1)
+
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
         """(i - j) mod l = 0 and |i - j| <= l * reach."""
         reach = shape.N if self.reach is None else self.reach
@@ -110,6 +115,11 @@ class Longformer(Pattern):
         whole(self.globals, "globals", least=0)
         if self.dilated_heads is not None:
             whole(self.dilated_heads, "dilated_heads", least=0)
+
+    @property
+    def span(self) -> int:
+        """Of the window, dilated."""
+        return self.window * self.dilation
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
         """Global, or in the window of the head's dilation."""

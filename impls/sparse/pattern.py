@@ -50,6 +50,11 @@ class Pattern(ABC):
         """Parameters that follow from the problem, and from what is given."""
         return {}
 
+    @property
+    def span(self) -> int:
+        """Tokens of its longest part: the largest of its lengths."""
+        return max(x for f in fields(self) if isinstance(x := getattr(self, f.name), int))
+
     @abstractmethod
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
         """Whether query i of head h may see key j, as printed, causality aside; int64, broadcast -> bool."""

@@ -68,8 +68,9 @@ class VQFamily(QuantisedKeys):
         bias = None if self.position is None else self.position.as_defined()
         return quantised_attention(*self.as_defined(q, k, choices), v, definition, bias)
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """Softmax of these queries over the quantised keys, with codes [N]."""
+        assert choices is not None
         o, bias = self.options, None
         if self.position is not None:
             whole = self.position.as_defined()

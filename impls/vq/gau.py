@@ -40,7 +40,7 @@ class GatedVQ(BlockwiseVQ):
         return super().reference(q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())
 
     def rows(  # type: ignore[override]
-        self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor
+        self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None
     ) -> Tensor:
         """Of the dense definition, with codes [N]."""
         return super().rows(head, at, q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())[at]

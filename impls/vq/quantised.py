@@ -42,8 +42,9 @@ class QuantisedSoftmax(QuantisedKeys):
         """The definition, with all keys in the window."""
         return quantised_attention(*self.as_defined(q, k, choices), v, Definition(None, self.problem.causal))
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """Softmax of these queries over the quantised keys, with codes [N]."""
+        assert choices is not None
         definition = Definition(None, self.problem.causal)
         return quantised_rows(at, *self.head_as_defined(head, q, k, choices), v, definition)
 

@@ -88,8 +88,9 @@ def test_a_failed_memory_pass_does_not_fail_the_cell() -> None:
 
 def test_a_failed_check_spreads_to_all_cells_it_speaks_for() -> None:
     ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT, "o differs by 0.3"), Pass.CHECK)])
+    assert ledger.checked(cell(64))
+    assert not ledger.checked(cell(65))
     for spoilt in (cell(64), cell(2**16), cell(8, B=4, H=2), cell(workload="forward_backward")):
-        assert ledger.checked(spoilt)
         assert why(ledger, spoilt) == (Status.INCORRECT, "its check: o differs by 0.3")
 
 
@@ -106,12 +107,12 @@ def test_a_failed_check_does_not_spread_to_other_cells() -> None:
         cell(device="cuda"),
         cell().model_copy(update={"matmul_precision": Precision.HIGH}),
     ]
-    assert not any(ledger.checked(other) or ledger.hopeless(other) for other in others)
+    assert not any(ledger.rejected(other) or ledger.hopeless(other) for other in others)
 
 
 def test_a_passed_check_is_known_and_stops_nothing() -> None:
     ledger = Ledger.of([record(cell(64), Measured(), Pass.CHECK)])
-    assert ledger.checked(cell(2**16))
+    assert ledger.checked(cell(64))
     assert ledger.hopeless(cell(2**16)) is None
     assert not ledger.finished(cell(64), Pass.TIME, 0)
 
@@ -278,11 +279,11 @@ def test_a_found_batch_that_fails_after_all_says_nothing_of_longer_lengths() -> 
 
 def test_a_check_speaks_for_a_batch_of_any_size_and_decoding_has_its_own() -> None:
     ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT), Pass.CHECK)])
-    assert ledger.checked(searched())
-    assert not ledger.checked(cell(workload="decode"))
+    assert ledger.rejected(searched())
+    assert not ledger.rejected(cell(workload="decode"))
     steps = Ledger.of([record(cell(64, workload="decode"), failed(Status.INCORRECT), Pass.CHECK)])
-    assert steps.checked(cell(workload="decode_total"))
-    assert not steps.checked(cell())
+    assert steps.rejected(cell(workload="decode_total"))
+    assert not steps.rejected(cell())
 
 
 CELLS = [cell(N, B=B, chunk=chunk) for N in (64, 128, 256) for B in (1, 2) for chunk in (4, 8)]

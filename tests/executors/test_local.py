@@ -180,7 +180,7 @@ def test_a_failed_cell_has_no_memory_pass() -> None:
 
 def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -> None:
     info, worker = run_info(), FakeWorker()
-    run(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
     checks = [(job.cell.label, job.cell.problem.causal) for job in worker.jobs if job.phase is Pass.CHECK]
     assert len(checks) == len(set(checks)) == 2 * 4
     for label, causal in checks:
@@ -195,7 +195,7 @@ def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() ->
         return measured(job)
 
     info, worker = run_info(), FakeWorker(answer)
-    records = run(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    records = run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
     assert not [job for job in worker.timed() if job.cell.method == "b"]
     of_b = [r.outcome for r in records if r.job.cell.method == "b" and r.job.phase is Pass.TIME]
     assert len(of_b) == 6
@@ -250,7 +250,7 @@ def test_a_training_is_never_taken_again() -> None:
 def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(cut: int) -> None:
     answer = fails(Status.OOM_HOST, "a", above=256)
     info = run_info()
-    checks = {cell.key: small(cell) for cell in info.cells}
+    checks = {cell.key: (small(cell),) for cell in info.cells}
     whole = run(info, FakeWorker(answer), check_cells=checks)
     first = whole[:cut]
     rest = run(info, FakeWorker(answer), known=first, check_cells=checks)
@@ -440,7 +440,7 @@ def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all
 def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_memory() -> None:
     info = run_info(workloads="fidelity", axes={"N": (128,)}, methods=("a",))
     worker = FakeWorker()
-    records = run(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    records = run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
     assert [job.phase for job in worker.jobs] == [Pass.CHECK, *[Pass.FIDELITY] * 3]
     assert [job.replicate for job in worker.jobs[1:]] == [0, 1, 2]
     assert run(info, FakeWorker(), records) == []

@@ -187,7 +187,7 @@ def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched() -> No
         return Failed(status=Status.INCORRECT, reason="off by one") if wrong else room(1500)(job)
 
     info, worker = run_info(), FakeWorker(answer)
-    records = search(info, worker, check_cells={cell.key: small(cell) for cell in info.cells})
+    records = search(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
     assert [job.phase for job in worker.jobs if job.cell.method == "a"] == [Pass.CHECK]
     wrong, right = limits(info.cells, records, MOST)
     assert (wrong.summary.status, wrong.summary.reason) == ("incorrect", "its check: off by one")

@@ -86,7 +86,7 @@ def info(plan: Selfcheck = PLAN) -> RunInfo:
 
 
 def executor(
-    machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, checks: dict[str, Cell] | None = None
+    machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, checks: dict[str, tuple[Cell, ...]] | None = None
 ) -> SelfcheckExecutor:
     known = list(known)
     return SelfcheckExecutor(
@@ -99,7 +99,7 @@ def executor(
     )
 
 
-def run(machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **fields: dict[str, Cell]) -> list[Record]:
+def run(machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **fields: dict[str, tuple[Cell, ...]]) -> list[Record]:
     return list(executor(machine, known, plan, **fields).run())
 
 
@@ -163,7 +163,7 @@ def test_a_pair_draws_the_same_inputs_and_no_two_pairs_do() -> None:
 
 def test_the_check_is_made_once_and_memory_is_never_measured() -> None:
     machine = Machine()
-    records = run(machine, checks={CELL.key: SMALL})
+    records = run(machine, checks={CELL.key: (SMALL,)})
     assert Counter(record.job.phase for record in records) == {Pass.CHECK: 1, Pass.TIME: PLAN.processes}
     assert machine.servers[0].jobs[0].phase is Pass.CHECK or machine.servers[1].jobs[0].phase is Pass.CHECK
 
@@ -204,7 +204,7 @@ def test_a_method_that_fails_its_check_is_not_timed() -> None:
     def answer(job: Job) -> Outcome:
         return Failed(status=Status.INCORRECT, reason="wrong") if job.phase is Pass.CHECK else measured(job)
 
-    check, timed = run(Machine(answer), checks={CELL.key: SMALL})
+    check, timed = run(Machine(answer), checks={CELL.key: (SMALL,)})
     assert (check.job.phase, timed.job.phase) == (Pass.CHECK, Pass.TIME)
     assert timed.outcome == Failed(status=Status.INCORRECT, reason="its check: wrong")
 

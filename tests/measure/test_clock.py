@@ -28,6 +28,9 @@ class Event:
         self.at = self.gpu.milliseconds
         self.gpu.log.append(self.name)
 
+    def synchronize(self) -> None:
+        self.gpu.log.append(f"wait for {self.name}")
+
     def elapsed_time(self, end: "Event") -> float:
         return end.at - self.at
 
@@ -120,8 +123,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 def host_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The host's nanoseconds, moved by hand."""
     now = [0]
-    monkeypatch.setattr("time.perf_counter_ns", lambda: now[0])
-    monkeypatch.setattr("time.perf_counter", lambda: now[0] / 1e9)
+    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(clocks, "perf_counter", lambda: now[0] / 1e9)
     return now
 
 
@@ -173,7 +176,7 @@ def test_a_cold_sample_flushes_holds_the_stream_and_times_only_the_call(gpu: Gpu
     clock = ColdClock("cuda:0", gpu)
     gpu.log.clear()
     assert clock.sample(gpu.work, batch=1) == pytest.approx(0.003)
-    assert gpu.log == ["flush", "hold", "start", "call on main", "end", "synchronize"]
+    assert gpu.log == ["flush", "hold", "start", "call on main", "end", "wait for end", "synchronize"]
 
 
 def test_each_call_of_a_cold_batch_is_flushed_on_its_own(gpu: Gpu) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.measure.clock import Call
+from attnbench.measure.clock import Call, Look, drop
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing, stable, steady
 
 
@@ -55,10 +55,12 @@ class FakeClock:
     def prepare(self, call: Call) -> Call:
         return call
 
-    def sample(self, call: Call, batch: int) -> float:
+    def sample(self, call: Call, batch: int, look: Look = drop) -> float:
         start = self.world.t
-        for _ in range(batch):
-            call()
+        for number in range(batch):
+            result = call()
+            if number == batch - 1:
+                look(result)
         self.world.samples.append((batch, self.world.t - start))
         return (self.world.t - start) / batch
 

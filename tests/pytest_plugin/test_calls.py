@@ -19,8 +19,8 @@ def test_it_gives_what_a_call_gives(call: Call) -> None:
     assert call("plain:Plain", M=8).shape == (1, 2, 128, 8)
 
 
-def test_a_backward_gives_the_gradients(call: Call) -> None:
-    assert [g.shape[-1] for g in call("plain:Plain", workload="forward_backward", M=8)] == [16, 16, 8]
+def test_a_backward_gives_the_output_and_the_gradients(call: Call) -> None:
+    assert [x.shape[-1] for x in call("plain:Plain", workload="forward_backward", M=8)] == [8, 16, 16, 8]
 
 
 def test_one_token_more_is_one_token(call: Call) -> None:

@@ -10,7 +10,7 @@ from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.schema.problem import DType, Problem
-from attnbench.workloads.check import check, check_cell
+from attnbench.workloads.check import check, check_cells
 
 
 def checked(name: str, *, workload: Workload = Workload.FORWARD_BACKWARD, **fields: Any) -> Outcome:
@@ -175,7 +175,7 @@ def cell(name: str, **fields: object) -> Cell:
 
 def small(name: str, workload: Workload = Workload.FORWARD, **fields: object) -> Cell | None:
     asked = cell(name, **fields).model_copy(update={"workload": workload, "batch": Batch.LARGEST})
-    return check_cell(registry.load(asked.method), asked)
+    return next(iter(check_cells(registry.load(asked.method), asked)), None)
 
 
 def test_the_cell_of_the_check_is_the_smallest_with_a_backward() -> None:

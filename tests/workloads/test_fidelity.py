@@ -150,8 +150,8 @@ def test_a_method_is_asked_about_a_forward_and_checked_on_one() -> None:
     (asked,) = describe(Inquiry(method="fidelity_cases:Asked", cells=(cell("fidelity_cases:Asked"),))).prospects
     assert asked.why_not == "asked about forward"
     (right,) = describe(Inquiry(method="gate_cases:Right", cells=(cell("gate_cases:Right"),))).prospects
-    assert right.check is not None
-    assert right.check.workload is Workload.FORWARD_BACKWARD
+    assert right.checks
+    assert right.checks[0].workload is Workload.FORWARD_BACKWARD
     assert right.cost is not None
 
 

@@ -189,7 +189,7 @@ def test_a_method_s_own_refusal_counts_and_what_a_model_costs_is_unknown(workloa
     cell = cell_of(workload=workload)
     (prospect,) = describe(Inquiry(method="softmax.sdpa", cells=(cell,))).prospects
     assert (prospect.why_not, prospect.cost) == (None, None)
-    assert prospect.check is not None
+    assert prospect.checks
     (refused,) = describe(Inquiry(method="linformer.linformer", cells=(cell,))).prospects
     assert refused.why_not is not None
     assert "positions" in refused.why_not

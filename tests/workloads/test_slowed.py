@@ -11,7 +11,7 @@ from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Inquiry, Job, Limits
 from attnbench.schema.outcome import Measured
 from attnbench.schema.problem import Problem
-from attnbench.workloads.check import check, check_cell
+from attnbench.workloads.check import check, check_cells
 from attnbench.workloads.describe import describe
 from attnbench.workloads.slowed import Slowed
 from attnbench.workloads.timing import measure_time
@@ -66,9 +66,9 @@ def test_the_values_are_those_of_the_method_inside() -> None:
 
 
 def test_it_passes_the_check_of_the_method_inside(plugins: Path) -> None:
-    small = check_cell(Slowed, cell())
-    assert small is not None
-    assert isinstance(check(Job(cell=small)), Measured)
+    outcomes = [check(Job(cell=small)) for small in check_cells(Slowed, cell())]
+    assert len(outcomes) == 2
+    assert all(isinstance(outcome, Measured) for outcome in outcomes), outcomes
 
 
 def test_it_is_timed_as_any_method_and_tells_the_kernel_of_the_one_inside() -> None:

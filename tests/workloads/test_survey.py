@@ -10,14 +10,14 @@ from attnbench.workloads.survey import survey
 
 
 def test_a_survey_has_the_device_its_facts_its_memory_and_its_roofs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnbench.measure.roof.measure", lambda device, dtype: (len(dtype) * 1e9, 1e10))
+    monkeypatch.setattr("attnbench.measure.roof.measure", lambda device, dtype: (len(dtype) * 1e9, 1e10, 1e11))
     found = survey(Survey(device="cpu", ceilings=("float32", "bfloat16")))
     assert found.device == "cpu"
     assert found.facts["torch"] == torch.__version__
     assert found.memory_bytes > 0
     assert found.roof == {
-        "float32": Roof(flops_per_second=7e9, bytes_per_second=1e10),
-        "bfloat16": Roof(flops_per_second=8e9, bytes_per_second=1e10),
+        "float32": Roof(flops_per_second=7e9, bytes_per_second=1e10, cached_bytes_per_second=1e11),
+        "bfloat16": Roof(flops_per_second=8e9, bytes_per_second=1e10, cached_bytes_per_second=1e11),
     }
     assert Surroundings.model_validate_json(found.model_dump_json()) == found
 
@@ -32,7 +32,7 @@ def test_memory_is_looked_at_before_the_roofs_take_theirs(monkeypatch: pytest.Mo
 
         return note
 
-    monkeypatch.setattr("attnbench.measure.roof.measure", noted("roof", (1e9, 1e9)))
+    monkeypatch.setattr("attnbench.measure.roof.measure", noted("roof", (1e9, 1e9, 1e9)))
     monkeypatch.setattr("attnbench.measure.devices.free_bytes", noted("memory", 2**30))
     survey(Survey(device="cpu", ceilings=("float32",)))
     assert order == ["memory", "roof"]

@@ -1,0 +1,82 @@
+"""What a measurement is made under and what a method could change: threads, modes of torch, whom it leaves at work."""
+
+import os
+from dataclasses import dataclass, fields
+from time import perf_counter, process_time, sleep
+from typing import Self
+
+import psutil
+import torch
+
+_CORES_TO_SPARE = 0.5
+"""Cores that may be busy beyond torch's threads: an interpreter's own, a driver's."""
+_REST, _WATCH = 0.012, 0.01
+"""Seconds in which threads that spin for their next work give up, and in which nothing may then be done."""
+_BUSY = 0.5
+"""Cores at work while nothing was asked for."""
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """As it is now; two of them tell what a method changed."""
+
+    threads: int
+    cores: int
+    default_dtype: str
+    matmul_precision: str
+    gradients: bool
+    inference: bool
+    autocast: bool
+    deterministic: bool
+
+    @classmethod
+    def read(cls) -> Self:
+        """Ask torch and the operating system."""
+        return cls(
+            threads=torch.get_num_threads(),
+            cores=len(os.sched_getaffinity(0)),
+            default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
+            matmul_precision=torch.get_float32_matmul_precision(),
+            gradients=torch.is_grad_enabled(),
+            inference=torch.is_inference_mode_enabled(),
+            autocast=torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
+            deterministic=torch.are_deterministic_algorithms_enabled(),
+        )
+
+    def changed(self, now: "ProcessState") -> str:
+        """In words, what is not as it was; empty where all is."""
+        different = [f.name for f in fields(self) if getattr(self, f.name) != getattr(now, f.name)]
+        said = [f"{name.replace('_', ' ')} from {getattr(self, name)} to {getattr(now, name)}" for name in different]
+        return f"it changed {' and '.join(said)}" if said else ""
+
+
+@dataclass
+class Work:
+    """Processor time of this process since a moment: more cores than it was given cannot have been at work."""
+
+    wall: float
+    own: float
+
+    @classmethod
+    def begin(cls) -> Self:
+        """From now on."""
+        return cls(perf_counter(), process_time())
+
+    def too_much(self, threads: int) -> str:
+        """In words, where more cores were busy than torch has threads; empty where not."""
+        seconds = perf_counter() - self.wall
+        busy = (process_time() - self.own) / seconds if seconds > 0 else 0.0
+        if busy <= threads + _CORES_TO_SPARE:
+            return ""
+        return f"it kept {busy:.1f} cores busy where {threads} {'thread is' if threads == 1 else 'threads are'} allowed"
+
+
+def still_at_work() -> str:
+    """In words, what goes on although no call is running; empty where nothing does."""
+    if children := psutil.Process().children(recursive=True):
+        return f"it left {len(children)} {'process' if len(children) == 1 else 'processes'} running"
+    sleep(_REST)
+    wall, own = perf_counter(), process_time()
+    sleep(_WATCH)
+    busy = (process_time() - own) / (perf_counter() - wall)
+    return "it went on computing after its last call had returned" if busy > _BUSY else ""

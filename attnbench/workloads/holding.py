@@ -1,0 +1,102 @@
+"""Holding what a method gave against its definition: rows of the output, and gradients of a few of them.
+
+B samples, H heads, N tokens, n rows, M value width.
+"""
+
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attnbench.schema.outcome import Status
+from attnbench.workloads.deviation import deviations, excused, tolerance
+from attnbench.workloads.places import Place, tokens
+from attnbench.workloads.setting import Setting, unique
+from attnbench.workloads.truth import Truth
+
+_TOKENS_OF_GRADIENTS = 8
+
+
+class WrongError(Exception):
+    """What a call gave is not what it has to be, or not fairly come by; `status` says which, the message how."""
+
+    def __init__(self, reason: str, status: Status = Status.INCORRECT) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def shape_in_words(setting: Setting) -> str:
+    """`at B=2, H=3, N=321`."""
+    p = setting.cell.problem
+    return f"at B={p.B}, H={p.H}, N={p.N}"
+
+
+def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor], what: str = "output") -> float:
+    """How far these outputs are off at a place, [n, M] each. Raises WrongError where it is too far."""
+    want, allowed, most = truth.rows(place).detach(), tolerance(setting.cell), 0.0
+    for rows in got:
+        off = deviations(rows, want)
+        if float(off.max()) > allowed:
+            bound = excused(allowed, deviations(truth.narrow().rows(place).detach(), want))
+            worst = int((off / bound).argmax())
+            if off[worst] > bound[worst]:
+                where = f"in row {place.at[worst]} of head {place.h}, {shape_in_words(setting)}"
+                raise WrongError(f"{what} {_is_off(off[worst], bound[worst])}, {where}")
+        most = max(most, float(off.max()))
+    return most
+
+
+def weigh(g: Tensor, heads: Sequence[Place], span: int, source: random.Random) -> list[tuple[Place, Tensor]]:
+    """Make dL/do [B, H, N, M] zero but in a few late rows of these heads, which no early row outweighs.
+
+    Gives the rows, and dL/do there, [n, M] each.
+    """
+    weighed, N = [], g.shape[2]
+    g.data.zero_()
+    for head in heads:
+        at = tokens(N, span, _TOKENS_OF_GRADIENTS, source, N // 2)
+        w = torch.randn(len(at), g.shape[3], generator=torch.Generator().manual_seed(source.getrandbits(31))).to(g)
+        g.data[head.b, head.h, list(at)] = w
+        weighed.append((Place(head.b, head.h, at), w))
+    return weighed
+
+
+def hold_gradients(
+    setting: Setting, truth: Truth, weighed: Sequence[tuple[Place, Tensor]], got: Sequence[Tensor], source: random.Random
+) -> float:
+    """How far the gradients of these rows are off, to inputs and to parameters, in the order of `setting.leaves`.
+
+    To what none of the rows depends on they have to be 0. Raises WrongError, and what the truth raises.
+    """
+    inputs, H, allowed = unique(list(setting.inputs)), setting.cell.problem.H, tolerance(setting.cell)
+    at, weights = [place for place, _ in weighed], [w for _, w in weighed]
+    wanted, of_parameters = truth.gradients(at, weights)
+    numbers = {id(x): number for number, x in enumerate(inputs)}
+    own = [got[numbers[id(setting.inputs[i])]][b, h] for i, b, h in wanted]
+    names = [f"gradient of input {i}" for i, _, _ in wanted]
+    names += [f"gradient of {name}" for name, _ in setting.method.named_parameters()]
+    pairs = list(zip([*own, *got[len(inputs) :]], [*wanted.values(), *of_parameters], strict=True))
+    off = torch.cat([_whole(g, want) for g, want in pairs])
+    if float(off.max()) > allowed:
+        near, near_parameters = truth.narrow().gradients(at, weights)
+        narrow = zip([*near.values(), *near_parameters], (want for _, want in pairs), strict=True)
+        bound = excused(allowed, torch.cat([_whole(g, want) for g, want in narrow]))
+        worst = int((off / bound).argmax())
+        if off[worst] > bound[worst]:
+            raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {shape_in_words(setting)}")
+    for x, g in zip(inputs, got, strict=False) if setting.method.independent else ():
+        touched = {(place.b, place.h * x.shape[1] // H) for place in at}
+        others = [(b, h) for b in range(x.shape[0]) for h in range(x.shape[1]) if (b, h) not in touched]
+        if others and bool(g[source.choice(others)].any()):
+            raise WrongError(f"gradients reach samples or heads that nothing was asked of, {shape_in_words(setting)}")
+    return float(off.max())
+
+
+def _whole(g: Tensor, want: Tensor) -> Tensor:
+    """The deviation of a tensor as one row: [1]."""
+    return deviations(g.reshape(1, -1), want.reshape(1, -1))
+
+
+def _is_off(off: Tensor, bound: Tensor) -> str:
+    return f"is off by {float(off):.3g} of its length where {float(bound):.3g} is allowed"
