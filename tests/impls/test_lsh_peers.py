@@ -218,7 +218,7 @@ def test_fast_transformers_alone_averages_its_rounds(inputs_of: Any) -> None:
     inputs = inputs_of(method)
     choices = method.choose(*inputs)
     one = load(FAST)(Problem(**SHAPE), rounds=1, bucket_size=8)
-    rounds = torch.stack([one.reference(*inputs, choices=choices[:, r : r + 1]) for r in range(3)])
+    rounds = torch.stack([one.reference(*inputs, choices=choices[:, :, r : r + 1]) for r in range(3)])
     torch.testing.assert_close(method.reference(*inputs, choices=choices), rounds.mean(0), rtol=0, atol=1e-12)
 
 
