@@ -19,8 +19,8 @@ class Ledger:
 
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
     _failed: dict[str, Failed] = field(default_factory=dict)
-    _checks: dict[str, Failed] = field(default_factory=dict)
-    """By check group: the check that failed."""
+    _checks: dict[str, list[tuple[int, Failed]]] = field(default_factory=dict)
+    """By check group: on how many tokens a check failed, and how."""
     _checked: set[str] = field(default_factory=set)
     """Keys of the cells on which a method was checked."""
     _flops: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Ledger:
         group, p = check_group(cell), cell.problem
         self._checked.add(cell.key)
         if isinstance(outcome, Failed):
-            self._checks.setdefault(group, outcome)
+            self._checks.setdefault(group, []).append((p.N, outcome))
         elif isinstance(flops := outcome.facts.get("flops"), int | float):
             self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
 
@@ -101,8 +101,9 @@ class Ledger:
         return small.key in self._checked
 
     def rejected(self, cell: Cell) -> Failed | None:
-        """The failed check of those that speak for this cell."""
-        return self._checks.get(check_group(cell))
+        """The failed check of those that speak for this cell: not one that ran out of memory or time on more tokens."""
+        failed = self._checks.get(check_group(cell), ())
+        return next((check for N, check in failed if not check.status.monotonic or N <= cell.problem.N), None)
 
     def counted_flops(self, cell: Cell) -> float:
         """FLOPs of one sample and head, at least: from the two lengths that were checked on, along a straight line.

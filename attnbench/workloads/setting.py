@@ -15,6 +15,7 @@ from attnbench.workloads.inputs import draw_inputs
 Inputs = tuple[Tensor, ...]
 _DRAWN_AGAIN = 2**20
 """Numbers that are drawn anew where other values are wanted; more of them change places, which is far quicker."""
+_FEW_TOKENS, _STRIDE = 64, 7919
 
 
 @dataclass
@@ -34,6 +35,8 @@ class Setting:
     """Bool [B, N], where the problem has padding."""
     sets: list[Inputs] = field(init=False)
     turn: int = field(default=0, init=False)
+    start: int = field(default=0, init=False)
+    """Which of the tokens that were drawn is the first, after values were refilled."""
 
     def __post_init__(self) -> None:
         self.sets = [self.inputs]
@@ -63,25 +66,23 @@ class Setting:
             self.sets.append(tuple(turned[id(x)] for x in self.sets[0]))
 
     def refill(self, seed: int) -> None:
-        """Other values in the storages of the present inputs, and only there: the tensors are those that they were."""
-        tensors = unique(list(self.inputs))
-        if sum(x.numel() for x in tensors) <= _DRAWN_AGAIN:
+        """Other values in the storages of the present inputs, and only there: the tensors are those that they were.
+
+        Of the same seed come the same values.
+        """
+        tensors, N = unique(list(self.inputs)), self.inputs[-1].shape[2]
+        if N <= _FEW_TOKENS or sum(x.numel() for x in tensors) <= _DRAWN_AGAIN:
             drawn = draw_inputs(type(self.method), self.cell, generator(self.cell, seed))
             overwrite({id(x): fresh for x, fresh in zip(self.inputs, drawn, strict=True)}, self.inputs)
             return
+        start = 1 + seed * _STRIDE % (N - 1)
         for x in tensors:
-            swap_halves(x)
+            _turn(x, (start - self.start) % N)
+        self.start = start
 
     def leaves(self) -> list[Tensor]:
         """Inputs and parameters that need gradients, each once: shared-QK methods take one tensor twice."""
         return unique([*self.inputs, *self.method.parameters()])
-
-    def rewrite(self) -> None:
-        """The same values into the same storages, by way of others."""
-        for x in unique(list(self.inputs)):
-            kept = x.data.clone()
-            x.data.zero_()
-            x.data.copy_(kept)
 
     @property
     def first_row(self) -> int:
@@ -143,14 +144,10 @@ def overwrite(by_old: dict[int, Tensor], tensors: Inputs) -> None:
         x.data.copy_(by_old[id(x)])
 
 
-def swap_halves(x: Tensor) -> None:
-    """The first half of the tokens of [B, heads, N, ...] in the place of the second, and the other way round."""
-    half = x.shape[2] // 2
-    first, second = x.data[:, :, :half], x.data[:, :, half : 2 * half]
-    for b in range(x.shape[0]):
-        kept = first[b].clone()
-        first[b].copy_(second[b])
-        second[b].copy_(kept)
+def _turn(x: Tensor, start: int) -> None:
+    """Of [B, heads, N, ...] the tokens from `start` on, then those before, one sample after the other."""
+    for sample in x.data:
+        sample.copy_(sample.roll(-start, dims=1))
 
 
 def with_batch(cell: Cell, B: int | None) -> Cell:

@@ -43,7 +43,7 @@ def test_the_longest_of_each_method_is_found_and_faults_are_rows(searched: tuple
     table = pd.read_csv(folder.parents[2] / "longest.csv").set_index("method")
     assert table["N"].fillna(0).to_dict() == {
         "lengths:Cramped": 288,
-        "lengths:Fragile": 200,
+        "lengths:Fragile": 400,
         "lengths:Declines": 0,
         "plain:Plain": 512,
     }

@@ -47,7 +47,7 @@ FAULTS = {
     "faulty:RaisesMemoryError": "oom_host",
     "faulty:AllocatesWithoutEnd": "oom_host",
     "faulty:Hangs": "timeout",
-    "faulty:LeavesChildren": "ok",
+    "faulty:LeavesChildren": "unfair",
     "faulty:NaNs": "incorrect",
     "faulty:WrongShape": "incorrect",
     "faulty:WrongValues": "incorrect",
