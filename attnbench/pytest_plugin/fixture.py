@@ -12,7 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from attnbench import registry
 from attnbench.api import Attention, Problem, Scalar
 from attnbench.measure import devices
-from attnbench.measure.clock import Clock, WallClock
+from attnbench.measure.clock import Call, Clock, WallClock
+from attnbench.measure.process_state import ProcessState
 from attnbench.pytest_plugin.facts import facts, group, memory_facts, weigh
 from attnbench.pytest_plugin.given import Built, named
 from attnbench.pytest_plugin.marks import option
@@ -25,9 +26,12 @@ from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.schema.seeds import draw_seed
 from attnbench.workloads.check import check, check_cells
+from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import prepare
+from attnbench.workloads.proof import Proof
 from attnbench.workloads.setting import Setting
-from attnbench.workloads.timing import clock_of, watched
+from attnbench.workloads.timing import clock_of, input_sets, watched
+from attnbench.workloads.witness import Witness
 
 
 class AttentionBenchmark:
@@ -108,19 +112,32 @@ class AttentionBenchmark:
             yield self.session.checks[key]
 
     def _fail(self, cell: Cell, status: Status, reason: str) -> NoReturn:
+        self.benchmark.has_error = True
         self._leave_out(cell, status, reason)
         pytest.fail(f"{cell.label} is {status}: {reason}", pytrace=False)
 
     def _measured(self, cell: Cell) -> object:
-        """Time, then memory: weighing would disturb. Where benchmarks are disabled, one call."""
-        setting = prepare(Job(cell=cell, seed=draw_seed(0, cell, 0)))
+        """Time with its proof, then memory: weighing would disturb. Where benchmarks are disabled, one call."""
+        job = Job(cell=cell, seed=draw_seed(0, cell, 0))
+        clock, begin = clock_of(cell), time.perf_counter()
+        setting = prepare(job)
         self.benchmark.group = self.benchmark.group or group(cell)
         self.benchmark.extra_info.update(facts(setting))
-        clock = clock_of(cell)
         if not self.benchmark.enabled:
             return self.benchmark(setting.call)
+        setting.add_sets(input_sets(setting, job))
+        witness, before = Witness(setting), ProcessState.read()
         with watched(cell.device) as conditions:
-            result = self._timed(setting, clock)
+            result, call = self._timed(setting, clock)
+        over = time.perf_counter()
+        try:
+            if words := before.changed(ProcessState.read()):
+                raise WrongError(words, Status.UNFAIR)
+            proof = Proof(setting, clock, call, witness, list(self._samples()), over - begin, over, job.seed + 1)
+            proof.make()
+        except WrongError as error:
+            self._fail(cell, error.status, str(error))
+        self.benchmark.extra_info.update(proof.facts)
         flags = (*clock.flags, *conditions.flags(self._samples()))
         readings = weigh(setting)
         flags += tuple(r.flag for r in readings.values() if r.flag)
@@ -135,16 +152,17 @@ class AttentionBenchmark:
         samples: list[float] = taken.stats.data
         return samples
 
-    def _timed(self, setting: Setting, clock: Clock) -> object:
+    def _timed(self, setting: Setting, clock: Clock) -> tuple[object, Call]:
+        """What one call gave, and what was called."""
         self.timer.label = clock.label
         self.benchmark.extra_info.update(first_look(setting), clock=clock.label)
         warm_up(setting.call, clock, self._max_time / 3)
         if not isinstance(clock, WallClock):
             return self._by_device(setting, clock)
         self.timer.wait = clock.synchronize
-        return self.benchmark(setting.call)
+        return self.benchmark(setting.call), setting.call
 
-    def _by_device(self, setting: Setting, clock: Clock) -> object:
+    def _by_device(self, setting: Setting, clock: Clock) -> tuple[object, Call]:
         """A round is one sample of the clock, whose seconds drive the timer; as many as fit into the time on the host."""
         call = clock.prepare(setting.call)
         batch = max(1, math.ceil(clock.min_sample / max(clock.sample(call, 1), 1e-9)))
@@ -159,7 +177,7 @@ class AttentionBenchmark:
         sample()
         rounds = math.ceil(self._max_time / (time.perf_counter() - begin))
         self.benchmark.pedantic(sample, rounds=max(rounds, int(option(self.item, "min_rounds"))))
-        return setting.call()
+        return call(), call
 
     @property
     def _max_time(self) -> float:

@@ -32,10 +32,16 @@ class Built:
         return copy.deepcopy(self.attention)
 
     def check_cell(self, cell: Cell) -> Cell:
-        """Its own problem: its parameters may fit no smaller one. Raises ValueError where the reference would be too large."""
-        p = cell.problem
-        if p.B * p.H * p.N**2 > _LARGEST:
-            raise ValueError(f"N={p.N} is too long to check an attention that is already built: give its class and parameters")
+        """Its own problem: its parameters may fit no smaller one.
+
+        Raises ValueError where the reference would be too large and the method defines no rows.
+        """
+        p, rows = cell.problem, type(self.attention).rows
+        if rows is Attention.rows and p.B * p.H * p.N**2 > _LARGEST:
+            raise ValueError(
+                f"N={p.N} is too long to check an attention that is already built and defines no rows: "
+                "give its class and parameters"
+            )
         differentiated = cell.model_copy(update={"workload": Workload.FORWARD_BACKWARD, "batch": Batch.FIXED})
         return cell if cell.workload.decodes or self.attention.refusal(differentiated) else differentiated
 

@@ -30,8 +30,8 @@ def tolerance(cell: Cell) -> float:
 
 def deviations(got: Tensor, want: Tensor) -> Tensor:
     """‖got - want‖ / ‖want‖ of each row, [n, C] both -> float64 [n]; infinite where a number is none, or 0 was right."""
-    want = want.double()
-    error, length = (got.double() - want).norm(dim=-1), _lengths(want)
+    want = want.detach().double()
+    error, length = (got.detach().double() - want).norm(dim=-1), _lengths(want)
     share = torch.where(error > 0, error / length, 0.0)
     return share.nan_to_num(nan=torch.inf)
 

@@ -11,7 +11,7 @@ from attnbench.api import Tier
 from attnbench.measure import devices, host_conditions, nvml, telemetry
 from attnbench.measure.clock import Clock, ColdClock, drop
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
-from attnbench.measure.process_state import ProcessState, Work
+from attnbench.measure.process_state import ProcessState, Work, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import SETS_SHARE, Job
 from attnbench.schema.noun import Scalar
@@ -23,6 +23,7 @@ from attnbench.workloads.impossible import refuse_impossible
 from attnbench.workloads.modelled import Modelled
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.proof import Proof
+from attnbench.workloads.proof_in_model import prove_generation
 from attnbench.workloads.setting import Setting, unique
 from attnbench.workloads.witness import Witness
 
@@ -40,7 +41,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     # before the method is imported, so that it finds all timers bound
     clock = clock_of(job.cell)
     setting = prepare(job)
-    setting.add_sets(_sets(setting, job))
+    setting.add_sets(input_sets(setting, job))
     witness = None if isinstance(setting, Modelled) else Witness(setting)
     kernel = _FirstLook(setting)
     kernel.glance()
@@ -75,23 +76,28 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     }
     if isinstance(clock, ColdClock):
         facts["cold_ratio"] = round(clock.cold_ratio, 3)
+    over = perf_counter()
     try:
         if words := before.changed(ProcessState.read()) or (job.cell.device_kind == "cpu" and work.too_much(before.threads)):
+            raise WrongError(words, Status.UNFAIR)
+        if words := still_at_work():
             raise WrongError(words, Status.UNFAIR)
         if "late" in clock.flags:
             raise WrongError("the GPU went on computing after its call was over, on another stream", Status.UNFAIR)
         refuse_impossible(job, timing.samples)
         if witness is not None and loop.prepared is not None:
-            proof = Proof(setting, clock, loop.prepared, witness, timing.samples, perf_counter() - begin, job.seed + 1)
+            proof = Proof(setting, clock, loop.prepared, witness, timing.samples, over - begin, over, job.seed + 1)
             proof.make()
             facts |= proof.facts
+        elif isinstance(setting, Generation):
+            facts |= prove_generation(setting, over - begin)
     except WrongError as error:
         return Failed(status=error.status, reason=str(error), samples=_series(timing), facts=facts)
     flags = (*_few(timing), *clock.flags, *conditions.flags(timing.samples))
     return Measured(samples=_series(timing), facts=facts, flags=flags)
 
 
-def _sets(setting: Setting, job: Job) -> int:
+def input_sets(setting: Setting, job: Job) -> int:
     """How many sets of inputs calls take in turns: as many as a small share of memory holds; a graph is captured with one."""
     if job.cell.clock is ClockMode.GRAPH or isinstance(setting, Modelled):
         return 1

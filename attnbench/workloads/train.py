@@ -3,33 +3,42 @@
 import torch
 
 from attnbench.measure.loop import MIN_SAMPLES
+from attnbench.measure.process_state import ProcessState, still_at_work
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job
-from attnbench.schema.outcome import ACCURACY, BITS, CURVE, CURVE_ACCURACY, LOSS, Measured, Series
+from attnbench.schema.outcome import ACCURACY, BITS, CURVE, CURVE_ACCURACY, LOSS, Failed, Measured, Series, Status
 from attnbench.schema.training import LANGUAGE
 from attnbench.training.alphabet import Alphabet
 from attnbench.training.checkpoint import Keeper, resume
 from attnbench.training.drawing import draw_images
 from attnbench.training.loop import train
 from attnbench.training.progress import Progress
+from attnbench.training.sequences import Sequences
 from attnbench.training.tasks import TaskData, task_of
 from attnbench.training.transformer import plan_of
+from attnbench.workloads.holding import WrongError
 from attnbench.workloads.modelled import build_model
+from attnbench.workloads.proof_in_model import prove_training
 from attnbench.workloads.setting import with_batch
 from attnbench.workloads.timing import Facts, watched
 
 _NATS_OF_A_BIT = 0.6931471805599453
 
 
-def measure_training(job: Job) -> Measured:
-    """All updates, or those that a checkpoint lacks. Raises what task, method and loop raise."""
+def measure_training(job: Job) -> Measured | Failed:
+    """All updates, or those that a checkpoint lacks, with proof that the attention was its method's to the end.
+
+    Failed, with what was measured, where it was not. Raises what task, method and loop raise.
+    """
     cell = with_batch(job.cell, job.B)
     plan = plan_of(cell)
     task = task_of(plan, cell.problem.N)
     progress, ignored = resume(lambda: _begin(cell, task, job.seed), job)
     resumed_from, judged = progress.updates, task.held_out(plan.held_out)
+    before = ProcessState.read()
     with watched(cell.device) as conditions:
         train(progress, task.batch, judged, job.limits.seconds, Keeper(job))
+    changed = before.changed(ProcessState.read())
     images, notes = _images(progress, task, job.seed)
     facts: Facts = {
         **_facts(progress, task),
@@ -40,6 +49,13 @@ def measure_training(job: Job) -> Measured:
         **notes,
         **conditions.facts,
     }
+    try:
+        if words := changed or still_at_work():
+            raise WrongError(words, Status.UNFAIR)
+        tokens = Sequences.on(cell.device, task.batch(cell.problem.B, torch.Generator().manual_seed(job.seed))).tokens
+        facts |= prove_training(progress.model, tokens, sum(progress.seconds))
+    except WrongError as error:
+        return Failed(status=error.status, reason=str(error), samples=_series(progress), facts=facts)
     few = ("few_samples",) if progress.updates < MIN_SAMPLES else ()
     late = ("resumed",) if resumed_from else ()
     flags = (*few, *late, *conditions.flags(progress.seconds))

@@ -99,7 +99,9 @@ def executor(
     )
 
 
-def run(machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **fields: dict[str, tuple[Cell, ...]]) -> list[Record]:
+def run(
+    machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **fields: dict[str, tuple[Cell, ...]]
+) -> list[Record]:
     return list(executor(machine, known, plan, **fields).run())
 
 

@@ -1,4 +1,4 @@
-"""The rows that a method is held against at the length it is timed at are those of its reference, and so are their gradients."""
+"""The rows that a method is held against at the length it is timed at are its reference's, and so are their gradients."""
 
 from typing import Any
 
@@ -90,7 +90,9 @@ def rows_of(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | Non
     return o
 
 
-@pytest.mark.parametrize("name", ["softmax.naive", "linear.full", "linformer.mean", "pooling.key_value", "sparse.window_masked"])
+@pytest.mark.parametrize(
+    "name", ["softmax.naive", "linear.full", "linformer.mean", "pooling.key_value", "sparse.window_masked"]
+)
 def test_rows_do_not_see_what_a_mask_hides(name: str) -> None:
     method = registry.build(name, Problem(B=2, H=2, N=40, D=8, padding=0.5, dtype="float64"))
     q, k, v = type(method).inputs(method.problem, torch.Generator().manual_seed(1))
@@ -98,10 +100,14 @@ def test_rows_do_not_see_what_a_mask_hides(name: str) -> None:
     whole = method.reference(q, k, v, key_mask=key_mask)  # type: ignore[call-arg]
     at = torch.tensor([0, 3, 39])
     rows: Any = method.rows
-    torch.testing.assert_close(rows(1, at, q[1, 1], k[1, 1], v[1, 1], key_mask=key_mask[1]), whole[1, 1, at], rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        rows(1, at, q[1, 1], k[1, 1], v[1, 1], key_mask=key_mask[1]), whole[1, 1, at], rtol=0, atol=1e-10
+    )
 
 
-@pytest.mark.parametrize("name", ["linear.chunked", "gated.mamba2", "delta.kda", "lsh.reformer", "vq.blockwise", "sparse.fixed"])
+@pytest.mark.parametrize(
+    "name", ["linear.chunked", "gated.mamba2", "delta.kda", "lsh.reformer", "vq.blockwise", "sparse.fixed"]
+)
 def test_rows_of_a_long_sequence_take_little_memory(name: str, tmp_path: Any) -> None:
     """N² numbers of float64 would be half a gigabyte here."""
     from attnbench.measure.profiler_memory import torch_profiler_peak

@@ -173,6 +173,10 @@ def test_an_object_too_long_for_its_dense_reference_is_refused_before_it_is_trie
         call(Mine(Problem(N=16384, H=1, D=1)))
 
 
+def test_an_object_that_defines_its_rows_is_checked_at_any_length(call: Call) -> None:
+    assert call(build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True))).shape == (1, 1, 16384, 1)
+
+
 def test_one_of_ours_that_is_built_is_timed_as_it_is(call: Call, attention_benchmark: AttentionBenchmark) -> None:
     assert call(build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32)).shape == (1, 2, 96, 8)
     assert attention_benchmark.benchmark.extra_info["shape"]["N"] == 96

@@ -57,7 +57,11 @@ def test_a_cell_that_can_run_has_a_cost_and_a_cell_to_check_it_on() -> None:
     assert prospect.cost is not None
     assert prospect.cost.executed_flops > 0
     assert prospect.checks
-    assert (prospect.checks[0].problem.N, prospect.checks[0].workload, prospect.checks[0].params) == (256, Workload.FORWARD, {"chunk": 8})
+    assert (prospect.checks[0].problem.N, prospect.checks[0].workload, prospect.checks[0].params) == (
+        256,
+        Workload.FORWARD,
+        {"chunk": 8},
+    )
 
 
 def test_a_cell_that_cannot_run_has_the_method_s_own_reason() -> None:

@@ -25,9 +25,15 @@ def job(name: str = "Right", *, seconds: float = 0.05, first_call: float | None 
     return Job(cell=cell, limits=Limits(seconds=seconds, first_call=first_call), **fields)
 
 
+def time_of(job: Job) -> Measured:
+    measured = measure_time(job)
+    assert isinstance(measured, Measured), measured.reason
+    return measured
+
+
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_a_row_has_its_samples_and_how_they_came_about(workload: Workload) -> None:
-    measured = measure_time(job(workload=workload))
+    measured = time_of(job(workload=workload))
     assert set(measured.samples) == {"time", "warmup", "first_call"}
     assert {series.unit for series in measured.samples.values()} == {"s"}
     assert len(measured.samples["first_call"].values) == 1
@@ -40,12 +46,12 @@ def test_a_row_has_its_samples_and_how_they_came_about(workload: Workload) -> No
 
 
 def test_a_batch_that_was_found_is_a_fact_of_the_row_and_one_that_was_stated_is_not() -> None:
-    assert measure_time(job(B=3, workload=Workload.DECODE)).facts["B"] == 3
-    assert "B" not in measure_time(job()).facts
+    assert time_of(job(B=3, workload=Workload.DECODE)).facts["B"] == 3
+    assert "B" not in time_of(job()).facts
 
 
 def test_a_tiny_budget_is_flagged_for_its_few_samples() -> None:
-    measured = measure_time(job(seconds=0.015))
+    measured = time_of(job(seconds=0.015))
     assert 1 <= len(measured.samples["time"].values) < MIN_SAMPLES
     assert "few_samples" in measured.flags
 
@@ -53,34 +59,34 @@ def test_a_tiny_budget_is_flagged_for_its_few_samples() -> None:
 @pytest.mark.parametrize(("count", "few"), [(MIN_SAMPLES - 1, True), (MIN_SAMPLES, False)])
 def test_fewer_than_ten_samples_are_flagged(monkeypatch: pytest.MonkeyPatch, count: int, few: bool) -> None:
     monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=[0.1] * count))
-    assert ("few_samples" in measure_time(job()).flags) is few
+    assert ("few_samples" in time_of(job()).flags) is few
 
 
 def test_samples_far_apart_are_flagged_as_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=[0.1, 0.2] * 10))
-    assert "noisy" in measure_time(job()).flags
+    assert "noisy" in time_of(job()).flags
 
 
 def test_the_given_warm_up_count_is_honoured() -> None:
-    measured = measure_time(job(seconds=3.0, warmup=3))
+    measured = time_of(job(seconds=3.0, warmup=3))
     assert measured.facts["warmup_calls"] == 3
 
 
 def test_forward_is_timed_without_autograd() -> None:
     calls = registry.load("gate_cases:Watches").__dict__["gradients"]
     calls.clear()
-    measure_time(job("Watches"))
+    time_of(job("Watches"))
     assert len(calls) > 2
     assert not any(calls)
 
 
 def test_the_method_observes_its_very_first_call_only() -> None:
-    assert measure_time(job("Watches")).facts["backend"] == "written out, 1 call"
+    assert time_of(job("Watches")).facts["backend"] == "written out, 1 call"
 
 
 def test_a_first_call_above_its_limit_is_over_budget() -> None:
     with pytest.raises(OverBudgetError, match="one call took"):
-        measure_time(job(first_call=1e-9))
+        time_of(job(first_call=1e-9))
 
 
 def test_a_cpu_refuses_a_cold_clock_in_words() -> None:
@@ -112,19 +118,19 @@ def test_whole_sequences_are_timed_by_the_host_s_clock_unless_another_is_asked_f
 
 def test_whatever_the_method_raises_is_raised() -> None:
     with pytest.raises(RuntimeError, match="no kernel for this"):
-        measure_time(job("Stumbles"))
+        time_of(job("Stumbles"))
 
 
 def test_a_wall_clock_that_jumps_reaches_no_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     jumps = itertools.cycle([4e9, 0.0, -1e9])
     monkeypatch.setattr("time.time", lambda: next(jumps))
     monkeypatch.setattr("time.time_ns", lambda: int(next(jumps) * 1e9))
-    measured = measure_time(job())
+    measured = time_of(job())
     assert all(0 < value < 60 for series in measured.samples.values() for value in series.values)
 
 
 def test_a_row_survives_json() -> None:
-    measured = measure_time(job())
+    measured = time_of(job())
     assert Measured.model_validate_json(measured.model_dump_json()) == measured
 
 

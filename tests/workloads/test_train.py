@@ -37,7 +37,13 @@ def job_of(cell: Cell, **fields: Any) -> Job:
 
 
 def train(task: str = "copy", N: int = 16, **fields: Any) -> Measured:
-    return measure_training(job_of(cell_of(task, N, **fields)))
+    return trained(job_of(cell_of(task, N, **fields)))
+
+
+def trained(job: Job) -> Measured:
+    measured = measure_training(job)
+    assert isinstance(measured, Measured), measured.reason
+    return measured
 
 
 def test_a_record_has_times_scores_and_curves() -> None:
@@ -139,9 +145,9 @@ def test_a_training_without_a_mask_is_possible_where_the_task_is(monkeypatch: py
 
 def test_a_training_goes_on_from_its_checkpoint_and_says_from_where(tmp_path: Path) -> None:
     job = job_of(cell_of(), folder=str(tmp_path))
-    first = measure_training(job)
+    first = trained(job)
     assert checkpoint_of(tmp_path, job.cell, 0).exists()
-    again = measure_training(job)
+    again = trained(job)
     assert again.facts["resumed_from"] == 6
     assert ("resumed" in again.flags, "resumed" in first.flags) == (True, False)
     assert again.samples == first.samples
