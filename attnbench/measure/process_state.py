@@ -1,6 +1,7 @@
 """What a measurement is made under and what a method could change: threads, modes of torch, whom it leaves at work."""
 
 import os
+import time
 from dataclasses import dataclass, fields
 from time import perf_counter, process_time, sleep
 from typing import Self
@@ -8,6 +9,8 @@ from typing import Self
 import psutil
 import torch
 
+_CLOCKS = {name: getattr(time, name) for name in ("perf_counter", "perf_counter_ns", "monotonic", "time", "process_time")}
+"""Bound here, before any plugin is imported."""
 _CORES_TO_SPARE = 0.5
 """Cores that may be busy beyond torch's threads: an interpreter's own, a driver's."""
 _REST, _WATCH = 0.012, 0.01
@@ -28,6 +31,8 @@ class ProcessState:
     inference: bool
     autocast: bool
     deterministic: bool
+    clocks: str
+    """Python's own, or those that somebody has put in their place."""
 
     @classmethod
     def read(cls) -> Self:
@@ -41,6 +46,7 @@ class ProcessState:
             inference=torch.is_inference_mode_enabled(),
             autocast=torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
             deterministic=torch.are_deterministic_algorithms_enabled(),
+            clocks=" and ".join(f"another {name}" for name, own in _CLOCKS.items() if getattr(time, name) is not own) or "Python's",
         )
 
     def changed(self, now: "ProcessState") -> str:

@@ -30,7 +30,7 @@ from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.proof import Proof
 from attnbench.workloads.setting import Setting
-from attnbench.workloads.timing import clock_of, input_sets, watched
+from attnbench.workloads.timing import clock_of, input_sets, state_for, watched
 from attnbench.workloads.witness import Witness
 
 
@@ -119,14 +119,14 @@ class AttentionBenchmark:
     def _measured(self, cell: Cell) -> object:
         """Time with its proof, then memory: weighing would disturb. Where benchmarks are disabled, one call."""
         job = Job(cell=cell, seed=draw_seed(0, cell, 0))
-        clock, begin = clock_of(cell), time.perf_counter()
+        clock, before, begin = clock_of(cell), state_for(cell), time.perf_counter()
         setting = prepare(job)
         self.benchmark.group = self.benchmark.group or group(cell)
         self.benchmark.extra_info.update(facts(setting))
         if not self.benchmark.enabled:
             return self.benchmark(setting.call)
         setting.add_sets(input_sets(setting, job))
-        witness, before = Witness(setting), ProcessState.read()
+        witness = Witness(setting)
         with watched(cell.device) as conditions:
             result, call = self._timed(setting, clock)
         over = time.perf_counter()

@@ -18,6 +18,7 @@ from typing import IO, Any, Self
 
 from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.units import seconds
 from attnbench.worker.portable import portable
 
 Answer = Measured | Failed | Description | Surroundings
@@ -177,9 +178,10 @@ def held_against(answer: Measured, marks: Sequence[float]) -> Measured | Failed:
     if len(marks) != 2 or not isinstance(claimed, float):
         reason = "when it was sampled cannot be seen from outside its process"
     elif abs((passed := marks[1] - marks[0]) - claimed) > _CLOCKS_APART * passed + _LATENCY:
-        reason = f"by its own clock sampling took {claimed:.3g} s, by another process' {passed:.3g} s"
+        reason = f"by its own clock sampling took {seconds(claimed)}, by another process' {seconds(passed)}"
     elif answer.facts.get("clock") == "wall" and passed > _LATENCY and sum(samples) * _batch(answer) < _SAMPLED * passed:
-        reason = f"its samples add up to {sum(samples) * _batch(answer):.3g} s of the {passed:.3g} s in which they were taken"
+        added = seconds(sum(samples) * _batch(answer))
+        reason = f"its samples add up to {added} of the {seconds(passed)} in which they were taken"
     else:
         return answer
     return Failed(status=Status.UNFAIR, reason=reason, samples=answer.samples, facts=answer.facts)

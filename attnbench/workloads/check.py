@@ -205,7 +205,9 @@ def _evaluate(
     o = _sound(method, result, inputs, "forward" if function is method else "reference")
     if gradient is None:
         return [o]
-    return [o.detach(), *torch.autograd.grad(o, unique([*inputs, *method.parameters()]), gradient)]
+    leaves = unique([*inputs, *method.parameters()])
+    # 0 of what was not used: whether that is right, the definition says
+    return [o.detach(), *torch.autograd.grad(o, leaves, gradient, allow_unused=True, materialize_grads=True)]
 
 
 def _sound(method: Attention, o: object, inputs: tuple[Tensor, ...], name: str) -> Tensor:

@@ -67,9 +67,10 @@ def hold_gradients(
 ) -> float:
     """How far the gradients of these rows are off, to inputs and to parameters, in the order of `setting.leaves`.
 
-    To what none of the rows depends on they have to be 0. Raises WrongError, and what the truth raises.
+    Raises WrongError, and what the truth raises.
     """
-    inputs, H, allowed = unique(list(setting.inputs)), setting.cell.problem.H, tolerance(setting.cell)
+    insist_on_reach(setting, weighed, got, source)
+    inputs, allowed = unique(list(setting.inputs)), tolerance(setting.cell)
     at, weights = [place for place, _ in weighed], [w for _, w in weighed]
     wanted, of_parameters = truth.gradients(at, weights)
     numbers = {id(x): number for number, x in enumerate(inputs)}
@@ -85,12 +86,19 @@ def hold_gradients(
         worst = int((off / bound).argmax())
         if off[worst] > bound[worst]:
             raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {shape_in_words(setting)}")
-    for x, g in zip(inputs, got, strict=False) if setting.method.independent else ():
-        touched = {(place.b, place.h * x.shape[1] // H) for place in at}
+    return float(off.max())
+
+
+def insist_on_reach(
+    setting: Setting, weighed: Sequence[tuple[Place, Tensor]], got: Sequence[Tensor], source: random.Random
+) -> None:
+    """Gradients of these rows are 0 in samples and heads that no row is of. Raises WrongError where one is not."""
+    H = setting.cell.problem.H
+    for x, g in zip(unique(list(setting.inputs)), got, strict=False) if setting.method.independent else ():
+        touched = {(place.b, place.h * x.shape[1] // H) for place, _ in weighed}
         others = [(b, h) for b in range(x.shape[0]) for h in range(x.shape[1]) if (b, h) not in touched]
         if others and bool(g[source.choice(others)].any()):
             raise WrongError(f"gradients reach samples or heads that nothing was asked of, {shape_in_words(setting)}")
-    return float(off.max())
 
 
 def _whole(g: Tensor, want: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from attnbench.schema.cell import Precision
 from attnbench.schema.errand import Job, Roof
 from attnbench.schema.outcome import Status
 from attnbench.schema.problem import DType
+from attnbench.schema.units import bytes_, seconds
 from attnbench.workloads.holding import WrongError
 
 _MARGIN = 0.5
@@ -31,7 +32,7 @@ def refuse_impossible(job: Job, samples: Sequence[float]) -> None:
     least = min(each.fastest(limits.flops, moved) for each in (limits.roof, *again))
     if median < _MARGIN * least:
         raise WrongError(
-            f"a call took {median:.3g} s, and {limits.flops:.3g} FLOPs and {moved:.3g} bytes take {least:.3g} s at least",
+            f"{limits.flops / 1e9:.3g} GFLOP and {bytes_(moved)} take {seconds(least)} at least",
             Status.IMPOSSIBLE,
         )
 

@@ -29,6 +29,8 @@ def places(B: int, H: int, N: int, span: int, source: random.Random, rows: int =
     by_chance = (divmod(number, H) for number in source.sample(range(B * H), min(B * H, _PLACES)))
     heads = list(dict.fromkeys([(0, 0), (B - 1, H - 1), *by_chance]))[:_PLACES]
     each = -(-rows // len(heads))
+    # where there is time for a few only, nobody knows for which
+    source.shuffle(heads)
     return [Place(b, h, tokens(N, span, each, source)) for b, h in heads]
 
 

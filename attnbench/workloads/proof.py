@@ -17,7 +17,8 @@ from attnbench.measure.clock import Call, Clock
 from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Status
-from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, shape_in_words, weigh
+from attnbench.schema.units import seconds as in_units
+from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, insist_on_reach, shape_in_words, weigh
 from attnbench.workloads.places import Place, last_tokens, places
 from attnbench.workloads.setting import Inputs, Setting
 from attnbench.workloads.truth import NoTruthError, Truth
@@ -101,9 +102,10 @@ class Proof:
         setting.refill(self.seed)
         looked_at = last_tokens(p.B, p.H, p.N, source) if setting.first_row else places(p.B, p.H, p.N, self._span, source)
         self.choices = None if setting.first_row else self._choices(setting.inputs)
-        weighed = []
+        weighed, affordable = [], 0
         if setting.gradient is not None:
-            weighed = weigh(setting.gradient, looked_at[: self._affordable(looked_at)], self._span, source)
+            affordable = self._affordable(looked_at)
+            weighed = weigh(setting.gradient, looked_at[: max(1, affordable)], self._span, source)
         self.witness.note_inputs()
         results: list[object] = []
         torch.manual_seed(self.seed)
@@ -117,7 +119,8 @@ class Proof:
         if not all(bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite()) for x in tensors):
             raise WrongError(f"it gave numbers that are not finite, {shape_in_words(setting)}")
         self._row(looked_at[0], at_once[0])
-        if weighed:
+        insist_on_reach(setting, weighed, tensors[1:], source)
+        if affordable:
             truth = Truth(setting.method, setting.inputs, self.choices, setting.key_mask)
             self.facts["gradient_error"] = hold_gradients(setting, truth, weighed, tensors[1:], source)
         for number, (place, rows) in enumerate(zip(looked_at[1:], at_once[1:], strict=True), start=1):
@@ -180,7 +183,7 @@ class Proof:
         while all(new > _SLOWER * old + _JITTER for new, old in pairs):
             if len(pairs) > _MOST_PAIRS:
                 new, old = min(new for new, _ in pairs), min(old for _, old in pairs[1:])
-                said = f"a call on new values took {new:.3g} s, on values that it had seen {old:.3g} s"
+                said = f"a call on new values took {in_units(new)}, on values that it had seen {in_units(old)}"
                 raise WrongError(f"{said}: it keeps results", Status.UNFAIR)
             seed += 1
             self.setting.refill(seed)

@@ -1,8 +1,9 @@
 """The time pass: adaptive samples of one cell, with the conditions they were taken under."""
 
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import torch
@@ -16,6 +17,7 @@ from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import SETS_SHARE, Job
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Series, Status
+from attnbench.schema.units import seconds
 from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.generate import Generation
 from attnbench.workloads.holding import WrongError
@@ -39,7 +41,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     """
     begin = perf_counter()
     # before the method is imported, so that it finds all timers bound
-    clock = clock_of(job.cell)
+    clock, before = clock_of(job.cell), state_for(job.cell)
     setting = prepare(job)
     setting.add_sets(input_sets(setting, job))
     witness = None if isinstance(setting, Modelled) else Witness(setting)
@@ -55,16 +57,16 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         # for the proof
         reserve=witness is not None,
     )
-    before, work = ProcessState.read(), Work.begin()
+    work = Work.begin()
     with watched(job.cell.device) as conditions:
         loop_begin = perf_counter()
         timing = loop.run(kernel.call, job.warmup)
-        seconds = perf_counter() - loop_begin
+        loop_seconds = perf_counter() - loop_begin
     facts: Facts = {
         "clock": clock.label,
         "stop": timing.stop,
         "warmup_calls": timing.warmup_calls,
-        "loop_seconds": seconds,
+        "loop_seconds": loop_seconds,
         "sampling_seconds": timing.sampling_seconds,
         "batch": timing.batch,
         "threads": before.threads,
@@ -92,7 +94,8 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         elif isinstance(setting, Generation):
             facts |= prove_generation(setting, over - begin)
     except WrongError as error:
-        return Failed(status=error.status, reason=str(error), samples=_series(timing), facts=facts)
+        reason = f"{error}; its median of {seconds(statistics.median(timing.samples))} is not ranked"
+        return Failed(status=error.status, reason=reason, samples=_series(timing), facts=facts)
     flags = (*_few(timing), *clock.flags, *conditions.flags(timing.samples))
     return Measured(samples=_series(timing), facts=facts, flags=flags)
 
@@ -112,6 +115,12 @@ def clock_of(cell: Cell) -> Clock:
     if mode is ClockMode.DEFAULT and cell.workload in {Workload.DECODE_TOTAL, Workload.GENERATE}:
         mode = ClockMode.WALL
     return devices.clock(cell.device, mode.value)
+
+
+def state_for(cell: Cell) -> ProcessState:
+    """What this process is to be like while the cell is measured: as it is now, with what the cell states."""
+    learns = cell.workload in {Workload.FORWARD_BACKWARD, Workload.TRAIN}
+    return replace(ProcessState.read(), gradients=learns, matmul_precision=cell.matmul_precision.value)
 
 
 def _series(timing: Timing) -> dict[str, Series]:

@@ -20,7 +20,7 @@ from attnbench.workloads.holding import WrongError
 from attnbench.workloads.modelled import build_model
 from attnbench.workloads.proof_in_model import prove_training
 from attnbench.workloads.setting import with_batch
-from attnbench.workloads.timing import Facts, watched
+from attnbench.workloads.timing import Facts, state_for, watched
 
 _NATS_OF_A_BIT = 0.6931471805599453
 
@@ -30,12 +30,11 @@ def measure_training(job: Job) -> Measured | Failed:
 
     Failed, with what was measured, where it was not. Raises what task, method and loop raise.
     """
-    cell = with_batch(job.cell, job.B)
+    cell, before = with_batch(job.cell, job.B), state_for(job.cell)
     plan = plan_of(cell)
     task = task_of(plan, cell.problem.N)
     progress, ignored = resume(lambda: _begin(cell, task, job.seed), job)
     resumed_from, judged = progress.updates, task.held_out(plan.held_out)
-    before = ProcessState.read()
     with watched(cell.device) as conditions:
         train(progress, task.batch, judged, job.limits.seconds, Keeper(job))
     changed = before.changed(ProcessState.read())

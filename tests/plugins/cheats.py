@@ -1,0 +1,293 @@
+"""Attentions that are right wherever they are checked and want to look fast where they are timed.
+
+`late` of Plain tells the cell that is timed from those of the checks; here it is a longer one.
+"""
+
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from plain import Plain
+from torch import Tensor
+
+
+class Cheat(Plain):
+    """Honest up to 400 tokens."""
+
+    calls = 0
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.problem.N <= 400:
+            return super().forward(q, k, v)
+        self.calls += 1
+        return self.cheat(q, k, v)
+
+    def honest(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return Plain.forward(self, q, k, v)
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Replays(Cheat):
+    """Computes once for each key."""
+
+    def __init__(self, problem: Any) -> None:
+        super().__init__(problem)
+        self.kept: dict[object, Tensor] = {}
+
+    def key(self, q: Tensor) -> object:
+        raise NotImplementedError
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if (key := self.key(q)) not in self.kept:
+            self.kept[key] = self.honest(q, k, v)
+        return self.kept[key]
+
+
+class ReplaysByPointer(Replays):
+    """Another output only where the inputs lie elsewhere."""
+
+    def key(self, q: Tensor) -> object:
+        return q.data_ptr()
+
+
+class ReplaysByVersion(Replays):
+    """Another output only where torch says that the inputs were written to."""
+
+    def key(self, q: Tensor) -> object:
+        return q.data_ptr(), q._version
+
+
+class ReplaysByContent(Replays):
+    """Another output only where some numbers of the inputs are others."""
+
+    def key(self, q: Tensor) -> object:
+        return tuple(q[0, 0, :: q.shape[2] // 4, 0].tolist())
+
+
+class ReplaysByCount(Replays):
+    """Computes three times."""
+
+    def key(self, q: Tensor) -> object:
+        return min(self.calls, 3)
+
+
+class ComputesEverySecondTime(Replays):
+    """Replays in between."""
+
+    def key(self, q: Tensor) -> object:
+        return self.calls // 2
+
+
+class GivesGarbage(Cheat):
+    """Memory as it is found."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.honest(q, k, v) if self.calls == 1 else torch.empty_like(v)
+
+
+class GivesZeros(Cheat):
+    """A plausible mean."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.zeros_like(v)
+
+
+class ShrinksItsInputs(Cheat):
+    """What is timed is short."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        for x in (q, k, v):
+            x.data = x.data[:, :, :64]
+        return self.honest(q, k, v)
+
+
+class WritesIntoItsInputs(Cheat):
+    """After the first call the values are 0, and so is the output."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        v.zero_()
+        return torch.zeros_like(v)
+
+
+class OnlyAFew(Cheat):
+    """Sees the first keys only."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.softmax(q @ k[:, :, :16].mT / q.shape[-1] ** 0.5, -1) @ v[:, :, :16]
+
+
+class InHalfPrecision(Cheat):
+    """Of float32 only the name is left."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.honest(q.bfloat16(), k.bfloat16(), v.bfloat16()).float()
+
+
+class Promise(Tensor):
+    """Computed when somebody looks."""
+
+    make: Callable[[], Tensor]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = [x.make() if isinstance(x, Promise) and "make" in vars(x) else x for x in args]
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*made, **(kwargs or {}))
+
+
+class PromisesLazily(Cheat):
+    """Gives a tensor that has not been computed yet."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        promise = torch.empty_like(v).as_subclass(Promise)
+        promise.make = lambda: self.honest(q, k, v)
+        return promise
+
+
+class GoesOnInAThread(Cheat):
+    """Fills its output in later."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o = torch.empty_like(v)
+        threading.Thread(target=lambda: o.copy_(self.honest(q, k, v))).start()
+        return o
+
+
+class WorksAheadInAThread(Cheat):
+    """A thread computes the same again and again; a call takes what there is."""
+
+    o: Tensor | None = None
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.o is None:
+            self.o = self.honest(q, k, v)
+            threading.Thread(target=self.again, args=(q, k, v), daemon=True).start()
+        return self.o.clone()
+
+    def again(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        while True:
+            self.o = self.honest(q, k, v)
+
+
+class WorksInAnotherProcess(Cheat):
+    """Leaves the sums to a process that nobody looks at."""
+
+    shared: Tensor | None = None
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.shared is None:
+            self.shared = self.honest(q, k, v).share_memory_()
+            if os.fork() == 0:
+                while os.getppid() != 1:
+                    self.shared.copy_(self.honest(q, k, v))
+                os._exit(0)
+        return self.shared.clone()
+
+
+class SlowsTheClock(Cheat):
+    """Seconds last longer than they do."""
+
+    def __init__(self, problem: Any) -> None:
+        super().__init__(problem)
+        for module in ("time", "attnbench.measure.clock", "attnbench.measure.loop", "attnbench.workloads.timing"):
+            for name in ("perf_counter", "perf_counter_ns"):
+                setattr(importlib.import_module(module), name, slow(getattr(time, name)))
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.honest(q, k, v)
+
+
+def slow(clock: Callable[[], float]) -> Callable[[], float]:
+    begin = clock()
+    return lambda: begin + (clock() - begin) / 10
+
+
+class ForgesSamples(Cheat):
+    """The harness is told what it wants to hear."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        from attnbench.measure.clock import WallClock
+
+        true = WallClock.sample
+        if true.__module__ != __name__:
+
+            def sample(clock: WallClock, *given: Any) -> float:
+                return true(clock, *given) / 10
+
+            WallClock.sample = sample  # type: ignore[method-assign, assignment]
+        return self.honest(q, k, v)
+
+
+class TakesMoreThreads(Cheat):
+    """All cores, whatever it was given."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        return self.honest(q, k, v)
+
+
+class ChangesTheDefaultDtype(Cheat):
+    """What comes after is in half precision."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        torch.set_default_dtype(torch.bfloat16)
+        return self.honest(q, k, v)
+
+
+class ChangesTheGradMode(Cheat):
+    """Inference for good."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        torch.set_grad_enabled(not torch.is_grad_enabled())
+        return self.honest(q, k, v)
+
+
+class TurnsAutocastOn(Cheat):
+    """Products are rounded from the second call on."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        torch.set_autocast_enabled("cpu", True)
+        return self.honest(q, k, v)
+
+
+class RoundsProducts(Cheat):
+    """As above, by the precision of products."""
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        torch.set_float32_matmul_precision("medium")
+        return self.honest(q, k, v)
+
+
+class ReplaysGradients(Cheat):
+    """The forward is honest; gradients are those of before."""
+
+    kept: tuple[Tensor, ...] | None = None
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o: Tensor = Replayed.apply(self, q, k, v)  # type: ignore[no-untyped-call]
+        return o
+
+
+class Replayed(torch.autograd.Function):
+    """Differentiates once."""
+
+    @staticmethod
+    def forward(ctx: Any, method: ReplaysGradients, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        ctx.method = method
+        ctx.save_for_backward(q, k, v)
+        return method.honest(q, k, v)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        method = ctx.method
+        if method.kept is None:
+            with torch.enable_grad():
+                inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+                method.kept = torch.autograd.grad(method.honest(*inputs), inputs, gradients[0])
+        return None, *method.kept
