@@ -32,8 +32,8 @@ def deviations(got: Tensor, want: Tensor) -> Tensor:
     """‖got - want‖ / ‖want‖ of each row, [n, C] both -> float64 [n]; infinite where a number is none, or 0 was right."""
     want = want.detach().double()
     error, length = (got.detach().double() - want).norm(dim=-1), _lengths(want)
-    share = torch.where(error > 0, error / length, 0.0)
-    return share.nan_to_num(nan=torch.inf)
+    share = torch.where(error == 0, 0.0, error / length)
+    return share.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 def excused(allowed: float, own: Tensor) -> Tensor:

@@ -158,7 +158,7 @@ class Proof:
         except NoTruthError:
             return 0
         wanted = min(_HEADS_OF_GRADIENTS, len(looked_at))
-        affordable = min(wanted, int(self.time_left / 2 / (_BACKWARD * (perf_counter() - begin))))
+        affordable = min(wanted, int(max(0.0, self.time_left) / 2 / (_BACKWARD * (perf_counter() - begin))))
         if affordable < wanted:
             self.left_out.append(f"gradients of {'some' if affordable else 'all'} heads")
         return affordable

@@ -133,7 +133,8 @@ def test_a_hang_that_ignores_sigterm_ends_with_all_that_it_started(warm: Isolati
 
 def test_processes_that_a_method_leaves_behind_are_ended_and_its_times_do_not_count(warm: Isolation) -> None:
     failed = failure(warm, "faulty:LeavesChildren")
-    assert (failed.status, failed.reason) == (Status.UNFAIR, "it left 2 processes running")
+    assert failed.status is Status.UNFAIR
+    assert failed.reason.startswith("it left 2 processes running")
     assert failed.samples["time"].values
     assert orphans() == []
 

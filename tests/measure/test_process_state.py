@@ -1,0 +1,77 @@
+"""What a method changes in its process, and what goes on after its calls, is said in words."""
+
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attnbench.measure.process_state import ProcessState, Work, still_at_work
+
+
+def test_nothing_has_changed_where_nothing_was_done() -> None:
+    assert ProcessState.read().changed(ProcessState.read()) == ""
+
+
+def test_what_changed_is_named_with_both_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ProcessState.read()
+    after = replace(before, threads=before.threads + 7, autocast=True)
+    assert (
+        before.changed(after)
+        == f"it changed threads from {before.threads} to {before.threads + 7} and autocast from False to True"
+    )
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    assert before.changed(ProcessState.read()) == "it changed clocks from Python's to another perf_counter"
+
+
+def test_autocast_and_gradients_are_seen() -> None:
+    with torch.autocast("cpu"), torch.no_grad():
+        now = ProcessState.read()
+    assert (now.autocast, now.gradients) == (True, False)
+
+
+def test_more_cores_than_threads_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([10.0, 12.0])
+    used = iter([1.0, 4.2])
+    monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: next(seconds))
+    monkeypatch.setattr("attnbench.measure.process_state.process_time", lambda: next(used))
+    assert Work.begin().too_much(1) == "it kept 1.6 cores busy where 1 thread is allowed"
+
+
+def test_as_many_cores_as_threads_are_fair(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([10.0, 12.0])
+    used = iter([1.0, 4.2])
+    monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: next(seconds))
+    monkeypatch.setattr("attnbench.measure.process_state.process_time", lambda: next(used))
+    assert Work.begin().too_much(2) == ""
+
+
+def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:
+    stop = threading.Event()
+    waiting = threading.Thread(target=stop.wait)
+    waiting.start()
+    assert still_at_work() == ""
+
+    def work() -> None:
+        while not stop.is_set():
+            pass
+
+    working = threading.Thread(target=work)
+    working.start()
+    try:
+        assert still_at_work() == "it went on computing after its last call had returned"
+    finally:
+        stop.set()
+        working.join()
+        waiting.join()
+
+
+def test_a_process_that_was_left_is_noticed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        try:
+            assert still_at_work() == "it left 1 process running"
+        finally:
+            child.kill()

@@ -1,0 +1,168 @@
+"""The proof of a time: what it looks at, what it says that it left out, and where its verdict stands."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention
+from attnbench.pytest_plugin.given import named
+from attnbench.registry import load
+from attnbench.schema.cell import Cell, ClockMode, Inputs, Workload
+from attnbench.schema.errand import Job, Limits
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.problem import DType, Problem
+from attnbench.schema.training import Training
+from attnbench.workloads import proof
+from attnbench.workloads.setting import whole
+from attnbench.workloads.timing import input_sets, measure_time
+from attnbench.workloads.train import measure_training
+
+SHAPE: dict[str, Any] = {"B": 2, "H": 4, "N": 200, "D": 8, "causal": True}
+
+
+def cell_of(method: str = "softmax.sdpa", workload: Workload = Workload.FORWARD, **fields: Any) -> Cell:
+    shape = SHAPE | {name: fields.pop(name) for name in list(fields) if name in Problem.model_fields}
+    return Cell(method=method, problem=Problem(**shape), workload=workload, **fields)
+
+
+def proven(monkeypatch: pytest.MonkeyPatch, cell: Cell) -> dict[str, Any]:
+    """The facts of a proof that has all the time it wants."""
+    monkeypatch.setattr(proof, "SHARE", 100.0)
+    measured = measure_time(Job(cell=cell, seed=1, limits=Limits(seconds=0.05)))
+    assert isinstance(measured, Measured), measured.reason
+    return dict(measured.facts)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        cell_of(),
+        cell_of(kv_heads=2),
+        cell_of(padding=0.5),
+        cell_of(dtype=DType.BFLOAT16),
+        cell_of(B=1, H=1, N=3),
+        cell_of(N=1),
+        cell_of(inputs=Inputs.PEAKED),
+        cell_of("softmax.sdpa", Workload.FORWARD_BACKWARD),
+        cell_of("linear.chunked", Workload.FORWARD_BACKWARD, params={"chunk": 32}),
+        cell_of("lsh.reformer", Workload.FORWARD_BACKWARD, params={"bucket_size": 16}, N=256),
+        cell_of("sparse.topk"),
+        cell_of("delta.deltanet", Workload.DECODE),
+        cell_of("delta.deltanet", Workload.DECODE_TOTAL),
+    ],
+    ids=lambda cell: f"{cell.label} {cell.workload.value} {cell.problem.label if hasattr(cell.problem, 'label') else ''}",
+)
+def test_a_right_method_is_proven_and_the_row_says_by_how_many_rows_and_how_well(
+    monkeypatch: pytest.MonkeyPatch, cell: Cell
+) -> None:
+    facts, p = proven(monkeypatch, cell), cell.problem
+    rows = min(4, p.B) * p.H if cell.workload.decodes else min(64, p.B * p.H * p.N)
+    assert facts["rows_compared"] >= min(rows, 64)
+    assert facts["row_error"] < (3e-2 if p.dtype is DType.BFLOAT16 else 5e-5)
+    assert ("gradient_error" in facts) == (cell.workload is Workload.FORWARD_BACKWARD)
+    assert "not_proven" not in facts
+
+
+def test_a_proof_without_time_looks_at_one_place_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "SHARE", 0.0)
+    measured = measure_time(Job(cell=cell_of(workload=Workload.FORWARD_BACKWARD), limits=Limits(seconds=0.05)))
+    assert isinstance(measured, Measured)
+    assert measured.facts["rows_compared"] == 8
+    assert measured.facts["not_proven"] == (
+        "timed outputs on some sets of inputs; gradients of all heads; 7 of 8 heads of the output"
+    )
+
+
+class Once(load("softmax.sdpa")):  # type: ignore[misc]
+    """Right on what it sees first."""
+
+    seen: Tensor | None = None
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Tensor:
+        if self.seen is None:
+            self.seen = v
+        o: Tensor = super().forward(q, k, self.seen, **keywords)
+        return o
+
+
+def test_inputs_are_taken_in_turns_and_each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proven(monkeypatch, cell_of())["input_sets"] == 4
+    with named(Once) as name:
+        failed = measure_time(Job(cell=cell_of(name), limits=Limits(seconds=0.05)))
+    assert isinstance(failed, Failed)
+    assert failed.reason.startswith("output of a timed call is off by")
+    assert failed.reason.endswith(" is not ranked")
+    assert failed.samples["time"].values
+    assert failed.facts["clock"] == "wall"
+
+
+def test_as_many_sets_are_made_as_a_twentieth_of_memory_holds_and_one_for_a_graph() -> None:
+    cell = cell_of()
+    setting, size = whole(cell, 1), 3 * 2 * 4 * 200 * 8 * 4
+
+    def sets(memory: int, **fields: Any) -> int:
+        return input_sets(setting, Job(cell=cell.model_copy(update=fields), limits=Limits(memory_bytes=memory)))
+
+    assert [sets(20 * size * n - 1) for n in (1, 2, 3, 9)] == [1, 2, 3, 4]
+    assert sets(2**40, clock=ClockMode.GRAPH) == 1
+
+
+def test_other_sets_have_other_numbers_in_the_same_layout() -> None:
+    setting = whole(cell_of("lsh.reformer"), 1)
+    setting.add_sets(4)
+    assert len({float(inputs[2].flatten()[0]) for inputs in setting.sets}) == 4
+    assert all(inputs[0] is inputs[1] for inputs in setting.sets)
+    assert {inputs[0].stride() for inputs in setting.sets} == {setting.inputs[0].stride()}
+    assert len({inputs[2].data_ptr() for inputs in setting.sets}) == 4
+
+
+@pytest.mark.parametrize("N", [100, 2**15])
+def test_values_are_refilled_in_place_and_the_same_seed_gives_the_same(N: int) -> None:
+    setting = whole(cell_of(N=N), 1)
+    places, before = [x.data_ptr() for x in setting.inputs], [x.clone() for x in setting.inputs]
+    versions = [x._version for x in setting.inputs]
+    setting.refill(5)
+    first = [x.clone() for x in setting.inputs]
+    setting.refill(6)
+    second = [x.clone() for x in setting.inputs]
+    setting.refill(5)
+    assert [x.data_ptr() for x in setting.inputs] == places
+    assert [x._version for x in setting.inputs] == versions
+    for old, one, two, now in zip(before, first, second, setting.inputs, strict=True):
+        assert not torch.equal(old, one)
+        assert not torch.equal(one, two)
+        assert torch.equal(one, now)
+
+
+def late(base: type[Attention]) -> type[Attention]:
+    """Wrong beyond 350 tokens, where no check comes."""
+
+    class Late(base):  # type: ignore[misc, valid-type]
+        def forward(self, *inputs: Tensor, **keywords: Any) -> Tensor:
+            o: Tensor = super().forward(*inputs, **keywords)
+            return o.roll(1, 1) if self.problem.N > 350 else o
+
+        def step(self, *inputs: Tensor, **keywords: Any) -> tuple[Tensor, Any]:
+            o, state = super().step(*inputs, **keywords)
+            return (o.roll(1, 1) if self.problem.N > 350 else o), state
+
+    return Late
+
+
+@pytest.mark.parametrize("name", ["softmax.sdpa", "softmax.recompute"])
+@pytest.mark.parametrize("workload", [Workload.TRAIN, Workload.GENERATE])
+def test_an_attention_that_is_wrong_within_a_model_is_incorrect(name: str, workload: Workload) -> None:
+    plan = {"task": "copy", "symbols": 20, "layers": 2, "updates": 2, "evaluations": 1, "held_out": 4}
+    shape: dict[str, Any] = {"N": 400, "training": Training.model_validate(plan)}
+    measure = measure_training if workload is Workload.TRAIN else measure_time
+    with named(late(load(name))) as called:
+        failed = measure(Job(cell=cell_of(called, workload, **shape), limits=Limits(seconds=100)))
+    assert isinstance(failed, Failed)
+    assert failed.status is Status.INCORRECT
+    assert "output of layer" in failed.reason
+    assert failed.samples["time"].values
+    right = measure(Job(cell=cell_of(name, workload, **shape), limits=Limits(seconds=100)))
+    assert isinstance(right, Measured)
+    assert int(right.facts["rows_compared"] or 0) > 0
