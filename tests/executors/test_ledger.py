@@ -346,3 +346,27 @@ def test_a_block_holds_the_methods_of_one_shape_and_small_lengths_come_first() -
     for block in found:
         assert all((c.problem, c.workload) == (block[0].problem, block[0].workload) for c in block)
     assert sorted(c.key for block in found for c in block) == sorted(c.key for c in cells)
+
+
+@pytest.mark.parametrize(
+    ("status", "N", "rejected"),
+    [(Status.INCORRECT, 128, True), (Status.ERROR, 128, True), (Status.OOM_HOST, 128, False), (Status.OOM_HOST, 512, True)],
+)
+def test_a_check_that_runs_out_of_memory_on_more_tokens_than_a_cell_has_does_not_reject_it(
+    status: Status, N: int, rejected: bool
+) -> None:
+    ledger = Ledger.of([record(cell(321), failed(status), Pass.CHECK)])
+    assert (ledger.rejected(cell(N)) is not None) is rejected
+
+
+def test_flops_of_longer_cells_follow_from_the_two_that_were_counted() -> None:
+    counted = [record(cell(N, B=B, H=2), Measured(facts={"flops": flops * B * 2}), Pass.CHECK) for N, B, flops in COUNTED]
+    ledger = Ledger.of(counted)
+    assert ledger.counted_flops(cell(300)) == pytest.approx(900)
+    assert ledger.counted_flops(cell(1300)) == pytest.approx(900 + 4 * 1000)
+    assert ledger.counted_flops(cell(200)) == 0, "shorter than the longer check: the method may do less than in proportion"
+    assert ledger.counted_flops(cell(1300, workload="decode")) == 0
+    assert Ledger.of(counted[:1]).counted_flops(cell(1300)) == 0
+
+
+COUNTED = [(100, 1, 100.0), (300, 2, 900.0)]

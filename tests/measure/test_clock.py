@@ -10,7 +10,7 @@ import torch
 
 from attnbench.measure import clock as clocks
 from attnbench.measure.cache_flush import CacheFlush
-from attnbench.measure.clock import ColdClock, GraphClock, WallClock
+from attnbench.measure.clock import Clock, ColdClock, GraphClock, WallClock
 
 
 @dataclass
@@ -280,3 +280,50 @@ def test_the_flush_writes_its_whole_buffer() -> None:
     flush.buffer.fill_(1)
     flush()
     assert not flush.buffer.any()
+
+
+@pytest.mark.parametrize(("others", "flags"), [(2, ()), (3, ("late",))])
+def test_work_on_another_stream_that_outlives_the_call_is_flagged(
+    gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch, others: int, flags: tuple[str, ...]
+) -> None:
+    clock, alone, calls = ColdClock("cuda:0", gpu), gpu.synchronize, [0]
+
+    def synchronize(device: str) -> None:
+        alone(device)
+        host_ns[0] += 1_000_000 if calls[0] <= others else 1_000
+
+    monkeypatch.setattr(gpu, "synchronize", synchronize)
+
+    def call() -> None:
+        calls[0] += 1
+        gpu.work()
+
+    for _ in range(20):
+        clock.sample(call, batch=1)
+    assert clock.flags == flags
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda gpu: WallClock(), lambda gpu: ColdClock("cuda:0", gpu), lambda gpu: GraphClock("cuda:0", gpu)],
+)
+def test_what_the_last_call_of_a_sample_gave_is_looked_at_once_its_time_is_taken(
+    gpu: Gpu, host_ns: list[int], made: Callable[[Gpu], Clock]
+) -> None:
+    clock = made(gpu)
+    given, seen = iter(range(100)), []
+
+    def call() -> int:
+        host_ns[0] += 1000
+        gpu.work()
+        return next(given)
+
+    def look(result: object) -> None:
+        host_ns[0] += 10**9
+        gpu.milliseconds += 10**6
+        seen.append(result)
+
+    seconds = clock.sample(call, 3, look)
+    assert len(seen) == 1
+    assert seen == [2]
+    assert seconds < 0.1

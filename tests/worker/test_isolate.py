@@ -11,10 +11,11 @@ import pytest
 
 from attnbench.schema.cell import Allocator, Cell, Workload
 from attnbench.schema.errand import Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Task, Training
-from attnbench.worker.isolate import Ending, Isolation, post_mortem
+from attnbench.worker.isolate import Ending, Isolation, held_against, post_mortem
 
 SMALL = Problem(H=2, N=128, D=16)
 
@@ -241,3 +242,43 @@ def test_both_allocator_policies_run(warm: Isolation, allocator: Allocator) -> N
     asked = job("plain:Plain")
     cell = asked.cell.model_copy(update={"allocator": allocator})
     assert isinstance(warm.ask(asked.model_copy(update={"cell": cell}), 60)[0], Measured)
+
+
+def measured(
+    *, claimed: float = 1.0, samples: tuple[float, ...] = (0.25,) * 4, clock: str = "wall", batch: int = 1
+) -> Measured:
+    facts: dict[str, Scalar | None] = {"sampling_seconds": claimed, "clock": clock, "batch": batch}
+    return Measured(samples={"time": Series(unit="s", values=samples)}, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("answer", "marks"),
+    [
+        (measured(), (5.0, 6.0)),
+        (measured(), (5.0, 6.15)),
+        (measured(samples=(0.0025,) * 4, batch=100), (5.0, 6.0)),
+        (measured(samples=(0.001,), clock="cold"), (5.0, 6.0)),
+    ],
+)
+def test_samples_that_the_clock_of_another_process_agrees_with_stand(answer: Measured, marks: tuple[float, ...]) -> None:
+    assert held_against(answer, marks) is answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "marks", "words"),
+    [
+        (measured(), (), "when it was sampled cannot be seen from outside its process"),
+        (measured(), (5.0, 5.5, 6.0), "when it was sampled cannot be seen"),
+        (measured(claimed=0.1), (5.0, 6.0), "by its own clock sampling took 100 ms, by another process' 1.00 s"),
+        (measured(claimed=3.0), (5.0, 6.0), "by its own clock sampling took 3.00 s, by another process' 1.00 s"),
+        (measured(samples=(0.1,) * 4), (5.0, 6.0), "its samples add up to 400 ms of the 1.00 s in which they were taken"),
+    ],
+)
+def test_samples_that_it_does_not_agree_with_are_kept_and_do_not_count(
+    answer: Measured, marks: tuple[float, ...], words: str
+) -> None:
+    failed = held_against(answer, marks)
+    assert isinstance(failed, Failed)
+    assert failed.status is Status.UNFAIR
+    assert words in failed.reason
+    assert (failed.samples, failed.facts) == (answer.samples, answer.facts)

@@ -8,6 +8,7 @@ import pytest
 from attnbench import registry
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
+from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.check import check, check_cells
@@ -213,3 +214,55 @@ def test_heads_stay_shared_in_the_cell_of_the_check() -> None:
 
 def test_where_no_small_cell_is_allowed_there_is_none() -> None:
     assert small("Particular", D=128) is None
+
+
+def long(name: str, workload: Workload = Workload.FORWARD, params: dict[str, Scalar] | None = None, **fields: Any) -> Cell:
+    problem = Problem(**{"B": 4, "H": 8, "N": 4096, "D": 32, "causal": True, **fields})
+    asked = Cell(method=name, problem=problem, params=params or {}, workload=workload)
+    *_, found = check_cells(registry.load(name), asked)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "span", "N"),
+    [
+        ("gate_cases:Right", {}, 1, 321),
+        ("linear.chunked", {"chunk": 64}, 64, 321),
+        ("linear.chunked", {"chunk": 1024}, 1024, 2561),
+        ("sparse.window", {"window": 700}, 700, 1751),
+        ("context.transformer_xl", {"segment": 512}, 512, 1281),
+    ],
+)
+def test_the_second_check_is_longer_than_two_of_the_longest_parts_and_no_multiple_of_one(
+    name: str, params: dict[str, Scalar], span: int, N: int
+) -> None:
+    found = long(name, params=params)
+    assert registry.load(name).span(found.problem, params) == span
+    assert (found.problem.N, found.problem.B, found.problem.H) == (N, 2, 3)
+    assert 2 * span < found.problem.N
+    assert found.workload is Workload.FORWARD_BACKWARD
+
+
+def test_where_a_length_has_to_be_whole_blocks_the_second_check_has_a_few_of_them() -> None:
+    found = long("lsh.fast_transformers")
+    assert found.problem.N == 512
+    assert not registry.load(found.method).refusal(found)
+
+
+def test_heads_that_share_keys_share_them_in_the_second_check() -> None:
+    found = long("gate_cases:Right", kv_heads=2)
+    assert (found.problem.H, found.problem.kv_heads) == (3, 1)
+
+
+@pytest.mark.parametrize("workload", [Workload.FORWARD_BACKWARD, Workload.DECODE])
+def test_what_is_too_long_for_a_dense_reference_is_checked_by_rows(workload: Workload) -> None:
+    cell = long("linear.chunked", workload, {"chunk": 1024})
+    outcome = check(Job(cell=cell, phase=Pass.CHECK, seed=3))
+    assert isinstance(outcome, Measured)
+    assert set(outcome.facts) == {"worst", "error", "tolerance", "flops"}
+
+
+def test_a_check_counts_the_products_that_torch_sees() -> None:
+    outcome = checked("Right", N=64, D=8, workload=Workload.FORWARD)
+    assert isinstance(outcome, Measured)
+    assert outcome.facts["flops"] == 2 * (2 * 2 * 64 * 64 * 8)
