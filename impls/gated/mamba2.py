@@ -27,7 +27,7 @@ class Mamba2(GatedFamily):
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem, chunk)
-        self.A_log = nn.Parameter(torch.empty(problem.H).uniform_(1, 16).log())
+        self.A_log = nn.Parameter(torch.empty(problem.H).uniform_(1, 16).log().to(getattr(torch, problem.dtype)))
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

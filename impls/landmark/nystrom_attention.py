@@ -5,6 +5,7 @@ B batch, H heads, N tokens, D query/key width, M value width, T tokens of a conv
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
@@ -43,6 +44,7 @@ class PackageNystrom(Attention):
         self.attention: Any = NystromAttention(1, **sizes, **residual)
         self.attention.to_qkv = self._given = Carrier()
         self.attention.to_out = nn.Identity()
+        self.to(getattr(torch, p.dtype))
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

@@ -5,6 +5,7 @@ B batch, H heads, N tokens, S projected keys, D width of queries, keys and value
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale
@@ -39,6 +40,7 @@ class LucidrainsLinformer(Attention):
         self._given = (Carrier(), Carrier(), Carrier())
         self.attention.to_q, self.attention.to_k, self.attention.to_v = self._given
         self.attention.to_out = nn.Identity()
+        self.to(getattr(torch, p.dtype))
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

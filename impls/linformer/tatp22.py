@@ -35,7 +35,7 @@ class Tatp22Linformer(Attention):
 
     def __init__(self, problem: Problem, k: int = 256, sharing: str = "headwise") -> None:
         super().__init__(problem)
-        self.heads = heads_of(problem, Options(k, sharing))
+        self.heads = heads_of(problem, Options(k, sharing)).to(getattr(torch, problem.dtype))
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

@@ -26,10 +26,11 @@ class RelativeBias(nn.Module):
 
     def __init__(self, problem: Problem, reach: int, factor: float) -> None:
         super().__init__()
-        H, D = problem.H, problem.D
+        H, D, dtype = problem.H, problem.D, getattr(torch, problem.dtype)
         self.reach, self.factor = reach, factor
-        self.u, self.v = (nn.Parameter(torch.zeros(H, D)) for _ in range(2))
-        self.w = nn.Parameter(torch.randn(H, D, D) / math.sqrt(D))
+        self.u, self.v = (nn.Parameter(torch.zeros(H, D, dtype=dtype)) for _ in range(2))
+        # drawn in float32, so that all dtypes of a comparison have the same numbers
+        self.w = nn.Parameter((torch.randn(H, D, D) / math.sqrt(D)).to(dtype))
         self.sinusoids = Sinusoids(reach, D)
 
     def to_content(self, q: Tensor) -> Tensor:

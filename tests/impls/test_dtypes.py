@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnbench import Problem, build
+from attnbench import Problem, build, registry
+from attnbench.api import Cell, Tier
 
 METHODS: list[tuple[str, bool, dict[str, Any]]] = [
     ("softmax.naive", False, {}),
@@ -72,3 +73,40 @@ def test_bfloat16_keeps_its_state_in_float32() -> None:
     k = torch.zeros(1, 1, 4096, 8, dtype=torch.bfloat16)
     v = torch.cat([torch.zeros(1, 1, 2048, 8), torch.ones(1, 1, 2048, 8)], dim=2).bfloat16()
     torch.testing.assert_close(method(k, k, v)[0, 0, -1].float(), torch.full((8,), 0.5), rtol=0.02, atol=0)
+
+
+WITH_PARAMETERS_OF_THEIR_OWN: dict[str, list[dict[str, Any]]] = {
+    "vq.blockwise": [{"bias": "relative"}],
+    "vq.gau": [{"bias": "relative"}],
+    "landmark.nystrom": [{"convolution_kernel": 5}],
+    "landmark.nystrom_attention": [{"convolution_kernel": 5}],
+}
+
+
+# reformer-pytorch is always there; what needs other packages is tested where they are
+PEERS = {name for name in registry.catalogue() if registry.load(name).requires} - {"lsh.reformer_pytorch"}
+INSTALLED = [
+    pytest.mark.peers,
+    # of the packages, at their import
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::UserWarning"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=INSTALLED if name in PEERS else []) for name in registry.catalogue()]
+)
+def test_what_is_built_for_a_dtype_is_in_it_and_gives_it(name: str, dtype: str) -> None:
+    kind = registry.load(name)
+    for params in ({}, *WITH_PARAMETERS_OF_THEIR_OWN.get(name, ())):
+        cells = [
+            Cell(method=name, problem=Problem(N=256, H=2, D=16, causal=causal, dtype=dtype), params=params)
+            for causal in (False, True)
+        ]
+        # what has to be compiled takes long, and has nothing of its own
+        for cell in cells if not registry.missing(kind) and kind.tier is not Tier.COMPILED else ():
+            if kind.refusal(cell) is None:
+                method = registry.build_for(cell)
+                inputs = kind.inputs(cell.problem, torch.Generator().manual_seed(1))
+                assert {x.dtype for x in method.parameters()} <= {getattr(torch, dtype)}
+                assert method(*inputs).dtype is getattr(torch, dtype)

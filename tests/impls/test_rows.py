@@ -37,7 +37,19 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "context.adaptive_span": [{"span": 20, "ramp": 8}],
     "delta.deltanet": [{"scale": 1.0}],
 }
-CASES = [(name, params) for name in registry.catalogue() for params in ({}, *PARAMETERS.get(name, ()))]
+# reformer-pytorch is always there; what needs other packages is tested where they are
+PEERS = {name for name in registry.catalogue() if registry.load(name).requires} - {"lsh.reformer_pytorch"}
+INSTALLED = [
+    pytest.mark.peers,
+    # of the packages, at their import
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::UserWarning"),
+]
+CASES = [
+    pytest.param(name, params, marks=INSTALLED if name in PEERS else [], id=f"{name} {params}")
+    for name in registry.catalogue()
+    for params in ({}, *PARAMETERS.get(name, ()))
+    if name not in WITHOUT
+]
 
 
 def on_a_cpu(name: str, params: dict[str, Any]) -> list[tuple[type[Attention], Problem]]:
@@ -59,7 +71,7 @@ def test_every_method_has_rows(name: str) -> None:
     assert registry.load(name).rows is not Attention.rows
 
 
-@pytest.mark.parametrize(("name", "params"), [case for case in CASES if case[0] not in WITHOUT], ids=str)
+@pytest.mark.parametrize(("name", "params"), CASES)
 def test_rows_and_their_gradients_are_those_of_the_reference(name: str, params: dict[str, Any]) -> None:
     for kind, problem in on_a_cpu(name, params):
         torch.manual_seed(0)
