@@ -210,16 +210,17 @@ class Attention(nn.Module, ABC):
         # K heads of k and v serve H heads of q
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, enable_gqa=True)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend n ≥ 0 tokens, causally, and give the state after them, with room for `capacity` tokens in all.
 
-        [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M] and the state; any b. Where `choose` gives a tensor, takes
+        [b, H, n, D], [b, K, n, D], [b, K, n, M] and whatever else `forward` takes -> [b, H, n, M] and the state; any b. What
+        is no input goes by keyword, for inputs are as many as a method has. Where `choose` gives a tensor, takes
         the n tokens of it as the keyword `choices`, and makes its own without. Raises NotImplementedError where the method
         does not decode.
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one more token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state after it.
 
         May write into the tensors of `state`; go on with the one it gives back. Another step from the old one is

@@ -46,7 +46,8 @@ class ProcessState:
             inference=torch.is_inference_mode_enabled(),
             autocast=torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
             deterministic=torch.are_deterministic_algorithms_enabled(),
-            clocks=" and ".join(f"another {name}" for name, own in _CLOCKS.items() if getattr(time, name) is not own) or "Python's",
+            clocks=" and ".join(f"another {name}" for name, own in _CLOCKS.items() if getattr(time, name) is not own)
+            or "Python's",
         )
 
     def changed(self, now: "ProcessState") -> str:

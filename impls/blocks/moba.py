@@ -81,12 +81,12 @@ class MobaAttention(Attention):
             choices = made[0, 0]
         return softmax_rows(q[at], k, v, self.terms.scale, seen_in_blocks(at, choices, self.terms.block, len(k)))
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Attend the prompt; keep its keys, values and the means of its blocks. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
         return o, BlockCache.of(k, v, capacity, self.terms.block, values=False)
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Keep one more key and value, and attend over its own block and the best of those before.
 
         Raises ValueError beyond the capacity.

@@ -124,14 +124,14 @@ class NsaAttention(Attention):
         """Softmax attention over all keys: the gates are left out."""
         return super().exact(q, k, v)
 
-    def prefill(  # type: ignore[override] # gates stand between v and what is a keyword to all callers
+    def prefill(
         self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, capacity: int, choices: Tensor | None = None
     ) -> tuple[Tensor, State]:
         """Attend the prompt; keep its keys, values and the means of its blocks. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, *gates, choices=choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
         return o, BlockCache.of(k, v, capacity, self.options.block, values=True)
 
-    def step(  # type: ignore[override] # as above
+    def step(
         self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: State, choices: Tensor | None = None
     ) -> tuple[Tensor, State]:
         """Keep one more key and value, and attend in the three branches. Raises ValueError beyond the capacity."""

@@ -56,14 +56,14 @@ class AdaptiveSpan(Attention):
         return adaptive_span_rows(at, q, k, v, self.z[head : head + 1], self.form.ramp)
 
     @torch.no_grad()
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend the prompt, and keep what the longest span reaches. Raises ValueError where it does not fit."""
         w = reach(max(self.z.tolist()), self.form.ramp, max(1, capacity))
         state = SpanRing.of(k, v, w, capacity)
         return self(q, k, v) if q.shape[2] else v.new_empty(v.shape), state
 
     @torch.no_grad()
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one more token, and those in the ring. Raises ValueError beyond the capacity."""
         ring: SpanRing = state.then(k, v)
         bias = soft_mask(self.z, self.form.ramp, ring.distances()[None]).log_()

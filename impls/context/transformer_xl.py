@@ -71,13 +71,13 @@ class TransformerXL(Attention):
         return transformer_xl_rows(at, q, k, v, weights, (self.segment, self.memory))
 
     @torch.no_grad()
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend the prompt, and keep its last segment and memory. Raises ValueError where it does not fit."""
         state = SegmentCache.of(k, v, self._segments(capacity))
         return self(q, k, v) if q.shape[2] else v.new_empty(v.shape), state
 
     @torch.no_grad()
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one more token, its segment so far and the memory. Raises ValueError beyond the capacity."""
         cache: SegmentCache = state.then(k, v)
         keys = cache.keys

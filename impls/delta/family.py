@@ -63,7 +63,7 @@ class ByChunks(Attention):
         """[B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], any N, differentiable once."""
         return attend(self._form, _columns(q, k, v, *gates), self.chunk)
 
-    def prefill(  # type: ignore[override]
+    def prefill(
         self,
         q: Tensor,
         k: Tensor,
@@ -74,9 +74,7 @@ class ByChunks(Attention):
         """The forward without gradients, and the state [b, H, D, M], at least float32; any n ≥ 0 and capacity."""
         return attend_and_keep(self._form, _columns(q, k, v, *gates), self.chunk)
 
-    def step(  # type: ignore[override]
-        self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One token; the state moves on in place."""
         with torch.no_grad():
             o = self.by_token(tuple(x.to(state.dtype) for x in _columns(q, k, v, *gates)), state)

@@ -100,11 +100,11 @@ class GatedFamily(Attention):
         """Softmax attention by the first three inputs; these methods are not meant to approximate it."""
         return super().exact(*inputs[:3])
 
-    def prefill(self, *inputs: Tensor, capacity: int) -> tuple[Tensor, RecurrentState]:  # type: ignore[override]  # noqa: ARG002 - the state is of one size
+    def prefill(self, *inputs: Tensor, capacity: int) -> tuple[Tensor, RecurrentState]:  # noqa: ARG002 - the state is of one size
         """The method's own forward, which gives the state too; any n ≥ 0."""
         return self._attend(inputs)
 
-    def step(self, *inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:  # type: ignore[override]
+    def step(self, *inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """One token: the state forgets, takes in key and value, in place, and the query reads it."""
         t = self.terms(*inputs)
         after = state.then(t.k, t.v, t.log_decay)

@@ -54,12 +54,12 @@ class LinearFamily(Attention):
         """Similarities of these queries to all keys."""
         return linear_rows(at, q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, LinearState]:  # noqa: ARG002 - the state is of one size
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, LinearState]:  # noqa: ARG002 - the state is of one size
         """The method's own forward, and one pass over k and v for the state; any n ≥ 0."""
         o = self(q, k, v) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[-1])
         return o, state_of(self.terms(), k, v)
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: LinearState) -> tuple[Tensor, LinearState]:
         """One token: the state takes in its key and value, in place, and its query reads it."""
         return step(self.phi, self.eps, (q, k, v), state)
 

@@ -65,7 +65,7 @@ class FastTransformersLinear(LinearFamily):
         o: Tensor = self.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), pairs, None, keys)
         return o.transpose(1, 2)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
         """Token by token from empty sums, [b, H, D, M] and [b, H, D]: the package gives a state in no other way."""
         b, H, _, D = q.shape
         return self.extend(q, k, v, [q.new_zeros(b, H, D, v.shape[-1]), q.new_zeros(b, H, D)])
@@ -77,7 +77,7 @@ class FastTransformersLinear(LinearFamily):
             out[:, :, t], state = self.recurrent(q[:, :, t], k[:, :, t], v[:, :, t], state)
         return out, state
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """One token by the recurrence; the package adds to its sums in place, unless gradients are asked for."""
         o, state = self.recurrent(q.squeeze(2), k.squeeze(2), v.squeeze(2), state)
         return o.unsqueeze(2), state

@@ -39,11 +39,11 @@ class CachedSoftmax(ExactSoftmax):
         """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
         return self.attend(q, k, v, causal=self.causal, key_mask=key_mask)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend the prompt causally and keep its keys and values. Raises ValueError where it does not fit."""
         return self._prompt(q, k, v), KvCache.of(k, v, capacity)
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Keep one more key and value, and attend all of them. Raises ValueError beyond the capacity."""
         cache: KvCache = state.then(k, v)
         # no causal flag: torch aligns it to the first key, and the one query would see nothing else

@@ -73,11 +73,11 @@ class RecomputeSoftmax(SdpaSoftmax):
             peak_bytes=peak + kept,
         )
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Tokens]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Tokens]:
         """Attend the prompt causally and keep it whole. Raises ValueError where it does not fit."""
         return self._prompt(q, k, v), Tokens.of(q, k, v, capacity)
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Tokens) -> tuple[Tensor, Tokens]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Tokens) -> tuple[Tensor, Tokens]:
         """Attend one token more, and all before it again. Raises ValueError beyond the capacity."""
         tokens = state.then(q, k, v)
         # a copy, so that the other rows can go

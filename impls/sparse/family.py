@@ -84,12 +84,12 @@ class SparseAttention(Attention):
         seen = printed & seen_by(at, N, causal=self.causal, key_mask=key_mask)
         return softmax_rows(q[at], k, v, self.scale, seen)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""
         state = state_of(self._caches(capacity), k, v, capacity)
         return self.prompt(q, k, v), state
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one more token, and the keys that are kept and that it sees. Raises ValueError beyond the capacity."""
         return step(self._caches(state.capacity), self.scale, (q, k, v), state)
 

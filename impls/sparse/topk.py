@@ -71,12 +71,12 @@ class TopKAttention(Attention):
         seen = scores.new_zeros(len(at), len(k) + 1, dtype=torch.bool).scatter_(1, chosen, value=True)
         return softmax_rows(q[at], k, v, self.scale, seen[:, :-1])
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Attend the prompt and keep all its keys and values. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
         return o, KvCache.of(k, v, capacity)
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
         """Keep one more key and value; attend the largest of all. Raises ValueError beyond the capacity."""
         cache: KvCache = state.then(k, v)
         scores = (self._folded(q, k).squeeze(2).unflatten(0, k.shape[:2]) @ cache.keys.mT).mul_(self.scale)

@@ -90,6 +90,7 @@ class VQFamily(QuantisedKeys):
         q: Tensor,
         k: Tensor,
         v: Tensor,
+        *,
         capacity: int,  # noqa: ARG002 - the state is of one size
         choices: Tensor | None = None,
     ) -> tuple[Tensor, VQState]:
@@ -101,7 +102,7 @@ class VQFamily(QuantisedKeys):
         return self._attend(self.normalised(q), k_hat, v, codes, codebook), state
 
     @torch.no_grad()
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: VQState, choices: Tensor | None = None) -> tuple[Tensor, VQState]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: VQState, choices: Tensor | None = None) -> tuple[Tensor, VQState]:
         """One token: every L of them the oldest block moves into the table; the query reads table and window. No gradient."""
         k_hat, codes, codebook = self.coded(k, choices)
         state = state.then(k_hat, v, codes)

@@ -50,17 +50,17 @@ class GatedVQ(BlockwiseVQ):
         return _gated(super().exact(q, k, F.silu(v)), g)
 
     def prefill(  # type: ignore[override]
-        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, capacity: int, choices: Tensor | None = None
+        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *, capacity: int, choices: Tensor | None = None
     ) -> tuple[Tensor, VQState]:
         """As of `vq.blockwise`, gated."""
-        o, state = super().prefill(q, k, F.silu(v), capacity, choices)
+        o, state = super().prefill(q, k, F.silu(v), capacity=capacity, choices=choices)
         return _gated(o, g), state
 
     def step(  # type: ignore[override]
-        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: VQState, choices: Tensor | None = None
+        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *, state: VQState, choices: Tensor | None = None
     ) -> tuple[Tensor, VQState]:
         """As of `vq.blockwise`, gated."""
-        o, state = super().step(q, k, F.silu(v), state, choices)
+        o, state = super().step(q, k, F.silu(v), state=state, choices=choices)
         return _gated(o, g), state
 
 

@@ -48,7 +48,9 @@ class QuantisedSoftmax(QuantisedKeys):
         definition = Definition(None, self.problem.causal)
         return quantised_rows(at, *self.head_as_defined(head, q, k, choices), v, definition)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
+    def prefill(
+        self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None
+    ) -> tuple[Tensor, KvCache]:
         """Attend the prompt causally and keep its k̂ and v. Raises ValueError where it does not fit."""
         k_hat, _, _ = self.coded(k, choices)
         state = KvCache.of(k_hat, v, capacity)
@@ -56,7 +58,7 @@ class QuantisedSoftmax(QuantisedKeys):
             return v.new_empty(*q.shape[:3], v.shape[3]), state
         return _sdpa(self.normalised(q), k_hat, v, causal=True), state
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: KvCache, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: KvCache, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
         """Keep one more k̂ and v, and attend all of them. Raises ValueError beyond the capacity."""
         k_hat, _, _ = self.coded(k, choices)
         state = state.then(k_hat, v)

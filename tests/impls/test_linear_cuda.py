@@ -240,7 +240,7 @@ def test_token_by_token_gives_what_the_whole_gives(inputs_of: Any) -> None:
     o, state = method.prefill(q[:, :, :13], k[:, :, :13], v[:, :, :13], capacity=30)
     outputs = [o]
     for t in range(13, 30):
-        o, state = method.step(q[:, :, t : t + 1], k[:, :, t : t + 1], v[:, :, t : t + 1], state)
+        o, state = method.step(q[:, :, t : t + 1], k[:, :, t : t + 1], v[:, :, t : t + 1], state=state)
         outputs.append(o)
     torch.testing.assert_close(torch.cat(outputs, dim=2), method(q, k, v), rtol=0, atol=1e-10)
 

@@ -184,7 +184,7 @@ def test_fast_transformers_decodes_by_its_own_recurrence(prompt: int, inputs_of:
     o, state = method.prefill(q[:, :, :prompt], k[:, :, :prompt], v[:, :, :prompt], capacity=37)
     outputs = [o]
     for t in range(prompt, 37):
-        o, state = method.step(q[:, :, t : t + 1], k[:, :, t : t + 1], v[:, :, t : t + 1], state)
+        o, state = method.step(q[:, :, t : t + 1], k[:, :, t : t + 1], v[:, :, t : t + 1], state=state)
         outputs.append(o)
     torch.testing.assert_close(torch.cat(outputs, dim=2), method.reference(q, k, v), rtol=0, atol=1e-10)
     assert method.state_bytes(state) == 2 * 3 * (8 * 5 + 8) * 8

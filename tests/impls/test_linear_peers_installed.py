@@ -78,7 +78,7 @@ def test_its_recurrence_goes_on_where_the_parallel_form_ends(inputs_of: Any) -> 
     first, state = method.prefill(q[:, :, :25], k[:, :, :25], v[:, :, :25], capacity=40)
     outputs = [first]
     for t in range(25, 40):
-        o, state = method.step(q[:, :, t : t + 1], k[:, :, t : t + 1], v[:, :, t : t + 1], state)
+        o, state = method.step(q[:, :, t : t + 1], k[:, :, t : t + 1], v[:, :, t : t + 1], state=state)
         outputs.append(o)
     torch.testing.assert_close(torch.cat(outputs, dim=2), method(q, k, v), rtol=0, atol=1e-5)
 
@@ -130,7 +130,7 @@ def test_a_step_allocates_what_its_cost_says(inputs_of: Any) -> None:
     token = [x.detach()[:, :, :1] for x in inputs_of(method)]
     _, state = method.prefill(*token, capacity=4)
     predicted = type(method).cost(method.problem, {}, Workload.DECODE).peak_bytes
-    assert torch_profiler_peak(lambda: method.step(*token, state)).bytes == pytest.approx(predicted, rel=0.05)
+    assert torch_profiler_peak(lambda: method.step(*token, state=state)).bytes == pytest.approx(predicted, rel=0.05)
 
 
 @pytest.mark.parametrize("name", FLA)

@@ -220,10 +220,10 @@ def test_decoding_goes_on_where_the_kernels_stopped(ask: Ask) -> None:
     (q, k, v), _ = drawn(shape)
     (parallel,) = ask(problem=shape, inputs=(q, k, v))
     method = TritonLinear(Problem(**shape))
-    _, state = method.prefill(q[:, :, :0], k[:, :, :0], v[:, :, :0], 80)
+    _, state = method.prefill(q[:, :, :0], k[:, :, :0], v[:, :, :0], capacity=80)
     steps = []
     for t in range(80):
-        o, state = method.step(*(x[:, :, t : t + 1] for x in (q, k, v)), state)
+        o, state = method.step(*(x[:, :, t : t + 1] for x in (q, k, v)), state=state)
         steps.append(o)
     torch.testing.assert_close(torch.cat(steps, 2), parallel)
 

@@ -225,10 +225,10 @@ def test_decoding_gives_what_the_kernels_give(ask: Ask) -> None:
     case: Case = ("Fixed", {"stride": 16, "c": 3}, {"N": 40, "H": 1})
     (q, k, v), method = drawn(case)[0], method_of(case)
     (parallel,) = ask(case, inputs=(q, k, v))
-    o, state = method.prefill(q[:, :, :20], k[:, :, :20], v[:, :, :20], 40)
+    o, state = method.prefill(q[:, :, :20], k[:, :, :20], v[:, :, :20], capacity=40)
     found = [o]
     for t in range(20, 40):
-        o, state = method.step(*(x[:, :, t : t + 1] for x in (q, k, v)), state)
+        o, state = method.step(*(x[:, :, t : t + 1] for x in (q, k, v)), state=state)
         found.append(o)
     torch.testing.assert_close(torch.cat(found, 2), parallel)
 

@@ -121,10 +121,10 @@ def test_no_token_sees_the_future(kind: str, params: dict[str, Any]) -> None:
 def test_decoding_goes_on_where_the_kernels_stopped(kind: str, params: dict[str, Any], n: int) -> None:
     method, (q, k, v), _ = built(kind, params, B=2, N=200, D=64)
     with torch.no_grad():
-        o, state = method.prefill(q[:, :, :n], k[:, :, :n], v[:, :, :n], 200)
+        o, state = method.prefill(q[:, :, :n], k[:, :, :n], v[:, :, :n], capacity=200)
         found = [o]
         for t in range(n, 200):
-            o, state = method.step(*(x[:, :, t : t + 1] for x in (q, k, v)), state)
+            o, state = method.step(*(x[:, :, t : t + 1] for x in (q, k, v)), state=state)
             found.append(o)
         torch.testing.assert_close(torch.cat(found, 2), method(q, k, v), rtol=1e-4, atol=1e-4)
 

@@ -292,10 +292,10 @@ def test_decoding_gives_what_the_kernels_give(ask: Ask, inputs_of: Any) -> None:
     inputs = [x.detach() for x in inputs_of(method)]
     (parallel,) = asked(ask, method, params, inputs)
     # without a prompt: prompts go through the kernels
-    o, state = method.prefill(*(x[:, :, :0] for x in inputs), 40)
+    o, state = method.prefill(*(x[:, :, :0] for x in inputs), capacity=40)
     found = [o]
     for t in range(40):
-        o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state)
+        o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state=state)
         found.append(o)
     torch.testing.assert_close(torch.cat(found, 2), parallel)
 

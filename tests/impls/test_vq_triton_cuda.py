@@ -105,10 +105,10 @@ def test_no_token_sees_the_future() -> None:
 def test_decoding_goes_on_where_the_kernels_stopped(n: int) -> None:
     method, inputs, _ = built({"codes": 40, "block": 32}, B=2, N=300)
     with torch.no_grad():
-        o, state = method.prefill(*(x[:, :, :n] for x in inputs), 300)
+        o, state = method.prefill(*(x[:, :, :n] for x in inputs), capacity=300)
         found = [o]
         for t in range(n, 300):
-            o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state)
+            o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state=state)
             found.append(o)
         torch.testing.assert_close(torch.cat(found, 2), method(*inputs), rtol=1e-4, atol=1e-4)
 

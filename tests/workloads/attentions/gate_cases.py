@@ -38,13 +38,13 @@ class Right(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return Right.forward(self, q, k, v)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Any]:
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Any]:
         b, kv_heads, n, _ = k.shape
         cache = Cache(k.new_zeros(b, kv_heads, capacity, k.shape[3]), v.new_zeros(b, kv_heads, capacity, v.shape[3]), n)
         cache.k[:, :, :n], cache.v[:, :, :n] = k, v
         return Right.forward(self, q, k, v), cache
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any) -> tuple[Tensor, Any]:
         n = state.n + 1
         state.k[:, :, n - 1 : n], state.v[:, :, n - 1 : n] = k, v
         return self.attend(q, state.k[:, :, :n], state.v[:, :, :n]), Cache(state.k, state.v, n)
@@ -270,7 +270,7 @@ class Stumbles(Right):
 
 
 class StumblesInAStep(Right):
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any) -> tuple[Tensor, Any]:
         raise RuntimeError("no kernel for one token")
 
 
@@ -284,16 +284,16 @@ class ForgetsTheFirst(Right):
 class StandsStill(Right):
     """Each step overwrites the token of the one before."""
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
-        o, _ = super().step(q, k, v, state)
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any) -> tuple[Tensor, Any]:
+        o, _ = super().step(q, k, v, state=state)
         return o, state
 
 
 class LeaksInItsPrompt(Right):
     """Tokens of the prompt see later ones."""
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Any]:
-        _, state = super().prefill(q, k, v, capacity)
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Any]:
+        _, state = super().prefill(q, k, v, capacity=capacity)
         return self.attend(q, k, v), state
 
 
@@ -308,8 +308,8 @@ class HalfSteps(Right):
 
 
 class ShortPrompts(Right):
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> tuple[Tensor, Any]:
-        o, state = super().prefill(q, k, v, capacity)
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Any]:
+        o, state = super().prefill(q, k, v, capacity=capacity)
         return o[:, :, 1:], state
 
 
@@ -363,13 +363,13 @@ class Points(Right):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
         return Points.forward(self, q, k, v, choices=choices)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, capacity: int, *, choices: Tensor | None = None) -> tuple[Tensor, Any]:
-        _, cache = super().prefill(q, k, v, capacity)
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, Any]:
+        _, cache = super().prefill(q, k, v, capacity=capacity)
         return Points.forward(self, q, k, v, choices=choices), cache
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, state: Any, *, choices: Tensor | None = None) -> tuple[Tensor, Any]:
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any, choices: Tensor | None = None) -> tuple[Tensor, Any]:
         assert choices is not None
-        _, cache = super().step(q, k, v, state)
+        _, cache = super().step(q, k, v, state=state)
         return cache.v.gather(2, self.target(choices).expand_as(v)), cache
 
     def target(self, choices: Tensor) -> Tensor:
