@@ -57,6 +57,18 @@ class ProcessState:
         return f"it changed {' and '.join(said)}" if said else ""
 
 
+class Vigil:
+    """Compares this process with what it was, as often as it is asked (5 µs each), so that what is put back in time is seen too."""
+
+    def __init__(self, before: ProcessState) -> None:
+        self.before, self.words = before, ""
+
+    def look(self) -> str:
+        """In words, the first change seen by now; empty where there was none."""
+        self.words = self.words or self.before.changed(ProcessState.read())
+        return self.words
+
+
 @dataclass
 class Work:
     """Processor time of this process since a moment: more cores than it was given cannot have been at work."""

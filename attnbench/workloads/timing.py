@@ -10,9 +10,9 @@ import torch
 
 from attnbench.api import Tier
 from attnbench.measure import devices, host_conditions, nvml, telemetry
-from attnbench.measure.clock import Clock, ColdClock, drop
+from attnbench.measure.clock import Clock, ColdClock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
-from attnbench.measure.process_state import ProcessState, Work, still_at_work
+from attnbench.measure.process_state import ProcessState, Vigil, Work, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import SETS_SHARE, Job
 from attnbench.schema.noun import Scalar
@@ -44,7 +44,13 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     clock, before = clock_of(job.cell), state_for(job.cell)
     setting = prepare(job)
     setting.add_sets(input_sets(setting, job))
-    witness = None if isinstance(setting, Modelled) else Witness(setting)
+    witness, vigil = None if isinstance(setting, Modelled) else Witness(setting), Vigil(before)
+
+    def look(result: object) -> None:
+        vigil.look()
+        if witness is not None:
+            witness(result)
+
     kernel = _FirstLook(setting)
     kernel.glance()
     loop = Loop(
@@ -52,7 +58,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         job.limits.seconds,
         job.limits.first_call,
         compiles=setting.method.tier in _COMPILES,
-        look=witness or drop,
+        look=look,
         mark=mark,
         # for the proof
         reserve=witness is not None,
@@ -80,7 +86,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         facts["cold_ratio"] = round(clock.cold_ratio, 3)
     over = perf_counter()
     try:
-        if words := before.changed(ProcessState.read()) or (job.cell.device_kind == "cpu" and work.too_much(before.threads)):
+        if words := vigil.look() or (job.cell.device_kind == "cpu" and work.too_much(before.threads)):
             raise WrongError(words, Status.UNFAIR)
         if words := still_at_work():
             raise WrongError(words, Status.UNFAIR)
