@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..recurrence.decay import Decay
+from ..recurrence.decay import Decay, left
 from .feedback import feedback, solve
 from .pairs import pairs
 from .segments import Inputs
@@ -29,7 +29,7 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     decay = Decay.of(w)
     rk, rb, ak, ab = pairs(decay, (r, a.roll(-1, 2)), (k, b))
     # the first token reads the state itself
-    asked = torch.cat((_one_later(ak) @ v, a * (decay.c - w).exp()), -1)
+    asked = torch.cat((_one_later(ak) @ v, a * left(decay.c - w, decay.kind)), -1)
     given, reads = solve(-_one_later(ab), asked).split((v.shape[-1], a.shape[-1]), -1)
     p, met, state = feedback(reads, given, decay.write(b), state, decay.carry, decay.write(k).mT @ v)
     return (decay.read(r) @ met).add_(rk @ v).add_(rb @ p), state

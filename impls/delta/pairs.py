@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..recurrence.decay import FACTORED, NOTHING, Decay, NoDecay
+from ..recurrence.decay import FACTORED, Decay, NoDecay, left
 
 Kinds = tuple[list[Tensor], list[Tensor]]
 """Of queries, of keys."""
@@ -71,22 +71,17 @@ def _blocks(x: Tensor, dim: int, *size: int) -> Tensor:
     return blocks
 
 
-def _meetings(c: Tensor) -> Iterator[_Meeting]:
+def _meetings(c: Tensor, kind: torch.dtype) -> Iterator[_Meeting]:
     """Every pair of tokens once: the blocks that lose little with themselves, then half with half."""
     h, L = _longest_block(c), c.shape[2]
     blocks = c.unflatten(2, (-1, h))
     halfway = (blocks[:, :, :, :1] + blocks[:, :, :, -1:]) / 2
-    yield _Meeting(h, (blocks - halfway).exp_(), (halfway - blocks).exp_(), own=True)
+    yield _Meeting(h, (blocks - halfway).to(kind).exp_(), (halfway - blocks).to(kind).exp_(), own=True)
     while h < L:
         first, second = c.unflatten(2, (-1, 2, h)).unbind(3)
         border = first[:, :, :, -1:]
-        yield _Meeting(h, _left(second - border), _left(border - first), own=False)
+        yield _Meeting(h, left(second - border, kind), left(border - first, kind), own=False)
         h *= 2
-
-
-def _left(nats: Tensor) -> Tensor:
-    """The exponential of at most 0; in place."""
-    return nats.clamp_(min=NOTHING).exp_()
 
 
 def _longest_block(c: Tensor) -> int:
@@ -104,7 +99,7 @@ class _ByRow(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, count: int, *kinds: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401 - torch's own bag
         """Meeting by meeting."""
         scores: list[Tensor] = []
-        for meeting in _meetings(c):
+        for meeting in _meetings(c, kinds[0].dtype):
             queries, keys = meeting.faded(kinds[:count], kinds[count:])
             products = [q @ k.mT for q in queries for k in keys]
             if meeting.own:
@@ -123,14 +118,14 @@ class _ByRow(torch.autograd.Function):
         c, *kinds = ctx.saved_tensors
         queries, keys = tuple(kinds[: ctx.count]), tuple(kinds[ctx.count :])
         dqueries, dkeys = [torch.zeros_like(x) for x in queries], [torch.zeros_like(x) for x in keys]
-        for meeting in _meetings(c):
+        for meeting in _meetings(c, kinds[0].dtype):
             _pull_back(meeting, g, meeting.faded(queries, keys), (dqueries, dkeys))
-        dc = torch.zeros_like(c)
+        dc = torch.zeros_like(queries[0])
         for q, dq in zip(queries, dqueries, strict=True):
             dc.addcmul_(q, dq)
         for k, dk in zip(keys, dkeys, strict=True):
             dc.addcmul_(k, dk, value=-1)
-        return dc, None, *dqueries, *dkeys
+        return dc.to(c.dtype), None, *dqueries, *dkeys
 
 
 def _on_the_diagonal(own: Tensor) -> Tensor:

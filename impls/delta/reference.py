@@ -129,19 +129,18 @@ def _near(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
 
 
 def _sums(log_decay: Tensor) -> Tensor:
-    """c: [B, H, N] or [B, H, N, G] -> [B, H, N, G], at least float32, since differences of large sums count."""
-    x = log_decay if log_decay.dim() == 4 else log_decay.unsqueeze(-1)
-    return x.to(_wide(x)).cumsum(2)
+    """c: [B, H, N] or [B, H, N, G] -> [B, H, N, G] in float64: what a gate has forgotten stays in all sums after it."""
+    return (log_decay if log_decay.dim() == 4 else log_decay.unsqueeze(-1)).cumsum(2, dtype=torch.float64)
 
 
 def _met(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
     """Σ_d q_id k_jd exp(at_id - c_jd), right where j <= i: [B, H, N, N]."""
     if c.shape[-1] == 1:
-        return (q @ k.mT) * (at - c.mT).clamp(max=0).exp().to(q.dtype)
+        return (q @ k.mT) * (at - c.mT).clamp(max=0).to(_wide(q)).exp().to(q.dtype)
     out = q.new_zeros(*q.shape[:3], k.shape[2])
     for d in range(q.shape[-1]):
         row = slice(d, d + 1)
-        out = out + q[..., row] * k[..., row].mT * (at[..., row] - c[..., row].mT).clamp(max=0).exp().to(q.dtype)
+        out = out + q[..., row] * k[..., row].mT * (at[..., row] - c[..., row].mT).clamp(max=0).to(_wide(q)).exp().to(q.dtype)
     return out
 
 
@@ -152,4 +151,4 @@ def _solve(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _wide(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype is torch.float64 else torch.float32
+    return torch.promote_types(x.dtype, torch.float32)

@@ -3,9 +3,11 @@
 X rows (batch and heads folded), S chunks of L tokens, D query/key width, n blocks of b tokens; G = D decays of a token (one
 for each row of the state), or G = 1 (one for all). With c the sum of log decays from the chunk's start to a token, its own
 included, exp(c_i - c_j) is left at token i of what token j wrote. Every exponent is bounded, so nothing overflows however fast
-it decays: exp(-c) alone passes float32 after 88 nats.
+it decays: exp(-c) alone passes float32 after 88 nats. Where much is lost c is float64: a gate that forgets all (-300 nats where
+a document ends) stays in every later c of its chunk, and of a difference of two such sums float32 has but a few digits.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +17,8 @@ from torch import Tensor
 
 FACTORED = 60.0
 """Nats lost within a block up to which exp(c_i - c_j) is a product of two factors: their product stays below 10^26."""
+EXACT = 128.0
+"""Nats lost within a chunk up to which differences of their sums in float32 are exact to 10^-5."""
 NOTHING = -80.0
 """Nats at which what is left counts as nothing, 10^-35: the denormal numbers below are a hundred times slower."""
 
@@ -24,12 +28,24 @@ class Decay:
     """From finite log decays of at most 0; by `Decay.of`, or from sums that are the same in all chunks: S = 1."""
 
     c: Tensor
-    """[X, S, L, G], or [X, 1, L, G]."""
+    """[X, S, L, G], or [X, 1, L, G]; float64 where much is lost."""
+    kind: torch.dtype
+    """Of what is left."""
 
     @classmethod
     def of(cls, log_decay: Tensor) -> "Decay":
-        """Log decays [X, S, L, G], at most 0."""
-        return cls(log_decay.cumsum(2))
+        """Log decays [X, S, L, G], at most 0, in the dtype of sums."""
+        if log_decay.shape[-1] > 1:
+            made = cls(log_decay.cumsum(2), log_decay.dtype)
+            if made.most_lost <= EXACT:
+                return made
+        return cls(log_decay.cumsum(2, dtype=torch.float64), log_decay.dtype)
+
+    @cached_property
+    def most_lost(self) -> float:
+        """Nats that a row of the state loses in a chunk; no bound is known on a GPU."""
+        # to look would be to wait for a GPU, which could not be captured then
+        return math.inf if self.c.is_cuda else -float(self.c[:, :, -1].detach().amin())
 
     def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
         """Σ_d q_id k_jd exp(c_id - c_jd) for j <= i (`strict`: j < i), else 0: [X, S, L, D] twice -> [X, S, L, L]."""
@@ -38,28 +54,23 @@ class Decay:
 
     def read(self, q: Tensor) -> Tensor:
         """Of q, q exp(c): what is left, at each token, of the state at the chunk's start. [X, S, L, D]."""
-        return q * _left(self.c)
+        return q * left(self.c, self.kind)
 
     def write(self, k: Tensor) -> Tensor:
         """Of k, k exp(c_L - c): what is left at the chunk's end of what each token writes. [X, S, L, D]."""
-        return k * _left(self.c[:, :, -1:] - self.c)
+        return k * left(self.c[:, :, -1:] - self.c, self.kind)
 
     @property
     def carry(self) -> Tensor:
         """exp(c_L): what is left at the chunk's end of the state at its start, by row of the state. [X, S, G, 1]."""
-        return _left(self.c[:, :, -1]).unsqueeze(-1)
-
-    @cached_property
-    def is_slow(self) -> bool:
-        """Whether no row of the state loses more than FACTORED nats in a chunk; never on a GPU."""
-        # to look would be to wait for a GPU, which could not be captured then
-        return not self.c.is_cuda and float(self.c[:, :, -1].amin()) >= -FACTORED
+        return left(self.c[:, :, -1], self.kind).unsqueeze(-1)
 
     @cached_property
     def _pairs_left(self) -> Tensor:
         """exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
+        c = self.c.to(self.kind) if self.most_lost <= EXACT else self.c
         # above the diagonal the difference is positive
-        return _lower(_left(self.c - self.c.mT))
+        return _lower(left(c - c.mT, self.kind))
 
     def _by_row(self, q: Tensor, k: Tensor) -> Tensor:
         """Within blocks, then from the first to the second block of each pair of blocks, until one is left."""
@@ -73,9 +84,9 @@ class Decay:
         return scores[:, :, 0, :L, :L]
 
 
-def _left(nats: Tensor) -> Tensor:
+def left(nats: Tensor, kind: torch.dtype) -> Tensor:
     """The exponential of log decays summed up, between 10^-35 and 1."""
-    return nats.clamp(NOTHING, 0).exp_()
+    return nats.to(kind).clamp(NOTHING, 0).exp_()
 
 
 def _lower(x: Tensor, diagonal: int = 0) -> Tensor:
@@ -107,7 +118,7 @@ def _within_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
     """[X, S, n, b, b]. exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), r halfway: it cancels, so that no gradient needs it."""
     q, k, c = (x.unflatten(2, (-1, b)) for x in (q, k, c))
     halfway = (c[:, :, :, :1] + c[:, :, :, -1:]).detach() / 2
-    return _lower((q * (c - halfway).exp()) @ (k * (halfway - c).exp()).mT)
+    return _lower((q * (c - halfway).to(q.dtype).exp()) @ (k * (halfway - c).to(k.dtype).exp()).mT)
 
 
 def _between_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
@@ -115,7 +126,7 @@ def _between_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
     late, c_late = (x.unflatten(2, (-1, 2, b))[:, :, :, 1] for x in (q, c))
     early, c_early = (x.unflatten(2, (-1, 2, b))[:, :, :, 0] for x in (k, c))
     border = c_early[:, :, :, -1:].detach()
-    scores: Tensor = (late * _left(c_late - border)) @ (early * _left(border - c_early)).mT
+    scores: Tensor = (late * left(c_late - border, q.dtype)) @ (early * left(border - c_early, k.dtype)).mT
     return scores
 
 

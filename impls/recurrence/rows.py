@@ -11,7 +11,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .decay import Decay
+from .decay import FACTORED, Decay
 from .factored import Factored
 from .parts import Part, groups, parts, sums
 from .segment import Segment
@@ -55,9 +55,9 @@ class Rows:
         # products read rows of all chunks at once: dense, or they are copied each time
         v = part.of(self.v).to(kind).contiguous()
         decay = self._decay(part)
-        if decay is None or not decay.is_slow:
+        if decay is None or decay.most_lost > FACTORED:
             q, k = (x.to(kind).contiguous() for x in (q, k))
-            return Factored(q, k, v, None) if decay is None else Segment(q, k, v, Decay(decay.c.to(kind)))
+            return Factored(q, k, v, None) if decay is None else Segment(q, k, v, decay)
         left = decay.c.exp().to(kind)
         return Factored((q * left).contiguous(), (k / left).contiguous(), v, left)
 
@@ -65,20 +65,15 @@ class Rows:
         if self.log_decay is None:
             return None
         if self.decays_by_token:
-            return Decay.of(_to_sum_up(part.of(self.log_decay)))
+            return Decay.of(part.of(self.log_decay).to(sums(self.q.dtype)))
         return self._constant[part.L]
 
     @cached_property
     def _constant(self) -> dict[int, Decay]:
         """By the length of a chunk, of which there are two at most."""
         assert self.log_decay is not None
-        log_decay_X11G = _to_sum_up(self.log_decay).unsqueeze(1)
-        return {part.L: Decay(log_decay_X11G * _counted(part.L, log_decay_X11G)) for part in self.parts}
-
-
-def _to_sum_up(log_decay: Tensor) -> Tensor:
-    """Where a token has one, in float64: all its pairs share the rounding of the sum."""
-    return log_decay.to(torch.float64 if log_decay.shape[-1] == 1 else sums(log_decay.dtype))
+        log_decay_X11G = self.log_decay.double().unsqueeze(1)
+        return {part.L: Decay(log_decay_X11G * _counted(part.L, log_decay_X11G), sums(self.q.dtype)) for part in self.parts}
 
 
 def _counted(L: int, like: Tensor) -> Tensor:
