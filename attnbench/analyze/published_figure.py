@@ -29,7 +29,8 @@ class Kind(StrEnum):
 class Figure:
     """A value with its 95 % t interval; no interval of what is exact, nor below three replicates.
 
-    Of a batch that was searched for the interval is where it may lie: from what fitted to what did not.
+    Of a batch that was searched for the interval is where it may lie: from what fitted to what did not. Of memory's growth it
+    is that of the fit over the lengths.
     """
 
     value: float
@@ -58,6 +59,8 @@ def _alone(of: Reading) -> Figure:
     values = list(of.values.values())
     if of.below is not None:
         return Figure(values[0], Interval(values[0], of.below, Spread.BAND), 1, Kind.ALONE, of.metric, of.unit)
+    if of.interval is not None:
+        return Figure(values[0], of.interval, 1, Kind.ALONE, of.metric, of.unit, about=of.about)
     if of.metric not in RATES:
         return _figure(of, Kind.ALONE, values, _plainly)
     return _figure(of, Kind.ALONE, values, _by_logarithms)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
 from attnbench.analyze.published_cells import NoFigureError, Wanted, cells, failure, missing, one_cell, several
-from attnbench.analyze.scaling import memory_exponent, slope, time_exponent
+from attnbench.analyze.scaling import fit_interval, memory_exponent, slope, time_exponent
+from attnbench.analyze.statistics import Interval
 from attnbench.schema.cell import Batch
 from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP, Status
 from attnbench.schema.training import Task
@@ -36,6 +37,8 @@ class Reading:
     """Why it is not to be held against another's."""
     about: str = ""
     """What else must be said of it."""
+    interval: Interval | None = None
+    """Of what was fitted once, to all lengths: where it lies by their scatter about the fit."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,13 @@ def _growth(wanted: Wanted, measured: Measured) -> Reading:
 
 
 def _memory_growth(wanted: Wanted, measured: Measured) -> Reading:
-    by_length = _series(wanted, measured)
-    fit = memory_exponent(list(by_length.values()), measured.counter) if measured.counter else None
-    if fit is None:
+    """The x of memory ∝ N^x; memory is read once a cell, so its interval is that of the fit."""
+    by_length, counter = _series(wanted, measured), measured.counter
+    fit = memory_exponent(list(by_length.values()), counter) if counter else None
+    if counter is None or fit is None:
         raise _too_short(wanted, by_length)
-    return Reading(MEMORY_GROWTH, {0: fit.value}, exact=True, about=_span(fit.lengths))
+    points = {N: value for N in fit.lengths if (value := counter.per_sample(by_length[N]))}
+    return Reading(MEMORY_GROWTH, {0: fit.value}, interval=fit_interval(points), about=_span(fit.lengths))
 
 
 def _too_short(wanted: Wanted, by_length: Mapping[int, CellSummary]) -> NoFigureError:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
-from attnbench.analyze.statistics import ENOUGH, Interval, t_interval
+from attnbench.analyze.statistics import ENOUGH, Interval, Spread, t_interval, t_quantile
 
 FEWEST = 3
 """Lengths below which no exponent is fitted."""
@@ -49,6 +49,17 @@ def memory_exponent(series: Sequence[CellSummary], counter: MainCounter, at_leas
 def slope(points: Mapping[int, float]) -> float:
     """Least squares of log y on log N; at least two lengths and positive values."""
     return math.fsum(weight * math.log(y) for weight, y in zip(_weights(tuple(points)), points.values(), strict=True))
+
+
+def fit_interval(points: Mapping[int, float]) -> Interval:
+    """95 % t interval of the slope by how far the points lie from its line; at least three lengths and positive values."""
+    value, y = slope(points), [math.log(y) for y in points.values()]
+    x_mean, y_mean = statistics.fmean(map(math.log, points)), statistics.fmean(y)
+    residuals = math.fsum((at - y_mean - value * (math.log(N) - x_mean)) ** 2 for N, at in zip(points, y, strict=True))
+    squares = math.fsum((math.log(N) - x_mean) ** 2 for N in points)
+    df = len(points) - 2
+    half = t_quantile(df) * math.sqrt(residuals / df / squares)
+    return Interval(value - half, value + half, Spread.INTERVAL)
 
 
 @lru_cache(maxsize=64)

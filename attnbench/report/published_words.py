@@ -33,16 +33,16 @@ def place(row: Row) -> str:
 
 
 def verdict(row: Row) -> str:
-    """`reproduced (at most 0.05)`, `not run`, or nothing where no bounds were set."""
+    """`reproduced (upper bound 0.05)`, `not run`, or nothing where no bounds were set."""
     band = row.entry.band
     return f"{row.finding} ({bounds(*band)})" if band is not None and row.finding is not Finding.NOT_RUN else row.finding.value
 
 
 def bounds(least: float, most: float) -> str:
-    """`at most 0.05`, `at least 3`, `0.95 to 1.05`."""
+    """`upper bound 0.05`, `lower bound 3`, `0.95 to 1.05`."""
     if math.isinf(least):
-        return f"at most {most:g}"
-    return f"at least {least:g}" if math.isinf(most) else f"{least:g} to {most:g}"
+        return f"upper bound {most:g}"
+    return f"lower bound {least:g}" if math.isinf(most) else f"{least:g} to {most:g}"
 
 
 def ours(figure: Figure | None) -> str:

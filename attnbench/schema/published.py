@@ -131,7 +131,7 @@ class Published(Noun):
 
     where: str = Field(description="Table 1, Figure 2, abstract")
     what: str = Field(description="in words, with the unit")
-    says: str = Field(default="n/a", description="as printed; n/a where no figure was found")
+    says: str = Field(default="n/a", description="as printed, or `2×, computed from 1 / 0.5`; n/a where no figure was found")
     number: float | None = Field(default=None, description="the same as a number, where it is one")
     grid: Grid | None = None
     ours: Ours | None = None

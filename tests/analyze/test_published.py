@@ -13,6 +13,7 @@ from attnbench.analyze.counters import Memory
 from attnbench.analyze.published import Finding, Row, not_run, rows
 from attnbench.analyze.published_entries import entries, in_short
 from attnbench.analyze.published_metrics import OF_ONE_CELL, OVER_LENGTHS
+from attnbench.analyze.scaling import fit_interval, slope
 from attnbench.analyze.statistics import t_quantile
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.outcome import Counter, Status
@@ -48,6 +49,11 @@ def scored(method: str, metric: str, *values: float, **fields: Any) -> CellSumma
 def searched(method: str, B: int, refused: int, bound: str = "oom_host") -> CellSummary:
     cell = timed(method, 1.0, batch=Batch.LARGEST).cell
     return CellSummary(cell, OK, medians={0: 1.0}, facts={"B": B}, bound=bound, refused=refused)
+
+
+def weighed(method: str, peak: int, N: int = 512) -> CellSummary:
+    memory = Memory(counters={"host_rss_peak": Counter(bytes=peak, source="s")}, replicates=1)
+    return CellSummary(timed(method, 1.0, N=N).cell, OK, medians={0: 1.0}, memory=memory)
 
 
 def failed(method: str, status: str = Status.OOM_HOST.value, reason: str = "memory limit reached", N: int = 512) -> CellSummary:
@@ -116,11 +122,6 @@ def test_images_are_called_images_and_bits_are_of_what_they_are() -> None:
 
 
 def test_memory_and_batches_are_exact_and_judged_by_their_value() -> None:
-    def weighed(method: str, peak: int) -> CellSummary:
-        cell = timed(method, 1.0).cell
-        memory = Memory(counters={"host_rss_peak": Counter(bytes=peak, source="s")}, replicates=1)
-        return CellSummary(cell, OK, medians={0: 1.0}, memory=memory)
-
     each = published(ours=ours("memory", "a", over="b"), reproduced={"at_most": 0.5})
     small, large = weighed("a", 100), weighed("b", 200)
     found = row(each, small, large)
@@ -148,6 +149,34 @@ def test_growth_is_per_sample_and_spreads_as_the_slopes_of_the_replicates_do() -
     assert found.interval is not None
     mean = statistics.fmean(slopes)
     assert (found.value, found.interval.low, found.interval.high) == pytest.approx((mean, mean - half, mean + half))
+
+
+@pytest.mark.parametrize(
+    ("peaks", "finding", "why"),
+    [
+        ({512: 100, 1024: 401, 2048: 1600}, Finding.REPRODUCED, ""),
+        ({512: 100, 1024: 202, 2048: 400}, Finding.NOT_REPRODUCED, ""),
+        # 1.85 by least squares, which lies within the bounds, and of three points that are on no line
+        ({512: 100, 1024: 250, 2048: 1300}, Finding.CANNOT_TELL, "the interval reaches over a bound"),
+        # 1.5, which lies outside, and the same
+        ({512: 100, 1024: 230, 2048: 800}, Finding.CANNOT_TELL, "the interval reaches over a bound"),
+    ],
+)
+def test_the_growth_of_memory_is_judged_by_the_interval_of_its_fit(peaks: dict[int, int], finding: Finding, why: str) -> None:
+    each = published(ours=ours("memory_growth", "a"), reproduced={"at_least": 1.8, "at_most": 2.2})
+    found = row(each, *(weighed("a", peak, N=N) for N, peak in peaks.items()))
+    assert (found.finding, found.why) == (finding, why)
+    assert found.figure is not None
+    assert found.figure.interval == fit_interval(peaks)
+    assert found.figure.value == pytest.approx(slope(peaks))
+    assert found.figure.about == "N = 512 to 2048"
+
+
+def test_the_growth_of_memory_over_two_lengths_is_none() -> None:
+    each = published(ours=ours("memory_growth", "a"), reproduced={"at_least": 1.8})
+    found = row(each, weighed("a", 100), weighed("a", 400, N=1024), failed("a", N=2048))
+    assert (found.figure, found.finding) == (None, Finding.CANNOT_TELL)
+    assert found.why == "a, forward: fewer than three lengths have a figure; a at N=2048: oom_host: memory limit reached"
 
 
 def test_growth_over_two_lengths_is_none_and_what_failed_is_named() -> None:

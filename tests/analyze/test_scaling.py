@@ -1,13 +1,16 @@
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
-from attnbench.analyze.scaling import memory_exponent, slope, time_exponent
+from attnbench.analyze.scaling import fit_interval, memory_exponent, slope, time_exponent
 from attnbench.schema.outcome import Counter
 
 if TYPE_CHECKING:
@@ -100,3 +103,14 @@ def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out(writer: "Writer
     assert fit.value == pytest.approx(2.0)
     assert (fit.interval, fit.lengths) == (None, LENGTHS[1:])
     assert memory_exponent(cells[:3], MainCounter("host_rss_peak", "VmHWM")) is None
+
+
+def test_the_interval_of_a_fit_is_that_of_least_squares() -> None:
+    rng = np.random.default_rng(0)
+    points = {N: N**1.5 * math.exp(error) for N, error in zip(LENGTHS, rng.normal(0, 0.1, len(LENGTHS)), strict=True)}
+    known = stats.linregress([math.log(N) for N in points], [math.log(y) for y in points.values()])
+    half = stats.t.ppf(0.975, len(points) - 2) * known.stderr
+    found = fit_interval(points)
+    assert (found.low, found.high) == pytest.approx((known.slope - half, known.slope + half))
+    exact = fit_interval({N: N**2 for N in LENGTHS[:3]})
+    assert (exact.low, exact.high) == pytest.approx((2, 2))

@@ -89,12 +89,12 @@ def test_each_row_has_what_was_printed_ours_and_what_follows(findings: Findings)
     assert growth[2].startswith("N^1.8")
     assert growth[2].endswith("(N = 512 to 2048)")
     assert growth[3:] == ("yes, as a claim", "reproduced (1.8 to 2.2)")
-    assert (ratio[1], ratio[4]) == ("2×", "not reproduced (at least 100)")
+    assert (ratio[1], ratio[4]) == ("2×", "not reproduced (lower bound 100)")
     assert [row[1] for row in memory] == ["1.5×", "3×", "7×", "9×"]
     assert [row[4] for row in memory] == [
-        "not reproduced (at least 3)",
-        "reproduced (at least 3)",
-        "cannot tell (at least 3)",
+        "not reproduced (lower bound 3)",
+        "reproduced (lower bound 3)",
+        "cannot tell (lower bound 3)",
         "not run",
     ]
     assert needs == ("Table 3: error rate", "5.12", "–", "yes, as quality", "not run")
@@ -111,6 +111,32 @@ def test_a_failed_cell_stands_in_the_notes_with_its_reason_and_is_never_a_number
     )
     assert "not run: Table 3: error rate: it needs the licensed corpus" in table.notes
     assert any(note.startswith("[a, b]: 95 % t interval over n = 3 replicates") for note in table.notes)
+
+
+def test_a_bound_on_one_side_is_called_one_and_reproduces_no_value(findings: Findings, small: "Synthetic") -> None:
+    (table,) = published_tables(findings)
+    (note,) = [note for note in table.notes if note.startswith("A lower or an upper bound ")]
+    assert note.endswith("by however much: it does not say that the printed value came out here.")
+    (two_sided,) = published_tables(of(small, ROWS[0]))
+    assert two_sided.rows[0][4] == "reproduced (1.8 to 2.2)"
+    assert note not in two_sided.notes
+
+
+def test_a_computed_ratio_is_told_from_what_was_printed(small: "Synthetic") -> None:
+    (printed,) = published_tables(of(small, ROWS[1]))
+    assert printed.notes[0] == "Published: as printed; n/a where no figure was found, or none was printed."
+    (computed,) = published_tables(of(small, ROWS[1], {**ROWS[1], "says": "2×, computed from 1 / 0.5"}))
+    assert computed.notes[0] == (
+        "Published: as printed, but a ratio with two numbers beside it is computed from these two, which are printed; n/a "
+        "where no figure was found, or none was printed."
+    )
+
+
+def test_the_interval_of_a_fit_over_lengths_is_not_called_one_of_replicates(small: "Synthetic") -> None:
+    memory = {**ROWS[0], "ours": {"metric": "memory_growth", "workload": "forward", "of": CHUNKED}}
+    (table,) = published_tables(of(small, memory))
+    assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in table.notes
+    assert not [note for note in table.notes if "replicates" in note]
 
 
 def test_the_suite_decides_where_among_its_tables_it_stands(small: "Synthetic") -> None:
@@ -139,7 +165,7 @@ def test_the_terminal_gets_a_line_for_each_claim_and_counts_for_a_printed_table(
     assert "not reproduced  Figure 1: linear is faster than softmax at N = 2048: " in text
     whole = " ".join(text.split())
     assert "cannot tell Figure 1: memory of softmax over linear at N = 2048: softmax.naive at N=2048: oom_host: " in whole
-    assert "not reproduced Figure 1: memory of softmax over linear at N = 512: 2.00× (at least 3)" in whole
+    assert "not reproduced Figure 1: memory of softmax over linear at N = 512: 2.00× (lower bound 3)" in whole
     assert "Table 3" not in whole
     assert all(line.startswith((" " * 16, "reproduced", "not ", "cannot tell")) for line in lines)
 
@@ -148,7 +174,7 @@ def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: "Synthet
     failed = {**ROWS[1], "ours": {**ROWS[1]["ours"], "over": {**NAIVE, "when": "N == 2048"}}}
     assert " ".join(" ".join(published_lines(of(small, failed))).split()) == (
         "cannot tell Figure 1: linear is faster than softmax at N = 2048: softmax.naive at N=2048: oom_host: memory limit of "
-        "17.2 GB reached (at least 100)"
+        "17.2 GB reached (lower bound 100)"
     )
 
 
@@ -204,14 +230,19 @@ def test_figures_are_written_as_people_read_them(given: Figure | None, text: str
 
 def test_bounds_are_written_in_words() -> None:
     bands = Band(at_most=0.05), Band(at_least=3), Band(at_least=0.95, at_most=1.05), Band(at_least="printed")
-    assert [bounds(*band.ends(2.5)) for band in bands] == ["at most 0.05", "at least 3", "0.95 to 1.05", "at least 2.5"]
+    assert [bounds(*band.ends(2.5)) for band in bands] == [
+        "upper bound 0.05",
+        "lower bound 3",
+        "0.95 to 1.05",
+        "lower bound 2.5",
+    ]
 
 
 def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: "Synthetic") -> None:
     numbers = {"down": {"N": [512, 1024]}, "across": {"causal": [True]}, "numbers": [[1.5], [100.0]]}
     found = of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": numbers})
     (table,) = published_tables(found)
-    assert [row[4] for row in table.rows] == ["reproduced (at least 1.5)", "not reproduced (at least 100)"]
+    assert [row[4] for row in table.rows] == ["reproduced (lower bound 1.5)", "not reproduced (lower bound 100)"]
     assert sum(line.startswith("not reproduced") for line in published_lines(found)) == 1
     wide = {**numbers, "numbers": [[100.0], [200.0]]}
     lines = published_lines(of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": wide}))
@@ -245,3 +276,11 @@ def test_bounds_that_came_after_the_run_are_told(findings: Findings) -> None:
     changed = first.model_copy(update={"reproduced": Band(at_most=5)})
     page = published_page([Shown(suite.model_copy(update={"published": (changed, *others)}), findings)])
     assert "- Older than its bounds: 1 of 3 were written or changed after this run was started." in page
+
+
+def test_words_that_were_mended_after_the_run_make_its_bounds_no_younger(findings: Findings) -> None:
+    suite = findings.run.suite
+    mended = tuple(each.model_copy(update={"where": "Table 4", "says": "computed"}) for each in suite.published)
+    page = published_page([Shown(suite.model_copy(update={"published": mended}), findings)])
+    assert "Table 4: memory of softmax over linear" in page
+    assert "Older than its bounds" not in page
