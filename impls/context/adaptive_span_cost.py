@@ -1,7 +1,8 @@
 """Work and memory of attention with adaptive spans, by formula, with the spans as they begin.
 
 Left out: the packed copies of k and v that some CPUs make of float16 and bfloat16.
-B batch, H heads, N tokens, R rows (samples of a head) at once, w keys within a span, D query/key width, M value width.
+B batch, H heads, N tokens, n queries that may see a key, R rows (samples of a head) at once, w keys within a span, D query/key
+width, M value width.
 """
 
 from collections.abc import Callable
@@ -20,9 +21,16 @@ def first_spans(H: int, span: float) -> list[float]:
     return [positive(span, "span") * (head + 1) / H for head in range(H)]
 
 
-def cost(p: Problem, workload: Workload, span: float = 256, ramp: float = 32) -> Cost:
+def nearest(sees_itself: object) -> int:
+    """The least distance at which a token sees a key. Raises ValueError on what is neither true nor false."""
+    if not isinstance(sees_itself, bool):
+        raise ValueError(f"sees_itself={sees_itself!r}: must be true or false")
+    return 0 if sees_itself else 1
+
+
+def cost(p: Problem, workload: Workload, span: float = 256, ramp: float = 32, sees_itself: bool = False) -> Cost:
     """Of one call. Raises ValueError on bad parameters."""
-    work = _Work(p, tuple(first_spans(p.H, span)), positive(ramp, "ramp"))
+    work = _Work(p, tuple(first_spans(p.H, span)), positive(ramp, "ramp"), nearest(sees_itself))
     peaks = {Workload.FORWARD: work.forward, Workload.FORWARD_BACKWARD: work.backward, Workload.DECODE: work.step}
     return Cost(
         nominal_flops=nominal_flops(p, workload),
@@ -40,15 +48,17 @@ class _Work:
     p: Problem
     spans: tuple[float, ...]
     ramp: float
+    nearest: int
 
     def exact_flops(self, workload: Workload) -> float:
         """Two products over the pairs with m > 0; backward four more; a step of decoding over those of the last query."""
         passes = 3.0 if workload is Workload.FORWARD_BACKWARD else 1.0
-        return passes * 2.0 * self.p.B * sum(self._pairs(w, workload) for w in self._reaches()) * (self.p.D + self.p.M)
+        pairs = sum(_pairs(w, self._n, workload) for w in self._reaches())
+        return passes * 2.0 * self.p.B * pairs * (self.p.D + self.p.M)
 
     def step_flops(self, workload: Workload) -> float:
-        """Every head takes all keys that the longest needs, filled up to one width."""
-        pairs = self.p.H * self._pairs(max(self._reaches()), workload)
+        """Every head takes all keys of the ring, filled up to one width."""
+        pairs = self.p.H * _pairs(self._ring(), self.p.N, workload)
         return 2.0 * self.p.B * pairs * 2 * max(self.p.D, self.p.M)
 
     def executed_flops(self, workload: Workload) -> float:
@@ -62,7 +72,7 @@ class _Work:
         """A step reads the keys and values of the ring, its own among them, which it writes."""
         if not workload.decodes:
             return 0.0
-        pairs = self.p.H * self._pairs(max(self._reaches()), workload)
+        pairs = self.p.H * _pairs(self._ring(), self.p.N, workload)
         return float(self.p.B * pairs * (self.p.D + self.p.M) * self.p.dtype.bytes)
 
     def forward(self) -> float:
@@ -78,7 +88,7 @@ class _Work:
 
     def step(self) -> float:
         """A mask and its logarithm, the output with its logsumexp, and what is filled up where widths differ."""
-        p, kept = self.p, max(self._reaches())
+        p, kept = self.p, self._ring()
         rows, widest = p.B * p.H, max(p.D, p.M)
         filled = rows * (kept + (p.D < p.M)) * widest * p.dtype.bytes if p.D != p.M else 0
         mask = p.H * kept * (self._wide + 1)
@@ -87,27 +97,31 @@ class _Work:
     def all_steps(self) -> float:
         """The last, the output before it, and the ring."""
         p = self.p
-        ring = p.B * p.H * max(self._reaches()) * (p.D + p.M) * p.dtype.bytes
+        ring = p.B * p.H * self._ring() * (p.D + p.M) * p.dtype.bytes
         return self.step() + p.B * p.H * max(p.D, p.M) * p.dtype.bytes + ring
 
     @property
     def _wide(self) -> int:
         return max(4, self.p.dtype.bytes)
 
-    def _reaches(self) -> list[int]:
-        return [reach(z, self.ramp, self.p.N) for z in self.spans]
+    @property
+    def _n(self) -> int:
+        return self.p.N - self.nearest
 
-    def _pairs(self, w: int, workload: Workload) -> int:
-        """Of one head: of the last query, or of all."""
-        return w if workload is Workload.DECODE else w * (w + 1) // 2 + (self.p.N - w) * w
+    def _reaches(self) -> list[int]:
+        return [reach(z, self.ramp, self.p.N, self.nearest) for z in self.spans]
+
+    def _ring(self) -> int:
+        """Keys that a step takes: those that the longest span reaches, and the token's own."""
+        return max(1, self.nearest + max(self._reaches()))
 
     def _tile_pairs(self, backward: int) -> int:
         """Of all heads, in one sample."""
-        work = (tiles(self.p.N, w, lengths(w, fused=True)[backward], 1) for w in self._reaches())
+        work = (tiles(self._n, w, lengths(w, fused=True)[backward], 1) for w in self._reaches() if w)
         return sum(map(_pairs_of, work))
 
     def _ramp_pairs(self) -> int:
-        found = (ramp_distances(z, self.ramp, self.p.N) for z in self.spans)
+        found = (ramp_distances(z, self.ramp, self.p.N, self.nearest) for z in self.spans)
         return sum(_pairs_of(tiles(self.p.N - first, w, lengths(w, fused=True)[0], 1)) for first, w in found if w)
 
     def _output(self) -> float:
@@ -118,11 +132,13 @@ class _Work:
         return max(turn(self.spans[head], rows.stop - rows.start) for rows, head in turns(self.p.B, self.p.H, self.p.N))
 
     def _sliding(self, z: float, R: int) -> float:
-        return self._window(self.p.N, reach(z, self.ramp, self.p.N), R)
+        return self._window(self._n, reach(z, self.ramp, self.p.N, self.nearest), R)
 
-    def _window(self, N: int, w: int, R: int) -> float:
+    def _window(self, n: int, w: int, R: int) -> float:
         """The table, and what the tile that needs most holds."""
-        work = tiles(N, w, lengths(w, fused=True)[0], R)
+        if not w:
+            return 0.0
+        work = tiles(n, w, lengths(w, fused=True)[0], R)
         longest = max(tile.length for tile in work)
         return self._table(w, longest) + max(self._tile(tile, R) + self._bias(tile, w, longest) for tile in work)
 
@@ -134,8 +150,10 @@ class _Work:
 
     def _sliding_back(self, z: float, R: int) -> float:
         """The table, and what the tile that needs most holds."""
-        w = reach(z, self.ramp, self.p.N)
-        work = tiles(self.p.N, w, lengths(w, fused=True)[1], R)
+        w = reach(z, self.ramp, self.p.N, self.nearest)
+        if not w:
+            return 0.0
+        work = tiles(self._n, w, lengths(w, fused=True)[1], R)
         longest = max(tile.length for tile in work)
         return self._table(w, longest) + max(self._tile_back(tile, R) + self._bias(tile, w, longest) for tile in work)
 
@@ -147,7 +165,7 @@ class _Work:
 
     def _ramp(self, z: float, R: int) -> float:
         """An output, and either what it is computed by, or a product with it."""
-        first, count = ramp_distances(z, self.ramp, self.p.N)
+        first, count = ramp_distances(z, self.ramp, self.p.N, self.nearest)
         if not count:
             return 0.0
         rows = R * (self.p.N - first)
@@ -168,6 +186,11 @@ class _Work:
             return 0.0
         queries = tile.length if p.D < p.M else outputs * tile.length
         return float(R * tile.count * (tile.width + queries) * max(p.D, p.M) * p.dtype.bytes)
+
+
+def _pairs(w: int, n: int, workload: Workload) -> int:
+    """Of one head, of the last of n queries or of all, each of which sees w keys or as many as there are."""
+    return w if workload is Workload.DECODE else w * (w + 1) // 2 + (n - w) * w
 
 
 def _pairs_of(work: list[Tiles]) -> int:

@@ -1,6 +1,7 @@
-"""The soft mask of a span, m_z(x) = clip((R + z - x) / R, 0, 1) at the distance x = i - j >= 0.
+"""The soft mask of a span, m_z(x) = clip((R + z - x) / R, 0, 1) at the distance x = i - j.
 
-z span, R ramp, N tokens, H heads, w distances at which m > 0.
+z span, R ramp, N tokens, H heads, `nearest` the least distance at which a key is seen (1, or 0 where a token sees itself),
+w distances from there on at which m > 0.
 """
 
 import math
@@ -11,28 +12,28 @@ from torch import Tensor
 from ..partial.softmax import sums
 
 
-def reach(z: float, ramp: float, N: int) -> int:
-    """w: distances 0, 1, … up to z or below z + R, of N; at least the token itself. z may be infinite."""
+def reach(z: float, ramp: float, N: int, nearest: int) -> int:
+    """w: distances nearest, nearest + 1, … up to z or below z + R, and below N; perhaps none. z may be infinite."""
     # a narrow ramp may be lost in the sum
-    return max(1, min(N, math.floor(min(z, N)) + 1), math.ceil(min(z + ramp, N)))
+    return max(0, max(min(N, math.floor(min(z, N)) + 1), math.ceil(min(z + ramp, N))) - nearest)
 
 
-def log_mask(z: float, ramp: float, N: int, like: Tensor) -> Tensor:
-    """Log m_z(x) for x = 0 … w - 1, [w], in the dtype of sums; -inf, which is cut off, from there on."""
-    x = torch.arange(reach(z, ramp, N), dtype=torch.float64, device=like.device)
+def log_mask(z: float, ramp: float, N: int, nearest: int, like: Tensor) -> Tensor:
+    """Log m_z(x) for x = nearest … nearest + w - 1, [w], in the dtype of sums; -inf, which is cut off, from there on."""
+    x = nearest + torch.arange(reach(z, ramp, N, nearest), dtype=torch.float64, device=like.device)
     # z - x first: where z is large and the ramp narrow, the mask is 1 up to z none the less
     return ((ramp + (z - x)) / ramp).clamp(max=1).log().to(sums(like.dtype))
 
 
-def ramp_distances(z: float, ramp: float, N: int) -> tuple[int, int]:
+def ramp_distances(z: float, ramp: float, N: int, nearest: int) -> tuple[int, int]:
     """The first distance with 0 < m < 1, and how many there are: where z has a gradient. At the ramp's ends it has none."""
-    first = max(0, math.floor(min(z, N)) + 1)
+    first = max(nearest, math.floor(min(z, N)) + 1)
     return first, max(0, math.ceil(min(z + ramp, N)) - first)
 
 
-def soft_mask(z: Tensor, ramp: float, x: Tensor) -> Tensor:
-    """M for z [H] and distances x [·, ·]: [H, ·, ·], 0 at negative ones; in float32 at least. Its gradient is the ramp's."""
+def soft_mask(z: Tensor, ramp: float, nearest: int, x: Tensor) -> Tensor:
+    """M for z [H] and distances x [·, ·]: [H, ·, ·], 0 below the nearest; in float32 at least. Its gradient is the ramp's."""
     z = z.to(sums(z.dtype))[:, None, None]
     # not clamp, whose gradient includes both ends
     inside = (x > z) & (x < ramp + z)
-    return torch.where(inside, (ramp + (z - x)) / ramp, (x <= z).to(z.dtype)).masked_fill(x < 0, 0)
+    return torch.where(inside, (ramp + (z - x)) / ramp, (x <= z).to(z.dtype)).masked_fill(x < nearest, 0)

@@ -18,16 +18,23 @@ from .span_mask import log_mask, ramp_distances
 
 @dataclass(frozen=True)
 class Form:
-    """The ramp R of all masks, and what scores are multiplied by."""
+    """The ramp R of all masks, what scores are multiplied by, and the least distance at which a key is seen: 1, or 0."""
 
     ramp: float
     scale: float
+    nearest: int
+
+    def pairs(self, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
+        """The queries [B, H, n, D] that may see a key, and the keys and values that may be seen; i and i are nearest."""
+        n = q.shape[2] - self.nearest
+        return q[:, :, self.nearest :], k[:, :, :n], v[:, :, :n]
 
 
 def span_attention(q: Tensor, k: Tensor, v: Tensor, z: Tensor, form: Form) -> Tensor:
-    """Σ_j m_z(i - j) exp(s_ij) v_j over the sum of the weights, j ≤ i: [B, H, N, D] twice, [B, H, N, M], z [H] -> [B, H, N, M].
+    """Σ_j m_z(i - j) exp(s_ij) v_j over the sum of the weights, j ≤ i - nearest; 0 for a query that sees no key.
 
-    Each head computes only the keys at which its mask is above 0; z is read by the host. Once differentiable.
+    [B, H, N, D], [B, H, N, D], [B, H, N, M], z [H] -> [B, H, N, M]. Each head computes only the keys at which its mask is above
+    0; z is read by the host. Once differentiable.
     """
     if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, z)):
         o: Tensor = _SpanAttention.apply(q, k, v, z, form)  # type: ignore[no-untyped-call]
@@ -56,28 +63,37 @@ class _SpanAttention(torch.autograd.Function):
 
 def _forward(inputs: Inputs, spans: list[float], form: Form) -> tuple[Tensor, Tensor]:
     """The output [B, H, N, M] and its logsumexp [B, H, N]."""
-    q, k, v = inputs
-    final = empty_result(q, v)
-    for turn in turns(*q.shape[:3]):
-        penalty = log_mask(spans[turn[1]], form.ramp, q.shape[2], q)
-        slide((q[turn], k[turn], v[turn]), penalty, form.scale, (final[0][turn], final[1][turn]))
-    return final
+    out, logsumexp = empty_result(inputs[0], inputs[2])
+    # the first token sees nothing where it does not see itself
+    out[:, :, : form.nearest], logsumexp[:, :, : form.nearest] = 0, -torch.inf
+    q, k, v = form.pairs(*inputs)
+    final = out[:, :, form.nearest :], logsumexp[:, :, form.nearest :]
+    for turn in turns(*out.shape[:3]):
+        penalty = log_mask(spans[turn[1]], form.ramp, out.shape[2], form.nearest, q)
+        if len(penalty):
+            slide((q[turn], k[turn], v[turn]), penalty, form.scale, (final[0][turn], final[1][turn]))
+        else:
+            final[0][turn], final[1][turn] = 0, -torch.inf
+    return out, logsumexp
 
 
 def _backward(
     g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], spans: list[float], form: Form
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """dL/dq, dL/dk, dL/dv, and dL/dz [H]."""
-    q, k, v = inputs
-    wide = sums(q.dtype)
-    dq, dk, dv = torch.empty_like(q, dtype=wide), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)
-    dz = torch.zeros(len(spans), dtype=wide, device=q.device)
-    for turn in turns(*q.shape[:3]):
-        z, seen, known = spans[turn[1]], (q[turn], k[turn], v[turn]), (final[0][turn], final[1][turn])
-        penalty = log_mask(z, form.ramp, q.shape[2], q)
-        slide_back(g[turn], seen, known, penalty, form.scale, (dq[turn], dk[turn], dv[turn]))
-        dz[turn[1]] += _to_span(g[turn], seen, known, z, form)
-    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dz.to(q.dtype)
+    wide, N = sums(g.dtype), g.shape[2]
+    whole = tuple(torch.zeros_like(x, dtype=wide) for x in inputs)
+    dz = torch.zeros(len(spans), dtype=wide, device=g.device)
+    (q, k, v), (dq, dk, dv) = form.pairs(*inputs), form.pairs(*whole)
+    g, out, logsumexp = (x[:, :, form.nearest :] for x in (g, *final))
+    for turn in turns(*inputs[0].shape[:3]):
+        z, seen, known = spans[turn[1]], (q[turn], k[turn], v[turn]), (out[turn], logsumexp[turn])
+        penalty = log_mask(z, form.ramp, N, form.nearest, q)
+        if len(penalty):
+            slide_back(g[turn], seen, known, penalty, form.scale, (dq[turn], dk[turn], dv[turn]))
+            dz[turn[1]] += _to_span(g[turn], seen, known, z, form)
+    dq, dk, dv = (x.to(like.dtype) for x, like in zip(whole, inputs, strict=True))
+    return dq, dk, dv, dz.to(q.dtype)
 
 
 def _to_span(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], z: float, form: Form) -> Tensor | float:
@@ -87,12 +103,13 @@ def _to_span(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], z: float, 
     window again, of queries from the first that has such a key.
     """
     q, k, v = inputs
-    N = q.shape[1]
-    first, count = ramp_distances(z, form.ramp, N)
+    n = q.shape[1]
+    first, count = ramp_distances(z, form.ramp, n + form.nearest, form.nearest)
     if not count:
         return 0.0
-    g, q, o, logsumexp = (x[:, first:] for x in (g, q, *final))
+    skipped = first - form.nearest
+    g, q, o, logsumexp = (x[:, skipped:] for x in (g, q, *final))
     ramp, share = empty_result(q, v)
-    slide((q, k[:, : N - first], v[:, : N - first]), share.new_zeros(count), form.scale, (ramp, share))
+    slide((q, k[:, : n - skipped], v[:, : n - skipped]), share.new_zeros(count), form.scale, (ramp, share))
     share.sub_(logsumexp).exp_()
     return share.mul_(ramp.sub_(o).mul_(g).sum(-1, dtype=share.dtype)).sum() / form.ramp

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -18,13 +19,16 @@ sliding: Any = import_module("attnbench_impls.context.sliding")
 partial: Any = import_module("attnbench_impls.partial.softmax")
 
 NAME = "context.adaptive_span"
+EITHER = pytest.mark.parametrize("sees_itself", [False, True])
+LATER, EARLIER = (0, 0, 1, 0), (0, 0, 0, 1)
+"""One token more, at the start or at the end."""
 
 
-def built(N: int, spans: list[float] | None = None, ramp: float = 8, **shape: Any) -> Any:
+def built(N: int, spans: list[float] | None = None, ramp: float = 8, sees_itself: bool = False, **shape: Any) -> Any:
     """With these spans, one for each head."""
     H = len(spans) if spans else 3
     problem = Problem(**{"B": 2, "H": H, "N": N, "D": 8, "M": 5, "causal": True, "dtype": "float64", **shape})
-    method: Any = build(NAME, problem, span=20, ramp=ramp)
+    method: Any = build(NAME, problem, span=20, ramp=ramp, sees_itself=sees_itself)
     if spans:
         method.z.data.copy_(torch.tensor(spans, dtype=torch.float64))
     return method
@@ -49,18 +53,21 @@ def agrees_with_its_definition(method: Any) -> None:
 
 
 @pytest.mark.parametrize("spans", [[0.0, 5.3, 40.7], [16.0, 1.5, 300.0], [0.2, 60.0, 61.9]], ids=str)
-@pytest.mark.parametrize("N", [1, 2, 63, 64, 257])
-def test_it_is_its_definition_with_the_gradients_of_inputs_and_spans(N: int, spans: list[float]) -> None:
-    agrees_with_its_definition(built(N, spans))
+@pytest.mark.parametrize("N", [1, 2, 3, 63, 64, 65, 257])
+@EITHER
+def test_it_is_its_definition_with_the_gradients_of_inputs_and_spans(sees_itself: bool, N: int, spans: list[float]) -> None:
+    agrees_with_its_definition(built(N, spans, sees_itself=sees_itself))
 
 
 @pytest.mark.parametrize("ramp", [0.4, 1.0, 32.0, 1000.0])
-def test_a_ramp_may_have_any_length(ramp: float) -> None:
-    agrees_with_its_definition(built(90, [3.0, 11.8], ramp))
+@EITHER
+def test_a_ramp_may_have_any_length(sees_itself: bool, ramp: float) -> None:
+    agrees_with_its_definition(built(90, [3.0, 11.8], ramp, sees_itself))
 
 
-def test_tiles_at_the_start_are_more_than_one_where_spans_are_long() -> None:
-    agrees_with_its_definition(built(600, [290.5], B=1))
+@EITHER
+def test_tiles_at_the_start_are_more_than_one_where_spans_are_long(sees_itself: bool) -> None:
+    agrees_with_its_definition(built(600, [290.5], sees_itself=sees_itself, B=1))
 
 
 @pytest.mark.parametrize("shape", [{"M": 8}, {"D": 4, "M": 9}, {"B": 1, "D": 1, "M": 1}], ids=str)
@@ -82,10 +89,10 @@ def test_without_the_fused_kernel_it_is_the_same(monkeypatch: pytest.MonkeyPatch
     agrees_with_its_definition(built(150, [5.5, 40.0]))
 
 
-@given(N=st.integers(1, 60), z=st.floats(0, 70), ramp=st.floats(0.1, 40))
-@settings(max_examples=40, deadline=None)
-def test_any_span_and_length_go_together(N: int, z: float, ramp: float) -> None:
-    method = built(N, [z], ramp, B=1)
+@given(N=st.integers(1, 60), z=st.floats(0, 70), ramp=st.floats(0.1, 40), sees_itself=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_any_span_and_length_go_together(N: int, z: float, ramp: float, sees_itself: bool) -> None:
+    method = built(N, [z], ramp, sees_itself, B=1)
     inputs = drawn(method)
     torch.testing.assert_close(method(*inputs), method.reference(*inputs), rtol=0, atol=1e-10)
 
@@ -104,16 +111,50 @@ def test_tiles_hold_every_query_once_and_all_that_it_sees(N: int, window: int, l
     assert held == list(range(N))
 
 
-def test_the_definition_is_the_papers_quotient() -> None:
-    method = built(17, [4.3], 3.0, B=1)
+@EITHER
+def test_the_definition_is_the_papers_quotient(sees_itself: bool) -> None:
+    method = built(17, [4.3], 3.0, sees_itself, B=1)
     q, k, v = (x[0, 0] for x in drawn(method))
-    rows = []
-    for i in range(17):
-        masks = [min(max((3.0 + 4.3 - (i - j)) / 3.0, 0.0), 1.0) for j in range(i + 1)]
+    # the paper's sums end at t - 1: of the first token there is none
+    rows = [] if sees_itself else [torch.zeros(5, dtype=torch.float64)]
+    for i in range(len(rows), 17):
+        masks = [min(max((3.0 + 4.3 - (i - j)) / 3.0, 0.0), 1.0) for j in range(i + sees_itself)]
         weights = torch.stack([m * (q[i] @ k[j] / 8**0.5).exp() for j, m in enumerate(masks)])
-        rows.append((weights / weights.sum()) @ v[: i + 1])
+        rows.append((weights / weights.sum()) @ v[: len(masks)])
     got = method.reference(*(x[None, None] for x in (q, k, v)))[0, 0]
     torch.testing.assert_close(got, torch.stack(rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_the_first_token_gives_nothing_and_moves_nothing(dtype: str) -> None:
+    method = built(40, [5.5, 20.0], dtype=dtype)
+    inputs = [x.requires_grad_() for x in drawn(method)]
+    for function in (method, method.reference):
+        o = function(*inputs)
+        assert not o[:, :, 0].any()
+        assert all(not x.any() for x in torch.autograd.grad(o[:, :, 0].sum(), [*inputs, method.z]))
+        dq, *others = torch.autograd.grad(function(*inputs).square().sum(), [*inputs, method.z])
+        assert not dq[:, :, 0].any()
+        assert all(x.isfinite().all() and x.any() for x in (dq, *others))
+
+
+@pytest.mark.parametrize("spans", [[0.2, 5.0], [0.0, 0.6], [-3.0, 2.5]], ids=str)
+def test_a_head_whose_span_ends_before_the_nearest_key_gives_nothing(spans: list[float]) -> None:
+    method = built(30, spans, ramp=0.4)
+    agrees_with_its_definition(method)
+    inputs = drawn(method)
+    assert not method(*inputs)[:, 0].any()
+    for n in (0, 1, 12):
+        torch.testing.assert_close(decoded(method, inputs, n), method.reference(*inputs), rtol=0, atol=1e-10)
+
+
+def test_a_token_sees_itself_only_where_that_is_asked_for() -> None:
+    for sees_itself in (False, True):
+        method = built(30, sees_itself=sees_itself)
+        q, k, v = drawn(method)
+        before = method(q, k, v)
+        k[:, :, 20:], v[:, :, 20:] = 2, 3
+        assert torch.equal(method(q, k, v)[:, :, 20], before[:, :, 20]) is not sees_itself
 
 
 def test_the_gradient_of_a_span_is_the_slope_of_the_output() -> None:
@@ -131,11 +172,15 @@ def test_the_gradient_of_a_span_is_the_slope_of_the_output() -> None:
         torch.testing.assert_close(dz[head], (sides[0] - sides[1]).detach() / 2e-5, rtol=1e-6, atol=1e-8)
 
 
-def test_a_span_beyond_the_sequence_is_softmax() -> None:
-    method = built(70, [70.0, 1e6])
-    inputs = drawn(method)
-    torch.testing.assert_close(method(*inputs), build("softmax.naive", method.problem)(*inputs), rtol=0, atol=1e-12)
-    (dz,) = torch.autograd.grad(method(*inputs).sum(), [method.z])
+@EITHER
+def test_a_span_beyond_the_sequence_is_softmax(sees_itself: bool) -> None:
+    method = built(70, [70.0, 1e6], sees_itself=sees_itself)
+    q, k, v = drawn(method)
+    visible = torch.ones(70, 70, dtype=torch.bool).tril(0 if sees_itself else -1)
+    want = (q @ k.mT / 8**0.5).masked_fill(~visible, -torch.inf).softmax(-1).masked_fill(~visible, 0) @ v
+    torch.testing.assert_close(method(q, k, v), want, rtol=0, atol=1e-12)
+    torch.testing.assert_close(built(70, [2.0, 3.5], sees_itself=sees_itself).exact(q, k, v), want, rtol=0, atol=1e-12)
+    (dz,) = torch.autograd.grad(method(q, k, v).sum(), [method.z])
     assert (dz == 0).all()
 
 
@@ -149,17 +194,20 @@ def test_the_last_token_within_a_span_counts_fully_however_narrow_the_ramp(ramp:
 
 @pytest.mark.parametrize(("dtype", "span"), [("float16", 65536), ("float32", 1e300), ("float64", 1e308)])
 def test_a_span_that_the_dtype_cannot_hold_is_endless(dtype: str, span: float) -> None:
-    method: Any = build("context.adaptive_span", Problem(N=9, D=8, causal=True, dtype=dtype), span=span)
+    method: Any = build(NAME, Problem(N=9, D=8, causal=True, dtype=dtype), span=span, sees_itself=True)
     inputs = drawn(method)
-    torch.testing.assert_close(method(*inputs), method.exact(*inputs))
+    torch.testing.assert_close(method(*inputs), build("softmax.sdpa", method.problem)(*inputs))
     assert type(method).cost(method.problem, {"span": span}, Workload.FORWARD).peak_bytes > 0
 
 
 def test_a_ramp_of_nothing_is_a_hard_window() -> None:
-    method = built(100, [31.5, 31.5], 1e-6)
-    inputs = drawn(method)
+    method = built(100, [31.5, 31.5], 1e-6, sees_itself=True)
+    q, k, v = drawn(method)
     window = build("sparse.window", method.problem, window=32)
-    torch.testing.assert_close(method(*inputs), window(*inputs), rtol=0, atol=1e-12)
+    torch.testing.assert_close(method(q, k, v), window(q, k, v), rtol=0, atol=1e-12)
+    # 32 keys, the last of them the token before
+    before = built(101, [32.5, 32.5], 1e-6)(*(F.pad(x, side) for x, side in ((q, LATER), (k, EARLIER), (v, EARLIER))))
+    torch.testing.assert_close(before[:, :, 1:], window(q, k, v), rtol=0, atol=1e-12)
 
 
 def test_spans_begin_apart_and_the_longest_is_what_was_asked_for() -> None:
@@ -198,10 +246,11 @@ def decoded(method: Any, inputs: tuple[Tensor, ...], n: int) -> Tensor:
     return torch.cat(outputs, dim=2)
 
 
-@pytest.mark.parametrize("n", [0, 1, 12, 13, 29, 50])
+@pytest.mark.parametrize("n", [0, 1, 2, 12, 13, 29, 50])
 @pytest.mark.parametrize("spans", [[0.0, 4.5], [3.0, 11.7], [100.0, 2.0]], ids=str)
-def test_decoding_after_a_prompt_is_the_parallel_form(spans: list[float], n: int) -> None:
-    method = built(50, spans)
+@EITHER
+def test_decoding_after_a_prompt_is_the_parallel_form(sees_itself: bool, spans: list[float], n: int) -> None:
+    method = built(50, spans, sees_itself=sees_itself)
     inputs = drawn(method)
     torch.testing.assert_close(decoded(method, inputs, n), method(*inputs), rtol=0, atol=1e-10)
 
@@ -245,7 +294,7 @@ def test_its_limits_and_mistakes_are_said_in_words() -> None:
     assert "set causal: true" in str(method.refusal(Cell(method="x", problem=Problem(N=8))))
     grouped = Problem(N=8, H=4, kv_heads=2, causal=True)
     assert "kv_heads must equal H" in str(method.refusal(Cell(method="x", problem=grouped)))
-    for params in ({"span": 0}, {"ramp": -1.0}, {"ramp": float("inf")}):
+    for params in ({"span": 0}, {"ramp": -1.0}, {"ramp": float("inf")}, {"sees_itself": 1}):
         with pytest.raises(ValueError, match=next(iter(params))):
             method(Problem(N=8, causal=True), **params)
 

@@ -34,7 +34,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "gated.hgrn2": [{"lower_bound": 0.5}],
     "gated.lightning": [{"slopes": "fla", "layer": 1, "layers": 4}],
     "context.transformer_xl": [{"segment": 16, "memory": 8}],
-    "context.adaptive_span": [{"span": 20, "ramp": 8}],
+    "context.adaptive_span": [{"span": 20, "ramp": 8}, {"span": 20, "ramp": 8, "sees_itself": True}],
     "delta.deltanet": [{"scale": 1.0}],
 }
 # reformer-pytorch is always there; what needs other packages is tested where they are
