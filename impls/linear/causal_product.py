@@ -156,7 +156,8 @@ class _WayBack:
         part = segment.of(dv)
         part.copy_(dva.view(*part.shape[:2], -1)[..., : dv.shape[-1]])
         if mask is not None:
-            part.mul_(segment.of(mask))
+            # not a product: where no key is seen yet a narrow dtype holds no g / eps, and infinity times 0 is no number
+            part.masked_fill_(~segment.of(mask), 0)
         fq, fk, dfq, dfk = (y.view(*part.shape[:2], -1) for y in (x.fq, x.fk, dfq, dfk))
         through_queries(phi, segment, q, fq, dfq, dq)
         through_keys(phi, segment, k, fk, dfk, dk)

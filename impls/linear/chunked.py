@@ -25,7 +25,7 @@ class ChunkedLinear(LinearFamily):
         problem: Problem,
         chunk: int = 64,
         feature_map: str = "elu_plus_one",
-        eps: float = 1e-6,
+        eps: float | None = None,
         features: int | None = None,
     ) -> None:
         super().__init__(problem, feature_map, eps, features)

@@ -20,7 +20,8 @@ from .reference import linear_attention, linear_rows
 class LinearFamily(Attention):
     """Linear attention; a subclass says how it is computed. Decodes over its sums, of one size whatever N.
 
-    Raises ValueError on an unknown feature map, on `features` where it draws none, or where eps < 0.
+    `eps` is added to denominators; left out, it is what the feature map says: 1e-6, and 1e-30 of favor. Raises ValueError on an
+    unknown feature map, on `features` where it draws none, or where eps < 0.
     """
 
     paper = "arXiv:2006.16236"
@@ -28,12 +29,12 @@ class LinearFamily(Attention):
     masks = True
 
     def __init__(
-        self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6, features: int | None = None
+        self, problem: Problem, feature_map: str = "elu_plus_one", eps: float | None = None, features: int | None = None
     ) -> None:
         super().__init__(problem)
-        refuse_bad_eps(eps)
-        self.causal, self.eps = problem.causal, eps
         self.phi = map_of_name(feature_map, problem.D, features)
+        self.causal, self.eps = problem.causal, self.phi.eps if eps is None else eps
+        refuse_bad_eps(self.eps)
 
     @classmethod
     def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:

@@ -18,10 +18,14 @@ class Favor(Exponential):
     """FAVOR+: positive orthogonal random features of the softmax (Choromanski et al. 2020, lemma 1 and section 2.4).
 
     E(k) = W k̂ - ‖k̂‖²/2 with x̂ = x / D^¼, and φ(q) = exp(W q̂ - max_m W_m·q̂): the expectation of exp(E(q) + E(k)) over W
-    is exp(q·k / √D). What is ours: a factor of a query cancels in the quotient, so those of its norm and 1 / m are left out,
-    which would only bring denominators down to eps; the keys' stabiliser is the largest E so far (of all keys, without a mask)
-    and never that of a later key. W stays in float32 whatever the inputs.
+    is exp(q·k / √D). What is ours: a factor of a query cancels in the quotient, so those of its norm and 1 / m are left out;
+    the keys' stabiliser is the largest E so far (of all keys, without a mask) and never that of a later key; nothing is added
+    to the features. W stays in float32 whatever the inputs.
     """
+
+    eps = 1e-30
+    """Denominators are sums of positive numbers that fall exponentially as q and k grow: eps has only to keep 0 / 0 away. It is
+    not the smallest number there is, for a gradient that is divided by it has to be finite in float32."""
 
     def __init__(self, D: int, features: int) -> None:
         super().__init__()

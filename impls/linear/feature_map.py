@@ -29,6 +29,9 @@ class FeatureMap(nn.Module, ABC):
     `forward` is the definition. `value` and `pull_back` are what the methods compute with: by segments, without a graph.
     """
 
+    eps: float = 1e-6
+    """What is added to denominators where nothing else is asked for."""
+
     @abstractmethod
     def width(self, D: int) -> int:
         """C, the width of φ(x)."""

@@ -57,6 +57,7 @@ def features(phi: FeatureMap, q: Tensor, k: Tensor, visible: Tensor | None) -> t
     if visible is not None:
         logs = logs.masked_fill(~visible, nothing(k.dtype))
     scale = phi.running(logs) if phi.normalises else phi.running(logs).detach()
-    # no key yet: there is nothing to read, at whatever finite scale
-    remains = (first - scale).clamp(max=80).exp().repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    # no key yet: there is nothing to read, at a scale that leaves gradients finite
+    remains = (first - scale).masked_fill(scale == nothing(k.dtype), 0).clamp(max=80).exp()
+    remains = remains.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     return phi(q) * remains, (logs - first).exp()

@@ -166,5 +166,5 @@ class _WayBack:
                 later.mul_(x.shares[:, t].unsqueeze(-1))
         del rows
         if self.terms.mask is not None:
-            dv.mul_(segment.of(self.terms.mask))
+            dv.masked_fill_(~segment.of(self.terms.mask), 0)
         through_keys(self.terms.phi, segment, k, x.fk.to(fq.dtype), dfk.to(fq.dtype), dk)

@@ -1,5 +1,6 @@
 """Every feature map, by every algorithm: values, gradients, hidden keys, causality, and what each map is."""
 
+import copy
 import math
 from importlib import import_module
 from typing import Any
@@ -192,14 +193,63 @@ def test_one_draw_serves_forward_and_reference_and_moves_with_the_module(inputs_
     assert {b.dtype for b in first.double().buffers()} == {torch.float32}
 
 
+@pytest.mark.parametrize(("dtype", "slack"), [("float32", 1e-4), ("bfloat16", 4e-3)])
+@pytest.mark.parametrize("scale", [1, 3, 6])
 @pytest.mark.parametrize("D", [16, 64, 128])
-@pytest.mark.parametrize(("name", "causal"), [("linear.full", False), ("linear.chunked", True)])
-def test_eps_does_not_show_beside_random_features(name: str, causal: bool, D: int, inputs_of: Any) -> None:
-    method = build(name, Problem(B=1, H=1, N=512, D=D, causal=causal), feature_map="favor")
-    q, k, _ = inputs_of(method)
-    with torch.no_grad():
-        o = method(q, k, torch.ones_like(q))
-    torch.testing.assert_close(o, torch.ones_like(o), rtol=0, atol=0.03)
+@pytest.mark.parametrize("name", ["linear.full", "linear.chunked"])
+def test_the_weights_of_random_features_sum_to_one_however_long_the_inputs_are(
+    name: str, D: int, scale: int, dtype: str, slack: float, inputs_of: Any, gradient_of: Any
+) -> None:
+    method = build(name, Problem(B=1, H=1, N=512, D=D, causal=name != "linear.full", dtype=dtype), feature_map="favor")
+    q, k, v = (x.detach() for x in inputs_of(method))
+    inputs = [x.requires_grad_() for x in (scale * q, scale * k, v)]
+    o = method(*inputs[:2], torch.ones_like(v))
+    torch.testing.assert_close(o, torch.ones_like(o), rtol=0, atol=slack)
+    for gradient in values_and_gradients(method, inputs, gradient_of(method))[1:]:
+        assert gradient.isfinite().all()
+        assert gradient.any()
+
+
+@pytest.mark.parametrize("scale", [3, 30])
+@pytest.mark.parametrize("name", ["linear.full", "linear.chunked", "linear.recurrent"])
+def test_all_forms_of_random_features_normalise_alike(name: str, scale: int, inputs_of: Any, gradient_of: Any) -> None:
+    method: Any = build(name, Problem(B=1, H=2, N=97, D=32, causal=name != "linear.full"), feature_map="favor")
+    q, k, v = (x.detach() for x in inputs_of(method))
+    inputs, g = [x.requires_grad_() for x in (scale * q, scale * k, v)], gradient_of(method)
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    want = values_and_gradients(copy.deepcopy(method).double().reference, wide, g.double())
+    # at 30 times the length most denominators are beyond float32: those rows give 0, in float64 too
+    for function in (method, method.reference):
+        for a, b in zip(values_and_gradients(function, inputs, g), want, strict=True):
+            torch.testing.assert_close(a.double(), b, rtol=0, atol=1e-3 * float(b.abs().max()))
+    at = torch.tensor([0, 1, 50, 96])
+    torch.testing.assert_close(method.rows(1, at, *(x[0, 1] for x in inputs)).double(), want[0][0, 1, at], rtol=0, atol=1e-3)
+    if name != "linear.full":
+        first, state = method.prefill(*(x[:, :, :60] for x in inputs), capacity=97)
+        second, _ = method.extend(*(x[:, :, 60:96] for x in inputs), state)
+        last, _ = method.step(*(x.detach()[:, :, 96:] for x in inputs), state=state)
+        torch.testing.assert_close(torch.cat([first, second, last], dim=2).double(), want[0], rtol=0, atol=1e-3)
+
+
+def test_eps_follows_the_map_unless_it_is_given() -> None:
+    problem = Problem(N=8, D=4, causal=True)
+    found = {name: build("linear.chunked", problem, feature_map=name) for name in ("elu_plus_one", "relu", "taylor", "favor")}
+    assert {name: method.eps for name, method in found.items()} == {name: 1e-30 if name == "favor" else 1e-6 for name in found}
+    assert build("linear.recurrent", problem, feature_map="favor", eps=1e-3).eps == 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("feature_map", ["elu_plus_one", "favor"])
+@pytest.mark.parametrize("name", ["linear.full", *CAUSAL])
+def test_a_query_that_sees_nothing_gives_nothing_and_leaves_gradients_finite(
+    name: str, feature_map: str, dtype: str, inputs_of: Any, gradient_of: Any
+) -> None:
+    method = method_of(name, feature_map, N=97, dtype=dtype)
+    inputs, key_mask = inputs_of(method), torch.rand(2, 97) > 0.4
+    key_mask[0, :3], key_mask[1] = False, False
+    o, *gradients = values_and_gradients(method, inputs, gradient_of(method), key_mask=key_mask)
+    assert not o[1].any()
+    assert all(x.isfinite().all() and x[0].any() and not x[1].any() for x in gradients)
 
 
 def test_the_random_rows_are_not_rounded_with_the_inputs() -> None:
