@@ -25,8 +25,9 @@ class FullSharedQK(SharedQK):
     """Softmax attention over q·k̂ with k̂ = q / ‖q‖, where a token sees itself only if it sees nothing else.
 
     Paper: Kitaev et al. 2020, section 2, before hashing. `temperature`: q·k̂ / √D as reformer-pytorch has it ("package"), or
-    q·k̂ ("paper"). All work is torch's fused attention, with memory in O(N): it hides later tokens and the own one by a shift
-    where causal, else the own one by a mask whose rows overlap in memory. Raises ValueError on another temperature.
+    q·k̂ ("paper": as printed there from eq. 2 on, where the scale is omitted for clarity). All work is torch's fused attention,
+    with memory in O(N): it hides later tokens and the own one by a shift where causal, else the own one by a mask whose rows
+    overlap in memory. Raises ValueError on another temperature.
     """
 
     tier = Tier.LIBRARY

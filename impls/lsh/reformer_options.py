@@ -16,8 +16,9 @@ LARGEST_WHOLE = 128
 class ReformerOptions:
     """Rounds of hashing, tokens of a chunk, and which function is computed. Raises ValueError on what cannot be.
 
-    `temperature`: logits q·k̂ / √D ("package") or q·k̂ ("paper"). `across_buckets`: keys of other buckets in the window too.
-    `duplicates`: a pair that meets in several rounds counts each time ("allowed") or once in all ("corrected").
+    `temperature`: logits q·k̂ / √D ("package") or q·k̂ ("paper": the equations as printed, which omit the scale for clarity).
+    `across_buckets`: keys of other buckets in the window too. `duplicates`: a pair that meets in several rounds counts each
+    time ("allowed") or once in all ("corrected": Kitaev et al. 2020, N_ij of eq. 13 and 16).
     `look_forward`: the chunk after the own one too. `factorise`: hash by two small rotations instead of one large; "auto":
     where there are more than 128 buckets.
     """

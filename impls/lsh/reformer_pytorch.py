@@ -22,8 +22,8 @@ from .shared_qk import shared_qk_attention
 class ReformerPytorchLSH(SharedQK):
     """`LSHAttention` of reformer-pytorch 1.4.4, hashing included, with heads folded into the batch.
 
-    Paper: Kitaev et al. 2020, section 2; temperature as in the package, q·k̂ / √D, where the paper has q·k̂. Queries and keys
-    are one tensor. Later keys move the sorted order, so a causal call hides later values only. Buckets are drawn anew
+    Paper: Kitaev et al. 2020, section 2; logits q·k̂ / √D, whose scale the paper omits from eq. 2 on for clarity. Queries and
+    keys are one tensor. Later keys move the sorted order, so a causal call hides later values only. Buckets are drawn anew
     at each call, from torch's global generator; there is no dropout. Raises ValueError on bad parameters.
     """
 

@@ -6,7 +6,11 @@ PACKAGE, PAPER = "package", "paper"
 
 
 def scale_of(temperature: str, problem: Problem) -> float:
-    """1 / √D as reformer-pytorch and pytorch-fast-transformers have it, or 1 as the paper. Raises ValueError on any other."""
+    """1 / √D, or 1 where it is "paper". Raises ValueError on any other.
+
+    Kitaev et al. 2020 omit 1 / √D from eq. 2 on "for clarity". reformer-pytorch and pytorch-fast-transformers have it; trax and
+    Hugging Face compute the equations as printed.
+    """
     if temperature not in (PACKAGE, PAPER):
         raise ValueError(f"temperature={temperature!r}: must be {PACKAGE!r} or {PAPER!r}")
     return default_scale(problem) if temperature == PACKAGE else 1.0
