@@ -32,7 +32,7 @@ class CellSummary:
     medians: Mapping[int, float] = field(default_factory=dict)
     """Median of the samples by replicate number; kept where another replicate failed, but then out of every ranking."""
     scores: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """Of fidelity and of training: by metric and replicate number, the mean of the samples."""
+    """Of fidelity, numerics and training: by metric and replicate number, the mean of the samples."""
     series: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     """By name and replicate number, what means something by its order: the curves of training, the pixels of its images."""
     samples: int = 0

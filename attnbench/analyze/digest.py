@@ -12,15 +12,16 @@ from attnbench.schema.outcome import (
     ACCURACY,
     BITS,
     COMPLETED,
-    COSINE,
     CURVE,
     CURVE_ACCURACY,
     DRAWN,
+    FIDELITY_SCORES,
     GIVEN,
     LOSS,
     MASS_RECALL,
+    NUMERICS_SCORES,
     OUTPUT_ERROR,
-    TOP_OVERLAP,
+    ROUNDING,
     Counter,
     Failed,
     Measured,
@@ -28,9 +29,14 @@ from attnbench.schema.outcome import (
 )
 from attnbench.schema.record import Record
 
-METRICS = {Pass.TIME: ("time",), Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR), Pass.TRAIN: ("time", LOSS)}
+METRICS = {
+    Pass.TIME: ("time",),
+    Pass.FIDELITY: (MASS_RECALL, OUTPUT_ERROR),
+    Pass.NUMERICS: (ROUNDING,),
+    Pass.TRAIN: ("time", LOSS),
+}
 """What a measured record of a pass must hold; the first one is counted."""
-MORE = {Pass.FIDELITY: (COSINE, TOP_OVERLAP), Pass.TRAIN: (ACCURACY, BITS)}
+MORE = {Pass.FIDELITY: FIDELITY_SCORES, Pass.NUMERICS: NUMERICS_SCORES, Pass.TRAIN: (ACCURACY, BITS)}
 """What it may hold besides."""
 WHOLE = {Pass.TRAIN: (*CURVE, CURVE_ACCURACY, DRAWN, COMPLETED, GIVEN)}
 """Series that mean something by their order, and are kept as they are."""
@@ -89,8 +95,9 @@ def digest(record: Record, *, facts: bool = True) -> Digest:
 def _asked(main: Pass, outcome: Measured) -> tuple[tuple[str, ...], ...]:
     """What must be there, what else is, and what is kept whole."""
     there = outcome.samples.keys()
-    more, whole = (tuple(name for name in kind.get(main, ()) if name in there) for kind in (MORE, WHOLE))
-    return METRICS[main], more, whole
+    must = METRICS[main]
+    more = tuple(name for name in MORE.get(main, ()) if name in there and name not in must)
+    return must, more, tuple(name for name in WHOLE.get(main, ()) if name in there)
 
 
 def _middle(name: str, samples: Sequence[float]) -> float:

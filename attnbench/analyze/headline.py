@@ -7,7 +7,7 @@ from enum import StrEnum
 from attnbench.analyze.best import Best, best
 from attnbench.analyze.crossover import Lead
 from attnbench.analyze.headline_learning import Learning, learners, learning
-from attnbench.analyze.metric import TIME, Metric, metrics
+from attnbench.analyze.metric import TIME, Metric, compared_by, metrics
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import strongest_exact
 from attnbench.analyze.versus import Versus, baseline
@@ -16,7 +16,7 @@ from attnbench.schema.outcome import OUTPUT_ERROR
 
 _TELLING = (
     *(Workload.TRAIN, Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.GENERATE),
-    *(Workload.DECODE, Workload.DECODE_TOTAL, Workload.FIDELITY),
+    *(Workload.DECODE, Workload.DECODE_TOTAL, Workload.FIDELITY, Workload.NUMERICS),
 )
 _Leads = Mapping[int, Lead]
 
@@ -81,7 +81,7 @@ def ranked(sections: Sequence[Section], named: Sequence[str], *, causal_first: b
     """All sections with what they amount to, the most telling first.
 
     Chosen by what was measured and never by what came out: those where something can be compared; what was learnt
-    before speed, with the backward pass before without, decoding after, fidelity last; the mask that the suite names first;
+    before speed, with the backward pass before without, decoding after, scores last; the mask that the suite names first;
     the most methods.
     """
     found = [(section, statement(section, named)) for section in sections]
@@ -96,7 +96,7 @@ def ranked(sections: Sequence[Section], named: Sequence[str], *, causal_first: b
 
 
 def statement(section: Section, named: Sequence[str] = ()) -> Statement:
-    """By time, of fidelity by the error of the output, of training by the loss that is left.
+    """By time, of fidelity by the error of the output, of numerics by rounding, of training by the loss that is left.
 
     The baseline is a method that the suite names, else the strongest exact one. The method that is best at the longest
     length in common, against the baseline where that is another one, else against all others; of training all of them
@@ -104,7 +104,7 @@ def statement(section: Section, named: Sequence[str] = ()) -> Statement:
     """
     if section.workload is Workload.TRAIN:
         return learning(section, named) or _untold(learners(section))
-    metric = metrics(section.summaries).get(OUTPUT_ERROR if section.workload is Workload.FIDELITY else TIME)
+    metric = metrics(section.summaries).get(compared_by(section.workload))
     if metric is None:
         return _untold(())
     labels = _contenders(section, metric)
@@ -134,7 +134,7 @@ def _untold(labels: tuple[str, ...]) -> Untold:
 def _contenders(section: Section, metric: Metric) -> tuple[str, ...]:
     """All methods with figures; that exact attention has all of the exact attention is no finding."""
     found = [label for label, series in section.series.items() if any(metric.of(cell) for cell in series)]
-    inexact = [label for label in found if metric.name == TIME or not is_exact(section, label)]
+    inexact = [label for label in found if metric.name != OUTPUT_ERROR or not is_exact(section, label)]
     return tuple(inexact or found)
 
 

@@ -7,13 +7,31 @@ from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import STATE, MainCounter, main_counter
-from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import (
+    ACCURACY,
+    BITS,
+    COSINE,
+    GRADIENT_ROUNDING,
+    LOSS,
+    MASS_RECALL,
+    NUMERICS_SCORES,
+    OUTPUT_ERROR,
+    ROUNDING,
+    TOP_OVERLAP,
+)
 
 TIME, MEMORY, STATE_BYTES = "time", "memory", "state"
-USUAL = (TIME, MEMORY, STATE_BYTES, OUTPUT_ERROR, MASS_RECALL)
+USUAL = (TIME, MEMORY, STATE_BYTES, OUTPUT_ERROR, MASS_RECALL, ROUNDING, GRADIENT_ROUNDING)
 """Those that a run may be made for; one that is there may have counters with names of their own."""
-_LESS_IS_BETTER = (OUTPUT_ERROR, LOSS, BITS)
+_LESS_IS_BETTER = (OUTPUT_ERROR, *NUMERICS_SCORES, LOSS, BITS)
 _MORE_IS_BETTER = (MASS_RECALL, COSINE, TOP_OVERLAP, ACCURACY)
+_COMPARED_BY = {Workload.FIDELITY: OUTPUT_ERROR, Workload.NUMERICS: ROUNDING, Workload.TRAIN: LOSS}
+
+
+def compared_by(workload: Workload) -> str:
+    """The figure by which methods are first of all compared: time, or the score that the workload is there for."""
+    return _COMPARED_BY.get(workload, TIME)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,18 @@ from attnbench.analyze.published_cells import NoFigureError, Wanted, cells, fail
 from attnbench.analyze.scaling import fit_interval, memory_exponent, slope, time_exponent
 from attnbench.analyze.statistics import Interval
 from attnbench.schema.cell import Batch
-from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP, Status
+from attnbench.schema.outcome import (
+    BITS,
+    FIDELITY_SCORES,
+    LEARNT_SCORES,
+    LOSS,
+    Status,
+)
 from attnbench.schema.training import Task
 
 TIME, THROUGHPUT, TOKENS, MEMORY, BATCH = "time", "throughput", "tokens", "memory", "batch"
 GROWTH, MEMORY_GROWTH, LONGEST = "growth", "memory_growth", "longest"
-SCORES = (LOSS, ACCURACY, BITS, MASS_RECALL, OUTPUT_ERROR, COSINE, TOP_OVERLAP)
+SCORES = (*LEARNT_SCORES, *FIDELITY_SCORES)
 OF_ONE_CELL = (TIME, THROUGHPUT, TOKENS, MEMORY, BATCH, *SCORES)
 OVER_LENGTHS = (GROWTH, MEMORY_GROWTH, LONGEST)
 """Of all cells that a side leaves, one for each length."""

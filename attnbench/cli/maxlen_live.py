@@ -31,7 +31,7 @@ from attnbench.suite.load import Loaded, shipped
 from attnbench.worker.isolate import Isolation
 
 _LONGEST_NAME = 64
-_UNSEARCHED = (Workload.FIDELITY, Workload.TRAIN)
+_UNSEARCHED = (Workload.FIDELITY, Workload.NUMERICS, Workload.TRAIN)
 _PLAIN = {
     "name": "lengths",
     "source": "methods that were named on the command line; 8 heads, D = 64, float32",
@@ -116,7 +116,7 @@ def _searches(scouted: Scouted, wanted: Sequence[str], options: Options) -> Scou
         cells = [cell for cell in cells if cell.label in kept]
     if not cells:
         raise UsageError(
-            "the suite has no workload that can be searched: fidelity has neither time nor memory of its own, and what is "
+            "the suite has no workload that can be searched: a score has neither time nor memory of its own, and what is "
             "learnt has the length of its task"
         )
     suite = _with_memory(scouted, options.memory)

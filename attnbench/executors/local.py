@@ -88,7 +88,7 @@ class LocalExecutor:
             return
         if not self.ledger.finished(cell, main_pass(cell), replicate):
             yield from self._main(cell, replicate)
-        wants_memory = main_pass(cell) is not Pass.FIDELITY and replicate < self.run_info.suite.memory_replicates
+        wants_memory = cell.workload.is_timed and replicate < self.run_info.suite.memory_replicates
         if wants_memory and self.ledger.measured(cell) and not self.ledger.finished(cell, Pass.MEMORY, replicate):
             yield self._do(self._job(cell, Pass.MEMORY, replicate))
 

@@ -58,7 +58,7 @@ class ProcessState:
 
 
 class Vigil:
-    """Compares this process with what it was, as often as it is asked (5 µs each), so that what is put back in time is seen too."""
+    """Compares this process with what it was whenever it is asked (5 µs), so that what is put back in time is seen too."""
 
     def __init__(self, before: ProcessState) -> None:
         self.before, self.words = before, ""

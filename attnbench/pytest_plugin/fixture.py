@@ -21,7 +21,7 @@ from attnbench.pytest_plugin.session import Session
 from attnbench.pytest_plugin.timer import Timer
 from attnbench.pytest_plugin.torch_state import as_it_was
 from attnbench.pytest_plugin.warm_up import first_look, warm_up
-from attnbench.schema.cell import Allocator, Cell, Workload
+from attnbench.schema.cell import Allocator, Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.schema.seeds import draw_seed
@@ -203,8 +203,8 @@ def _problem_and_params(
 def _insist_on_what_can_be_timed(cell: Cell) -> None:
     if cell.device_kind not in {"cpu", "cuda"}:
         raise ValueError(f"there is no clock for the device {cell.device!r}: cpu, cuda, cuda:1 or auto")
-    if cell.workload is Workload.FIDELITY:
-        raise ValueError("fidelity is not timed: attnbench run measures it")
+    if not cell.workload.is_timed:
+        raise ValueError(f"{cell.workload.value} is not timed: attnbench run measures it")
     if cell.workload.has_model:
         raise ValueError(f"{cell.workload} needs a model around the attention: attnbench run has one")
 

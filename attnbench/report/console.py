@@ -4,28 +4,30 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tabulate import tabulate
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fastest import fastest
 from attnbench.analyze.fidelity import score
+from attnbench.analyze.metric import TIME, compared_by
 from attnbench.analyze.scaling import time_exponent
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.versus import baseline
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
-from attnbench.report.fidelity_table import error_text
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline
 from attnbench.report.names import ascii_only, one_line, short_names, shorten
 from attnbench.report.per import per
 from attnbench.report.published_lines import published_lines
+from attnbench.report.score_metrics import main_metric
 from attnbench.report.sparkline import BLOCKS, PLAIN, Scale, sparkline
 from attnbench.report.statuses import reasons, short
 from attnbench.report.train_console import ABOUT, Terminal, train_lines
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import OUTPUT_ERROR, Status
+from attnbench.schema.outcome import Status
 from attnbench.schema.units import length, seconds
 
 WIDTH = 80
@@ -35,6 +37,11 @@ _ROWS, _REASONS, _LINES = 24, 12, 4
 """Methods of a section, reasons, and lines of each: at most; the rest is counted and stands in table.md."""
 # neither stripped by tabulate, nor a place to break a line at
 _SPACE = "\u00a0"
+_SCORES = {
+    Workload.FIDELITY: "fidelity is the output's error over the exact output",
+    Workload.NUMERICS: "numerics is the error of a row against its definition in float64",
+}
+"""What a section shows where it shows no times; of each the mean of replicates."""
 _BRIEF = {Status.UNSUPPORTED.value: "unsupp.", Status.INTERRUPTED.value: "interr."}
 """As wide as a time; below the tables statuses stand in full."""
 _Plain = Callable[[str], str]
@@ -71,16 +78,15 @@ def _sentence(text: str) -> list[str]:
 
 def _about(sections: Sequence[Section]) -> list[str]:
     """What the numbers are, of all sections together."""
-    scored = (Workload.FIDELITY, Workload.TRAIN)
-    timed = [s for s in sections if s.workload not in scored]
-    other = any(s.workload is Workload.FIDELITY for s in sections)
+    timed = [s for s in sections if compared_by(s.workload) == TIME]
+    least = ", mean of replicates; * least, and whatever overlaps"
+    scored = [_SCORES[s.workload] + least for s in sections if not s.workload.is_timed]
     learnt = [ABOUT] if any(s.workload is Workload.TRAIN for s in sections) else []
     what = " or ".join(dict.fromkeys(per(s.workload) for s in timed)) or "per sample"
     shape = f"; over N: from {BLOCKS[0]} to {BLOCKS[-1]} on one logarithmic scale a section, × no number"
     time = f"time {what}, median of replicates; * fastest, and whatever overlaps with it"
-    error = "fidelity is the output's error over the exact output, mean of replicates; * least, and whatever overlaps"
     shaped = any(len(section.lengths) > 1 for section in timed)
-    said = [*([time + shape * shaped] if timed else []), *([error] if other else []), *learnt]
+    said = [*([time + shape * shaped] if timed else []), *dict.fromkeys(scored), *learnt]
     return said or [time]
 
 
@@ -104,7 +110,7 @@ def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
     labels = _labels(findings, section)
     shown, N = _Shown(section, labels, plain), section.common_length
     more = len(section.series) - len(labels)
-    worse = "of larger errors" if section.workload is Workload.FIDELITY else "slower"
+    worse = "slower" if section.workload.is_timed else "of larger errors"
     why = f"{worse} at {length(N)} or without a number there" if N else "all without a number"
     out = [f"and {more} more method{'s' if more > 1 else ''}, {why}: see table.md"] if more else []
     return [*textwrap.wrap(plain(one_line(section.title)), WIDTH), *_grid(shown), *out]
@@ -116,7 +122,7 @@ def _labels(findings: Findings, section: Section) -> tuple[str, ...]:
         return tuple(section.series)
     N = section.common_length
     cells = section.ok_at(N) if N is not None else {}
-    rank = _error if section.workload is Workload.FIDELITY else _time
+    rank = _time if section.workload.is_timed else partial(_error, compared_by(section.workload))
     rising = sorted(section.series, key=lambda label: rank(cells.get(label)))
     base = baseline(section, findings.run.suite.report.baselines)
     first = rising[:_ROWS]
@@ -128,32 +134,33 @@ def _time(cell: CellSummary | None) -> float:
     return math.inf if cell is None or cell.median is None else cell.median * cell.per_sample
 
 
-def _error(cell: CellSummary | None) -> float:
+def _error(metric: str, cell: CellSummary | None) -> float:
     """Of the output; infinite where there is none."""
-    found = score(cell, OUTPUT_ERROR) if cell is not None else None
+    found = score(cell, metric) if cell is not None else None
     return math.inf if found is None else found.value
 
 
 def _grid(shown: _Shown) -> list[str]:
     """Methods by as many lengths as fit, and then with as much of their names; how time grows, and its shape."""
-    columns = _errors if shown.section.workload is Workload.FIDELITY else _times
+    columns = _times if shown.section.workload.is_timed else _errors
     tries = (columns(shown, count, name) for count in range(_COLUMNS, 0, -1) for name in _NAMES)
     return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), columns(shown, 1, _NAMES[-1]))
 
 
 def _errors(shown: _Shown, count: int, name: int) -> list[str]:
     section, lengths = shown.section, _few(shown.section.lengths, count)
-    names, best = shown.names(name), {N: _least(section, N) for N in lengths}
+    names, best, metric = shown.names(name), {N: _least(section, N) for N in lengths}, main_metric(section.workload)
     rows = []
     for label in shown.labels:
         cells = {N: section.at(label, N) for N in lengths}
-        rows.append([names[label], *(_marked(error_text(c), label in best[N]) if c else "" for N, c in cells.items())])
+        rows.append([names[label], *(_marked(metric.text(c), label in best[N]) if c else "" for N, c in cells.items())])
     return _table(["method", *(f"N={length(N)}{_SPACE}" for N in lengths)], rows)
 
 
 def _least(section: Section, N: int) -> set[str]:
     """The methods of least error at a length, and those whose range overlaps."""
-    found = {label: kept for label, cell in section.ok_at(N).items() if (kept := score(cell, OUTPUT_ERROR)) is not None}
+    metric = compared_by(section.workload)
+    found = {label: kept for label, cell in section.ok_at(N).items() if (kept := score(cell, metric)) is not None}
     best = min(found.values(), key=lambda kept: kept.value, default=None)
     return {label for label, kept in found.items() if best is not None and kept.interval.overlaps(best.interval)}
 

@@ -8,7 +8,17 @@ from attnbench.analyze.metric import MEMORY, STATE_BYTES, TIME
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.versus import NO_FIGURE, NOT_PLANNED, Versus
 from attnbench.report.statuses import short
-from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP
+from attnbench.schema.outcome import (
+    ACCURACY,
+    BITS,
+    COSINE,
+    GRADIENT_ROUNDING,
+    LOSS,
+    MASS_RECALL,
+    OUTPUT_ERROR,
+    ROUNDING,
+    TOP_OVERLAP,
+)
 
 Names = Mapping[str, str]
 """By label, how a method is called."""
@@ -16,6 +26,8 @@ _BEATS = {
     TIME: "is faster than",
     MEMORY: "needs less memory than",
     STATE_BYTES: "keeps a smaller state than",
+    ROUNDING: "is rounded less than",
+    GRADIENT_ROUNDING: "has gradients that are rounded less than",
     OUTPUT_ERROR: "has a smaller error than",
     MASS_RECALL: "finds more of the exact attention than",
     COSINE: "is nearer to the exact output in direction than",

@@ -15,9 +15,9 @@ from attnbench.analyze.sections import Section
 from attnbench.report import style
 from attnbench.report.conditions import device_name
 from attnbench.report.fidelity_lines import Line, lines
-from attnbench.report.fidelity_notes import error_note, fidelity_notes, recall_note, top_keys
 from attnbench.report.findings import Findings
 from attnbench.report.names import drawable, one_line, shorten
+from attnbench.report.score_notes import error_note, recall_note, score_notes, top_keys
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR
 from attnbench.schema.units import length
 
@@ -80,7 +80,7 @@ def fidelity_caption(findings: Findings, sections: Sequence[Section]) -> str:
         f"{error_note()} One below {_LEAST_ERROR:g} is drawn there.",
         "Dotted: as large a share of all pairs, chosen at random, keeps as large a share of the mass.",
         "Bars: the range of the replicates, as said below. Lines join one method's values of one parameter, by marker.",
-        *fidelity_notes(findings, cells),
+        *score_notes(findings, cells),
     ]
     return "".join(f"{one_line(line)}\n" for line in said)
 

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.headline import Ahead, Foremost, Statement, Tied, Untold, Why, is_exact
 from attnbench.analyze.headline_learning import Learning
-from attnbench.analyze.metric import TIME
+from attnbench.analyze.metric import TIME, compared_by
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
-from attnbench.report.fidelity_table import error_text
 from attnbench.report.findings import Findings
 from attnbench.report.headline_learning import learning_place, learning_words
 from attnbench.report.headline_words import Said, ahead, foremost, tied, verbs
 from attnbench.report.machine_words import short_machine
 from attnbench.report.names import one_line, shorten
+from attnbench.report.score_metrics import main_metric
 from attnbench.report.statuses import short
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import LOSS, OUTPUT_ERROR
+from attnbench.schema.outcome import LOSS
 
 _WORKLOADS = {
     Workload.FORWARD: "forward",
@@ -25,11 +25,10 @@ _WORKLOADS = {
     Workload.DECODE: "decoding, per token",
     Workload.DECODE_TOTAL: "decoding, per sequence",
     Workload.FIDELITY: "fidelity",
+    Workload.NUMERICS: "numerics",
     Workload.TRAIN: "training",
     Workload.GENERATE: "generating, per sequence",
 }
-_METRICS = {Workload.FIDELITY: OUTPUT_ERROR, Workload.TRAIN: LOSS}
-"""Of what is not compared by time."""
 _Compared = Ahead | Foremost | Tied | Untold
 _QUALITY = " Speed only; quality is not compared."
 _CONDITIONS = 80
@@ -52,7 +51,7 @@ def sentence(findings: Findings, section: Section, found: Statement) -> str:
     """What a section amounts to, under which conditions, and where that was measured."""
     if isinstance(found, Learning):
         return _learning(findings, section, found)
-    timed = section.workload not in _METRICS
+    timed = compared_by(section.workload) == TIME
     said = _said(findings, section, found)
     what = ", ".join(
         (_WORKLOADS.get(section.workload, section.workload.value), section.mask, shorten(section.conditions, _CONDITIONS))
@@ -72,7 +71,7 @@ def _learning(findings: Findings, section: Section, found: Learning) -> str:
 
 
 def _said(findings: Findings, section: Section, found: _Compared) -> Said:
-    names, metric = findings.names, _METRICS.get(section.workload, TIME)
+    names, metric = findings.names, compared_by(section.workload)
     match found:
         case Ahead():
             said = ahead(found, names)
@@ -87,11 +86,12 @@ def _said(findings: Findings, section: Section, found: _Compared) -> Said:
 
 
 def _error(section: Section, label: str, N: int) -> str:
-    """How far the output is from the exact one, where that is what was measured."""
+    """How far the output is from the exact one, or from the definition, where that is what was measured."""
     cell = section.at(label, N)
-    if section.workload is not Workload.FIDELITY or cell is None:
+    if section.workload.is_timed or cell is None:
         return ""
-    return f": output error {error_text(cell)} at N = {N:,}"
+    metric = main_metric(section.workload)
+    return f": {metric.name} {metric.text(cell)} at N = {N:,}"
 
 
 def _caution(found: _Compared) -> str:

@@ -11,7 +11,7 @@ from attnbench.analyze.statistics import ENOUGH, Interval
 from attnbench.analyze.versus import NOT_PLANNED, Versus
 from attnbench.report.crossover_words import among, listed
 from attnbench.report.statuses import short
-from attnbench.schema.outcome import LOSS, OUTPUT_ERROR
+from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, ROUNDING
 
 Names = Mapping[str, str]
 """By label, how a method is called."""
@@ -38,6 +38,7 @@ class _Verbs:
 
 _VERBS = {
     TIME: _Verbs("is faster than", "are faster than", "is the fastest"),
+    ROUNDING: _Verbs("is rounded less than", "are rounded less than", "is rounded the least"),
     OUTPUT_ERROR: _Verbs("has a smaller error than", "have smaller errors than", "has the smallest error"),
     LOSS: _Verbs("learns more than", "learn more than", "learns the most"),
 }

@@ -119,7 +119,7 @@ def _model(training: Training) -> Iterable[str]:
 
 def timed(comparison: Comparison) -> bool:
     """Whether there is a time to compare at all."""
-    return comparison.pair.any.cell.workload is not Workload.FIDELITY
+    return comparison.pair.any.cell.workload.is_timed
 
 
 def _span(counts: list[int]) -> str:

@@ -12,7 +12,7 @@ from attnbench.analyze.roofline import roof_share
 from attnbench.report.findings import Findings
 from attnbench.report.names import harmless
 from attnbench.schema.cell import Batch
-from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP
+from attnbench.schema.outcome import FIDELITY_SCORES, LEARNT_SCORES, LOSS, NUMERICS_SCORES
 from attnbench.schema.training import Training
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _row(findings: Findings, summary: CellSummary, counters: tuple[str, ...]) ->
         **_identity(findings, summary),
         **_outcome(summary),
         **_time(summary),
-        **_fidelity(findings, summary),
+        **_scores(findings, summary),
         **_learnt(summary),
         **_roof(findings, summary),
         **_main_memory(findings, summary),
@@ -122,10 +122,10 @@ def _time(summary: CellSummary) -> Row:
     return {**per_call, **per_sample, "interval_kind": interval.kind.value if interval else None, **throughput}
 
 
-def _fidelity(findings: Findings, summary: CellSummary) -> Row:
+def _scores(findings: Findings, summary: CellSummary) -> Row:
     """Means over the replicates; of other workloads empty, but for the share of FLOPs."""
     row: Row = {"flops_of_dense": share_of_dense(summary, findings.run)}
-    for metric in (MASS_RECALL, TOP_OVERLAP, COSINE, OUTPUT_ERROR):
+    for metric in (*FIDELITY_SCORES, *NUMERICS_SCORES):
         found = score(summary, metric)
         ends = (found.value, found.interval.low, found.interval.high) if found else (None, None, None)
         row |= dict(zip((metric, f"{metric}_low", f"{metric}_high"), ends, strict=True))
@@ -135,7 +135,7 @@ def _fidelity(findings: Findings, summary: CellSummary) -> Row:
 def _learnt(summary: CellSummary) -> Row:
     """Means over the seeds, in nats, as a share, in bits; of other workloads empty."""
     row: Row = {"parameters": summary.facts.get("parameters")}
-    for metric in (LOSS, ACCURACY, BITS):
+    for metric in LEARNT_SCORES:
         found = learnt(summary, metric)
         ends = (found.value, found.interval.low, found.interval.high) if found else (None, None, None)
         row |= dict(zip((metric, f"{metric}_low", f"{metric}_high"), ends, strict=True))

@@ -1,4 +1,4 @@
-"""The figures of a run folder: time, memory and state against length, one per workload; those of fidelity and of training."""
+"""The figures of a run folder: time, memory and state against length, one per workload; of scores and of training their own."""
 
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from attnbench.report.fidelity_plot import fidelity_caption, fidelity_figure
 from attnbench.report.findings import Findings
 from attnbench.report.images import images
 from attnbench.report.keeps_state import keeps_state
+from attnbench.report.numerics_plot import numerics_board, numerics_caption
 from attnbench.report.over_length import over_length
 from attnbench.report.quantity import Kind, Quantity
 from attnbench.report.sheet import FOLDER
@@ -42,15 +43,20 @@ def plots(findings: Findings) -> list[Plot]:
         ]
 
 
-_OWN = {Kind.FIDELITY: Workload.FIDELITY, Kind.CURVES: Workload.TRAIN, Kind.DRAWINGS: Workload.TRAIN}
+_OWN = {
+    Kind.FIDELITY: Workload.FIDELITY,
+    Kind.NUMERICS: Workload.NUMERICS,
+    Kind.CURVES: Workload.TRAIN,
+    Kind.DRAWINGS: Workload.TRAIN,
+}
 """Kinds that are of one workload alone."""
 
 
 def _has(findings: Findings, workload: Workload, kind: Kind) -> bool:
-    """States are kept where tokens come one at a time, and fidelity is neither timed nor a matter of memory."""
+    """States are kept where tokens come one at a time, and what is scored is neither timed nor a matter of memory."""
     if kind is Kind.DRAWINGS and not drawings_wanted(_of(findings, Workload.TRAIN)):
         return False
-    if workload is Workload.FIDELITY or kind in _OWN:
+    if not workload.is_timed or kind in _OWN:
         return _OWN.get(kind) is workload
     return kind is not Kind.STATE or keeps_state(workload)
 
@@ -60,6 +66,8 @@ def _made(findings: Findings, workload: Workload, kind: Kind) -> Plot:
     members = _of(findings, workload)
     if kind is Kind.FIDELITY:
         picture, words = fidelity_figure(findings, members), fidelity_caption(findings, members)
+    elif kind is Kind.NUMERICS:
+        picture, words = _single(numerics_board(findings, members, FOLDER)), numerics_caption(findings, members)
     elif kind is Kind.CURVES:
         picture, words = _single(curves_board(findings, members, FOLDER)), curves_caption(findings, members)
     elif kind is Kind.DRAWINGS:

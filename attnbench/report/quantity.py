@@ -1,4 +1,4 @@
-"""What a plot shows on its vertical axis: time, the run's one memory counter, or the state; per sample of the batch."""
+"""What a plot shows on its vertical axis: time, the run's one memory counter, the state, each per sample; or an error."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.fidelity import score
 from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.scaling import Exponent, memory_exponent, time_exponent
 from attnbench.analyze.statistics import Interval
 from attnbench.report.per import per
-from attnbench.report.ticks import Ticks, byte_ticks, time_ticks
+from attnbench.report.ticks import Ticks, byte_ticks, factor_ticks, time_ticks
 from attnbench.schema.cell import Workload
 
 
@@ -30,6 +31,7 @@ class Kind(StrEnum):
     MEMORY = "memory"
     STATE = "state"
     FIDELITY = "fidelity"
+    NUMERICS = "numerics"
     RATIO = "ratio"
     CURVES = "curves"
     DRAWINGS = "drawings"
@@ -71,6 +73,18 @@ def memory(counter: MainCounter | None, workload: Workload) -> Quantity:
 def state() -> Quantity:
     """Bytes that a method keeps between tokens, of one sequence."""
     return _bytes(STATE, "state of one sequence", Kind.STATE)
+
+
+def error(metric: str, title: str) -> Quantity:
+    """A score of which less is better, with its range; 0 has no place on a logarithmic axis and is left out."""
+
+    def point(cell: CellSummary) -> Point | None:
+        found = score(cell, metric)
+        if found is None or found.value <= 0:
+            return None
+        return Point(cell.cell.problem.N, found.value, found.interval if found.interval.low > 0 else None)
+
+    return Quantity(title, point, lambda _: None, factor_ticks, Kind.NUMERICS)
 
 
 def _bytes(counter: MainCounter | None, title: str, kind: Kind) -> Quantity:

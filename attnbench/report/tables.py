@@ -1,12 +1,12 @@
 """The tables that a suite asks for."""
 
 from attnbench.analyze.sections import Section
-from attnbench.report.fidelity_table import fidelity_summary, fidelity_tables
 from attnbench.report.findings import Findings
 from attnbench.report.generate_table import generate_tables
 from attnbench.report.keeps_state import keeps_state
 from attnbench.report.pivot_table import memory_table, state_table, time_table
 from attnbench.report.published_table import published_tables
+from attnbench.report.score_tables import score_summary, score_tables
 from attnbench.report.speedup_table import speedup_tables
 from attnbench.report.summary_table import summary_table
 from attnbench.report.table import Table
@@ -14,6 +14,7 @@ from attnbench.report.train_table import train_tables
 from attnbench.schema.cell import Workload
 
 _KINDS = {"summary": summary_table, "time": time_table, "memory": memory_table, "state": state_table}
+_SCORES = {workload.value for workload in Workload if not workload.is_timed}
 _SUMMARIES = {Workload.TRAIN: train_tables, Workload.GENERATE: generate_tables}
 """Of workloads with a model around the attention, whose summary is another one."""
 
@@ -31,8 +32,8 @@ def _of_run(kind: str, findings: Findings) -> list[Table]:
 
 
 def _of(kind: str, findings: Findings, section: Section) -> list[Table]:
-    if section.workload is Workload.FIDELITY or kind == "fidelity":
-        return _of_fidelity(kind, findings, section)
+    if kind in _SCORES or not section.workload.is_timed:
+        return _of_scores(kind, findings, section)
     if kind == "summary" and section.workload in _SUMMARIES:
         return _SUMMARIES[section.workload](findings, section)
     if kind == "speedup":
@@ -40,10 +41,8 @@ def _of(kind: str, findings: Findings, section: Section) -> list[Table]:
     return [_KINDS[kind](findings, section)] if kind != "state" or keeps_state(section.workload) else []
 
 
-def _of_fidelity(kind: str, findings: Findings, section: Section) -> list[Table]:
+def _of_scores(kind: str, findings: Findings, section: Section) -> list[Table]:
     """Neither times nor bytes."""
-    if section.workload is not Workload.FIDELITY:
-        return []
     if kind == "summary":
-        return [fidelity_summary(findings, section)]
-    return fidelity_tables(findings, section) if kind == "fidelity" else []
+        return [score_summary(findings, section)]
+    return score_tables(findings, section) if kind == section.workload.value else []

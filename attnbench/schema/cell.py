@@ -23,6 +23,8 @@ class Workload(StrEnum):
     """N tokens, one after the other, from nothing."""
     FIDELITY = "fidelity"
     """How much of the exact attention a forward keeps; not timed."""
+    NUMERICS = "numerics"
+    """How far rounding takes a forward and its gradients from their definition; not timed."""
     TRAIN = "train"
     """A model around the method learns a task; one call is one update."""
     GENERATE = "generate"
@@ -32,6 +34,11 @@ class Workload(StrEnum):
     def has_model(self) -> bool:
         """Whether there is a model around the attention."""
         return self in {Workload.TRAIN, Workload.GENERATE}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether a call takes time that counts: what is held against a definition has a score and neither time nor memory."""
+        return self not in {Workload.FIDELITY, Workload.NUMERICS}
 
     @property
     def decodes(self) -> bool:
@@ -85,6 +92,7 @@ class Inputs(StrEnum):
 
 _CALLS = {
     Workload.FIDELITY: Workload.FORWARD,
+    Workload.NUMERICS: Workload.FORWARD,
     Workload.TRAIN: Workload.FORWARD_BACKWARD,
     # what cannot decode attends the whole prefix anew
     Workload.GENERATE: Workload.FORWARD,
@@ -115,7 +123,7 @@ class Cell(Noun):
 
     @property
     def call(self) -> Self:
-        """The cell as its method is asked about it: of fidelity and of models methods know nothing but their own call."""
+        """The cell as its method is asked about it: what is made of a call, a score or a model, it knows nothing of."""
         if self.workload not in _CALLS:
             return self
         return self.model_copy(update={"workload": _CALLS[self.workload], "training": None})

@@ -17,8 +17,8 @@ from attnbench.schema.outcome import Failed, Measured
 class Pass(StrEnum):
     """Correctness, time and memory are separate: polling disturbs timing, and profiling disturbs both.
 
-    A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, and dense weights. Training
-    is timed on its way.
+    A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, and dense weights; numerics need
+    the definition in float64. Training is timed on its way.
     """
 
     CHECK = "check"
@@ -26,10 +26,11 @@ class Pass(StrEnum):
     TIME = "time"
     MEMORY = "memory"
     FIDELITY = "fidelity"
+    NUMERICS = "numerics"
     TRAIN = "train"
 
 
-_MAIN = {Workload.FIDELITY: Pass.FIDELITY, Workload.TRAIN: Pass.TRAIN}
+_MAIN = {Workload.FIDELITY: Pass.FIDELITY, Workload.NUMERICS: Pass.NUMERICS, Workload.TRAIN: Pass.TRAIN}
 
 
 def main_pass(cell: Cell) -> Pass:

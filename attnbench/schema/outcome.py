@@ -53,6 +53,28 @@ COSINE = "cosine"
 """Mean over queries: cosine of the angle between o and o*."""
 TOP_OVERLAP = "top_overlap"
 """Mean over queries: the share of the exact top keys that are also among the top keys of the method."""
+FIDELITY_SCORES = (MASS_RECALL, TOP_OVERLAP, COSINE, OUTPUT_ERROR)
+
+ROUNDING = "rounding"
+"""‖o - o*‖ / ‖o*‖ of a row, o* by the method's own definition in float64 on the same inputs; root mean square over rows."""
+WORST_ROW = "worst_row"
+"""The same of the row that is off the most."""
+GRADIENT_ROUNDING = "gradient_rounding"
+"""The same of gradients, each head of an input, and each parameter, in the place of a row."""
+DRIFT = "drift"
+"""The rounding of rows in the last quarter of the tokens over that in the first."""
+BATCH_DIFFERENCE = "batch_difference"
+"""‖o - o'‖ / ‖o'‖ of one sample alone and in its batch; 0 where they are the same bit for bit."""
+STEP_DIFFERENCE = "step_difference"
+"""The same of the last tokens, decoded one by one, and attended all at once."""
+RUN_DIFFERENCE = "run_difference"
+"""The same of one call made again, outputs and gradients; the most."""
+DETERMINISTIC_COST = "deterministic_cost"
+"""Time with torch's deterministic algorithms over time without."""
+NUMERICS_SCORES = (
+    *(ROUNDING, WORST_ROW, GRADIENT_ROUNDING, DRIFT),
+    *(BATCH_DIFFERENCE, STEP_DIFFERENCE, RUN_DIFFERENCE, DETERMINISTIC_COST),
+)
 
 LOSS = "loss"
 """Cross-entropy of the held-out sequences after the last update, nats per token that is judged."""
@@ -60,6 +82,7 @@ ACCURACY = "accuracy"
 """Share of the judged tokens whose most likely value is the right one."""
 BITS = "bits"
 """Loss / ln 2: bits per dimension of an image, bits per byte of a text."""
+LEARNT_SCORES = (LOSS, ACCURACY, BITS)
 CURVE = ("curve_update", "curve_seconds", "curve_loss")
 """Of the held-out sequences on the way: after how many updates, after how many seconds of training, which loss."""
 CURVE_ACCURACY = "curve_accuracy"

@@ -178,12 +178,12 @@ class Budget(Noun):
 class ReportSpec(Noun):
     """Which tables and plots a run ends in."""
 
-    tables: tuple[Literal["summary", "time", "speedup", "memory", "state", "fidelity", "published"], ...] = (
+    tables: tuple[Literal["summary", "time", "speedup", "memory", "state", "fidelity", "numerics", "published"], ...] = (
         "summary",
         "time",
         "memory",
     )
-    plots: tuple[Literal["time", "memory", "state", "fidelity", "curves", "drawings"], ...] = ("time", "memory")
+    plots: tuple[Literal["time", "memory", "state", "fidelity", "numerics", "curves", "drawings"], ...] = ("time", "memory")
     baselines: tuple[str, ...] = Field(
         default=(),
         description="methods that speed-ups are over; else the strongest exact softmax (and, in decoding, the uncached one)",

@@ -55,7 +55,7 @@ def answer_to(errand: Job | Inquiry | Survey, mark: Mark = int) -> Measured | Fa
 
 
 def _do(errand: Job | Inquiry | Survey, mark: Mark) -> Measured | Failed | Description | Surroundings:
-    from attnbench.workloads import check, describe, fidelity, fit, footprint, survey, timing, train
+    from attnbench.workloads import check, describe, fidelity, fit, footprint, numerics, survey, timing, train
 
     if isinstance(errand, Inquiry):
         return describe.describe(errand)
@@ -67,6 +67,7 @@ def _do(errand: Job | Inquiry | Survey, mark: Mark) -> Measured | Failed | Descr
         Pass.TIME: partial(timing.measure_time, mark=mark),
         Pass.MEMORY: footprint.measure_memory,
         Pass.FIDELITY: fidelity.measure_fidelity,
+        Pass.NUMERICS: numerics.measure_numerics,
         Pass.TRAIN: train.measure_training,
     }
     answer: Measured | Failed = passes[errand.phase](errand)

@@ -11,6 +11,7 @@ import attnbench.workloads.describe
 import attnbench.workloads.fidelity
 import attnbench.workloads.fit
 import attnbench.workloads.footprint
+import attnbench.workloads.numerics
 import attnbench.workloads.survey
 import attnbench.workloads.timing
 import attnbench.workloads.train  # noqa: F401 - imported for its effect

@@ -141,13 +141,14 @@ def _by_rows(setting: Setting, counter: FlopCounterMode, seed: int) -> list["_Fi
         got = [_decode(method, inputs, choices)]
     else:
         got = _evaluate(method, method, inputs, setting.gradient, keywords, _counting(method, counter))
-    error = max(hold_rows(setting, truth, place, [got[0][place.b, place.h, list(place.at)]]) for place in looked_at)
+    off = [hold_rows(setting, truth, place, [got[0][place.b, place.h, list(place.at)]]) for place in looked_at]
     if not all(bool(x.sum(dtype=torch.float64).isfinite()) for x in got):
         raise WrongError(f"it gave numbers that are not finite, {shape_in_words(setting)}")
+    error = float(torch.cat(off).max())
     findings = [_Finding("output", error, max(error, tolerance(setting.cell)))]
     if weighed:
         truth = Truth(method, inputs, choices, setting.key_mask)
-        error = hold_gradients(setting, truth, weighed, got[1:], source)
+        error = float(hold_gradients(setting, truth, weighed, got[1:], source).max())
         findings.append(_Finding("gradients", error, max(error, tolerance(setting.cell))))
     if p.causal and not setting.cell.workload.decodes:
         # what is hidden changes at most the order of sums

@@ -9,7 +9,7 @@ from attnbench import registry
 from attnbench.api import Attention
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Description, Inquiry, Prospect
-from attnbench.workloads import fidelity, generate
+from attnbench.workloads import fidelity, generate, numerics
 from attnbench.workloads.check import check_cells
 
 _SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
@@ -44,7 +44,7 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
     What a model costs is unknown: its attention is a part of it only.
     """
     try:
-        if reason := fidelity.why_not(cell) or generate.why_not(cell) or method.refusal(cell.call):
+        if reason := fidelity.why_not(cell) or numerics.why_not(cell) or generate.why_not(cell) or method.refusal(cell.call):
             return Prospect(why_not=reason)
         cost = method.cost(cell.problem, cell.params, cell.call.workload)
         known = None if cell.workload.has_model else fidelity.with_weights(cost, cell)

@@ -32,9 +32,9 @@ def shape_in_words(setting: Setting) -> str:
     return f"at B={p.B}, H={p.H}, N={p.N}"
 
 
-def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor], what: str = "output") -> float:
-    """How far these outputs are off at a place, [n, M] each. Raises WrongError where it is too far."""
-    want, allowed, most = truth.rows(place).detach(), tolerance(setting.cell), 0.0
+def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor], what: str = "output") -> Tensor:
+    """How far each row of these outputs is off at a place, [n, M] each -> [n] after [n]. Raises WrongError where too far."""
+    want, allowed, found = truth.rows(place).detach(), tolerance(setting.cell), []
     for rows in got:
         off = deviations(rows, want)
         if float(off.max()) > allowed:
@@ -43,8 +43,8 @@ def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor
             if off[worst] > bound[worst]:
                 where = f"in row {place.at[worst]} of head {place.h}, {shape_in_words(setting)}"
                 raise WrongError(f"{what} {_is_off(off[worst], bound[worst])}, {where}")
-        most = max(most, float(off.max()))
-    return most
+        found.append(off)
+    return torch.cat(found)
 
 
 def weigh(g: Tensor, heads: Sequence[Place], span: int, source: random.Random) -> list[tuple[Place, Tensor]]:
@@ -64,10 +64,10 @@ def weigh(g: Tensor, heads: Sequence[Place], span: int, source: random.Random) -
 
 def hold_gradients(
     setting: Setting, truth: Truth, weighed: Sequence[tuple[Place, Tensor]], got: Sequence[Tensor], source: random.Random
-) -> float:
-    """How far the gradients of these rows are off, to inputs and to parameters, in the order of `setting.leaves`.
+) -> Tensor:
+    """How far the gradients of these rows are off: to each head of an input that they reach, then to each parameter.
 
-    Raises WrongError, and what the truth raises.
+    `got` is in the order of `setting.leaves`. Raises WrongError, and what the truth raises.
     """
     insist_on_reach(setting, weighed, got, source)
     inputs, allowed = unique(list(setting.inputs)), tolerance(setting.cell)
@@ -86,7 +86,7 @@ def hold_gradients(
         worst = int((off / bound).argmax())
         if off[worst] > bound[worst]:
             raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {shape_in_words(setting)}")
-    return float(off.max())
+    return off
 
 
 def insist_on_reach(

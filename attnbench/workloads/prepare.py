@@ -15,6 +15,7 @@ _PREPARE: dict[Workload, Callable[[Cell, int], Setting]] = {
     Workload.DECODE: decoding.one_step,
     Workload.DECODE_TOTAL: decoding.sequence,
     Workload.FIDELITY: whole,
+    Workload.NUMERICS: whole,
     Workload.TRAIN: updating,
     Workload.GENERATE: generation,
 }

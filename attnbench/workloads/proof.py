@@ -122,7 +122,7 @@ class Proof:
         insist_on_reach(setting, weighed, tensors[1:], source)
         if affordable:
             truth = Truth(setting.method, setting.inputs, self.choices, setting.key_mask)
-            self.facts["gradient_error"] = hold_gradients(setting, truth, weighed, tensors[1:], source)
+            self.facts["gradient_error"] = float(hold_gradients(setting, truth, weighed, tensors[1:], source).max())
         for number, (place, rows) in enumerate(zip(looked_at[1:], at_once[1:], strict=True), start=1):
             if self.time_left < 0:
                 self.left_out.append(f"{len(looked_at) - number} of {len(looked_at)} heads of the output")
@@ -167,7 +167,7 @@ class Proof:
         """Rows of the output against the definition."""
         truth, b = self._truth(place.b)
         try:
-            self.worst = max(self.worst, hold_rows(self.setting, truth, Place(b, place.h, place.at), [rows]))
+            self.worst = max(self.worst, float(hold_rows(self.setting, truth, Place(b, place.h, place.at), [rows]).max()))
             self.compared += len(rows)
         except NoTruthError as error:
             self.left_out.append(str(error))

@@ -107,7 +107,8 @@ class _Held:
             if number and perf_counter() - self.begin > SHARE * self.seconds:
                 self.left_out = len(got) - number
                 return
-            self.worst = max(self.worst, hold_rows(self.setting, truth, place, [rows], f"output of layer {self.layer}"))
+            off = hold_rows(self.setting, truth, place, [rows], f"output of layer {self.layer}")
+            self.worst = max(self.worst, float(off.max()))
             self.compared += len(rows)
 
     def _truth(self, inputs: Inputs) -> Truth:

@@ -14,10 +14,10 @@ from attnbench.analyze.cells import OK, CellSummary
 from attnbench.report import console, markdown, style
 from attnbench.report.fidelity_lines import lines, swept_parameters
 from attnbench.report.fidelity_plot import fidelity_figure
-from attnbench.report.fidelity_table import error_text
 from attnbench.report.findings import Findings
 from attnbench.report.long_table import csv
 from attnbench.report.plots import plots
+from attnbench.report.score_metrics import main_metric
 from attnbench.report.tables import tables
 from attnbench.schema.cell import Cell, Inputs, Workload
 from attnbench.schema.errand import Pass
@@ -149,8 +149,8 @@ def test_one_replicate_has_no_range(kept: "Synthetic") -> None:
 
 def test_an_error_of_rounding_is_written_in_exponent_form(kept: "Synthetic") -> None:
     summary = CellSummary(cell=Cell(method="m", problem=Problem(N=64)), status=OK, scores={OUTPUT_ERROR: {0: 4.1e-7}})
-    assert error_text(summary) == "4e-07"
-    assert error_text(replace(summary, scores={OUTPUT_ERROR: {0: 0.0}})) == "0"
+    assert main_metric(Workload.FIDELITY).text(summary) == "4e-07"
+    assert main_metric(Workload.FIDELITY).text(replace(summary, scores={OUTPUT_ERROR: {0: 0.0}})) == "0"
 
 
 def test_five_replicates_give_an_interval(kept: "Synthetic") -> None:

@@ -74,7 +74,8 @@ def test_an_unknown_key_deep_in_a_file_is_placed_and_the_keys_of_that_place_are_
         (
             "workloads: [forward, sideways]",
             "4:22: workloads.1: 'sideways' is not known; "
-            "write one of 'forward', 'forward_backward', 'decode', 'decode_total', 'fidelity', 'train' or 'generate'",
+            "write one of 'forward', 'forward_backward', 'decode', 'decode_total', 'fidelity', 'numerics', 'train' "
+            "or 'generate'",
         ),
         ("on: {gpu: {}}", "4:6: on.gpu: 'gpu' is not known; write one of 'cpu' or 'cuda'"),
         ("device: tpu", "4:1: device: 'tpu' does not fit; it must match ^(auto|cpu|cuda(:\\d+)?)$"),

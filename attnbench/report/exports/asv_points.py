@@ -13,7 +13,6 @@ from attnbench.report.exports.cell_names import label_name, series_name
 from attnbench.report.exports.entries import per_sample
 from attnbench.report.findings import Findings
 from attnbench.report.per import per
-from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
 
 VERSION = "1"
@@ -84,7 +83,7 @@ def _or_none(values: Sequence[object]) -> list[object] | None:
 
 def benchmarks(findings: Findings) -> list[Benchmark]:
     """Of one run: the times, and the main memory counter."""
-    timed = [s for s in findings.summaries if s.cell.workload is not Workload.FIDELITY and s.status not in _SKIPPED]
+    timed = [s for s in findings.summaries if s.cell.workload.is_timed and s.status not in _SKIPPED]
     return united(each for summary in timed for each in _of_cell(findings, summary))
 
 

@@ -70,5 +70,5 @@ def without_numbers(findings: Findings) -> list[dict[str, str]]:
 def notes(findings: Findings, word: str = "left out") -> tuple[str, ...]:
     """The cells that have no time, and what has become of those that failed."""
     untimed = sum(s.ok and not s.medians for s in findings.summaries)
-    fidelity = [f"left out: {untimed} cells of fidelity, which is not timed"] if untimed else []
-    return (*(f"{word}: {line}" for line in reasons(findings.summaries)), *fidelity)
+    scored = [f"left out: {untimed} cells that are scored and not timed"] if untimed else []
+    return (*(f"{word}: {line}" for line in reasons(findings.summaries)), *scored)

@@ -7,11 +7,11 @@ import pandas as pd
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import Export, ExportError, Source
 from attnbench.report.long_table import frame
-from attnbench.schema.outcome import ACCURACY, BITS, COSINE, LOSS, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP
+from attnbench.schema.outcome import FIDELITY_SCORES, LEARNT_SCORES, NUMERICS_SCORES
 from attnbench.schema.training import Training
 
 FILE = "cells.parquet"
-_SCORES = (MASS_RECALL, TOP_OVERLAP, COSINE, OUTPUT_ERROR, LOSS, ACCURACY, BITS)
+_SCORES = (*FIDELITY_SCORES, *NUMERICS_SCORES, *LEARNT_SCORES)
 _FLOATS = frozenset(
     {
         *(f"{score}{end}" for score in _SCORES for end in ("", "_low", "_high")),

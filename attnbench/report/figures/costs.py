@@ -35,12 +35,12 @@ class Cost:
 
 def costs(findings: Findings, section: Section) -> list[Cost]:
     """As far as the run has them, time and memory of each workload, and state; of fidelity else the FLOPs of its definition."""
-    found = _of_training(findings) if section.workload is Workload.TRAIN else _of_fidelity(findings)
+    found = _of_training(findings) if section.workload is Workload.TRAIN else _of_attention(findings)
     with_points = [cost for cost in found if any(cost.of(cell) for cell in section.summaries)]
     return with_points or ([_flops(findings)] if section.workload is Workload.FIDELITY else [])
 
 
-def _of_fidelity(findings: Findings) -> list[Cost]:
+def _of_attention(findings: Findings) -> list[Cost]:
     """Of cells on the same problem, which are those of the attention alone."""
     alone = [s for s in findings.summaries if not s.cell.workload.has_model]
     workloads = dict.fromkeys(s.cell.workload for s in alone if s.ok and s.medians)

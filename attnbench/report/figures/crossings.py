@@ -7,7 +7,7 @@ from attnbench.report.caption import text
 from attnbench.report.conditions import conditions, device_name, replication
 from attnbench.report.crossover_plot import crossover_board
 from attnbench.report.crossover_table import lines
-from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload, is_timed
+from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
 from attnbench.report.sheet import Sheet
 from attnbench.schema.cell import Workload
@@ -18,7 +18,9 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
     time = metrics(findings.summaries).get(TIME)
     if time is None:
         raise CannotDrawError("no cell of the run has a time")
-    pairs = {w: _pairs(findings, sections, time) for w, sections in by_workload(findings, is_timed).items()}
+    pairs = {
+        w: _pairs(findings, sections, time) for w, sections in by_workload(findings, lambda workload: workload.is_timed).items()
+    }
     found = [_drawing(findings, workload, members, sheet) for workload, members in pairs.items() if members]
     if not found:
         raise CannotDrawError(

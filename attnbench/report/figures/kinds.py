@@ -44,8 +44,3 @@ def by_workload(findings: Findings, belongs: Callable[[Workload], bool]) -> dict
         if belongs(section.workload):
             found.setdefault(section.workload, []).append(section)
     return found
-
-
-def is_timed(workload: Workload) -> bool:
-    """Fidelity is not."""
-    return workload is not Workload.FIDELITY

@@ -10,7 +10,7 @@ from attnbench.analyze.versus import baseline
 from attnbench.report import quantity
 from attnbench.report.caption import caption, text
 from attnbench.report.conditions import memory_notes, state_notes
-from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload, is_timed
+from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
 from attnbench.report.keeps_state import keeps_state
 from attnbench.report.over_length import over_length
@@ -22,7 +22,7 @@ from attnbench.schema.cell import Workload
 
 def scaling(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Time per sample; of decoding and generating see `decode`."""
-    members = by_workload(findings, lambda w: is_timed(w) and not keeps_state(w))
+    members = by_workload(findings, lambda w: w.is_timed and not keeps_state(w))
     if not members:
         raise CannotDrawError("the run times neither a forward nor a backward; its suite would say workloads: [forward]")
     return [_drawing(findings, own, quantity.time(workload), sheet) for workload, own in members.items()]
@@ -32,7 +32,7 @@ def memory(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """The run's one counter, of every workload that has a time."""
     if findings.counter is None:
         raise CannotDrawError(memory_notes(findings, findings.summaries)[0].removeprefix("Memory: ").removesuffix("."))
-    members = by_workload(findings, is_timed)
+    members = by_workload(findings, lambda workload: workload.is_timed)
     return [_drawing(findings, own, quantity.memory(findings.counter, w), sheet) for w, own in members.items()]
 
 
@@ -54,7 +54,7 @@ def _decoding(findings: Findings, workload: Workload, sections: list[Section], s
 def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Time over that of the baseline: a method that the suite names, else the strongest exact softmax."""
     found = []
-    for sections in by_workload(findings, is_timed).values():
+    for sections in by_workload(findings, lambda workload: workload.is_timed).values():
         bases = [(section, base) for section in sections if (base := _base(findings, section)) is not None]
         if bases:
             shown = _over(findings, bases)

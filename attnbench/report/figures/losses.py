@@ -1,4 +1,4 @@
-"""What a method may lose: of exact attention, by its fidelity; of a task, by what a model around it has learnt."""
+"""What a method may lose: exact attention, by its fidelity; digits, by rounding; of a task, by what a model has learnt."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from attnbench.analyze.learnt import learnt
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import Interval
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import ACCURACY, BITS, LOSS, MASS_RECALL, OUTPUT_ERROR
+from attnbench.schema.outcome import ACCURACY, BITS, GRADIENT_ROUNDING, LOSS, MASS_RECALL, OUTPUT_ERROR, ROUNDING
 
 Figure = tuple[float, Interval | None]
 """A number and its interval."""
@@ -21,11 +21,17 @@ class Loss:
 
     name: str
     of: Callable[[CellSummary], Figure | None]
+    logarithmic: bool = False
+    """Whether methods differ by factors; a loss of 0 has no place then."""
 
 
 _FIDELITY = (
     Loss("output error", lambda cell: _figure(score(cell, OUTPUT_ERROR))),
     Loss("1 - mass recall", lambda cell: _missed(score(cell, MASS_RECALL))),
+)
+_NUMERICS = (
+    Loss("rounding of rows", lambda cell: _figure(score(cell, ROUNDING)), logarithmic=True),
+    Loss("rounding of gradients", lambda cell: _figure(score(cell, GRADIENT_ROUNDING)), logarithmic=True),
 )
 _BITS = Loss("bits per dimension or byte", lambda cell: _figure(learnt(cell, BITS)))
 _TASK = (
@@ -35,9 +41,11 @@ _TASK = (
 
 
 def losses(section: Section) -> Sequence[Loss]:
-    """Of fidelity and of training; other workloads lose nothing that is known."""
+    """Of fidelity, numerics and training; other workloads lose nothing that is known."""
     if section.workload is Workload.FIDELITY:
         return _FIDELITY
+    if section.workload is Workload.NUMERICS:
+        return _NUMERICS
     if section.workload is not Workload.TRAIN:
         return ()
     return (_BITS,) if any(BITS in cell.scores for cell in section.summaries) else _TASK

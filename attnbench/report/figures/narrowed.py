@@ -17,7 +17,7 @@ def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence
 
     def belongs(summary: CellSummary) -> bool:
         workload = summary.cell.workload
-        return summary.cell.label in place and (not workloads or workload in workloads or workload is Workload.FIDELITY)
+        return summary.cell.label in place and (not workloads or workload in workloads or not workload.is_timed)
 
     kept = sorted(filter(belongs, findings.summaries), key=lambda summary: place[summary.cell.label])
     found = tuple(sections(kept, findings.run.suite.axes))

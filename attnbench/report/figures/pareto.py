@@ -18,7 +18,6 @@ from attnbench.report import panel, style
 from attnbench.report.board import Board, Tile
 from attnbench.report.caption import text
 from attnbench.report.conditions import device_name, machine
-from attnbench.report.fidelity_notes import error_note, fidelity_notes, recall_note
 from attnbench.report.figures.kinds import CannotDrawError, Drawing
 from attnbench.report.figures.naming import Box, Named, names_placed
 from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
@@ -26,10 +25,11 @@ from attnbench.report.findings import Findings
 from attnbench.report.looks import run_looks
 from attnbench.report.names import drawable, shorten
 from attnbench.report.over_length import second_line
+from attnbench.report.score_notes import error_note, gradient_note, recall_note, rounding_note, score_notes
 from attnbench.report.sheet import Sheet
 from attnbench.report.statuses import reasons, short
 from attnbench.report.style import FONT, Look, scaled
-from attnbench.report.ticks import spaced
+from attnbench.report.ticks import factor_ticks, spaced
 from attnbench.report.train_table import seeds_notes
 from attnbench.report.train_words import chance_note, model_note, task_of, training_notes
 from attnbench.report.words import width
@@ -54,8 +54,8 @@ def pareto(findings: Findings, _: Sheet) -> list[Drawing]:
     rows = tradeoffs(findings)
     if not rows:
         raise CannotDrawError(
-            "no cell has a quality, or none that has one has a cost; the suite would say workloads: [forward, fidelity], or "
-            "[train, generate]"
+            "no cell has a quality, or none that has one has a cost; the suite would say workloads: [forward, fidelity], "
+            "[forward, numerics] or [train, generate]"
         )
     looks = run_looks(findings)
     conditions = list(dict.fromkeys(row[0].section.conditions for row in rows))
@@ -77,6 +77,9 @@ def _places(rows: Sequence[list[Tradeoff]]) -> list[tuple[list[Tradeoff], Tradeo
 def _reach(row: Sequence[Tradeoff]) -> tuple[float, float]:
     """From 0 to the largest loss of a row, whose panels share their vertical axis; or from where all of them are far from 0."""
     ends = [end for each in row for candidate in each.candidates for end in _ends(candidate.loss, candidate.loss_interval)]
+    if row[0].loss.logarithmic:
+        rising = [end for end in ends if end > 0]
+        return min(rising, default=1.0), max(rising, default=10.0)
     low, top = min(ends, default=0.0), max([_LEAST, *ends])
     return (low if low > _FAR * top else 0.0), top
 
@@ -106,13 +109,17 @@ class _Panel:
     def up(self) -> tuple[float, float]:
         """Limits of the vertical axis; a loss of 0 stands clear of the edge."""
         low, top = self.reach
+        if self.own.loss.logarithmic:
+            room = max(1.25, (top / low) ** 0.1)
+            return low / room, top * room
         room = max(top - low, _THINNEST * top)
         return low - 0.06 * room, top + 0.12 * room
 
     def inches(self, x: float, y: float, size: tuple[float, float]) -> tuple[float, float]:
         """Of a cost and a loss, from the panel's lower left corner."""
         (left, right), (low, high) = self.across, self.up
-        return math.log(x / left) / math.log(right / left) * size[0], (y - low) / (high - low) * size[1]
+        up = math.log(y / low) / math.log(high / low) if self.own.loss.logarithmic else (y - low) / (high - low)
+        return math.log(x / left) / math.log(right / left) * size[0], up * size[1]
 
     def steps(self, best: Sequence[Candidate]) -> list[tuple[float, float]]:
         """What the front allows: from the top down to the cheapest, from each to the next, and from the best to the right."""
@@ -127,6 +134,7 @@ class _Panel:
         found = list(pairwise(corners))
         for c in self.own.candidates:
             (left, right), (low, high) = _ends(c.cost, c.cost_interval), _ends(c.loss, c.loss_interval)
+            low = max(low, self.up[0])
             found += [((left, c.loss), (right, c.loss)), ((c.cost, low), (c.cost, high))]
         placed = [(self.inches(*a, size), self.inches(*b, size)) for a, b in found]
         return [(min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])) for a, b in placed]
@@ -153,9 +161,14 @@ def _scales(axes: Axes, drawn: _Panel, inches: float) -> None:
     axes.set_ylim(*drawn.up)
     ticks = spaced(drawn.own.cost.ticks(*drawn.across), *drawn.across, inches, scaled(_LETTER))
     axes.set_xticks([value for value, _ in ticks], [words for _, words in ticks])
-    axes.minorticks_off()
-    up = [value for value in MaxNLocator(5).tick_values(*drawn.reach) if max(0.0, drawn.up[0]) <= value <= drawn.up[1]]
+    if drawn.own.loss.logarithmic:
+        axes.set_yscale("log")
+        axes.set_ylim(*drawn.up)
+        up = [value for value, _ in factor_ticks(*drawn.up)]
+    else:
+        up = [value for value in MaxNLocator(5).tick_values(*drawn.reach) if max(0.0, drawn.up[0]) <= value <= drawn.up[1]]
     axes.set_yticks(up, [f"{value:.3g}" for value in up])
+    axes.minorticks_off()
     axes.grid(visible=True)
     axes.set_axisbelow(True)
     axes.set_xlabel(drawn.own.cost.name, labelpad=scaled(1))
@@ -195,7 +208,8 @@ def _caption(findings: Findings, rows: Sequence[Sequence[Tradeoff]]) -> str:
     sections = {id(row[0].section): row[0].section for row in rows}.values()
     cells = [summary for section in sections for summary in section.summaries]
     panels = [each for row in rows for each in row]
-    far = ["The vertical axis begins at 0 but where all are far from it."] if any(_reach(row)[0] > 0 for row in rows) else []
+    linear = [row for row in rows if not row[0].loss.logarithmic]
+    far = ["The vertical axis begins at 0 but where all are far from it."] if any(_reach(row)[0] > 0 for row in linear) else []
     found = [
         f"pareto: {', '.join(dict.fromkeys(each.loss.name for each in panels))} against "
         f"{'; '.join(dict.fromkeys(each.cost.name for each in panels))}; of both less is better. {device_name(findings)}.",
@@ -205,6 +219,7 @@ def _caption(findings: Findings, rows: Sequence[Sequence[Tradeoff]]) -> str:
         *far,
         *dict.fromkeys(words for each in panels for words in _missing(findings, each)),
         *_about_fidelity(findings, [cell for cell in cells if cell.cell.workload is Workload.FIDELITY]),
+        *_about_numerics(findings, [cell for cell in cells if cell.cell.workload is Workload.NUMERICS]),
         *_about_training(findings, [cell for cell in cells if cell.cell.workload is Workload.TRAIN]),
     ]
     return text(list(dict.fromkeys(found)))
@@ -214,7 +229,11 @@ def _about_fidelity(findings: Findings, cells: Sequence[CellSummary]) -> list[st
     if not cells:
         return []
     recall = f"{recall_note(cells)} One that gives every key some weight misses nothing by this measure."
-    return [error_note(), recall, *fidelity_notes(findings, cells)]
+    return [error_note(), recall, *score_notes(findings, cells)]
+
+
+def _about_numerics(findings: Findings, cells: Sequence[CellSummary]) -> list[str]:
+    return [rounding_note(), gradient_note(), *score_notes(findings, cells)] if cells else []
 
 
 def _about_training(findings: Findings, cells: Sequence[CellSummary]) -> list[str]:

@@ -18,7 +18,7 @@ from attnbench.report import panel, style
 from attnbench.report.board import Board, Tile
 from attnbench.report.caption import panel_reasons, text
 from attnbench.report.conditions import conditions, device_name, replication
-from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload, is_timed
+from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
 from attnbench.report.legend import Entry
 from attnbench.report.looks import run_looks
@@ -40,7 +40,11 @@ _KIND = "roofline"
 
 def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """A figure a workload, a panel a section; of those that have costs, times and a roof."""
-    found = {w: own for w, sections in by_workload(findings, is_timed).items() if (own := _with_points(findings, sections))}
+    found = {
+        w: own
+        for w, sections in by_workload(findings, lambda workload: workload.is_timed).items()
+        if (own := _with_points(findings, sections))
+    }
     if not found:
         raise CannotDrawError(_why_not(findings))
     return [_drawing(findings, workload, sections, sheet) for workload, sections in found.items()]

@@ -20,11 +20,11 @@ class Tradeoff:
 
     @cached_property
     def by_length(self) -> dict[int, list[Candidate]]:
-        """All cells that have both figures; a cost of 0 has no place on a logarithmic axis."""
+        """All cells that have both figures; 0 has no place on a logarithmic axis, which that of costs always is."""
         found: dict[int, list[Candidate]] = {}
         for cell in self.section.summaries:
             loss, cost = self.loss.of(cell), self.cost.of(cell)
-            if loss is not None and cost is not None and cost[0] > 0:
+            if loss is not None and cost is not None and cost[0] > 0 and (loss[0] > 0 or not self.loss.logarithmic):
                 found.setdefault(cell.cell.problem.N, []).append(Candidate(cell.cell.label, *cost, *loss))
         return found
 
@@ -40,7 +40,7 @@ class Tradeoff:
 
 
 def tradeoffs(findings: Findings) -> list[list[Tradeoff]]:
-    """A row for each loss of each section of fidelity or training, a column for each cost; only such as have a point."""
+    """A row for each loss of each section that has a quality, a column for each cost; only such as have a point."""
     rows = [
         [Tradeoff(section, loss, cost) for cost in costs(findings, section)]
         for section in findings.sections

@@ -12,7 +12,7 @@ from attnbench.report.page.columns import Column
 from attnbench.report.page.markup import row
 from attnbench.report.per import per
 from attnbench.report.statuses import short
-from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.cell import Batch
 
 _LONGEST_REMARK = 300
 _ALWAYS = frozenset({"method", "N", "status", "n", "remarks"})
@@ -84,7 +84,7 @@ def _constant(identities: Sequence[dict[str, str]], kept: Sequence[str]) -> tupl
 def _title(board: Board, column: Column) -> str:
     if not column.quantity.per:
         return column.quantity.title
-    timed = [group.workload for group in board.groups if group.workload is not Workload.FIDELITY]
+    timed = [group.workload for group in board.groups if group.workload.is_timed]
     return f"{column.quantity.title} {' or '.join(dict.fromkeys(per(workload) for workload in timed))}".strip()
 
 

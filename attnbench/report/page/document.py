@@ -10,7 +10,6 @@ from markupsafe import Markup
 from attnbench.analyze.cells import NOT_RUN, OK
 from attnbench.analyze.sections import Section
 from attnbench.report import conditions
-from attnbench.report.fidelity_table import fidelity_summary
 from attnbench.report.findings import Findings
 from attnbench.report.generate_table import generate_tables
 from attnbench.report.headline import headline
@@ -29,6 +28,7 @@ from attnbench.report.page.markup import table_html
 from attnbench.report.page.payload import dumps, payload
 from attnbench.report.page.run_names import moment
 from attnbench.report.published_table import published_tables
+from attnbench.report.score_tables import score_summary
 from attnbench.report.statuses import reasons
 from attnbench.report.summary_table import summary_table
 from attnbench.report.table import Table
@@ -37,7 +37,7 @@ from attnbench.schema.cell import Workload
 from attnbench.version import __version__
 
 _SUMMARIES: Mapping[Workload, Callable[[Findings, Section], list[Table]]] = {
-    Workload.FIDELITY: lambda findings, section: [fidelity_summary(findings, section)],
+    **{each: lambda findings, section: [score_summary(findings, section)] for each in Workload if not each.is_timed},
     Workload.TRAIN: train_tables,
     Workload.GENERATE: generate_tables,
 }

@@ -7,14 +7,13 @@ from markupsafe import Markup, escape
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.report import conditions
-from attnbench.report.fidelity_notes import fidelity_notes
 from attnbench.report.findings import Findings
 from attnbench.report.names import one_line
 from attnbench.report.page.board import Board
 from attnbench.report.page.run_names import commit
+from attnbench.report.score_notes import score_notes
 from attnbench.report.statuses import reasons
 from attnbench.report.table import Table
-from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Roof
 from attnbench.schema.run import RunInfo
 from attnbench.schema.units import three_digits
@@ -69,10 +68,12 @@ def methods(board: Board) -> Table:
 
 def notes(findings: Findings) -> list[str]:
     """Of a run as a whole, without the reasons of failures, which stand beside their map."""
-    timed = [s for s in findings.summaries if s.cell.workload is not Workload.FIDELITY]
-    others = [s for s in findings.summaries if s.cell.workload is Workload.FIDELITY]
-    fidelity = [f"Fidelity: {line}" if timed else line for line in _of_fidelity(findings, others)]
-    return list(dict.fromkeys([*_timed(findings, timed), *fidelity]))
+    timed = [s for s in findings.summaries if s.cell.workload.is_timed]
+    scored: list[str] = []
+    for workload in dict.fromkeys(s.cell.workload for s in findings.summaries if not s.cell.workload.is_timed):
+        lines = _scored(findings, [s for s in findings.summaries if s.cell.workload is workload])
+        scored += [f"{workload.value.capitalize()}: {line}" if timed else line for line in lines]
+    return list(dict.fromkeys([*_timed(findings, timed), *scored]))
 
 
 def _timed(findings: Findings, cells: list[CellSummary]) -> list[str]:
@@ -82,9 +83,9 @@ def _timed(findings: Findings, cells: list[CellSummary]) -> list[str]:
     return [*replication, *memory, *conditions.conditions(findings, cells)]
 
 
-def _of_fidelity(findings: Findings, cells: list[CellSummary]) -> list[str]:
+def _scored(findings: Findings, cells: list[CellSummary]) -> list[str]:
     told = {*reasons(cells), conditions.machine(findings)} if len(cells) < len(findings.summaries) else set(reasons(cells))
-    return [line for line in fidelity_notes(findings, cells) if line not in told] if cells else []
+    return [line for line in score_notes(findings, cells) if line not in told]
 
 
 def again(findings: Findings) -> Again:

@@ -12,7 +12,6 @@ from attnbench.schema.cell import Workload
 _Key = tuple[object, ...]
 Pair = tuple[int, int]
 """The numbers of the cell that has the cost and of the one that has the loss."""
-_QUALITIES = (Workload.FIDELITY, Workload.TRAIN)
 
 
 def pairs(board: Board, columns: Sequence[Column]) -> list[dict[str, Any]]:
@@ -30,24 +29,30 @@ def pairs(board: Board, columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def _pairs(board: Board) -> Iterator[Pair]:
-    """Of every cell with numbers the one that says what it loses: itself, or the same method's fidelity or training.
+    """Of every cell with numbers those that say what it loses: itself, or the same method's scores or training.
 
     Of the same run where it has one, else of the first other run on the page.
     """
-    known: dict[_Key, int] = {}
+    known: dict[Workload, dict[_Key, int]] = {}
     for number, place in enumerate(board.places):
-        if place.summary.ok and place.summary.cell.workload in _QUALITIES:
-            known.setdefault((place.run, *_what(place)), number)
-            known.setdefault(_what(place), number)
+        if place.summary.ok and _has_quality(place):
+            found = known.setdefault(place.summary.cell.workload, {})
+            found.setdefault((place.run, *_what(place)), number)
+            found.setdefault(_what(place), number)
     for number, place in enumerate(board.places):
-        has_own = place.summary.cell.workload in _QUALITIES
-        own = number if has_own else known.get((place.run, *_what(place)), known.get(_what(place)))
-        if place.summary.ok and own is not None:
-            yield number, own
+        if place.summary.ok and _has_quality(place):
+            yield number, number
+        elif place.summary.ok:
+            owns = (found.get((place.run, *_what(place)), found.get(_what(place))) for found in known.values())
+            yield from ((number, own) for own in owns if own is not None)
+
+
+def _has_quality(place: Place) -> bool:
+    return not place.summary.cell.workload.is_timed or place.summary.cell.workload is Workload.TRAIN
 
 
 def _what(place: Place) -> _Key:
-    """Fidelity is that of one head of one sequence: H and B may differ. A model is one of the same shape, at any B."""
+    """A score is that of one head of one sequence: H and B may differ. A model is one of the same shape, at any B."""
     cell = place.summary.cell
     problem, model = cell.problem, cell.training
     same = (place.method, problem.N, problem.D, problem.M, problem.causal, problem.dtype, problem.padding)

@@ -8,13 +8,14 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fidelity import Score, score, share_of_dense
 from attnbench.analyze.learnt import learnt
 from attnbench.analyze.main_counter import STATE, MainCounter
+from attnbench.analyze.metric import USUAL
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import Exponent, memory_exponent, time_exponent
 from attnbench.analyze.statistics import Interval
-from attnbench.report.fidelity_metrics import ANGLE, ERROR, OVERLAP, RECALL, FidelityMetric
 from attnbench.report.findings import Findings
 from attnbench.report.numbers import margin
 from attnbench.report.quantity import Point
+from attnbench.report.score_metrics import FIDELITY, NUMERICS, ScoreMetric
 from attnbench.report.train_table import learnt_text
 from attnbench.schema.outcome import ACCURACY, BITS, LOSS, MASS_RECALL
 from attnbench.schema.units import bytes_, seconds, three_digits
@@ -52,7 +53,7 @@ def quantities(runs: Sequence[Findings]) -> list[Quantity]:
         Quantity("state", "state of one sequence", "B", *_bytes(STATE), cost=True),
         Quantity("throughput", "throughput", "tokens/s", _throughput, _throughput_text),
         Quantity("roof", "share of the roof", "%", _roof, _roof_text),
-        *(_of_fidelity(metric) for metric in (RECALL, OVERLAP, ANGLE, ERROR)),
+        *(_of_score(metric) for metric in (*FIDELITY, *NUMERICS)),
         Quantity("missed_mass", "missed mass (1 - recall)", "%", _missed, lambda *_: "", scales=False, loss=True),
         *_of_training(),
         Quantity("flops_of_dense", "FLOPs of dense", "%", _dense, _dense_text, cost=True),
@@ -61,9 +62,9 @@ def quantities(runs: Sequence[Findings]) -> list[Quantity]:
     return [quantity for quantity in known if any(quantity.read(*cell) for cell in cells)]
 
 
-def _of_fidelity(metric: FidelityMetric) -> Quantity:
-    unit = "%" if metric.is_share else ""
-    return Quantity(metric.key, metric.name, unit, _score(metric.key), lambda _, s: metric.text(s), loss=metric.is_loss)
+def _of_score(metric: ScoreMetric) -> Quantity:
+    unit, weighed = "%" if metric.is_share else "", metric.is_loss and metric.key in USUAL
+    return Quantity(metric.key, metric.name, unit, _score(metric.key), lambda _, s: metric.text(s), loss=weighed)
 
 
 def _of_training() -> list[Quantity]:

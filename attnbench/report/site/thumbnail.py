@@ -15,14 +15,14 @@ from attnbench.report.quantity import Point, beyond
 from attnbench.report.site.counts import UNFINISHED
 from attnbench.report.style import Look, looks
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import LOSS, OUTPUT_ERROR
+from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, ROUNDING
 from attnbench.schema.units import bytes_, seconds, three_digits
 
 MOST = 6
 """Methods that are told apart; more would be lines without names."""
 _APART = 1.25
 """Of two neighbouring updates, the later over the earlier, at least."""
-_FIGURES = {"time": TIME, "memory": MEMORY, "state": STATE_BYTES, "fidelity": OUTPUT_ERROR}
+_FIGURES = {"time": TIME, "memory": MEMORY, "state": STATE_BYTES, "fidelity": OUTPUT_ERROR, "numerics": ROUNDING}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ def amount(value: float, metric: str) -> str:
     """With its unit."""
     if metric == TIME:
         return seconds(value)
-    return bytes_(value) if metric in {MEMORY, STATE_BYTES} else three_digits(value)
+    if metric in {MEMORY, STATE_BYTES}:
+        return bytes_(value)
+    return f"{value:.1e}" if metric == ROUNDING else three_digits(value)
 
 
 def _of(findings: Findings, section: Section) -> Thumbnail | None:

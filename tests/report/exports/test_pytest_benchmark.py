@@ -97,7 +97,7 @@ def test_fidelity_has_no_time_and_that_is_said(maker: "Maker", tiny: "Synthetic"
     records = [tiny.record(cell, outcome, phase=Pass.FIDELITY) for cell in tiny.run().cells]
     export = make([Source(Findings.of(maker.run(tiny), records))])
     assert json.loads(export.files["pytest-benchmark.json"])["benchmarks"] == []
-    assert export.notes == ("left out: 4 cells of fidelity, which is not timed",)
+    assert export.notes == ("left out: 4 cells that are scored and not timed",)
 
 
 @pytest.mark.parametrize("made", ["small", "hostile"])

@@ -381,3 +381,80 @@ class PointsElsewhere(Points):
 
     def target(self, choices: Tensor) -> Tensor:
         return torch.zeros_like(choices)
+
+
+SHARE = 1e-5
+"""By which outputs are off that are wrong by rounding alone."""
+
+
+def off(o: Tensor, share: float | Tensor = SHARE) -> Tensor:
+    """Every number by that share of itself, in value and in gradient."""
+    return o + o * share
+
+
+class Rounds(Right):
+    """All rows by the same share."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return off(super().forward(q, k, v))
+
+
+class Drifts(Right):
+    """Row t by t / N of it."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o = super().forward(q, k, v)
+        return off(o, SHARE * torch.arange(o.shape[2]).unsqueeze(-1) / o.shape[2])
+
+
+class DependsOnTheBatch(Right):
+    """A sample alone is another one than within a batch."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o = super().forward(q, k, v)
+        return off(o) if len(q) > 1 else o
+
+
+class DependsOnTheCall(Right):
+    """No call gives what the one before gave."""
+
+    calls = 0
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        self.calls += 1
+        return off(super().forward(q, k, v), SHARE * (self.calls % 2))
+
+
+class StepsApart(Right):
+    """A step is not what a whole sequence is."""
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any) -> tuple[Tensor, Any]:
+        o, state = super().step(q, k, v, state=state)
+        return off(o), state
+
+
+class NeverTheSame(Right):
+    """It has no deterministic form."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if torch.are_deterministic_algorithms_enabled():
+            raise RuntimeError("sum does not have a deterministic implementation, but you asked for one\nsecond line")
+        return super().forward(q, k, v)
+
+
+class ForwardOnly(Right):
+    """It refuses a backward, and decodes nothing."""
+
+    decodes = False
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        return "it has no backward" if cell.workload is Workload.FORWARD_BACKWARD else None
+
+
+class WrongAtLength(Right):
+    """A row in the middle is not what it has to be."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o = super().forward(q, k, v)
+        return torch.cat([o[:, :, :40], 1.5 * o[:, :, 40:]], 2)

@@ -1,4 +1,4 @@
-"""What stands below the tables and beside the plot of a fidelity run."""
+"""What stands below the tables and beside the plots of what is scored and not timed."""
 
 from collections.abc import Sequence
 
@@ -44,11 +44,58 @@ def error_note(_: Sequence[CellSummary] = ()) -> str:
     return "Output error: ‖o - o*‖ / ‖o*‖, o* by exact attention on the same inputs."
 
 
-def fidelity_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
+def rounding_note(_: Sequence[CellSummary] = ()) -> str:
+    """What rounding is."""
+    return (
+        "Rounding: ‖o - o*‖ / ‖o*‖ of a row, o* by the method's own definition in float64 on the same inputs; root mean square "
+        "over rows from all parts of the sequence."
+    )
+
+
+def worst_note(_: Sequence[CellSummary]) -> str:
+    """What the worst row is."""
+    return "Worst row: the same of the row that is off the most, mean of replicates."
+
+
+def gradient_note(_: Sequence[CellSummary] = ()) -> str:
+    """What the rounding of gradients is."""
+    return (
+        "Gradient rounding: the same of the gradients of a random projection of some late rows, each head of an input and each "
+        "parameter in the place of a row; empty where there is no backward."
+    )
+
+
+def drift_note(_: Sequence[CellSummary]) -> str:
+    """What drift is."""
+    return "Late over early: the rounding of rows in the last quarter of the tokens over that in the first."
+
+
+def batch_note(_: Sequence[CellSummary]) -> str:
+    """What the difference by batch is."""
+    return "Alone or in a batch: ‖o - o'‖ / ‖o'‖ of one sample alone and within its batch; 0 is bit for bit."
+
+
+def step_note(_: Sequence[CellSummary]) -> str:
+    """What the difference by steps is."""
+    return "By steps or at once: the same of the last 64 tokens decoded one by one, and attended all at once."
+
+
+def run_note(_: Sequence[CellSummary]) -> str:
+    """What the difference from run to run is."""
+    return "Run to run: the same of four calls on the same inputs, outputs and gradients, the most; 0 is bit for bit."
+
+
+def deterministic_note(_: Sequence[CellSummary]) -> str:
+    """What determinism costs."""
+    return "Deterministic, time: of a call with torch's deterministic algorithms over one without, in turns."
+
+
+def score_notes(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     """What is exact, replicates and ranges, failures, and where it was measured."""
     return [
         *_exact(summaries),
         *_adapted(summaries),
+        *_not_deterministic(summaries),
         *_replication(summaries),
         *reasons(summaries),
         f"{shapes(summaries)}; inputs {_inputs(summaries)}.",
@@ -84,6 +131,15 @@ def _adapted(summaries: Sequence[CellSummary]) -> list[str]:
             found.setdefault(data, []).append(summary.cell.method)
     words = "; ".join(f"{', '.join(dict.fromkeys(methods))} to {data}" for data, methods in found.items())
     return [f"Adapted before it was measured, as training would: {one_line(words)}."] if found else []
+
+
+def _not_deterministic(summaries: Sequence[CellSummary]) -> list[str]:
+    """What torch said where it has no deterministic kernel."""
+    found: dict[str, list[str]] = {}
+    for summary in summaries:
+        if words := summary.fact("not_deterministic"):
+            found.setdefault(words, []).append(summary.cell.method)
+    return [one_line(f"Not deterministic: {', '.join(dict.fromkeys(methods))}: {words}") for words, methods in found.items()]
 
 
 def _replication(summaries: Sequence[CellSummary]) -> list[str]:

@@ -1,0 +1,193 @@
+"""The numerics pass: how far rounding takes a method from its own definition in float64, and whether it gives the same twice.
+
+B samples, H heads, N tokens, n rows, M value width.
+"""
+
+import random
+import statistics
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from attnbench import registry
+from attnbench.measure import devices
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errand import Job
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import (
+    BATCH_DIFFERENCE,
+    DETERMINISTIC_COST,
+    DRIFT,
+    GRADIENT_ROUNDING,
+    ROUNDING,
+    RUN_DIFFERENCE,
+    STEP_DIFFERENCE,
+    WORST_ROW,
+    Failed,
+    Measured,
+    Outcome,
+    Series,
+    Status,
+)
+from attnbench.workloads.decoding import cut, prefill, share, step
+from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, weigh
+from attnbench.workloads.places import Place
+from attnbench.workloads.setting import Setting, whole
+from attnbench.workloads.truth import NoTruthError, Truth
+
+_HEADS, _ROWS = 4, 32
+"""Heads whose rows are held against the definition, and rows of each: one from each of so many equal stretches of tokens."""
+_STEPS, _RUNS = 64, 3
+"""Tokens that are decoded one by one, and calls that are compared with the first."""
+_PAIRS, _LEAST_PAIRS = 50, 5
+"""Calls with and without deterministic algorithms: at most so many, and whatever they take so many."""
+
+
+def why_not(cell: Cell) -> str | None:
+    """Why the numerics of this cell cannot be measured, or None: also of every cell that asks for something else."""
+    if cell.workload is Workload.NUMERICS and cell.batch is Batch.LARGEST:
+        return "numerics need a batch that is stated"
+    return None
+
+
+def measure_numerics(job: Job) -> Outcome:
+    """One sample of each metric that the method has. Raises whatever the method raises."""
+    setting = _setting(job)
+    source = random.Random(job.seed)  # noqa: S311 - no secret
+    weighed = _weighed(setting, source)
+    o, *gradients = results = _called(setting, job.seed)
+    choices = _choices(setting, job.seed)
+    try:
+        found = _of_rows(setting, o, choices, source)
+        if weighed:
+            truth = Truth(setting.method, setting.inputs, choices, setting.key_mask)
+            found[GRADIENT_ROUNDING] = _together(hold_gradients(setting, truth, weighed, gradients, source))
+    except WrongError as error:
+        return Failed(status=error.status, reason=str(error))
+    except NoTruthError as error:
+        return Failed(status=Status.UNSUPPORTED, reason=str(error))
+    with torch.no_grad():
+        found |= _of_one_sample(setting, o, choices)
+        found |= _of_steps(setting, o, choices)
+    again = (_called(setting, job.seed) for _ in range(_RUNS))
+    found[RUN_DIFFERENCE] = max(_apart(x, y) for run in again for x, y in zip(run, results, strict=True))
+    facts: dict[str, Scalar | None] = {"threads": torch.get_num_threads()}
+    try:
+        found[DETERMINISTIC_COST] = _cost_of_determinism(setting, job)
+    except RuntimeError as error:
+        # what torch says of an operation that has no deterministic kernel
+        facts["not_deterministic"] = str(error).partition("\n")[0]
+    return Measured(samples={name: Series(unit="1", values=(value,)) for name, value in found.items()}, facts=facts)
+
+
+def _setting(job: Job) -> Setting:
+    """Of a forward, with its backward where the method has one."""
+    both, alone = (job.cell.model_copy(update={"workload": w}) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD))
+    learns = registry.load(job.cell.method).refusal(both) is None
+    return whole(both if learns else alone, job.seed)
+
+
+def _weighed(setting: Setting, source: random.Random) -> list[tuple[Place, Tensor]]:
+    """A few late rows of a few heads, to which alone dL/do belongs; none where there is no backward."""
+    if setting.gradient is None:
+        return []
+    p = setting.cell.problem
+    span = max(1, type(setting.method).span(p, setting.cell.params))
+    return weigh(setting.gradient, [Place(b, h, ()) for b, h in _heads(setting, source)], span, source)
+
+
+def _called(setting: Setting, seed: int) -> list[Tensor]:
+    """The output and, with a backward, all gradients; whatever is drawn in a call, of the same seed it is the same."""
+    torch.manual_seed(seed + 2)
+    result = setting.call()
+    return [x.detach() for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
+
+
+def _choices(setting: Setting, seed: int) -> Tensor | None:
+    """Those that `_called` made; None where the definition makes its own."""
+    if setting.method.rows_choose:
+        return None
+    torch.manual_seed(seed + 2)
+    with torch.no_grad():
+        return setting.method.choose(*setting.inputs)
+
+
+def _of_rows(setting: Setting, o: Tensor, choices: Tensor | None, source: random.Random) -> dict[str, float]:
+    """Rows from each stretch of the tokens. Raises WrongError where one is farther off than rounding explains."""
+    N, found = setting.cell.problem.N, []
+    # no gradient is asked of these
+    truth = Truth(setting.method, tuple(x.detach() for x in setting.inputs), choices, setting.key_mask)
+    count = min(N, _ROWS)
+    for b, h in _heads(setting, source):
+        at = tuple(source.randrange(i * N // count, (i + 1) * N // count) for i in range(count))
+        found.append(hold_rows(setting, truth, Place(b, h, at), [o[b, h, list(at)]]))
+        # of many heads only one is in memory
+        truth.parts.clear()
+    off, quarter = torch.stack(found), max(1, count // 4)
+    values = {ROUNDING: _together(off), WORST_ROW: float(off.max())}
+    early, late = _together(off[:, :quarter]), _together(off[:, -quarter:])
+    return {**values, DRIFT: late / early} if early > 0 and N >= _ROWS else values
+
+
+def _of_one_sample(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, float]:
+    """The last sample alone, and as it came out of its batch."""
+    if setting.cell.problem.B == 1 or not setting.method.independent:
+        return {}
+    own = {id(x): x.detach()[-1:] for x in setting.inputs}
+    mask = {} if setting.key_mask is None else {"key_mask": setting.key_mask[-1:]}
+    chosen = {} if choices is None else {"choices": choices[-1:]}
+    alone: Tensor = setting.method(*(own[id(x)] for x in setting.inputs), **mask, **chosen)
+    return {BATCH_DIFFERENCE: _apart(alone, o[-1:])}
+
+
+def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, float]:
+    """The last tokens one by one, after those before them at once; of a short sequence all of them."""
+    decoding = setting.cell.model_copy(update={"workload": Workload.DECODE})
+    if setting.method.refusal(decoding) is not None:
+        return {}
+    inputs, N = tuple(x.detach() for x in setting.inputs), setting.cell.problem.N
+    start = max(0, N - _STEPS)
+    _, state = prefill(setting.method, cut(inputs, start), N, share(choices, start))
+    outputs = []
+    for t in range(start, N):
+        last, state = step(setting.method, cut(inputs, t + 1, t), state, share(choices, t + 1, t))
+        outputs.append(last)
+    return {STEP_DIFFERENCE: _apart(torch.cat(outputs, 2), o[:, :, start:])}
+
+
+def _cost_of_determinism(setting: Setting, job: Job) -> float:
+    """Medians of calls that take turns, in the order ABBA. Raises RuntimeError where an operation has no such kernel."""
+    clock = devices.clock(job.cell.device, "wall")
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    times: dict[bool, list[float]] = {True: [], False: []}
+    try:
+        for number in range(-1, _PAIRS):
+            for mode in (True, False) if number % 2 else (False, True):
+                torch.use_deterministic_algorithms(mode)
+                times[mode].append(clock.sample(setting.call, 1))
+            if number < 0:
+                # the first calls in a mode may have to find their kernels
+                begin = perf_counter()
+                times = {True: [], False: []}
+            elif number + 1 >= _LEAST_PAIRS and perf_counter() - begin > job.limits.seconds:
+                break
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+    return statistics.median(times[True]) / statistics.median(times[False])
+
+
+def _heads(setting: Setting, source: random.Random) -> list[tuple[int, int]]:
+    """Sample and head, of a few by chance."""
+    p = setting.cell.problem
+    return [divmod(number, p.H) for number in sorted(source.sample(range(p.B * p.H), min(p.B * p.H, _HEADS)))]
+
+
+def _together(off: Tensor) -> float:
+    """Root mean square."""
+    return float(off.square().mean().sqrt())
+
+
+def _apart(got: Tensor, other: Tensor) -> float:
+    """‖got - other‖ / ‖other‖; exactly 0 where they are the same bit for bit."""
+    return 0.0 if torch.equal(got, other) else float((got.double() - other.double()).norm() / other.double().norm())

@@ -1,0 +1,134 @@
+"""The numerics pass: how far rounding takes a method from its definition, and whether it gives the same twice."""
+
+import pytest
+
+from attnbench import registry
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errand import Inquiry, Job, Limits, Pass
+from attnbench.schema.outcome import (
+    BATCH_DIFFERENCE,
+    DETERMINISTIC_COST,
+    DRIFT,
+    GRADIENT_ROUNDING,
+    NUMERICS_SCORES,
+    ROUNDING,
+    RUN_DIFFERENCE,
+    STEP_DIFFERENCE,
+    WORST_ROW,
+    Failed,
+    Measured,
+    Outcome,
+    Status,
+)
+from attnbench.schema.problem import DType, Problem
+from attnbench.workloads.describe import describe
+from attnbench.workloads.deviation import tolerance
+from attnbench.workloads.numerics import measure_numerics
+
+SHARE = 1e-5
+"""By which the attentions of gate_cases are off."""
+
+
+def measured(name: str, N: int = 96, B: int = 2, dtype: DType = DType.FLOAT32, causal: bool = True) -> Outcome:
+    problem = Problem(B=B, H=2, N=N, D=8, causal=causal, dtype=dtype)
+    cell = Cell(method=name if "." in name else f"gate_cases:{name}", problem=problem, workload=Workload.NUMERICS)
+    return measure_numerics(Job(cell=cell, phase=Pass.NUMERICS, seed=4, limits=Limits(seconds=0.01)))
+
+
+def scores(name: str, N: int = 96, B: int = 2, dtype: DType = DType.FLOAT32, causal: bool = True) -> dict[str, float]:
+    outcome = measured(name, N, B, dtype, causal)
+    assert isinstance(outcome, Measured), outcome.reason
+    assert {len(series.values) for series in outcome.samples.values()} == {1}
+    return {metric: series.values[0] for metric, series in outcome.samples.items()}
+
+
+def test_a_right_method_is_rounded_as_its_dtype_rounds_and_has_every_score() -> None:
+    found = scores("Right")
+    assert set(found) == set(NUMERICS_SCORES)
+    assert 1e-8 < found[ROUNDING] < found[WORST_ROW] < 1e-6
+    assert 1e-8 < found[GRADIENT_ROUNDING] < 1e-6
+    assert found[RUN_DIFFERENCE] == 0
+    assert found[DETERMINISTIC_COST] > 0
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [(DType.FLOAT64, 0.0, 1e-15), (DType.BFLOAT16, 1e-4, 2e-2)])
+def test_fewer_digits_are_more_rounding(dtype: DType, low: float, high: float) -> None:
+    found = scores("Right", dtype=dtype)
+    assert low <= found[ROUNDING] < high
+    assert low <= found[GRADIENT_ROUNDING] < high
+
+
+def test_the_share_by_which_rows_and_gradients_are_off_is_found() -> None:
+    found = scores("Rounds")
+    assert found[ROUNDING] == pytest.approx(SHARE, rel=0.05)
+    # rows of 8 numbers are weighed by the length of several
+    assert SHARE <= found[WORST_ROW] < 3 * SHARE
+    assert found[GRADIENT_ROUNDING] == pytest.approx(SHARE, rel=0.05)
+    assert found[DRIFT] == pytest.approx(1, rel=0.1)
+
+
+def test_an_error_that_grows_along_the_sequence_is_a_drift() -> None:
+    # √∫t² from 3/4 to 1 over that from 0 to 1/4
+    assert scores("Drifts", N=512)[DRIFT] == pytest.approx((37 / 64 / (1 / 64)) ** 0.5, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [("DependsOnTheBatch", BATCH_DIFFERENCE), ("DependsOnTheCall", RUN_DIFFERENCE), ("StepsApart", STEP_DIFFERENCE)],
+)
+def test_what_depends_on_batch_call_or_steps_shows_in_its_own_score(name: str, metric: str) -> None:
+    assert scores(name)[metric] == pytest.approx(SHARE, rel=0.05)
+    assert scores("Right")[metric] < SHARE / 10
+
+
+def test_a_score_that_a_method_cannot_have_is_left_out() -> None:
+    assert {GRADIENT_ROUNDING, STEP_DIFFERENCE}.isdisjoint(scores("ForwardOnly"))
+    assert BATCH_DIFFERENCE not in scores("Right", B=1)
+    assert STEP_DIFFERENCE not in scores("Right", causal=False)
+
+
+def test_where_there_is_no_deterministic_form_torch_s_reason_is_kept() -> None:
+    outcome = measured("NeverTheSame")
+    assert isinstance(outcome, Measured)
+    assert DETERMINISTIC_COST not in outcome.samples
+    assert outcome.facts["not_deterministic"] == "sum does not have a deterministic implementation, but you asked for one"
+
+
+def test_what_rounding_does_not_explain_is_incorrect_and_no_score() -> None:
+    outcome = measured("WrongAtLength")
+    assert isinstance(outcome, Failed)
+    assert outcome.status is Status.INCORRECT
+    assert "of its length" in outcome.reason
+
+
+def test_hashing_is_held_against_the_buckets_that_it_chose() -> None:
+    assert scores("lsh.reformer", N=128)[ROUNDING] < 1e-6
+
+
+@pytest.mark.parametrize("N", [1, 5, 33])
+def test_short_sequences_have_scores_too(N: int) -> None:
+    assert scores("softmax.naive", N=N)[ROUNDING] < 1e-6
+
+
+def test_a_batch_that_is_searched_for_is_refused_in_words() -> None:
+    cell = Cell(
+        method="softmax.naive",
+        problem=Problem(H=2, N=64, D=8, causal=True),
+        workload=Workload.NUMERICS,
+        batch=Batch.LARGEST,
+    )
+    (prospect,) = describe(Inquiry(method="softmax.naive", cells=(cell,))).prospects
+    assert prospect.why_not == "numerics need a batch that is stated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", registry.catalogue())
+def test_every_method_has_numerics_within_what_its_dtype_allows(name: str, causal: bool) -> None:
+    cell = Cell(method=name, problem=Problem(B=2, H=2, N=130, D=16, causal=causal), workload=Workload.NUMERICS)
+    method = registry.load(name)
+    if registry.missing(method) or method.refusal(cell.call):
+        return
+    outcome = measure_numerics(Job(cell=cell, phase=Pass.NUMERICS, limits=Limits(seconds=0.01)))
+    assert isinstance(outcome, Measured), outcome.reason
+    assert outcome.samples[ROUNDING].values[0] < 10 * tolerance(cell)
