@@ -25,7 +25,7 @@ from attnbench.workloads.truth import NoTruthError, Truth
 from attnbench.workloads.witness import Witness, rows_of
 
 Facts = dict[str, Scalar | None]
-SHARE = 0.1
+SHARE = 0.08
 """Of a job's time, what its proof may take; one call is made and one place is looked at in any case."""
 _HEADS_OF_GRADIENTS = 3
 _BACKWARD = 5.0
