@@ -13,8 +13,10 @@ _CLOCKS = {name: getattr(time, name) for name in ("perf_counter", "perf_counter_
 """Bound here, before any plugin is imported."""
 _CORES_TO_SPARE = 0.5
 """Cores that may be busy beyond torch's threads: an interpreter's own, a driver's."""
-_REST, _WATCH = 0.012, 0.01
-"""Seconds in which threads that spin for their next work give up, and in which nothing may then be done."""
+_SPIN = 0.012
+"""Seconds of a processor that a thread may spin for its next work before it gives up."""
+_WATCH, _LONGEST = 0.01, 0.5
+"""Seconds in which nothing may be done before a process counts as quiet, and for how long that is waited for."""
 _BUSY = 0.5
 """Cores at work while nothing was asked for."""
 
@@ -94,8 +96,13 @@ def still_at_work() -> str:
     """In words, what goes on although no call is running; empty where nothing does."""
     if children := psutil.Process().children(recursive=True):
         return f"it left {len(children)} {'process' if len(children) == 1 else 'processes'} running"
-    sleep(_REST)
-    wall, own = perf_counter(), process_time()
-    sleep(_WATCH)
-    busy = (process_time() - own) / (perf_counter() - wall)
-    return "it went on computing after its last call had returned" if busy > _BUSY else ""
+    # in seconds of processors: on a busy machine a thread that spins takes long to give up
+    begin, own, last = perf_counter(), process_time(), process_time()
+    while (now := perf_counter()) - begin < _LONGEST:
+        sleep(_WATCH)
+        if process_time() - last <= _BUSY * (perf_counter() - now):
+            break
+        last = process_time()
+    # those of a backward have pools of their own
+    may_spin = 2 * torch.get_num_threads()
+    return "it went on computing after its last call had returned" if process_time() - own > _SPIN * may_spin else ""
