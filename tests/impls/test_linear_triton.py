@@ -84,6 +84,7 @@ def test_the_values_and_gradients_are_those_of_the_definition(N: int, feature_ma
     assert_close(ask(problem=shape, params=params, inputs=inputs, g=g), exact(shape, inputs, g, params=params))
 
 
+@pytest.mark.slow
 def test_a_precision_that_changes_after_the_forward_changes_no_gradient(ask: Ask) -> None:
     """What the forward kept is cut as its own precision has it."""
     shape = problem(H=1, N=900, D=64)

@@ -4,7 +4,7 @@ Each is made from a shipped class, whose definition stays as it is.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -227,8 +227,10 @@ OWN |= {
     (name, "state dropped"): in_pieces(registry.load(name), 32 if name != "context.transformer_xl" else 64, **SMALL[name])
     for name in sorted(STATEFUL)
 }
-ANYWHERE_PROVEN = {"softmax.sdpa", "delta.deltanet", "linformer.linformer"}
+ANYWHERE_PROVEN = {"softmax.sdpa"}
 """In which families the proof finds mistakes that are the same in all, as long as there is little time."""
+FEW = {"softmax.sdpa", "linear.chunked", "sparse.window", "lsh.reformer", "delta.deltanet"}
+"""Families that are tried in any case."""
 CASES = [(name, mistake, spoil) for name in SMALL for mistake, spoil in ANYWHERE.items()]
 CASES += [(name, "off by one at a border", border(name)) for name in SMALL]
 CASES += [(name, mistake, spoil) for (name, mistake), spoil in OWN.items()]
@@ -276,7 +278,13 @@ def test_a_proof_finds_it_without_a_check(name: str, mistake: str, spoil: Spoil,
     assert len(outcome.samples["time"].values) >= 1, "its times are kept"
 
 
-@pytest.mark.parametrize("name", SMALL)
+def each(names: Iterable[str]) -> pytest.MarkDecorator:
+    """All of these families, most of them only where there is time."""
+    found = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in names]
+    return pytest.mark.parametrize("name", found)
+
+
+@each(SMALL)
 def test_what_they_are_made_from_is_right(name: str) -> None:
     method = registry.load(name)
     assert all(isinstance(found, Measured) for found in checked(method, cell(name, name)))
@@ -308,8 +316,8 @@ def mixed(base: type[Attention]) -> type[Attention]:
     return Mixed
 
 
-@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
-@pytest.mark.parametrize("name", sorted(STATEFUL))
+@pytest.mark.parametrize("workload", [Workload.DECODE, pytest.param(Workload.DECODE_TOTAL, marks=pytest.mark.slow)])
+@each(sorted(STATEFUL))
 @pytest.mark.parametrize("spoil", [forgetful, mixed])
 def test_a_wrong_step_is_found_by_check_and_proof(
     spoil: Callable[[type[Attention]], type[Attention]], name: str, workload: Workload
@@ -321,7 +329,7 @@ def test_a_wrong_step_is_found_by_check_and_proof(
     assert [isinstance(each, Failed) and each.status for each in outcomes] == [Status.INCORRECT, Status.INCORRECT]
 
 
-@pytest.mark.parametrize("name", sorted(STATEFUL))
-@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
+@each(sorted(STATEFUL))
+@pytest.mark.parametrize("workload", [Workload.DECODE, pytest.param(Workload.DECODE_TOTAL, marks=pytest.mark.slow)])
 def test_a_right_step_is_found_right(name: str, workload: Workload) -> None:
     assert isinstance(timed(cell(name, name, workload)), Measured)

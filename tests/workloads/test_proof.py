@@ -151,7 +151,7 @@ def late(base: type[Attention]) -> type[Attention]:
     return Late
 
 
-@pytest.mark.parametrize("name", ["softmax.sdpa", "softmax.recompute"])
+@pytest.mark.parametrize("name", ["softmax.sdpa", pytest.param("softmax.recompute", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("workload", [Workload.TRAIN, Workload.GENERATE])
 def test_an_attention_that_is_wrong_within_a_model_is_incorrect(name: str, workload: Workload) -> None:
     plan = {"task": "copy", "symbols": 20, "layers": 2, "updates": 2, "evaluations": 1, "held_out": 4}
