@@ -12,7 +12,7 @@ from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
 
 METHODS = ["gated.retnet", "gated.lightning", "gated.mamba2", "gated.gla", "gated.hgrn2"]
-WORKLOADS = [w for w in Workload if w is not Workload.FIDELITY and not w.has_model]
+WORKLOADS = [w for w in Workload if w.is_timed and not w.has_model]
 SHAPES: list[dict[str, Any]] = [
     {"N": 1024},
     {"N": 2048, "B": 3, "D": 32, "M": 96},
