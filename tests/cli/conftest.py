@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,31 @@ from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.store.run_folder import RunFolder
+from attnbench.worker.isolate import Isolation
 
+PLUGINS = Path(__file__).parents[1] / "plugins"
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Shared = Callable[..., tuple[Path, subprocess.CompletedProcess[str]]]
+
+
+def begin(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    """Start `attnbench …` in a folder; its output is captured."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "attnbench", *arguments],
+        cwd=folder,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def end(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    """Wait for what was started."""
+    out, err = process.communicate(timeout=240)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture
@@ -27,18 +50,25 @@ def start(plugins: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]
     """Start `attnbench …`; its output is captured, its folder is tmp_path."""
 
     def _start(*arguments: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "attnbench", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
+        return begin(tmp_path, *arguments, **env)
 
     return _start
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """Run `attnbench …` to its end, beside files, for several tests of a module: the folder, and what was printed."""
+
+    def _run(*arguments: str, files: dict[str, str] | None = None, **env: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        folder = tmp_path_factory.mktemp("shared")
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
+        path = os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")])
+        done = end(begin(folder, *arguments, PYTHONPATH=path, XDG_CACHE_HOME=str(folder / "cache"), **env))
+        assert done.returncode == 0, done.stderr
+        return folder, done
+
+    return _run
 
 
 @pytest.fixture
@@ -46,9 +76,7 @@ def attnbench(start: Callable[..., subprocess.Popen[str]]) -> Run:
     """Run `attnbench …` to its end."""
 
     def _run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        process = start(*arguments, **env)
-        out, err = process.communicate(timeout=240)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return end(start(*arguments, **env))
 
     return _run
 
@@ -65,6 +93,21 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return subprocess.CompletedProcess(words, int(code or 0), out.out, out.err)
 
     return _run
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Isolation]:
+    """A server that knows the fixture attentions; to start one takes two seconds."""
+    with Isolation(packages=PLUGINS) as isolation:
+        yield isolation
+
+
+@pytest.fixture
+def here(run: Run, plugins: Path, warm: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `attnbench …` in this process, in tmp_path; whom it would start a server for is asked in one that is warm."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Isolation, "_request", warm._request)
+    return run
 
 
 @pytest.fixture

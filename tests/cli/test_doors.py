@@ -13,8 +13,10 @@ from attnbench.registry import catalogue
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[[str], str]
+Shared = Callable[..., tuple[Path, subprocess.CompletedProcess[str]]]
 
 GOOD = "name: s\naxes: {N: 128, H: 2, D: 16}\nbudget: {seconds: 0.2}\n"
+BROKEN = ["import_raises:Method", "import_exits:Method", "import_needs:Method", "faulty:NeedsAPackage"]
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -39,30 +41,30 @@ def test_version_is_printed(attnbench: Run) -> None:
     assert attnbench("--version").stdout.startswith("attnbench ")
 
 
-def test_an_unknown_method_is_refused_with_its_place_and_what_was_meant(attnbench: Run, suite: Write) -> None:
-    words = refused(attnbench("run", suite(GOOD + "methods:\n  - softmax.naive\n  - softmax.spda\n")))
+def test_an_unknown_method_is_refused_with_its_place_and_what_was_meant(here: Run, suite: Write) -> None:
+    words = refused(here("run", suite(GOOD + "methods:\n  - softmax.naive\n  - softmax.spda\n")))
     assert "s.yaml:6:5: methods.1.name: no method 'softmax.spda'; did you mean 'softmax.sdpa'?" in words
 
 
-def test_an_unknown_parameter_is_refused_with_its_place_and_what_was_meant(attnbench: Run, suite: Write) -> None:
-    words = refused(attnbench("run", suite(GOOD + "methods:\n  - {name: linear.chunked, params: {chnk: 3}}\n")))
+def test_an_unknown_parameter_is_refused_with_its_place_and_what_was_meant(here: Run, suite: Write) -> None:
+    words = refused(here("run", suite(GOOD + "methods:\n  - {name: linear.chunked, params: {chnk: 3}}\n")))
     assert "s.yaml:5:" in words
     assert "did you mean 'chunk'?" in words
 
 
-def test_every_error_of_a_suite_is_told_at_once(attnbench: Run, suite: Write) -> None:
-    words = refused(attnbench("plan", suite("name: s\naxes: {NN: 3, dtype: half}\nmethods: []\n")))
+def test_every_error_of_a_suite_is_told_at_once(here: Run, suite: Write) -> None:
+    words = refused(here("plan", suite("name: s\naxes: {NN: 3, dtype: half}\nmethods: []\n")))
     assert all(place in words for place in ("s.yaml:2:8:", "s.yaml:2:15:", "s.yaml:3:"))
 
 
-def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(attnbench: Run) -> None:
-    words = refused(attnbench("run", "scalin"))
+def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(here: Run) -> None:
+    words = refused(here("run", "scalin"))
     assert "did you mean 'scaling'?" in words
     assert "quick" in words
 
 
-def test_a_malformed_impl_is_refused(attnbench: Run) -> None:
-    assert "module:Class" in refused(attnbench("run", "quick", "--impl", "no_colon"))
+def test_a_malformed_impl_is_refused(here: Run) -> None:
+    assert "module:Class" in refused(here("run", "quick", "--impl", "no_colon"))
 
 
 def test_a_device_that_is_not_there_is_told(attnbench: Run, suite: Write) -> None:
@@ -74,20 +76,20 @@ def test_a_device_that_is_not_there_is_told(attnbench: Run, suite: Write) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_more_than_a_thousand_cells_need_a_yes(attnbench: Run, suite: Write) -> None:
+def test_more_than_a_thousand_cells_need_a_yes(here: Run, suite: Write) -> None:
     text = "name: s\naxes: {N: 128, D: [" + ", ".join(map(str, range(1, 1100))) + "]}\nmethods: [softmax.sdpa]\n"
-    assert "--yes" in refused(attnbench("run", suite(text)))
+    assert "--yes" in refused(here("run", suite(text)))
 
 
-def test_resuming_what_is_no_run_is_refused_in_words(attnbench: Run, tmp_path: Path) -> None:
-    done = attnbench("run", "--resume", str(tmp_path))
+def test_resuming_what_is_no_run_is_refused_in_words(here: Run, tmp_path: Path) -> None:
+    done = here("run", "--resume", str(tmp_path))
     assert done.returncode == 1
     assert "is not a run folder" in done.stderr
 
 
-def test_a_results_folder_that_cannot_be_made_is_told(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+def test_a_results_folder_that_cannot_be_made_is_told(here: Run, suite: Write, tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
-    done = attnbench("run", suite(GOOD + "methods: [softmax.sdpa]\n"))
+    done = here("run", suite(GOOD + "methods: [softmax.sdpa]\n"))
     assert done.returncode == 1
     assert "cannot create results" in done.stderr
 
@@ -102,60 +104,46 @@ def test_plan_shows_cells_and_measures_nothing(attnbench: Run, suite: Write, tmp
     assert not (tmp_path / "results").exists()
 
 
-def test_plan_says_where_the_batch_is_searched_for(attnbench: Run, suite: Write) -> None:
+def test_plan_says_where_the_batch_is_searched_for(here: Run, suite: Write) -> None:
     text = GOOD.replace("N: 128", "N: 128, B: [1, max], causal: true") + "workloads: decode\nmethods: [softmax.sdpa]\n"
-    done = attnbench("plan", suite(text))
+    done = here("plan", suite(text))
     assert done.returncode == 0, done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines() if line.lstrip().startswith("128")] == ["1", "max"]
     assert "the searches for the largest B come on top" in done.stdout
 
 
-def test_plan_knows_times_once_the_doctor_has_been(attnbench: Run, suite: Write) -> None:
-    looked = attnbench("doctor")
+def test_plan_knows_times_once_the_doctor_has_been(here: Run, suite: Write) -> None:
+    looked = here("doctor")
     assert looked.returncode == 0, looked.stderr
     assert "roof float32" in looked.stdout
-    done = attnbench("plan", suite(GOOD + "methods: [softmax.sdpa]\n"))
+    done = here("plan", suite(GOOD + "methods: [softmax.sdpa]\n"))
     assert "unknown" not in done.stdout
 
 
-def test_methods_lists_every_method_with_tier_and_paper(attnbench: Run) -> None:
-    done = attnbench("methods")
-    assert done.returncode == 0, done.stderr
-    listed = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
-    assert listed == list(catalogue())
-    assert done.stdout.count("tier ") == len(listed)
-    assert done.stdout.count("arXiv") >= 5
+@pytest.fixture(scope="module")
+def listed(shared: Shared) -> str:
+    """What `attnbench methods` prints with some beside its own that cannot run here."""
+    return shared("methods", *(word for impl in BROKEN for word in ("--impl", impl)))[1].stdout
 
 
-@pytest.mark.parametrize("impl", ["import_raises:Method", "import_exits:Method", "import_needs:Method"])
-def test_methods_still_lists_the_others_where_one_cannot_be_imported(impl: str, attnbench: Run) -> None:
-    done = attnbench("methods", "--impl", impl)
-    assert done.returncode == 0, done.stderr
-    assert "softmax.naive" in done.stdout
-    assert impl in done.stdout
+def test_methods_lists_every_method_with_tier_and_paper(listed: str) -> None:
+    names = [line for line in listed.splitlines() if not line.startswith(" ")]
+    assert [name for name in names if ":" not in name] == list(catalogue())
+    assert listed.count("tier ") == len(catalogue()) + 1
+    assert listed.count("arXiv") >= 5
 
 
-def test_methods_says_what_is_missing_and_how_to_get_it(attnbench: Run) -> None:
-    done = attnbench("methods", "--impl", "faulty:NeedsAPackage")
-    assert "pip install 'a-package-that-nobody-has>=2'" in done.stdout
+@pytest.mark.parametrize("impl", BROKEN)
+def test_methods_still_lists_the_others_where_one_cannot_be_imported(impl: str, listed: str) -> None:
+    assert "softmax.naive" in listed
+    assert impl in listed
 
 
-def test_report_remakes_everything_from_the_records_alone(attnbench: Run, suite: Write, tmp_path: Path) -> None:
-    attnbench("run", suite(GOOD + "methods: [softmax.sdpa]\nreplicates: 1\n"))
-    (folder,) = (tmp_path / "results").glob("*/*")
-    (folder / "run.lock").unlink()
-    before = {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-    for file in before:
-        if file.name not in {"run.json", "records.jsonl"}:
-            file.unlink()
-    done = attnbench("report", str(folder))
-    assert done.returncode == 0, done.stderr
-    after = {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-    assert after.keys() == before.keys()
-    text = {f for f in before if f.suffix in {".csv", ".md", ".tex", ".svg", ".txt"}}
-    assert {f: after[f] for f in text} == {f: before[f] for f in text}
+def test_methods_says_what_is_missing_and_how_to_get_it(listed: str) -> None:
+    assert "pip install 'a-package-that-nobody-has>=2'" in listed
 
 
+@pytest.mark.slow
 def test_a_third_party_package_with_one_entry_point_is_listed_and_runs(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     source = tmp_path / "package"
     (source / "their_attention").mkdir(parents=True)

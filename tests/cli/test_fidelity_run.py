@@ -1,5 +1,6 @@
 """A run of fidelity, for real: planned, checked, measured, gone on with, and reported."""
 
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -27,20 +28,26 @@ budget: {seconds: 0.2, timeout: 60}
 replicates: 2
 report: {tables: [summary, fidelity], plots: [fidelity]}
 """
-METHODS = SUITE[SUITE.index("  - linear.full") : SUITE.index("budget")]
 ONLY = SUITE.replace("fidelity, forward", "fidelity").replace("[1, max]", "1")
 
 
-def passes(folder: Path) -> Counter[Pass]:
-    return Counter(record.job.phase for record in RunFolder(folder).records())
+def passes(folder: Path, *methods: str) -> Counter[Pass]:
+    """Of these methods, else of all."""
+    jobs = [record.job for record in RunFolder(folder).records()]
+    return Counter(job.phase for job in jobs if not methods or job.cell.method in methods)
 
 
-def test_fidelity_is_measured_and_reported_with_failures_as_rows(
-    attnbench: Run, suite: Write, only_run: Callable[[], Path]
-) -> None:
-    done = attnbench("run", suite(ONLY))
-    assert done.returncode == 0, done.stderr
-    table = pd.read_csv(only_run() / "table.csv").set_index(["method", "params", "N"]).sort_index()
+@pytest.fixture(scope="module")
+def measured(shared: Callable[..., tuple[Path, subprocess.CompletedProcess[str]]]) -> tuple[Path, str]:
+    """The folder of a run, and what it printed; who changes it takes a copy."""
+    folder, done = shared("run", "s.yaml", files={"s.yaml": ONLY})
+    (run,) = folder.glob("results/*/*")
+    return run, done.stdout
+
+
+def test_fidelity_is_measured_and_reported_with_failures_as_rows(measured: tuple[Path, str]) -> None:
+    folder, said = measured
+    table = pd.read_csv(folder / "table.csv").set_index(["method", "params", "N"]).sort_index()
     assert table["status"].groupby("method").agg(set).to_dict() == {
         "faulty:WrongValues": {"incorrect"},
         "linear.full": {"unsupported"},
@@ -52,26 +59,27 @@ def test_fidelity_is_measured_and_reported_with_failures_as_rows(
     assert (plain["output_error"] < 1e-5).all()
     hashing = table.loc["lsh.reformer_pytorch"]["mass_recall"].unstack()
     assert (hashing.loc["bucket_size=8 rounds=1"] < hashing.loc["bucket_size=8 rounds=4"]).all()
-    assert "fidelity is the output's error" in " ".join(done.stdout.split())
-    assert {file.name for file in (only_run() / "fidelity").iterdir()} == {
+    assert "fidelity is the output's error" in " ".join(said.split())
+    assert {file.name for file in (folder / "fidelity").iterdir()} == {
         f"fidelity.{form}" for form in ("png", "svg", "pdf", "txt")
     }
 
 
-def test_a_run_of_fidelity_goes_on_with_what_it_lacks(attnbench: Run, suite: Write, only_run: Callable[[], Path]) -> None:
-    attnbench("run", suite(ONLY.replace(METHODS, "")))
-    whole, file = passes(only_run()), only_run() / "records.jsonl"
-    assert whole == {Pass.CHECK: 2 + 1, Pass.FIDELITY: 2 * 2 + 2}, (
+def test_a_run_of_fidelity_goes_on_with_what_it_lacks(attnbench: Run, measured: tuple[Path, str], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(measured[0], folder)
+    assert passes(folder, "plain:Plain", "faulty:WrongValues") == {Pass.CHECK: 2 + 1, Pass.FIDELITY: 2 * 2 + 2}, (
         "one is checked and measured at two lengths; the other is wrong, and once is enough"
     )
+    whole, file = passes(folder), folder / "records.jsonl"
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(lines[:-2]))
-    done = attnbench("run", "--resume", str(only_run()))
+    done = attnbench("run", "--resume", str(folder))
     assert done.returncode == 0, done.stderr
-    assert passes(only_run())[Pass.FIDELITY] == whole[Pass.FIDELITY]
+    assert passes(folder)[Pass.FIDELITY] == whole[Pass.FIDELITY]
 
 
-def test_a_plan_says_what_fidelity_is_not_measured_of(attnbench: Run, suite: Write) -> None:
-    done = attnbench("plan", suite(SUITE))
+def test_a_plan_says_what_fidelity_is_not_measured_of(here: Run, suite: Write) -> None:
+    done = here("plan", suite(SUITE))
     assert done.returncode == 0, done.stderr
     assert "fidelity needs a batch that is stated" in done.stdout

@@ -112,8 +112,8 @@ def test_bad_input_is_refused_in_words_before_anything_is_started(asked: Options
         maxlen(asked)
 
 
-def test_a_limit_below_the_shortest_length_is_refused(attnbench: Run) -> None:
-    low = attnbench("maxlen", "quick", "--method", "softmax.sdpa", "--limit", "256")
+def test_a_limit_below_the_shortest_length_is_refused(here: Run) -> None:
+    low = here("maxlen", "quick", "--method", "softmax.sdpa", "--limit", "256")
     assert (low.returncode, "a search begins at N = 512" in low.stderr) == (2, True)
     assert "Traceback" not in low.stderr
 

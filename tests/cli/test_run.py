@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -22,17 +23,24 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., subprocess.Popen[str]]
 Write = Callable[[str], str]
 Find = Callable[[], Path]
+Shared = Callable[..., tuple[Path, subprocess.CompletedProcess[str]]]
 
 SMALL = """
 name: small
-axes: {N: [65, 256], H: 2, D: 16, causal: [true, false]}
+axes: {N: [65, 256], H: 2, D: 16, causal: true}
 methods: ["plain:Plain", "faulty:Slow", "faulty:Raises"]
 budget: {seconds: 0.4, timeout: 20}
 replicates: 1
-report: {tables: [summary], plots: []}
+report: {tables: [summary], plots: [time, memory]}
 """
-
-TWICE = SMALL.replace("replicates: 1", "replicates: 2")
+# what is cut off and goes on: one method that is measured, one that fails
+BRIEF = SMALL.replace("256", "96").replace('"faulty:Slow", ', "").replace("[time, memory]", "[]")
+ONE = BRIEF.replace("[65, 96]", "65").replace(', "faulty:Raises"', "")
+OWN = SMALL.replace("plain:Plain", "mine:Mine") + "source: größer × µ\n"
+MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
+PLAINEST = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+# many moments to be killed at
+TWICE = SMALL.replace("causal: true", "causal: [true, false]").replace("replicates: 1", "replicates: 2")
 
 FAULTS = {
     "plain:Plain": "ok",
@@ -64,6 +72,24 @@ FAULTS = {
     "import_wanders:Method": "error",
     "plain:Marked": "ok",
 }
+
+# one of each status, and what goes wrong where the next one could feel it
+TELLING = [
+    "plain:Plain",
+    "faulty:Segfaults",
+    "faulty:Exits",
+    "faulty:OutOfDeviceMemory",
+    "faulty:AllocatesWithoutEnd",
+    "faulty:Hangs",
+    "faulty:LeavesChildren",
+    "faulty:NaNs",
+    "faulty:Declines",
+    "faulty:NeedsAPackage",
+    "faulty:ChangesTheWorld",
+    "import_dies:Method",
+    "import_wanders:Method",
+    "plain:Marked",
+]
 
 
 def statuses(records: list[Record]) -> dict[str, set[str]]:
@@ -111,33 +137,66 @@ def no_orphans(seconds: float = 5) -> bool:
     return True
 
 
-def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbench: Run, suite: Write, only_run: Find) -> None:
-    methods = json.dumps(list(FAULTS))
+@pytest.mark.parametrize(
+    "methods", [pytest.param(TELLING, id="some"), pytest.param(list(FAULTS), id="all", marks=pytest.mark.slow)]
+)
+def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(
+    methods: list[str], attnbench: Run, suite: Write, only_run: Find
+) -> None:
     done = attnbench(
         "run",
         suite(
-            f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {methods}\n"
-            "budget: {seconds: 0.6, timeout: 8, memory: 0.03}\nreplicates: 2\n"
+            f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {json.dumps(methods)}\n"
+            "budget: {seconds: 0.4, timeout: 8, memory: 0.03}\nreplicates: 1\nreport: {plots: []}\n"
         ),
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    assert statuses(read(only_run())) == {method: {status} for method, status in FAULTS.items()}
+    assert statuses(read(only_run())) == {method: {FAULTS[method]} for method in methods}
     assert no_orphans()
     rows = (only_run() / "table.csv").read_text()
-    assert all(method in rows for method in FAULTS)
+    assert all(method in rows for method in methods)
 
 
-def test_a_run_leaves_records_tables_and_plots(attnbench: Run, suite: Write, only_run: Find) -> None:
-    done = attnbench("run", suite(SMALL.replace("plots: []", "plots: [time, memory]")))
-    assert done.returncode == 0, done.stderr
-    folder = only_run()
+@pytest.fixture(scope="module")
+def small(shared: Shared) -> tuple[Path, str]:
+    """The folder of a run of SMALL with an attention of one's own, and what it printed; who changes it takes a copy."""
+    folder, done = shared("run", "s.yaml", files={"s.yaml": OWN, "mine.py": MINE}, **PLAINEST)
+    (run,) = folder.glob("results/*/*")
+    return run, done.stdout + done.stderr
+
+
+@pytest.fixture
+def copied(small: tuple[Path, str], tmp_path: Path) -> Path:
+    """That run in a folder of the test's own, with the attention beside it."""
+    (tmp_path / "mine.py").write_text(MINE)
+    copy = tmp_path / "results" / "small" / small[0].name
+    shutil.copytree(small[0], copy)
+    return copy
+
+
+def test_a_run_leaves_records_tables_and_plots(small: tuple[Path, str]) -> None:
+    folder, said = small
     names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     plots = {f"forward/{kind}.{ending}" for kind in ("time", "memory") for ending in ("png", "svg", "pdf")}
     assert {"run.json", "records.jsonl", "table.csv", "table.md", "table.tex", *plots} <= names
     found = statuses(read(folder))
-    assert found == {"plain:Plain": {"ok"}, "faulty:Slow": {"ok", "budget"}, "faulty:Raises": {"error"}}
-    assert "plain:Plain" in done.stdout
+    assert found == {"mine:Mine": {"ok"}, "faulty:Slow": {"ok", "budget"}, "faulty:Raises": {"error"}}
+    assert "mine:Mine" in said
+
+
+def test_report_remakes_everything_from_the_records_alone(attnbench: Run, copied: Path) -> None:
+    (copied / "run.lock").unlink()
+    before = {f: f.read_bytes() for f in copied.rglob("*") if f.is_file()}
+    for file in before:
+        if file.name not in {"run.json", "records.jsonl"}:
+            file.unlink()
+    done = attnbench("report", str(copied))
+    assert done.returncode == 0, done.stderr
+    after = {f: f.read_bytes() for f in copied.rglob("*") if f.is_file()}
+    assert after.keys() == before.keys()
+    text = {f for f in before if f.suffix in {".csv", ".md", ".tex", ".svg", ".txt"}}
+    assert {f: after[f] for f in text} == {f: before[f] for f in text}
 
 
 @pytest.fixture
@@ -170,6 +229,7 @@ def has_run(only_run: Find) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice(
     start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
 ) -> None:
@@ -200,11 +260,11 @@ def wait_for_a_record(only_run: Find, count: int = 1) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)])
 def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     number: signal.Signals, code: int, start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
-    process = start("run", suite(SMALL))
+    process = start("run", suite(BRIEF))
     wait_for_a_record(only_run, 2)
     process.send_signal(number)
     _, err = process.communicate(timeout=5)
@@ -215,10 +275,11 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     assert set(finished(read(only_run())).values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
-    process = start("run", suite(SMALL))
+    process = start("run", suite(BRIEF))
     wait_for_a_record(only_run)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
@@ -232,7 +293,7 @@ def test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on(
 def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
-    process = start("run", suite(SMALL))
+    process = start("run", suite(BRIEF))
     wait_for_a_record(only_run)
     done = attnbench("run", "--resume", str(only_run()))
     assert done.returncode == 2
@@ -242,47 +303,40 @@ def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
     again = attnbench("run", "--resume", str(only_run()))
     assert again.returncode == 0
     assert f"took over the lock of process {process.pid}" in again.stderr
+    assert set(finished(read(only_run())).values()) == {1}
 
 
-def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_again(
-    attnbench: Run, only_run: Find, suite: Write
-) -> None:
-    attnbench("run", suite(SMALL))
-    file = only_run() / "records.jsonl"
-    before = without_checks(read(only_run()))
+def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_again(attnbench: Run, copied: Path) -> None:
+    file = copied / "records.jsonl"
+    before = without_checks(read(copied))
     lines = file.read_text().splitlines()
     newer = json.dumps({**json.loads(lines[3]), "schema_version": 99})
     file.write_text("\n".join([*lines[:2], lines[2][:50], newer, *lines[4:-1], lines[-1][:30]]))
-    done = attnbench("run", "--resume", str(only_run()))
+    done = attnbench("run", "--resume", str(copied))
     assert done.returncode == 0
     assert "newer attnbench (schema 99" in done.stderr
-    assert without_checks(read(only_run())) == before
-    assert "schema 99" in (only_run() / "records.aside").read_text()
+    assert without_checks(read(copied)) == before
+    assert "schema 99" in (copied / "records.aside").read_text()
 
 
 def test_a_run_whose_suite_changed_is_not_continued_and_the_difference_is_shown(
-    attnbench: Run, only_run: Find, suite: Write
+    attnbench: Run, copied: Path, suite: Write
 ) -> None:
-    attnbench("run", suite(SMALL))
-    done = attnbench("run", suite(SMALL.replace("D: 16", "D: 32")), "--resume", str(only_run()))
+    done = attnbench("run", suite(OWN.replace("D: 16", "D: 32")), "--resume", str(copied))
     assert done.returncode == 2
     assert "suite.axes.D: [16] then, [32] now" in done.stderr
 
 
-def test_a_run_whose_method_changed_is_not_continued(attnbench: Run, only_run: Find, suite: Write, tmp_path: Path) -> None:
-    module = tmp_path / "mine.py"
-    module.write_text("from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n")
-    text = SMALL.replace('"faulty:Slow", "faulty:Raises"', '"mine:Mine"')
-    attnbench("run", suite(text))
-    module.write_text(module.read_text() + "\n# changed\n")
-    done = attnbench("run", "--resume", str(only_run()))
+def test_a_run_whose_method_changed_is_not_continued(attnbench: Run, copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE + "\n# changed\n")
+    done = attnbench("run", "--resume", str(copied))
     assert done.returncode == 2
     assert "method.mine:Mine" in done.stderr
 
 
+@pytest.mark.slow
 def test_ones_own_attention_is_added_with_no_packaging(attnbench: Run, only_run: Find, suite: Write) -> None:
-    text = SMALL.replace('methods: ["plain:Plain", "faulty:Slow", "faulty:Raises"]', "methods: [softmax.sdpa]")
-    done = attnbench("run", suite(text), "--impl", "plain:Plain", "--replicates", "1")
+    done = attnbench("run", suite(ONE.replace('"plain:Plain"', "softmax.sdpa")), "--impl", "plain:Plain", "--replicates", "1")
     assert done.returncode == 0, done.stderr
     assert set(statuses(read(only_run()))) == {"softmax.sdpa", "plain:Plain"}
 
@@ -293,20 +347,23 @@ def test_fresh_interpreters_give_the_same_cells(attnbench: Run, only_run: Find, 
     assert statuses(read(only_run()))["plain:Plain"] == {"ok"}
 
 
-@pytest.mark.parametrize(
-    "env",
-    [
-        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
-        {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "40"},
-    ],
-)
+def test_the_plainest_locale_will_do(small: tuple[Path, str]) -> None:
+    folder, said = small
+    assert said.isascii()
+    assert "\x1b[" not in said
+    assert "forward, causal" in (folder / "table.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [PLAINEST, {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "40"}])
 def test_any_locale_and_terminal_will_do(env: dict[str, str], attnbench: Run, only_run: Find, suite: Write) -> None:
-    done = attnbench("run", suite(SMALL + "source: größer × µ\n"), "--replicates", "1", **env)
+    done = attnbench("run", suite(ONE + "source: größer × µ\n"), **env)
     assert done.returncode == 0, done.stderr
     assert "\x1b[" not in done.stdout + done.stderr
     (only_run() / "table.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(
     attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
 ) -> None:
