@@ -1,0 +1,40 @@
+"""Every shipped method is what its definition says at the lengths at which it is timed, as far as its memory lets it go."""
+
+import pytest
+
+from attnbench import registry
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job, Limits
+from attnbench.schema.outcome import Measured
+from attnbench.schema.problem import Problem
+from attnbench.workloads.timing import measure_time
+
+SHORT, LONG = (512, 1024, 2048, 4096), (2**14, 2**16)
+_MOST_BYTES, _MOST_FLOPS = 2e9, 4e11
+"""Of a call: what takes more is not tried at that length."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", registry.catalogue())
+def test_a_method_is_its_definition_at_every_length(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # time for all that a proof looks at, although samples are few
+    monkeypatch.setattr("attnbench.workloads.proof.SHARE", 1000.0)
+    method = registry.load(name)
+    if registry.missing(method):
+        return
+    for N in (*SHORT, *LONG):
+        for causal in (True, False):
+            problem = Problem(B=1 if N in LONG else 2, H=2, N=N, D=16, causal=causal)
+            cells = [Cell(method=name, problem=problem, workload=w) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD)]
+            # with a backward the output is looked at too
+            for cell in [cell for cell in cells if method.refusal(cell) is None and affordable(cell)][:1]:
+                outcome = measure_time(Job(cell=cell, limits=Limits(seconds=0.01), warmup=1, seed=N))
+                assert isinstance(outcome, Measured), f"N = {N}, causal = {causal}: {outcome.reason}"
+                assert int(outcome.facts["rows_compared"] or 0) >= 64
+
+
+def affordable(cell: Cell) -> bool:
+    """Of the long ones, those that are not dense."""
+    cost = registry.load(cell.method).cost(cell.problem, {}, cell.workload)
+    return cell.problem.N in SHORT or (cost.peak_bytes < _MOST_BYTES and cost.executed_flops < _MOST_FLOPS)
