@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -17,18 +18,29 @@ from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Task, Training
 from attnbench.worker.isolate import Ending, Isolation, held_against, post_mortem
 
+PLUGINS = Path(__file__).parents[1] / "plugins"
 SMALL = Problem(H=2, N=128, D=16)
 
 
-@pytest.fixture(params=["warm", "fresh"])
-def worker(request: pytest.FixtureRequest, plugins: Path) -> Iterator[Isolation]:
-    with Isolation(fresh=request.param == "fresh") as isolation:
+@pytest.fixture(scope="module")
+def marks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a method that marks itself leaves the process that it ran in."""
+    return tmp_path_factory.mktemp("marks") / "marks"
+
+
+@pytest.fixture(scope="module")
+def warm(marks: Path) -> Iterator[Isolation]:
+    """One server for all that leave it as it was; to start one takes two seconds."""
+    with pytest.MonkeyPatch.context() as patch, Isolation(packages=PLUGINS) as isolation:
+        patch.setenv("ATTNBENCH_TEST_MARKS", str(marks))
+        patch.setenv("XDG_CACHE_HOME", str(marks.parent))
         yield isolation
 
 
 @pytest.fixture
-def warm(plugins: Path) -> Iterator[Isolation]:
-    with Isolation() as isolation:
+def doomed() -> Iterator[Isolation]:
+    """A server of the test's own, to be killed."""
+    with Isolation(packages=PLUGINS) as isolation:
         yield isolation
 
 
@@ -50,18 +62,20 @@ def orphans() -> list[psutil.Process]:
     return [p for p in found if (p.info["environ"] or {}).get("PYTEST_XDIST_WORKER") == beside]
 
 
-def test_a_right_method_comes_back_measured_whether_forked_or_fresh(worker: Isolation) -> None:
-    answer, seconds = worker.ask(job("plain:Plain"), 60)
+@pytest.mark.parametrize("fresh", [False, True], ids=["warm", "fresh"])
+def test_a_right_method_comes_back_measured_whether_forked_or_fresh(fresh: bool, warm: Isolation) -> None:
+    with Isolation(fresh=True, packages=PLUGINS) if fresh else nullcontext(warm) as worker:
+        answer, seconds = worker.ask(job("plain:Plain"), 60)
     assert isinstance(answer, Measured)
     assert answer.samples["time"].unit == "s"
     assert min(answer.samples["time"].values) > 0
     assert seconds > 0
 
 
-def test_every_errand_has_a_process_of_its_own(warm: Isolation, tmp_path: Path) -> None:
+def test_every_errand_has_a_process_of_its_own(warm: Isolation, marks: Path) -> None:
     for _ in range(3):
         warm.ask(job("plain:Marked"), 60)
-    pids = [line.split()[0] for line in (tmp_path / "marks").read_text().splitlines()]
+    pids = [line.split()[0] for line in marks.read_text().splitlines()]
     assert len(set(pids)) == 3
 
 
@@ -149,20 +163,20 @@ def test_a_method_that_prints_100_megabytes_is_measured_and_its_output_is_cut(wa
     assert isinstance(warm.ask(job("faulty:Chatters"), 60)[0], Measured)
 
 
-def test_the_next_errand_finds_a_new_server_where_the_old_one_was_killed(warm: Isolation) -> None:
-    warm.ask(job("plain:Plain"), 60)
-    assert warm._server is not None
-    warm._server.kill()
-    failed = failure(warm, "plain:Plain")
+def test_the_next_errand_finds_a_new_server_where_the_old_one_was_killed(doomed: Isolation) -> None:
+    doomed.ask(job("plain:Plain"), 60)
+    assert doomed._server is not None
+    doomed._server.kill()
+    failed = failure(doomed, "plain:Plain")
     assert failed.status is Status.CRASHED
     assert "server died" in failed.reason
-    assert isinstance(warm.ask(job("plain:Plain"), 60)[0], Measured)
+    assert isinstance(doomed.ask(job("plain:Plain"), 60)[0], Measured)
 
 
-def test_a_child_dies_with_its_server(warm: Isolation) -> None:
-    warm.ask(job("plain:Plain"), 60)
-    assert warm._server is not None
-    server, children = psutil.Process(warm._server.pid), []
+def test_a_child_dies_with_its_server(doomed: Isolation) -> None:
+    doomed.ask(job("plain:Plain"), 60)
+    assert doomed._server is not None
+    server, children = psutil.Process(doomed._server.pid), []
 
     def kill_in_mid_errand() -> None:
         while not (found := server.children()):
@@ -172,7 +186,7 @@ def test_a_child_dies_with_its_server(warm: Isolation) -> None:
 
     killer = threading.Thread(target=kill_in_mid_errand)
     killer.start()
-    assert failure(warm, "import_hangs:Method", timeout=30).status is Status.CRASHED
+    assert failure(doomed, "import_hangs:Method", timeout=30).status is Status.CRASHED
     killer.join()
     _, alive = psutil.wait_procs(children, timeout=5)
     assert alive == []
