@@ -1,7 +1,8 @@
 """The architecture as a test: imports point down only, and rooms on one floor do not import each other."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,18 @@ FILES = sorted(file for room in ("attnbench", "impls") for file in (ROOT / room)
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 
 
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """All of a file's syntax that imports or calls."""
+    tree = ast.walk(ast.parse(file.read_text()))
+    return tuple(node for node in tree if isinstance(node, ast.Import | ast.ImportFrom | ast.Call))
+
+
 def imported(file: Path) -> Iterator[str]:
     """The full names of all modules that a file imports, inside functions too; `a.b` for `from a import b`."""
     top, *inner = file.relative_to(ROOT).parent.parts or [""]
     package = ({"impls": "attnbench_impls"}.get(top, top), *inner)
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -64,43 +72,68 @@ def rooms(file: Path) -> tuple[str, set[str]]:
     return own, {room_of(name) if room_of(name) in known else "__init__" for name in names}
 
 
-def identify(file: Path) -> str:
-    return str(file.relative_to(ROOT))
+def called(file: Path) -> set[str]:
+    """What a file calls by a name and one dot, as `torch.load`."""
+    functions = (node.func for node in nodes(file) if isinstance(node, ast.Call))
+    dotted = (function for function in functions if isinstance(function, ast.Attribute))
+    return {f"{function.value.id}.{function.attr}" for function in dotted if isinstance(function.value, ast.Name)}
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.is_relative_to(ROOT / "attnbench")], ids=identify)
-def test_imports_point_down(file: Path) -> None:
-    own, reached = rooms(file)
-    assert reached <= allowed_in(own)
+def in_each(top: str, files: Callable[[str], bool] = bool) -> pytest.MarkDecorator:
+    """The files of each folder of the first level, together."""
+    folders: dict[str, list[Path]] = {}
+    for file in FILES:
+        first, second, *_ = file.relative_to(ROOT).with_suffix("").parts
+        if first.startswith(top) and files(second):
+            folders.setdefault(f"{first}/{second}", []).append(file)
+    return pytest.mark.parametrize("files", [pytest.param(found, id=folder) for folder, found in folders.items()])
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.is_relative_to(ROOT / "impls")], ids=identify)
-def test_an_attention_imports_the_small_api_and_its_own_family_only(file: Path) -> None:
-    family = f"attnbench_impls.{file.parent.name}."
-    ours = {name for name in imported(file) if name.startswith(("attnbench", "impls", "tests"))}
-    assert {name for name in ours if not name.startswith(("attnbench.api.", *SHARED, family))} == set()
+def offences(files: list[Path], of: Callable[[Path], set[str]]) -> dict[str, set[str]]:
+    """By file, where there is one."""
+    return {str(file.relative_to(ROOT)): found for file in files if (found := of(file))}
 
 
-@pytest.mark.parametrize("file", FILES, ids=identify)
-def test_no_attention_is_imported_by_name(file: Path) -> None:
-    family = f"attnbench_impls.{file.parent.name}." if file.is_relative_to(ROOT / "impls") else "-"
-    reached = {name for name in imported(file) if name.split(".")[0] in {"impls", "attnbench_impls"}}
-    own = (family, *SHARED) if file.is_relative_to(ROOT / "impls") else ()
-    assert {name for name in reached if not name.startswith(own)} == set()
+@in_each("attnbench")
+def test_imports_point_down(files: list[Path]) -> None:
+    def up(file: Path) -> set[str]:
+        own, reached = rooms(file)
+        return reached - allowed_in(own)
+
+    assert offences(files, up) == {}
 
 
-@pytest.mark.parametrize("file", FILES, ids=identify)
-def test_rooms_that_only_talk_never_import_torch(file: Path) -> None:
-    if file.relative_to(ROOT).with_suffix("").parts[1] in WITHOUT_TORCH:
-        assert "torch" not in {name.split(".")[0] for name in imported(file)}
+@in_each("impls")
+def test_an_attention_imports_the_small_api_and_its_own_family_only(files: list[Path]) -> None:
+    def other(file: Path) -> set[str]:
+        own = ("attnbench.api.", *SHARED, f"attnbench_impls.{file.parent.name}.")
+        ours = {name for name in imported(file) if name.startswith(("attnbench", "impls", "tests"))}
+        return {name for name in ours if not name.startswith(own)}
+
+    assert offences(files, other) == {}
 
 
-@pytest.mark.parametrize("file", FILES, ids=identify)
-def test_nothing_is_pickled(file: Path) -> None:
-    assert {name.split(".")[0] for name in imported(file)} & PICKLES == set()
-    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)}
-    assert calls & {"torch.save", "torch.load", "np.save", "np.load", "numpy.load"} == set()
-    assert "pickle" not in file.read_text().lower()
+@in_each("")
+def test_no_attention_is_imported_by_name(files: list[Path]) -> None:
+    def by_name(file: Path) -> set[str]:
+        own = (f"attnbench_impls.{file.parent.name}.", *SHARED) if file.is_relative_to(ROOT / "impls") else ()
+        reached = {name for name in imported(file) if name.split(".")[0] in {"impls", "attnbench_impls"}}
+        return {name for name in reached if not name.startswith(own)}
+
+    assert offences(files, by_name) == {}
+
+
+@in_each("", WITHOUT_TORCH.__contains__)
+def test_rooms_that_only_talk_never_import_torch(files: list[Path]) -> None:
+    assert offences(files, lambda file: {name.split(".")[0] for name in imported(file)} & {"torch"}) == {}
+
+
+@in_each("")
+def test_nothing_is_pickled(files: list[Path]) -> None:
+    assert offences(files, lambda file: {name.split(".")[0] for name in imported(file)} & PICKLES) == {}
+    stored = {"torch.save", "torch.load", "np.save", "np.load", "numpy.load"}
+    assert offences(files, lambda file: called(file) & stored) == {}
+    assert [file for file in files if "pickle" in file.read_text().lower()] == []
 
 
 def test_every_room_has_a_floor() -> None:
