@@ -1,13 +1,18 @@
-"""From a method's name to its class: lazily, by entry point or `module:Class`.
+"""From a method's name to its class: lazily, by entry point, `module:Class` or `path/to/file.py:Class`.
 
 The catalogue is read without importing any method; nothing here imports torch.
 """
 
 import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 from packaging.requirements import Requirement
 
@@ -21,7 +26,7 @@ GROUP = "attnbench.impls"
 
 
 class UnknownMethodError(LookupError):
-    """No method has that name; the message says what is installed and what was probably meant."""
+    """No method has that name, or what has it is none; the message says what was probably meant."""
 
 
 class UnsupportedError(ValueError):
@@ -44,30 +49,81 @@ def catalogue() -> dict[str, EntryPoint]:
 
 
 def find(name: str) -> EntryPoint:
-    """The entry point of a method; a name with a colon, `my_module:MyAttention`, is its own address."""
+    """The entry point of a method; a name with a colon, `my_module:MyAttention` or `my.py:MyAttention`, is its own address."""
     if ":" in name:
         return EntryPoint(name=name, value=name, group=GROUP)
     try:
         return catalogue()[name]
     except KeyError:
-        meant = get_close_matches(name, catalogue(), n=1)
-        hint = f"did you mean {meant[0]!r}? " if meant else ""
-        raise UnknownMethodError(f"no method {name!r}; {hint}installed: {', '.join(catalogue())}") from None
+        raise UnknownMethodError(no_method(name)) from None
+
+
+def no_method(name: str) -> str:
+    """That there is no such method, in words: the three nearest names, and where all of them stand."""
+    meant = meant_by(name, catalogue())
+    return f"no method {name!r}; {meant}attnbench methods lists the {len(catalogue())} there are; one's own: module:Class"
+
+
+def meant_by(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'a', 'b' or 'c'? `, or nothing where no known name is near."""
+    near = [repr(each) for each in get_close_matches(name, list(known), n=3)]
+    return f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if len(near) > 1 else near)}? " if near else ""
 
 
 def load(name: str) -> "type[Attention]":
     """Import one method. Raises UnknownMethodError, MissingPackageError, or whatever its own module raises."""
     entry = find(name)
+    found = _addressed(name) if ":" in name else _imported(name, entry.module, entry.load)
+    if not _is_attention(found):
+        raise UnknownMethodError(f"{entry.value} is not an attention: subclass attnbench.api.Attention")
+    return cast("type[Attention]", found)
+
+
+def _addressed(address: str) -> object:
+    """What `module:Class` or `file.py:Class` names."""
+    place, _, path = address.rpartition(":")
+    if place.endswith(".py"):
+        module = _imported(address, "", partial(_module_in, Path(place)))
+    else:
+        try:
+            module = _imported(address, place, partial(importlib.import_module, place))
+        except ModuleNotFoundError as error:
+            raise UnknownMethodError(f"there is no module {error.name!r}, here or installed") from error
+    if not hasattr(module, path):
+        kept = [name for name, value in vars(module).items() if _is_attention(value) and name != "Attention"]
+        has = f"it has {', '.join(kept)}" if kept else "it has no attention: subclass attnbench.api.Attention"
+        raise UnknownMethodError(f"{place} has no {path!r}; {meant_by(path, kept)}{has}")
+    return getattr(module, path)
+
+
+def _imported(name: str, module: str, load: Callable[[], object]) -> object:
+    """Load; raises MissingPackageError where another module than the method's own is absent."""
     try:
-        loaded: type[Attention] = entry.load()
+        return load()
     except ModuleNotFoundError as error:
         lacking = (error.name or "").partition(".")[0]
-        if lacking in {"", entry.module.partition(".")[0]}:
+        if lacking in {"", module.partition(".")[0]}:
             raise
         raise MissingPackageError(f"{name} needs the module {lacking!r}: pip install {lacking}") from error
-    if not callable(getattr(loaded, "why_not", None)):
-        raise TypeError(f"{entry.value} is not an attention: subclass attnbench.api.Attention")
-    return loaded
+
+
+def _is_attention(found: object) -> bool:
+    return callable(getattr(found, "why_not", None))
+
+
+def _module_in(file: Path) -> ModuleType:
+    """A file as a module; what lies beside it can be imported from it, as in a script."""
+    # a name that no other module has: a file may be called random.py
+    own = f"file {file.resolve()}"
+    if own not in sys.modules:
+        spec = importlib.util.spec_from_file_location(own, file)
+        if not file.is_file() or spec is None or spec.loader is None:
+            raise UnknownMethodError(f"there is no file {file}")
+        sys.path.append(str(file.resolve().parent))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[own] = module
+    return sys.modules[own]
 
 
 def missing(method: "type[Attention]") -> tuple[str, ...]:

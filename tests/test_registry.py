@@ -51,19 +51,27 @@ def test_methods_are_listed_in_the_order_of_their_names(installed: Install) -> N
     assert list(registry.catalogue()) == ["a.x", "b.y"]
 
 
-def test_a_wrong_name_offers_the_one_that_was_meant_and_lists_all(installed: Install) -> None:
+def test_a_wrong_name_offers_the_nearest_and_says_where_all_stand(installed: Install) -> None:
     installed(("linear.chunked", "some:X"), ("softmax.naive", "some:Y"))
     with pytest.raises(UnknownMethodError) as error:
         registry.load("linear.chunkd")
     assert str(error.value) == (
-        "no method 'linear.chunkd'; did you mean 'linear.chunked'? installed: linear.chunked, softmax.naive"
+        "no method 'linear.chunkd'; did you mean 'linear.chunked'? "
+        "attnbench methods lists the 2 there are; one's own: module:Class"
     )
 
 
-def test_a_name_that_resembles_none_lists_all(installed: Install) -> None:
+def test_a_name_that_resembles_none_offers_none(installed: Install) -> None:
     installed(("linear.chunked", "some:X"))
-    with pytest.raises(UnknownMethodError, match=r"^no method 'xyzzy'; installed: linear.chunked$"):
+    with pytest.raises(UnknownMethodError, match=r"^no method 'xyzzy'; attnbench methods lists the 1 there are; "):
         registry.find("xyzzy")
+
+
+def test_at_most_three_names_are_offered(installed: Install) -> None:
+    installed(*((f"linear.chunk{i}", "some:X") for i in range(9)))
+    with pytest.raises(UnknownMethodError) as error:
+        registry.find("linear.chunk")
+    assert str(error.value).count("'linear.chunk") == 4
 
 
 def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: types.ModuleType) -> None:
@@ -76,7 +84,7 @@ def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: type
 def test_what_is_no_attention_is_refused_with_the_base_class_named(installed: Install, module: types.ModuleType) -> None:
     installed(("a.b", "some_module:thing"))
     module.thing = object()  # type: ignore[attr-defined]
-    with pytest.raises(TypeError, match=r"some_module:thing is not an attention: subclass attnbench.api.Attention"):
+    with pytest.raises(UnknownMethodError, match=r"some_module:thing is not an attention: subclass attnbench.api.Attention"):
         registry.load("a.b")
 
 
@@ -107,6 +115,32 @@ def test_a_method_whose_own_module_is_absent_is_not_a_missing_package(installed:
     with pytest.raises(ModuleNotFoundError) as error:
         registry.load("a.b")
     assert not isinstance(error.value, MissingPackageError)
+
+
+def test_an_address_whose_module_is_absent_says_so(installed: Install) -> None:
+    installed()
+    with pytest.raises(UnknownMethodError, match=r"^there is no module 'nobody', here or installed$"):
+        registry.load("nobody:Knows")
+
+
+def test_a_module_without_that_class_says_which_it_has(installed: Install, module: types.ModuleType) -> None:
+    installed()
+    module.Mine, module.Other = Method, int  # type: ignore[attr-defined]
+    said = r"^some_module has no 'Mien'; did you mean 'Mine'\? it has Mine$"
+    with pytest.raises(UnknownMethodError, match=said):
+        registry.load("some_module:Mien")
+
+
+def test_a_file_is_an_address_too_whatever_it_is_called(installed: Install, tmp_path: Path) -> None:
+    installed()
+    (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
+    (tmp_path / "random.py").write_text("import beside\nclass Mine:\n    why_not = print\n    word = beside.WORD\n")
+    mine = registry.load(f"{tmp_path}/random.py:Mine")
+    assert vars(mine)["word"] == "beside"
+    assert registry.load(f"{tmp_path}/random.py:Mine") is mine
+    assert str(tmp_path) not in str(sys.modules["random"])
+    with pytest.raises(UnknownMethodError, match=r"there is no file .*absent\.py$"):
+        registry.load(f"{tmp_path}/absent.py:Mine")
 
 
 def test_requirements_that_are_absent_or_too_old_are_missing() -> None:

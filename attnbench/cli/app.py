@@ -113,7 +113,7 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 @app.command()
 def show(  # noqa: PLR0913, PLR0917 - one parameter an option
-    method: Annotated[str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class.")],
+    method: Annotated[str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class, or file.py:Class.")],
     n: Annotated[int, typer.Option("--N", min=1, help="Tokens; at most 512.")] = 64,
     heads: Annotated[int, typer.Option(min=1, help="Heads; at most 16.")] = 4,
     width: Annotated[int, typer.Option(min=1, help="Width of queries, keys and values.")] = 16,

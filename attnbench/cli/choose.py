@@ -1,7 +1,6 @@
 """From the words of a command line to methods: of a suite, before it is expanded, and labels of a run."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from attnbench import registry
 from attnbench.cli.errors import UsageError
@@ -20,7 +19,9 @@ def narrowed(suite: Suite, wanted: Sequence[str], option: str) -> Suite:
     known = [*own, *(name for name in registry.catalogue() if name not in own)]
     for name in names:
         if name not in known:
-            raise UsageError(f"{option} {name}: no such method; {_meant(name, known)}the suite has: {', '.join(sorted(own))}")
+            raise UsageError(
+                f"{option} {name}: no such method; {registry.meant_by(name, known)}the suite has: {', '.join(sorted(own))}"
+            )
     added = tuple(Method(name=name) for name in names if name not in own)
     kept = _named(suite.methods, names) + added or tuple(Method(name=name) for name in names)
     changes = {
@@ -52,7 +53,9 @@ def pick(wanted: str, labels: Iterable[str], option: str) -> list[str]:
     if same := [label for label in labels if label.partition("(")[0] == wanted]:
         return same
     shown = [one_line(label) for label in labels]
-    raise UsageError(f"{option} {wanted}: not among the methods; {_meant(wanted, shown)}there are: {', '.join(shown)}")
+    raise UsageError(
+        f"{option} {wanted}: not among the methods; {registry.meant_by(wanted, shown)}there are: {', '.join(shown)}"
+    )
 
 
 def pick_one(wanted: str, labels: Iterable[str], option: str) -> str:
@@ -61,8 +64,3 @@ def pick_one(wanted: str, labels: Iterable[str], option: str) -> str:
     if len(found) > 1:
         raise UsageError(f"{option} {wanted}: name one of {', '.join(repr(one_line(label)) for label in found)}")
     return found[0]
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    meant = get_close_matches(name, list(known), n=1)
-    return f"did you mean {meant[0]!r}? " if meant else ""

@@ -12,7 +12,7 @@ from attnbench.cli.crossover import Measuring
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.run import describe_run
-from attnbench.cli.select import check_parameters, select
+from attnbench.cli.select import check_methods, select
 from attnbench.cli.signals import Interrupted
 from attnbench.executors.bisection import Bisection, Goal, side_by_side
 from attnbench.executors.scout import Scouted, scout
@@ -54,7 +54,7 @@ def _scouted(name: str, of: str, over: str, metric: str, how: Measuring, worker:
     suite = narrowed(suite, (of, over), "--of, --over")
     title = f"crossover-{suite.name}"[:_LONGEST_NAME]
     scouted = scout(suite.model_copy(update={"name": title}), worker)
-    check_parameters(loaded, scouted)
+    check_methods(loaded, scouted)
     scouted = _without_training(scouted)
     labels = list(dict.fromkeys(cell.label for cell in scouted.cells))
     goal = Goal(pick_one(of, labels, "--of"), pick_one(over, labels, "--over"), metric, how.resolution, how.most)

@@ -12,7 +12,7 @@ from attnbench.analyze.gate import level_of, looks, unclear
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.run import describe_run
-from attnbench.cli.select import check_parameters, select
+from attnbench.cli.select import check_methods, select
 from attnbench.cli.signals import Interrupted
 from attnbench.executors.checkout import Checkout, checkout
 from attnbench.executors.interleaved import Interleaved
@@ -65,9 +65,10 @@ def measure_live(live: Live, check_margin: Callable[[float, str, int], object] =
         # warm from here on: whom the methods are asked by measures the first round too
         workers = [stack.enter_context(worker) for worker in (_isolation(live, base), _isolation(live, None))]
         new = scout(suite, workers[1])
-        check_parameters(loaded, new)
+        old = _scout_base(new, workers[0])
+        check_methods(loaded, new, old)
         check_margin(live.margin, describe_run(new).environment_digest, live.most)
-        sides = _sides(live, (_scout_base(new, workers[0]), new), base, workers)
+        sides = _sides(live, (old, new), base, workers)
         for side in sides:
             stack.enter_context(FolderLock(side.folder.path))
         return _measured(live, sides)

@@ -14,7 +14,7 @@ from attnbench.cli.collect import collect, exits_when_interrupted
 from attnbench.cli.errors import UsageError
 from attnbench.cli.maxlen import Options, limits_of
 from attnbench.cli.run import describe_run
-from attnbench.cli.select import address, check_parameters, select
+from attnbench.cli.select import address, check_methods, select
 from attnbench.cli.signals import Interrupted
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.longest import LimitSearch, first_cells
@@ -49,7 +49,7 @@ def measure(options: Options) -> RunFolder:
         loaded, suite, wanted = _asked(options)
         scouted = scout(for_limits(suite, batch=options.batch), worker, roof=False)
         if loaded is not None:
-            check_parameters(loaded, scouted)
+            check_methods(loaded, scouted)
         scouted = _searches(scouted, wanted, options)
         info = describe_run(scouted)
         folder = RunFolder.create(options.results, info)

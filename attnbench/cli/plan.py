@@ -2,7 +2,7 @@
 
 from tabulate import tabulate
 
-from attnbench.cli.select import check_parameters, select
+from attnbench.cli.select import check_methods, select
 from attnbench.executors.scout import Scouted, scout
 from attnbench.measure import environment
 from attnbench.schema import units
@@ -20,7 +20,7 @@ def show_plan(name: str, impls: tuple[str, ...], device: str | None) -> None:
     loaded, suite = select(name, impls, device)
     with Isolation() as worker:
         scouted = scout(suite, worker, roof=False)
-    check_parameters(loaded, scouted)
+    check_methods(loaded, scouted)
     known = roofs.recall(environment.digest(environment.gather() | scouted.surroundings.facts))
     refused = scouted.refusals()
     notes = {cell.key: note(cell, scouted, known, refused.get(cell.key)) for cell in scouted.cells}

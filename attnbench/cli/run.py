@@ -13,7 +13,7 @@ from attnbench.cli.collect import collect, exits_when_interrupted
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.report import make_report
-from attnbench.cli.select import check_parameters, select
+from attnbench.cli.select import check_methods, select
 from attnbench.cli.signals import Interrupted
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
@@ -60,7 +60,7 @@ def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted]:
         raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
     loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
     scouted = scout(suite, worker)
-    check_parameters(loaded, scouted)
+    check_methods(loaded, scouted)
     _ask_if_many(len(scouted.cells), options)
     info = describe_run(scouted)
     remember(info)

@@ -1,7 +1,6 @@
 """From the words of a command line to a suite, its methods checked by name and parameter."""
 
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 
 from attnbench import registry
 from attnbench.cli.errors import UsageError
@@ -26,7 +25,7 @@ def select(name: str, impls: tuple[str, ...], device: str | None, replicates: in
         suite = suite.model_copy(update={"on": on})
     known = registry.catalogue()
     wrong = [
-        loaded.error((*place, "name"), _unknown(method.name, known))
+        loaded.error((*place, "name"), registry.no_method(method.name))
         for place, method in _methods(suite)
         if ":" not in method.name and method.name not in known
     ]
@@ -43,27 +42,34 @@ def _methods(suite: Suite) -> Iterator[tuple[tuple[str | int, ...], Method]]:
 
 
 def address(impl: str) -> str:
-    """Check the form module:Class; raises UsageError."""
-    module, colon, name = impl.partition(":")
-    if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"--impl {impl}: write it as module:Class, for example --impl my_attention:MyAttention")
+    """Check the form module:Class or path/to/file.py:Class; raises UsageError."""
+    module, colon, name = impl.rpartition(":")
+    is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
+    if not colon or not name.isidentifier() or not is_module:
+        raise UsageError(
+            f"--impl {impl}: write it as module:Class or path/to/file.py:Class, for example --impl my_attention:MyAttention"
+        )
     return impl
 
 
-def check_parameters(loaded: Loaded, scouted: Scouted) -> None:
-    """Refuse parameters that a method does not have, with the place in the file; raises UsageError."""
-    wrong = []
+def check_methods(loaded: Loaded, scouted: Scouted, *others: Scouted) -> None:
+    """Refuse what is no method, and parameters that a method does not have, with the place in the file; raises UsageError.
+
+    A module in a suite that raises when it is imported costs only its own cells; one that the command line adds has to be
+    there, for it is what was asked for. What is a method in one of several commits has been lost, and is no mistake of a name.
+    """
+    failures = {name: failed for name, failed in scouted.failures.items() if all(name in each.failures for each in others)}
+    own = {method.name for _, method in _methods(loaded.suite)}
+    wrong = [f"--impl {name}: {failed.reason}" for name, failed in failures.items() if ":" in name and name not in own]
     for place, method in _methods(loaded.suite):
+        if method.name in failures and failures[method.name].facts.get("unknown"):
+            wrong.append(loaded.error((*place, "name"), failures[method.name].reason))
         description = scouted.descriptions.get(method.name)
         for name in method.params if description else ():
             if description and not takes(description.parameters, name):
                 wrong.append(loaded.error((*place, "params", name), no_parameter(name, description.parameters)))
     if wrong:
         raise UsageError("\n".join(wrong))
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    return f"no method {name!r}; {_meant(name, known)}installed: {', '.join(known)}; one's own: module:Class"
 
 
 def takes(known: tuple[str, ...], name: str) -> bool:
@@ -73,9 +79,4 @@ def takes(known: tuple[str, ...], name: str) -> bool:
 
 def no_parameter(name: str, known: tuple[str, ...]) -> str:
     """That a method has no such parameter, which was probably meant, and which it has."""
-    return f"the method has no such parameter; {_meant(name, known)}it has: {', '.join(known) or 'none'}"
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    meant = get_close_matches(name, list(known), n=1)
-    return f"did you mean {meant[0]!r}? " if meant else ""
+    return f"the method has no such parameter; {registry.meant_by(name, known)}it has: {', '.join(known) or 'none'}"

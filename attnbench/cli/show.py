@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,12 +81,14 @@ def _method(name: str, params: dict[str, Scalar]) -> "type[Attention]":
     # torch takes seconds to import; what was wrong so far is said before
     from attnbench.workloads.describe import parameters
 
+    # behind all that is installed: what lies here may be called like it
+    sys.path.append(str(Path.cwd()))
     try:
         method = registry.load(name)
+    except registry.UnknownMethodError as error:
+        raise UsageError(str(error)) from None
     except ImportError as error:
         raise UsageError(f"{name} cannot be imported: {error}") from None
-    except (AttributeError, TypeError) as error:
-        raise UsageError(f"{name} is no method: {error}") from None
     if absent := registry.missing(method):
         raise UsageError(registry.pip_line(name, absent))
     known = parameters(method)

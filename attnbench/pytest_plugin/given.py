@@ -68,6 +68,7 @@ class _Here:
 
     value: str
     method: type[Attention] | Built
+    module: str = ""
     dist: None = None
 
     def load(self) -> type[Attention] | Built:

@@ -31,13 +31,14 @@ def remember(entry: EntryPoint, description: Description) -> None:
 
 def _file(entry: EntryPoint) -> Path:
     installed = f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
-    text = f"{entry.name} {entry.value} {installed} {_changed(entry.module)}"
+    text = f"{entry.name} {entry.value} {installed} {_changed(entry.value.rpartition(':')[0])}"
     return cache_folder() / f"method-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def _changed(module: str) -> int:
-    """When anything last changed that the answer may come from: the package of the method, and this one."""
-    return max(_newest(module.partition(".")[0]), _newest("attnbench"))
+def _changed(place: str) -> int:
+    """When anything last changed that the answer may come from: the package or the file of the method, and this one."""
+    own = Path(place).stat().st_mtime_ns if place.endswith(".py") else _newest(place.partition(".")[0])
+    return max(own, _newest("attnbench"))
 
 
 @cache

@@ -17,6 +17,7 @@ from pathlib import Path
 from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator, Workload
 from attnbench.schema.errand import ERRAND, SETS_SHARE, Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
@@ -102,7 +103,9 @@ def failure(error: BaseException) -> Failed:
     frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[-_LAST_FRAMES:])
     detail = "".join(frames) + "".join(traceback.format_exception_only(error))
     status, reason = _classify(error, text)
-    return Failed(status=status, reason=reason, detail=portable(detail)[-4000:])
+    # nobody can measure what is no method: whoever asked is told, and may end
+    facts: dict[str, Scalar | None] = {"unknown": True} if type(error).__name__ == "UnknownMethodError" else {}
+    return Failed(status=status, reason=reason, detail=portable(detail)[-4000:], facts=facts)
 
 
 def _classify(error: BaseException, text: str) -> tuple[Status, str]:
@@ -117,6 +120,8 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if name == "MissingPackageError":
         return Status.MISSING, first
+    if name == "UnknownMethodError":
+        return Status.ERROR, first
     if name in {"UnsupportedError", "NoDeviceError"}:
         return Status.UNSUPPORTED, first
     if name == "OverBudgetError":

@@ -43,13 +43,13 @@ def test_version_is_printed(attnbench: Run) -> None:
 
 def test_an_unknown_method_is_refused_with_its_place_and_what_was_meant(here: Run, suite: Write) -> None:
     words = refused(here("run", suite(GOOD + "methods:\n  - softmax.naive\n  - softmax.spda\n")))
-    assert "s.yaml:6:5: methods.1.name: no method 'softmax.spda'; did you mean 'softmax.sdpa'?" in words
+    assert "s.yaml:6:5: methods.1.name: no method 'softmax.spda'; did you mean 'softmax.sdpa'" in words
 
 
 def test_an_unknown_parameter_is_refused_with_its_place_and_what_was_meant(here: Run, suite: Write) -> None:
     words = refused(here("run", suite(GOOD + "methods:\n  - {name: linear.chunked, params: {chnk: 3}}\n")))
     assert "s.yaml:5:" in words
-    assert "did you mean 'chunk'?" in words
+    assert "did you mean 'chunk'" in words
 
 
 def test_every_error_of_a_suite_is_told_at_once(here: Run, suite: Write) -> None:
@@ -65,6 +65,37 @@ def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(here: Run) ->
 
 def test_a_malformed_impl_is_refused(here: Run) -> None:
     assert "module:Class" in refused(here("run", "quick", "--impl", "no_colon"))
+
+
+@pytest.mark.parametrize(
+    ("impl", "words"),
+    [
+        ("nobody:Knows", "--impl nobody:Knows: there is no module 'nobody', here or installed"),
+        ("plain:Plan", "--impl plain:Plan: plain has no 'Plan'; did you mean 'Plain'? it has Plain, "),
+        ("math:sqrt", "--impl math:sqrt: math:sqrt is not an attention"),
+        ("import_raises:Method", "--impl import_raises:Method: "),
+        ("absent.py:Mine", "there is no file absent.py"),
+    ],
+)
+def test_what_is_added_and_is_no_method_is_refused_before_anything_is_measured(
+    impl: str, words: str, attnbench: Run, suite: Write, tmp_path: Path
+) -> None:
+    said = refused(attnbench("run", suite(GOOD + "methods: [softmax.sdpa]\n"), "--impl", impl))
+    assert words in said
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_class_that_a_suite_names_and_that_is_not_there_is_refused_with_its_place(attnbench: Run, suite: Write) -> None:
+    words = refused(attnbench("plan", suite(GOOD + "methods:\n  - softmax.sdpa\n  - plain:Plan\n")))
+    assert "s.yaml:6:5: methods.1.name: plain has no 'Plan'; did you mean 'Plain'?" in words
+
+
+def test_a_file_is_an_address(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "mine.py").write_text("from plain import Plain\n\nclass Mine(Plain):\n    pass\n")
+    done = attnbench("plan", suite(GOOD + "methods: [softmax.sdpa]\n"), "--impl", "deep/mine.py:Mine")
+    assert done.returncode == 0, done.stderr
+    assert "deep/mine.py:Mine" in done.stdout
 
 
 def test_a_device_that_is_not_there_is_told(attnbench: Run, suite: Write) -> None:

@@ -122,7 +122,7 @@ def test_the_command_in_a_caption_draws_the_same_figure(stored: Path) -> None:
         ({"formats": ""}, "--format '': there are: pdf"),
         ({"workloads": ("forwards",)}, "--workload forwards: did you mean 'forward'?"),
         ({"workloads": ("decode",)}, "--workload decode: the run has forward"),
-        ({"methods": ("linear.chunky",)}, "did you mean 'linear.chunked'?"),
+        ({"methods": ("linear.chunky",)}, "did you mean 'linear.chunked'"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_would_be_right(stored: Path, changes: dict[str, object], words: str) -> None:

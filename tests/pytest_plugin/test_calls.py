@@ -140,7 +140,7 @@ def test_a_class_that_is_not_its_own_reference_fails(call: Call, session: Sessio
 
 
 def test_what_is_no_attention_is_an_error(call: Call) -> None:
-    with pytest.raises(TypeError, match=r"builtins\.dict is not an attention"):
+    with pytest.raises(registry.UnknownMethodError, match=r"builtins\.dict is not an attention"):
         call(dict)
 
 
