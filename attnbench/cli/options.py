@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 SuiteArgument = Annotated[str, typer.Argument(help="A suite file, or the name of one that ships: quick, scaling.")]
-Impls = Annotated[list[str], typer.Option("--impl", help="Add your own attention, as module:Class or file.py:Class. May be repeated.")]
+Impls = Annotated[
+    list[str], typer.Option("--impl", help="Add your own attention, as module:Class or file.py:Class. May be repeated.")
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; instead of the suite's own.")]
 Margin = Annotated[str, typer.Option(help="The smallest effect that matters: 5% or 0.05. On a shared CI runner rather 25%.")]
 Outs = Annotated[list[Path], typer.Option("--out", help="Write .md, .tex, .csv, .png, .svg or .pdf. May be repeated.")]
