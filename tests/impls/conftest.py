@@ -1,7 +1,8 @@
 """What the tests of all attentions share: one way to draw inputs, to run a method and to profile it."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,12 @@ from attnbench.api import Attention, Layout
 
 Draw = Callable[[Attention], tuple[Tensor, ...]]
 Evaluate = Callable[..., list[Tensor]]
+
+
+def few(values: Iterable[Any], regular: int) -> list[Any]:
+    """All of these as parameters: so many of them in any case, the rest, which differ little, where there is time."""
+    rows = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [pytest.param(*row, marks=[] if i < regular else pytest.mark.slow) for i, row in enumerate(rows)]
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from attnbench import Problem, build
 from attnbench.api import Workload, draw, io_bytes, nominal_flops
 from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
+from tests.impls.conftest import few
 
 FORWARD, BOTH, STEP, TOTAL = Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.DECODE, Workload.DECODE_TOTAL
 XL, SPAN = "context.transformer_xl", "context.adaptive_span"
@@ -71,7 +72,7 @@ def within_a_tenth(name: str, params: dict[str, Any], workload: Workload, **shap
     ],
     ids=str,
 )
-@pytest.mark.parametrize("shape", [{}, {"B": 2, "M": 32, "N": 700}, {"N": 1100, "dtype": "float64"}], ids=str)
+@pytest.mark.parametrize("shape", few([{"B": 2, "M": 32, "N": 700}, {}, {"N": 1100, "dtype": "float64"}], 1), ids=str)
 def test_the_predicted_peak_of_a_sequence_is_what_torch_allocates(
     name: str, params: dict[str, Any], shape: dict[str, Any], workload: Workload
 ) -> None:
@@ -82,7 +83,7 @@ def test_the_predicted_peak_of_a_sequence_is_what_torch_allocates(
 @pytest.mark.parametrize(
     ("name", "params"), [(XL, {"segment": 32}), (XL, {"segment": 16, "memory": 40}), (SPAN, {"span": 40, "ramp": 8})], ids=str
 )
-@pytest.mark.parametrize("shape", [{"N": 90}, {"N": 80, "M": 32}, {"N": 90, "dtype": "float64"}], ids=str)
+@pytest.mark.parametrize("shape", few([{"N": 80, "M": 32}, {"N": 90}, {"N": 90, "dtype": "float64"}], 1), ids=str)
 def test_the_predicted_peak_of_decoding_is_what_torch_allocates(
     name: str, params: dict[str, Any], shape: dict[str, Any], workload: Workload
 ) -> None:

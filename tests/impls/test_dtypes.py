@@ -37,7 +37,7 @@ def distance(a: Tensor, b: Tensor) -> float:
     return float((a.double() - b.double()).abs().max())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "causal", "params"), METHODS, ids=str)
 def test_the_error_is_within_twice_that_of_the_reference_in_the_same_dtype(
     name: str, causal: bool, params: dict[str, Any], dtype: str, inputs_of: Any, gradient_of: Any, evaluate: Any

@@ -100,7 +100,7 @@ def test_programs_may_share_the_columns_of_a_result(D: int, M: int, ask: Ask) ->
     assert_close(ask(problem=shape, inputs=inputs, g=g), exact(shape, inputs, g))
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(B=st.integers(1, 2), H=st.integers(1, 3), N=st.integers(1, 140), D=st.integers(1, 40), M=st.integers(1, 40))
 def test_any_shape_will_do(B: int, H: int, N: int, D: int, M: int, ask: Ask) -> None:
     shape = problem(B=B, H=H, N=N, D=D, M=M)
@@ -197,6 +197,7 @@ def test_constant_values_come_out_as_they_are(ask: Ask) -> None:
     torch.testing.assert_close(o.float(), torch.full(o.shape, 3.0), rtol=2**-6, atol=0)
 
 
+@pytest.mark.slow
 def test_the_operator_keeps_what_torch_asks_of_one(ask: Ask) -> None:
     """Schema, fake tensors, autograd registration, and tracing with dynamic shapes."""
     shape = problem(N=130)
@@ -205,8 +206,13 @@ def test_the_operator_keeps_what_torch_asks_of_one(ask: Ask) -> None:
     assert set(found.values()) == {"SUCCESS"}
 
 
-@pytest.mark.parametrize("padding", [0.0, 0.5])
-@pytest.mark.parametrize("trains", [False, True])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("trains", "padding"),
+    [(True, 0.5), (False, 0.0), pytest.param(True, 0.0, marks=SLOW), pytest.param(False, 0.5, marks=SLOW)],
+)
 def test_the_predicted_peak_is_what_torch_allocates(trains: bool, padding: float, ask: Ask) -> None:
     shape = problem(N=300, D=32, M=16, H=1, dtype="bfloat16", padding=padding)
     inputs, g = drawn(shape)

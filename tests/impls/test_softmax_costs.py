@@ -11,6 +11,7 @@ from attnbench.api import Workload, draw, io_bytes, nominal_flops, padding_mask
 from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
 from attnbench.schema.cost import Cost
+from tests.impls.conftest import few
 
 FORWARD, BOTH, STEP, TOTAL = Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.DECODE, Workload.DECODE_TOTAL
 DECODING = ["softmax.naive", "softmax.sdpa", "softmax.sdpa_math", "softmax.sdpa_flash", "softmax.recompute"]
@@ -64,29 +65,29 @@ def within_a_tenth(name: str, workload: Workload, **shape: Any) -> None:
 
 
 SHAPES: list[dict[str, Any]] = [
-    {},
     {"causal": True, "kv_heads": 2, "dtype": "float64"},
     {"padding": 0.5, "kv_heads": 2},
+    {},
     {"causal": True, "padding": 0.5},
 ]
 
 
 @pytest.mark.parametrize("workload", [FORWARD, BOTH])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", few(SHAPES, 2), ids=str)
 @pytest.mark.parametrize("name", DECODING)
 def test_the_predicted_peak_of_a_sequence_is_what_torch_allocates(name: str, shape: dict[str, Any], workload: Workload) -> None:
     within_a_tenth(name, workload, **shape)
 
 
 @pytest.mark.parametrize("workload", [STEP, TOTAL])
-@pytest.mark.parametrize("shape", [{}, {"kv_heads": 2, "dtype": "float64"}], ids=str)
+@pytest.mark.parametrize("shape", few([{"kv_heads": 2, "dtype": "float64"}, {}], 1), ids=str)
 @pytest.mark.parametrize("name", DECODING)
 def test_the_predicted_peak_of_decoding_is_what_torch_allocates(name: str, shape: dict[str, Any], workload: Workload) -> None:
     within_a_tenth(name, workload, causal=True, **shape)
 
 
 @pytest.mark.parametrize("workload", [FORWARD, BOTH, STEP, TOTAL])
-@pytest.mark.parametrize("name", ["softmax.naive", "softmax.sdpa", "softmax.sdpa_math", "softmax.recompute"])
+@pytest.mark.parametrize("name", few(["softmax.naive", "softmax.sdpa", "softmax.sdpa_math", "softmax.recompute"], 2))
 def test_the_peak_is_right_for_values_of_another_width(name: str, workload: Workload) -> None:
     within_a_tenth(name, workload, causal=True, M=32, kv_heads=2)
 
