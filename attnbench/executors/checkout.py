@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnbench.measure.environment import GIT
+
 _GIT_SECONDS, _INSTALL_SECONDS = 60.0, 600.0
 _LAST_LINES = 6
 
@@ -58,7 +60,7 @@ def _installed(tree: Path, packages: Path) -> Path | None:
 
 
 def _git(folder: Path, *arguments: str, says: str = "git") -> str:
-    return _run(["git", "-C", str(folder), *arguments], _GIT_SECONDS, says)
+    return _run([*GIT, "-C", str(folder), *arguments], _GIT_SECONDS, says)
 
 
 def _run(command: list[str], seconds: float, says: str) -> str:

@@ -50,11 +50,15 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+"""A stranger's checkout may name programs that git would start."""
+
+
 def git_state(folder: Path) -> Facts:
     """Commit and cleanliness of the checkout that a folder lies in; empty outside one."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run([*GIT, "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=True)
         return done.stdout.strip()
 
     try:

@@ -125,6 +125,8 @@ class Isolation:
         with theirs:
             arguments = [
                 sys.executable,
+                # what lies in the folder may be called like a module of Python or torch
+                "-P",
                 "-m",
                 "attnbench.worker.server",
                 str(theirs.fileno()),

@@ -34,7 +34,6 @@ def serve(errand: Path, out: Path, marking: int) -> None:
 
     Where sampling begins and ends a byte is written to `marking`, so that the clock of another process sees it.
     """
-    sys.path.insert(0, str(Path.cwd()))
     faulthandler.enable()
     answer = answer_to(ERRAND.validate_json(errand.read_bytes()), partial(os.write, marking, b"."))
     beside = out.with_name(out.name + ".partial")
@@ -48,11 +47,22 @@ def answer_to(errand: Job | Inquiry | Survey, mark: Mark = int) -> Measured | Fa
         # here and not at the top: what it raises, in an interpreter that is not whole, is a row as well
         from attnbench.worker import preload  # noqa: F401 - imported for its effect
 
+        _look_here()
         if isinstance(errand, Job):
             confine(errand)
         return _do(errand, mark)
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises, SystemExit included, is a row
         return failure(error)
+
+
+def _look_here() -> None:
+    """Find plugins in the current folder: before what is installed, behind what Python itself brings, and once torch is there.
+
+    So a file called random.py or torch.py takes nobody's place.
+    """
+    if (here := str(Path.cwd())) not in sys.path:
+        first = next((i for i, folder in enumerate(sys.path) if "site-packages" in folder), len(sys.path))
+        sys.path.insert(first, here)
 
 
 def _do(errand: Job | Inquiry | Survey, mark: Mark) -> Measured | Failed | Description | Surroundings:

@@ -25,7 +25,7 @@ from typing import Any
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _KEEP_OUTPUT = 64 * 1024
 _GRACE = 0.5
-_FRESH_CHILD = [sys.executable, "-m", "attnbench.worker.main"]
+_FRESH_CHILD = [sys.executable, "-P", "-m", "attnbench.worker.main"]
 
 
 def main(descriptor: int, *, fresh: bool) -> None:
