@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from attnbench.cli.collect import collect, exits_when_interrupted
-from attnbench.cli.errors import UsageError
+from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.report import make_report
 from attnbench.cli.select import check_methods, select
@@ -43,7 +43,7 @@ class Options:
 
 
 def run_suite(options: Options) -> None:
-    """Measure; exits with 130 or 143 when interrupted, after saving."""
+    """Measure; exits with 130 or 143 when interrupted, after saving, and with 1 where no cell was measured."""
     with exits_when_interrupted():
         _run(options)
 
@@ -130,7 +130,11 @@ def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isola
         progress.say(f"{size} on {info.surroundings.device}: {folder.path}")
         _collect(executor, folder, progress)
         make_report(folder)
+        anything = any(map(executor.ledger.measured, info.cells))
     progress.say(f"\nrecords, tables and plots: {folder.path}")
+    if not anything:
+        progress.say("no cell was measured")
+        sys.exit(FAILED)
 
 
 def _collect(executor: LocalExecutor, folder: RunFolder, progress: Progress) -> None:

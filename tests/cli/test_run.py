@@ -327,6 +327,14 @@ def test_a_run_whose_suite_changed_is_not_continued_and_the_difference_is_shown(
     assert "suite.axes.D: [16] then, [32] now" in done.stderr
 
 
+def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(attnbench: Run, only_run: Find, suite: Write) -> None:
+    done = attnbench("run", suite(ONE.replace("plain:Plain", "faulty:Raises")))
+    assert done.returncode == 1, done.stderr
+    assert "no cell was measured" in done.stderr
+    assert statuses(read(only_run())) == {"faulty:Raises": {"error"}}
+    assert (only_run() / "table.md").exists()
+
+
 def test_a_run_whose_method_changed_is_not_continued(attnbench: Run, copied: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE + "\n# changed\n")
     done = attnbench("run", "--resume", str(copied))
