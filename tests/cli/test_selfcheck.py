@@ -74,6 +74,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     machine = Machine()
     monkeypatch.setattr(command, "Isolation", machine)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # nothing is measured, and nobody waits for a machine that measures
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return machine
 
