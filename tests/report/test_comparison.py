@@ -181,7 +181,7 @@ def test_hostile_names_stay_data(hostile: "Synthetic") -> None:
 
 
 def test_a_job_summary_is_cut_before_it_is_dropped_whole(judgement: Judgement) -> None:
-    many = replace(judgement, comparisons=judgement.comparisons * 2000)
+    many = replace(judgement, comparisons=judgement.comparisons * 400)
     text = job_summary.job_summary(many, "REGRESSION: x")
     assert 500_000 < len(text.encode()) <= job_summary.MOST_BYTES
     assert "more rows, none worse than these, are left out" in text

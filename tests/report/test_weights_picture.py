@@ -136,7 +136,7 @@ def test_axes_are_queries_down_and_keys_across() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 5, 16])
-@pytest.mark.parametrize("N", [1, 64, 257])
+@pytest.mark.parametrize("N", [1, pytest.param(64, marks=pytest.mark.slow), 257])
 def test_panels_touch_neither_each_other_nor_the_edge(heads: int, N: int) -> None:
     weights = np.stack([np.eye(N) + (h + 1 < N) * np.eye(N, k=-h - 1) for h in range(heads)])
     title = "sparse.fixed(c=4, distinct=False, layer=1, mode=by_layer, stride=16)"

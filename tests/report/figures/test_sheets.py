@@ -27,7 +27,9 @@ SHEETS = {
     "talk": SLIDE,
     "web-double": sheet(Style.WEB, Width.DOUBLE),
 }
-every = pytest.mark.parametrize("on", SHEETS)
+# the narrowest sheet and the largest letters in any case
+REGULAR = {"paper-single", "talk"}
+every = pytest.mark.parametrize("on", [pytest.param(on, marks=[] if on in REGULAR else pytest.mark.slow) for on in SHEETS])
 kinds = pytest.mark.parametrize("kind", list(Kind))
 
 
