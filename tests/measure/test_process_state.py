@@ -62,7 +62,9 @@ def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:
     working = threading.Thread(target=work)
     working.start()
     try:
-        assert still_at_work() == "it went on computing after its last call had returned"
+        # on a busy machine it may get no processor while it is watched
+        found = next((words for _ in range(100) if (words := still_at_work())), "")
+        assert found == "it went on computing after its last call had returned"
     finally:
         stop.set()
         working.join()
