@@ -1,5 +1,6 @@
 """What tests of every room share: the fixture plugins, reachable by name, also in child processes."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 PLUGINS = Path(__file__).parent / "plugins"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_there_stays() -> None:
+    """A collection of garbage, as before each measurement, walks neither ten thousand tests nor all of torch."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
