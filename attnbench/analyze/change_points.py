@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from attnbench.analyze.seeded import candidates
-from attnbench.analyze.statistics import t_quantile, t_two_sided
+from attnbench.analyze.statistics import t_quantile, t_reached, t_two_sided
 from attnbench.analyze.verdict import adjusted
 from attnbench.schema.history import Floats, Integers
 
@@ -23,6 +23,8 @@ WITHIN = 3
 FEWEST = 2 * STAY
 LEVEL = 0.001
 """Accepted share of false alarms among all alarms: a history is looked at every day."""
+_SURE = 0.9
+"""How often a change is seen that counts as one that can be seen."""
 _REACH, _ABSURD = 3.0, 5.0
 """Standard deviations from its neighbours from which on a number is pulled in, and taken for theirs."""
 _WINDOW = 5
@@ -79,6 +81,20 @@ def segment(y: Floats, margin: float, level: float = LEVEL) -> tuple[Step, ...]:
         else:
             break
     return levels.steps(float(np.median(y)))
+
+
+def smallest(y: Floats, found: Sequence[Step], margin: float, level: float) -> float:
+    """The smallest change, as a share, that the newest level would have shown nine times in ten, had it been in its middle.
+
+    `found` are the steps of the series, `level` what p has to keep to for a step to be told. The margin where noise could
+    not have hidden a change of that size; infinite where the newest level is too short for any.
+    """
+    if len(y) < FEWEST:
+        return math.inf
+    least = math.log1p(margin)
+    tamed = tame(y - np.median(y), max(deviation(y), least / 10))
+    height = _Levels(tamed, np.array([step.at for step in found], dtype=np.int64), least / 10).least_height(level)
+    return margin if height <= least else math.expm1(height)
 
 
 def deviation(y: Floats) -> float:
@@ -157,6 +173,18 @@ class _Levels:
     def doubtful(self, level: float) -> NDArray[np.bool_]:
         """Which cuts chance explains."""
         return np.array([self._p(strength) > level for strength in self.strengths], dtype=np.bool_)
+
+    def least_height(self, level: float) -> float:
+        """Of a step in the middle of the newest level, so that it is told nine times in ten."""
+        size = int(self._sizes[-1])
+        if size < FEWEST:
+            return math.inf
+        # there would be one level more
+        freedom = max(1, self._freedom - 1)
+        around = np.maximum(0.0, np.diff(self._squares[self._edges]) - self._sizes * self._means**2)
+        variance = max(float(around.sum()) / freedom, self._floor**2)
+        error = math.sqrt(variance * (1 / (size // 2) + 1 / (size - size // 2)))
+        return error * (t_reached(level / (2 * len(self._y)), freedom) + t_reached(2 * (1 - _SURE), freedom))
 
     def without(self, fallen: NDArray[np.bool_]) -> "_Levels":
         """Some cuts less, and each of the others where it now fits best."""

@@ -6,7 +6,7 @@ from enum import IntEnum
 from attnbench.analyze.compare import Comparison, is_lost, is_regression
 from attnbench.analyze.verdict import LEVEL, Verdict
 
-_FIRST = 5
+FIRST = 5
 """Replicates before the first look; below, an interval says too little."""
 
 
@@ -30,7 +30,7 @@ def exit_of(comparisons: Sequence[Comparison]) -> Exit:
     return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in judged) else Exit.FINE
 
 
-def looks(most: int, first: int = _FIRST) -> list[int]:
+def looks(most: int, first: int = FIRST) -> list[int]:
     """Replicates after which verdicts are made: 5, 10, 20, … up to `most`, doubling, for each look costs certainty."""
     found = [min(first, most)]
     while found[-1] < most:

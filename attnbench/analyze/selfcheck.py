@@ -93,6 +93,14 @@ def calibrate(plan: Selfcheck, records: Sequence[Record], margin: float) -> Cali
     )
 
 
+def looked_at(plan: Selfcheck, records: Sequence[Record], count: int) -> list[Ratio]:
+    """B over A of every verdict after its first so many processes a side, paired; of those that lack none."""
+    cells = summarize(plan.sides, records)
+    medians = {number: median for cell in cells for number, median in cell.medians.items() if number < plan.processes}
+    sides = ([_side(plan, medians, verdict, side, range(count)) for side in (0, 1)] for verdict in range(plan.verdicts))
+    return [ratio(a, b, paired=True) for a, b in sides if len(a) == len(b) == count]
+
+
 def _outcomes(records: Iterable[Record], known: Container[int]) -> dict[int, Measured]:
     """Of the processes that gave a time; of one that was repeated, the last attempt."""
     found: dict[int, Measured] = {}

@@ -52,6 +52,11 @@ def t_two_sided(t: float, df: float) -> float:
     return float(2 * special.stdtr(df, -abs(t)))
 
 
+def t_reached(p: float, df: float) -> float:
+    """The t whose two-sided probability is p: what `t_two_sided` takes back."""
+    return float(-special.stdtrit(df, p / 2))
+
+
 def wilson(hits: int, of: int) -> Interval:
     """95 % interval of a share (Wilson 1927); all that is possible where nothing was tried."""
     if of == 0:

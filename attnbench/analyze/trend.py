@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from attnbench.analyze.change_points import FEWEST, STAY, Step, deviation, steps
+from attnbench.analyze.change_points import FEWEST, LEVEL, STAY, Step, deviation, smallest, steps
 from attnbench.analyze.compare import SMALLEST_BYTES
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.analyze.verdict import MARGIN, Verdict
@@ -64,6 +64,9 @@ class Trend:
     """All of them, `at` as a position in `used`."""
     passing: int = 0
     """Failures that did not stay for two runs."""
+    margin: float = MARGIN
+    smallest: float = math.inf
+    """The smallest change, as a share, that could have been seen; the margin where none of that size was hidden by noise."""
 
     @property
     def values(self) -> Floats:
@@ -77,10 +80,15 @@ class Trend:
 
     @property
     def state(self) -> Verdict:
-        """The last turn that was asked for; without one SAME, or ABSENT where the newest run has no number."""
+        """The last turn that was asked for; without one ABSENT where the newest run has no number, UNCLEAR, or SAME.
+
+        UNCLEAR is a series whose noise, or whose few runs, could hide a change of the margin.
+        """
         if self.turns:
             return self.turns[-1].verdict
-        return Verdict.SAME if len(self.used) and not self.failing else Verdict.ABSENT
+        if self.failing or not len(self.used):
+            return Verdict.ABSENT
+        return Verdict.SAME if self.smallest <= self.margin else Verdict.UNCLEAR
 
     @property
     def newest(self) -> float:
@@ -144,9 +152,12 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], metric: Metric, marg
     first = sum(not entry.problem and entry.started < since for entry in entries)
     used = [_used(track, metric) for track in tracks]
     logs = [np.log(values(track, metric)[chosen]) for track, chosen in zip(tracks, used, strict=True)]
+    stepped = steps(logs, margin)
+    # what p one step more would have to keep to, among those that were found and all series without any
+    level = LEVEL * (1 + sum(map(len, stepped))) / max(1, sum(max(1, len(found)) for found in stepped))
     trends = [
-        _trend(track, metric, chosen, found, first)
-        for track, chosen, found in zip(tracks, used, steps(logs, margin), strict=True)
+        _trend(track, metric, chosen, found, first, margin, smallest(y, found, margin, min(LEVEL, level)))
+        for track, chosen, found, y in zip(tracks, used, stepped, logs, strict=True)
     ]
     return Trends(
         entries=entries,
@@ -170,12 +181,14 @@ def _used(track: Track, metric: Metric) -> Integers:
     return np.flatnonzero(track.counters == known[-1]) if len(known) else np.zeros(0, dtype=np.int64)
 
 
-def _trend(track: Track, metric: Metric, used: Integers, found: tuple[Step, ...], first: int) -> Trend:
+def _trend(
+    track: Track, metric: Metric, used: Integers, found: tuple[Step, ...], first: int, margin: float, least: float
+) -> Trend:
     switches, passing = _switches(track.failures < 0)
     # of a cell that comes back slower, the last word is that it is slower
     turns = [*(_switch(track, metric, at) for at in switches), *(_step(track, used, step) for step in found)]
     told = sorted((turn for turn in turns if turn.first >= first), key=lambda turn: turn.at)
-    return Trend(track, metric, used, tuple(told), found, passing)
+    return Trend(track, metric, used, tuple(told), found, passing, margin, least)
 
 
 def _step(track: Track, used: Integers, step: Step) -> Turn:

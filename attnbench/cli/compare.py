@@ -18,6 +18,7 @@ from attnbench.report.comparison_console import console
 from attnbench.report.findings import Findings
 from attnbench.report.judgement import Judgement
 from attnbench.report.judging import judge_methods, judge_runs
+from attnbench.schema.history import machine
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder
 
@@ -33,6 +34,7 @@ class Options:
     margin: float
     outs: tuple[Path, ...]
     exit_code: bool
+    across_machines: bool
     live: Live | None = None
 
 
@@ -59,6 +61,8 @@ def _judgement(options: Options) -> Judgement:
     if options.baseline:
         raise UsageError("--baseline names a method of one run; with two runs the first is the baseline")
     old, new = map(read_run, options.runs)
+    if options.exit_code:
+        refuse_unlike(old[0], new[0], options.across_machines)
     return judge_runs(old, new, options.margin, LEVEL)
 
 
@@ -78,6 +82,16 @@ def read_run(path: Path) -> tuple[RunInfo, list[CellSummary]]:
     folder = RunFolder(path)
     info = folder.info()
     return info, summaries(folder, info)
+
+
+def refuse_unlike(old: RunInfo, new: RunInfo, across_machines: bool) -> None:
+    """An exit code says something of a change; a difference between two machines says nothing of it. Raises UsageError."""
+    if across_machines or machine(old) == machine(new):
+        return
+    raise UsageError(
+        f"the runs are of unlike machines: {machine(old)}; and {machine(new)}. What differs between them is no regression; "
+        "measure both on one machine, or judge them all the same with --across-machines"
+    )
 
 
 def show(judgement: Judgement) -> None:

@@ -9,6 +9,7 @@ from attnbench.analyze.metric import USUAL
 from attnbench.cli.choose import narrowed, pick_one
 from attnbench.cli.collect import collect, exits_when_interrupted
 from attnbench.cli.crossover import Measuring
+from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.run import describe_run
@@ -18,7 +19,6 @@ from attnbench.executors.bisection import Bisection, Goal, side_by_side
 from attnbench.executors.scout import Scouted, scout
 from attnbench.schema.cell import Workload
 from attnbench.store.lock import FolderLock
-from attnbench.store.roofs import remember
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import SuiteError, shipped
 from attnbench.worker.isolate import Isolation
@@ -41,7 +41,6 @@ def measure(suite: str, of: str | None, over: str | None, metric: str, how: Meas
     with exits_when_interrupted(), Isolation(how.fresh) as worker:
         scouted, goal = _scouted(suite, of, over, metric, how, worker)
         info = describe_run(scouted)
-        remember(info)
         folder = RunFolder.create(how.results, info)
         with FolderLock(folder.path):
             _measure(Bisection(info, goal, scouted.refusals(), scouted.check_cells()), folder, worker, how)
@@ -80,6 +79,8 @@ def _without_training(scouted: Scouted) -> Scouted:
 def _measure(search: Bisection, folder: RunFolder, worker: Isolation, how: Measuring) -> None:
     begin = time.monotonic()
     progress = Progress(search.run_info, [])
+    if words := disturbance():
+        progress.say(words)
     size = f"{len(search.run_info.cells)} cells x {how.replicates} replicates"
     progress.say(f"{size} on {search.run_info.surroundings.device}: {folder.path}")
     while True:

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnbench import registry
-from attnbench.cli.run import describe_run
 from attnbench.executors.scout import Scouted, ScoutError, scout
 from attnbench.measure import environment, nvml, telemetry
 from attnbench.measure.host_conditions import HostCounters, facts
 from attnbench.schema import units
 from attnbench.schema.errand import Roof
 from attnbench.schema.suite import Axes, Method, Suite
-from attnbench.store import roofs
 from attnbench.version import __version__
 from attnbench.worker.isolate import Isolation
 
@@ -34,6 +32,12 @@ def examine() -> None:
     """Print every finding, and keep the roof for `attnbench plan`."""
     for finding in [*packages(), *host(), *gpu(), *device()]:
         print(finding.line())
+
+
+def disturbance() -> str:
+    """One line on what would spoil numbers that are taken now, with advice; empty where nothing is known to."""
+    bad = [f"{finding.name}: {finding.text}" for finding in [*host(), *gpu()] if finding.ok is False]
+    return f"this machine is disturbed, and times will scatter: {'; '.join(bad)}. attnbench doctor says more" if bad else ""
 
 
 def packages() -> list[Finding]:
@@ -97,7 +101,6 @@ def device() -> list[Finding]:
             scouted = scout(suite, worker)
     except ScoutError as error:
         return [Finding("device", str(error), ok=False)]
-    roofs.remember(describe_run(scouted))
     return [Finding("device", _words(scouted), ok=True), *_roof(scouted)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from attnbench.analyze.gate import Exit, exit_of
 from attnbench.analyze.verdict import LEVEL
 from attnbench.cli.collect import exits_when_interrupted
-from attnbench.cli.compare import FORMS, form_of, read_run, show
+from attnbench.cli.compare import FORMS, form_of, read_run, refuse_unlike, show
 from attnbench.cli.errors import UsageError
 from attnbench.cli.live import Live, measure_live
 from attnbench.cli.outs import check_outs, write_outs
@@ -34,6 +34,7 @@ class Options:
     live: Live | None
     stored: tuple[Path, Path] | None
     margin: float
+    across_machines: bool
     json: Path | None
     outs: tuple[Path, ...]
 
@@ -56,6 +57,7 @@ def _judgement(options: Options) -> Judgement:
         raise UsageError("name a suite and --base GIT_REF, which are measured in turns; or --stored BASE_RUN NEW_RUN")
     if options.stored is not None:
         old, new = map(read_run, options.stored)
+        refuse_unlike(old[0], new[0], options.across_machines)
         _refuse_finer(options.margin, new[0].environment_digest, min(old[0].suite.replicates, new[0].suite.replicates))
         return judge_runs(old, new, options.margin, LEVEL)
     assert options.live is not None  # one of the two, by the check above

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attnbench.cli.options import Device, HistoryArgument, Impls, Margin, Outs
+from attnbench.cli.options import AcrossMachines, Device, HistoryArgument, Impls, Margin, Outs
 
 judging = typer.Typer()
 
@@ -51,6 +51,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     results: Annotated[Path, typer.Option(help="With --live: where run folders are made.")] = Path("results"),
     out: Outs = [],  # noqa: B006
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit as `attnbench gate` does.")] = False,
+    across_machines: AcrossMachines = False,
 ) -> None:
     """Judge two runs, or the methods of one: FASTER, SLOWER, SAME or UNCLEAR, with intervals; lost cells; memory."""
     from attnbench.cli.amounts import share
@@ -60,7 +61,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     reach = share(margin, "--margin")
     measured = Live(live, suite or "", tuple(impl), device, reach, replicates, results) if live or suite else None
-    judge(Options(tuple(runs), baseline, reach, tuple(out), exit_code, measured))
+    judge(Options(tuple(runs), baseline, reach, tuple(out), exit_code, across_machines, measured))
 
 
 @judging.command()
@@ -75,6 +76,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     margin: Margin = "5%",
     max_replicates: Annotated[int, typer.Option(min=2, help="A side, at most; looked at after 5, 10, 20, ...")] = 20,
     results: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("results"),
+    across_machines: AcrossMachines = False,
     json: Annotated[Path | None, typer.Option(help="Write the judgement as JSON.")] = None,
     out: Outs = [],  # noqa: B006
 ) -> None:
@@ -86,7 +88,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     reach = share(margin, "--margin")
     measured = Live(base, suite or "", tuple(impl), device, reach, max_replicates, results) if base or suite else None
-    judge(Options(measured, stored, reach, json, tuple(out)))
+    judge(Options(measured, stored, reach, across_machines, json, tuple(out)))
 
 
 @judging.command()
@@ -200,6 +202,7 @@ def trend(  # noqa: PLR0913, PLR0917 - one parameter an option
     since: Annotated[str | None, typer.Option(metavar="DATE", help="Only changes from then on, as 2026-01-31 (UTC).")] = None,
     html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page: one file, no network, no script.")] = None,
     png: Annotated[Path | None, typer.Option(metavar="PICTURE", help="Write a picture: .png, .svg or .pdf.")] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all series as JSON.")] = None,
     fail_on: Annotated[
         str | None, typer.Option(metavar="regression", help="Exit with 1 where something got worse or was lost, and stayed so.")
     ] = None,
@@ -209,4 +212,4 @@ def trend(  # noqa: PLR0913, PLR0917 - one parameter an option
     from attnbench.cli.trend import Options, show_trend
 
     reach = share(margin, "--margin")
-    show_trend(Options(history, suite, method, metric, reach, since, html, png, fail_on))
+    show_trend(Options(history, suite, method, metric, reach, since, html, png, json, fail_on))

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from attnbench.analyze.cells import summarize
 from attnbench.analyze.gate import level_of, looks, unclear
+from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.run import describe_run
 from attnbench.cli.select import check_methods, select
 from attnbench.cli.signals import Interrupted
+from attnbench.cli.told_apart import told_apart
 from attnbench.executors.checkout import Checkout, checkout
 from attnbench.executors.interleaved import Interleaved
 from attnbench.executors.ledger import Ledger
@@ -22,6 +24,7 @@ from attnbench.executors.scout import Scouted, scout
 from attnbench.report.findings import Findings
 from attnbench.report.judgement import Judgement
 from attnbench.report.judging import judge_runs
+from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder
@@ -100,7 +103,8 @@ def _sides(live: Live, scouted: tuple[Scouted, Scouted], base: Checkout, workers
         info = info.model_copy(update={"id": f"{now.id}-{name}", "started": now.started, "interleaved": now.id})  # noqa: PLW2901
         executor = LocalExecutor(
             run_info=info,
-            ledger=Ledger(),
+            # nothing is called lost on one try
+            ledger=Ledger(doubted=frozenset(Status)),
             refusals=asked.refusals(),
             check_cells=asked.check_cells(),
             isolation=_isolations(live, source, worker),
@@ -115,11 +119,15 @@ def _measured(live: Live, sides: Sequence[_Side]) -> Judgement:
     progress = Progress(_of(sides[1].info, steps[0]), [])
     wanted = {cell.key for cell in sides[1].info.cells}
     turns = Interleaved((sides[0].executor, sides[1].executor))
+    if words := disturbance():
+        progress.say(words)
     progress.say(f"{len(wanted)} cells, in turns with {live.ref}, up to {live.most} replicates a side: {sides[1].folder.path}")
     with progress:
         for before, step in pairwise((0, *steps)):
             _collect(turns, range(before, step), wanted, sides, progress)
             judgement = _judged(sides, live.margin, level_of(len(steps)))
+            if not before:
+                progress.say(told_apart([c.ratio for c in judgement.comparisons if c.ratio], live.margin))
             wanted = unclear(judgement.comparisons)
             if not wanted or step == live.most:
                 break

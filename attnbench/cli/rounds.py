@@ -46,16 +46,19 @@ class Rounds:
         """One line, above the bar where there is one."""
         self.console.print(text, markup=False, soft_wrap=True)
 
-    def took(self, record: Record) -> None:
-        """A record was stored."""
+    def took(self, record: Record) -> int | None:
+        """A record was stored; how many rounds are over, where it was the last one of its round."""
         if record.job.phase is not Pass.TIME:
-            return
+            return None
         self._end_round(self.plan.place(record.job.replicate).replicate)
         self.failed += not record.ok
         self._cross_off(record)
         # drawn here only: a thread that redraws would run beside the measurement
         done = self.plan.processes - len(self.left)
         self.bar.update(self.task, completed=done, description=self._round_words(), eta=self.eta(), refresh=True)
+        replicate = self.plan.place(record.job.replicate).replicate
+        going_on = any(self.plan.place(number).replicate <= replicate for number in self.left)
+        return None if going_on else replicate + 1
 
     def eta(self) -> str:
         """Time left, by what a process took so far, servers included."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from attnbench.cli.collect import collect, exits_when_interrupted
+from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.report import make_report
@@ -21,7 +22,6 @@ from attnbench.executors.scout import Scouted, scout
 from attnbench.measure import environment
 from attnbench.schema.run import RunInfo
 from attnbench.store.lock import FolderLock
-from attnbench.store.roofs import remember
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.isolate import Isolation
 
@@ -62,9 +62,7 @@ def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted]:
     scouted = scout(suite, worker)
     check_methods(loaded, scouted)
     _ask_if_many(len(scouted.cells), options)
-    info = describe_run(scouted)
-    remember(info)
-    return RunFolder.create(options.results, info), scouted
+    return RunFolder.create(options.results, describe_run(scouted)), scouted
 
 
 def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, Scouted]:
@@ -126,6 +124,8 @@ def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isola
             on_start=progress.starts,
             checkpoints=folder.checkpoints,
         )
+        if words := disturbance():
+            progress.say(words)
         size = f"{len(info.cells)} cells x {info.suite.replicates} replicates"
         progress.say(f"{size} on {info.surroundings.device}: {folder.path}")
         _collect(executor, folder, progress)

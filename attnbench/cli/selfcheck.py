@@ -11,13 +11,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from attnbench import registry
-from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate
+from attnbench.analyze.gate import FIRST
+from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate, looked_at
 from attnbench.cli.amounts import share
 from attnbench.cli.collect import collect, exits_when_interrupted
+from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.rounds import Rounds
 from attnbench.cli.run import describe_run
 from attnbench.cli.signals import Interrupted
+from attnbench.cli.told_apart import told_apart
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.scout import Scouted, scout
 from attnbench.executors.selfcheck import SelfcheckExecutor, warmups_of
@@ -148,15 +151,24 @@ def _measure(folder: RunFolder, plan: Selfcheck, scouted: Scouted, first: Isolat
             plan=plan,
             warmups=warmups_of(plan, records),
         )
+        if words := disturbance():
+            progress.say(words)
         size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
         progress.say(f"{size} on {scouted.surroundings.device}: {folder.path}")
-        _collect(executor, folder, progress)
+        _collect(executor, folder, progress, records)
 
 
-def _collect(executor: SelfcheckExecutor, folder: RunFolder, progress: Rounds) -> None:
+def _collect(executor: SelfcheckExecutor, folder: RunFolder, progress: Rounds, records: list[Record]) -> None:
+    first = min(FIRST, executor.plan.replicates)
+
+    def took(record: Record) -> None:
+        records.append(record)
+        if progress.took(record) == first:
+            progress.say(told_apart(looked_at(executor.plan, records, first), executor.plan.margin))
+
     try:
         with progress:
-            collect(executor, folder, progress.took)
+            collect(executor, folder, took)
     except Interrupted:
         again = f"attnbench selfcheck --resume {shlex.quote(str(folder.path))}"
         progress.say(f"what was measured is kept; go on with: {again}")

@@ -13,6 +13,7 @@ from attnbench.analyze.trend import Metric, Trends
 from attnbench.cli.errors import UsageError
 from attnbench.cli.history import look
 from attnbench.report.trend_console import console
+from attnbench.report.trend_json import trend_json
 from attnbench.schema.cell import Cell
 from attnbench.schema.history import Entry
 from attnbench.store.indexed import Found
@@ -33,6 +34,7 @@ class Options:
     since: str | None
     html: Path | None
     png: Path | None
+    json: Path | None
     fail_on: str | None
 
 
@@ -114,6 +116,9 @@ def _write(options: Options, trends: Trends, form: str) -> None:
         from attnbench.report.trend_picture import image
 
         _save(options.png, "--png", image(trends, form))
+
+    if options.json is not None:
+        _save(options.json, "--json", trend_json(trends).encode())
 
 
 def _save(file: Path, option: str, content: bytes) -> None:

@@ -10,6 +10,10 @@ from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 
+CHANCE = frozenset({Status.CRASHED})
+"""Failures that something outside of the method may have caused, as a stray kill: they are not believed on one try."""
+_RERUN = frozenset({"throttled", "shared"})
+_MOST_ATTEMPTS = 3
 _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", Status.BUDGET: "over budget"}
 
 
@@ -17,7 +21,11 @@ _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", 
 class Ledger:
     """Filled from the records on disk and from each new one; a resumed run decides as the undisturbed one would have."""
 
+    doubted: frozenset[Status] = CHANCE
+    """How a job may fail and be tried once more."""
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
+    _attempts: dict[tuple[str, Pass, int, int | None], int] = field(default_factory=dict)
+    """By cell key, pass, replicate and batch: attempts that were disturbed."""
     _failed: dict[str, Failed] = field(default_factory=dict)
     _checks: dict[str, list[tuple[int, Failed]]] = field(default_factory=dict)
     """By check group: on how many tokens a check failed, and how."""
@@ -29,6 +37,8 @@ class Ledger:
     """By sweep: the length and the tokens in the batch at which memory or time ran out, and how."""
     _warmups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """By cell key: replicate, attempt and count of the earliest measurement."""
+    _above: dict[str, float] = field(default_factory=dict)
+    """By ceiling: how many times as fast as its roof the fastest products were."""
     _fits: dict[str, dict[int, bool]] = field(default_factory=dict)
     """By cell key: batches that were tried, and whether they fit."""
     _misfits: dict[str, Failed] = field(default_factory=dict)
@@ -46,6 +56,9 @@ class Ledger:
         """Take one record into account; an interrupted one is as good as none."""
         job, outcome = record.job, record.outcome
         if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
+            return
+        if self.disturbed(record):
+            self._attempts[_try_of(job)] = job.attempt + 1
             return
         if job.phase is Pass.CHECK:
             self._take_check(job.cell, outcome)
@@ -80,9 +93,29 @@ class Ledger:
             if outcome.status.monotonic and job.B is None:
                 ceiling = (problem.N, problem.B * problem.N, outcome.status)
                 self._ceilings.setdefault(sweep_of(job.cell), set()).add(ceiling)
-        elif isinstance(count := outcome.facts.get("warmup_calls"), int):
+            return
+        if isinstance(count := outcome.facts.get("warmup_calls"), int):
             found = (job.replicate, job.attempt, count)
             self._warmups[key] = min(found, self._warmups.get(key, found))
+        if job.limits.roof is not None and "time" in outcome.samples:
+            times_as_fast = job.limits.flops / job.limits.roof.flops_per_second / min(outcome.samples["time"].values)
+            self._above[job.cell.ceiling] = max(times_as_fast, self.above_roof(job.cell.ceiling))
+
+    def disturbed(self, record: Record) -> bool:
+        """Whether the job is tried again: heat or another process slowed it, or it failed as chance may make it fail.
+
+        Twice more at most where it gave samples, once where it failed. What a training is measured for, heat does not change.
+        """
+        job, outcome = record.job, record.outcome
+        if isinstance(outcome, Measured):
+            timed = job.phase is main_pass(job.cell) and job.phase is not Pass.TRAIN
+            return timed and job.attempt + 1 < _MOST_ATTEMPTS and bool(_RERUN & set(outcome.flags))
+        was_started = record.seconds is not None
+        return was_started and job.attempt == 0 and outcome.status in self.doubted and not record.too_large
+
+    def attempts(self, job: Job) -> int:
+        """How many attempts at this job were disturbed, and count for nothing."""
+        return self._attempts.get(_try_of(job), 0)
 
     def finished(self, cell: Cell, phase: Pass, replicate: int) -> bool:
         """Whether that pass of that replicate has its record."""
@@ -116,6 +149,10 @@ class Ledger:
         (short, few), (long, many) = counted[0], counted[-1]
         return many + max(0.0, many - few) / (long - short) * (cell.problem.N - long)
 
+    def above_roof(self, ceiling: str) -> float:
+        """How many times as fast as the roof some measured call was: 1, unless the roof was measured on a busy machine."""
+        return self._above.get(ceiling, 1.0)
+
     def warmup(self, cell: Cell) -> int | None:
         """The warm-up calls of the first replicate; every later one takes the same."""
         *_, count = self._warmups.get(cell.key, (None,))
@@ -143,3 +180,7 @@ class Ledger:
         for N, _, status in sorted(c for c in ceilings if c[0] < cell.problem.N and c[1] <= tokens)[:1]:
             return Failed(status=status, reason=f"not started: {_CAUSE.get(status, status.value)} at N={N}")
         return None
+
+
+def _try_of(job: Job) -> tuple[str, Pass, int, int | None]:
+    return job.cell.key, job.phase, job.replicate, job.B

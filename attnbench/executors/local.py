@@ -19,8 +19,6 @@ from attnbench.schema.run import RunInfo
 from attnbench.schema.seeds import draw_seed
 from attnbench.worker.isolate import Isolation
 
-_RERUN = frozenset({"throttled", "shared"})
-_MOST_ATTEMPTS = 3
 _PIECES, _MOST_MEMORY = 2.0, 0.9
 """How many times its share of memory the timing of a found batch may take where freed blocks are kept; at most this of all."""
 MOST_ROWS = 2**16 - 1
@@ -90,7 +88,7 @@ class LocalExecutor:
             yield from self._main(cell, replicate)
         wants_memory = cell.workload.is_timed and replicate < self.run_info.suite.memory_replicates
         if wants_memory and self.ledger.measured(cell) and not self.ledger.finished(cell, Pass.MEMORY, replicate):
-            yield self._do(self._job(cell, Pass.MEMORY, replicate))
+            yield from self._attempts(self._job(cell, Pass.MEMORY, replicate))
 
     def _main(self, cell: Cell, replicate: int) -> Iterator[Record]:
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
@@ -106,7 +104,7 @@ class LocalExecutor:
         """Of its method, what has not been checked yet; nothing more once it has failed."""
         for small in self.check_cells.get(cell.key, ()):
             if not self.ledger.checked(small) and self.ledger.rejected(cell) is None:
-                yield self._do(self._job(small, Pass.CHECK, 0))
+                yield from self._attempts(self._job(small, Pass.CHECK, 0))
 
     def _fitted(self, cell: Cell, replicate: int) -> Iterator[Record]:
         """At the largest batch: one that fitted for two calls, and runs out of memory when measured, was too large."""
@@ -117,7 +115,7 @@ class LocalExecutor:
     def _fit(self, cell: Cell) -> Iterator[Record]:
         """Search for the largest batch that fits, each trial in a process of its own."""
         while (B := self.ledger.next_batch(cell, MOST_ROWS)) is not None:
-            yield self._do(self._job(cell, Pass.FIT, 0).model_copy(update={"B": B}))
+            yield from self._attempts(self._job(cell, Pass.FIT, 0).model_copy(update={"B": B}))
 
     def _once(self, cell: Cell, replicate: int, reason: Failed | None) -> Iterator[Record]:
         job = self._job(cell, main_pass(cell), replicate)
@@ -127,24 +125,24 @@ class LocalExecutor:
             yield from self._attempts(job)
 
     def _attempts(self, job: Job) -> Iterator[Record]:
-        """Once; again, at most twice, where heat or another process disturbed it. Every attempt is a record.
-
-        What a training is measured for, heat does not change.
-        """
-        for attempt in range(1 if job.phase is Pass.TRAIN else _MOST_ATTEMPTS):
-            record = self._do(job.model_copy(update={"attempt": attempt}))
+        """Once; again where it was disturbed. Every attempt is a record."""
+        disturbed = True
+        while disturbed:
+            record = self._do(job.model_copy(update={"attempt": self.ledger.attempts(job)}))
+            disturbed = self.ledger.disturbed(record)
             yield record
-            if not (isinstance(record.outcome, Measured) and _RERUN & set(record.outcome.flags)):
-                return
 
     def _over_budget(self, cell: Cell) -> Failed | None:
-        """A cell whose every call must exceed half the budget, by its FLOPs and bytes against the measured roof."""
+        """A cell whose every call must exceed half the budget, by its FLOPs and bytes against the measured roof.
+
+        Where a call of this run was faster than that roof allows, the roof is raised by as much.
+        """
         cost = self.run_info.costs.get(cell.key)
         roof = self.run_info.surroundings.roof.get(cell.ceiling)
         half = self.run_info.suite.budget.seconds / 2
         if cost is None or roof is None or self.ledger.measured(cell):
             return None
-        floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
+        floor = roof.fastest(cost.executed_flops, cost.traffic_bytes) / self.ledger.above_roof(cell.ceiling)
         if floor <= half:
             return None
         reason = f"not started: a call takes at least {floor:.3g} s by the roof, {half:g} s are allowed"

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 
 from attnbench.executors.lane import lane
 from attnbench.executors.local import Asking
+from attnbench.measure import environment
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Inquiry, Prospect, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.suite import Suite
+from attnbench.store import roofs
 from attnbench.suite.expand import expand
 
 SURVEY_TIMEOUT = 120.0
@@ -70,6 +72,7 @@ def scout(suite: Suite, worker: Asking, *, roof: bool = True) -> Scouted:
         # a roof is a measurement: not while another run measures
         with lane(surroundings):
             surroundings = _survey(suite.device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
+        surroundings = roofs.raised(environment.digest(environment.gather() | surroundings.facts), surroundings)
     scouted = Scouted(resolved, cells, surroundings)
     for method in dict.fromkeys(cell.method for cell in scouted.cells):
         _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])

@@ -41,7 +41,7 @@ class SelfcheckExecutor(LocalExecutor):
                 for record in self._group([number for number in group if not self._finished(number)]):
                     yield record
                     if record.job.phase is Pass.TIME:
-                        failures = 0 if record.ok else failures + 1
+                        failures = 0 if record.ok else failures + (not self.ledger.disturbed(record))
                     if failures >= (_GIVE_UP if self.warmups else 1):
                         return
 

@@ -9,7 +9,7 @@ from attnbench.report.names import one_line
 from attnbench.report.statuses import short
 from attnbench.report.trend_chart import chart
 from attnbench.report.trend_drawing import Drawing, drawing
-from attnbench.report.trend_words import ORDER, about, commits, effect, ends, factor, quantity, word
+from attnbench.report.trend_words import ORDER, about, commits, could_show, effect, ends, factor, quantity, word
 
 _TURNS = 3
 
@@ -105,7 +105,8 @@ def _about(trend: Trend, bucket: int) -> str:
     timed = count > 0 and trend.metric is Metric.TIME and not math.isnan(trend.spread)
     spread = f"within a run ±{100 * trend.spread:.1f}%" if timed else ""
     drawn = f"a point is {bucket} runs: median, shaded from least to greatest" if bucket > 1 else ""
-    return _joined("; ", f"{count} run{'s' if count != 1 else ''} with a number", _joined(", ", noise, spread), drawn)
+    hidden = f"UNCLEAR: the smallest change that it could show is {could_show(trend)}" if trend.state is Verdict.UNCLEAR else ""
+    return _joined("; ", f"{count} run{'s' if count != 1 else ''} with a number", _joined(", ", noise, spread), hidden, drawn)
 
 
 def _joined(by: str, *texts: str) -> str:

@@ -35,7 +35,7 @@ _CONDITIONS: Mapping[str, Callable[[Cell], str]] = {
     "precision": lambda cell: f"matmul {cell.matmul_precision.value}",
     "clock": lambda cell: f"{cell.clock.value} clock",
 }
-_MODEL = tuple(partial(_of_model, name) for name in Training.model_fields)
+_MODEL = {name: partial(_of_model, name) for name in Training.model_fields}
 
 
 def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
@@ -47,7 +47,7 @@ def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
 
 
 def _names(cells: Mapping[str, Cell]) -> dict[str, str]:
-    varying = _varying(list(cells.values()))
+    varying = list(varied(list(cells.values())).values())
     names = {key: _name(cell, varying) for key, cell in cells.items()}
     if len(set(names.values())) == len(names):
         return names
@@ -55,12 +55,13 @@ def _names(cells: Mapping[str, Cell]) -> dict[str, str]:
     return {key: f"{names[key]}, B={cell.problem.B}" for key, cell in cells.items()}
 
 
-def _varying(cells: Sequence[Cell]) -> list[Callable[[Cell], str]]:
+def varied(cells: Sequence[Cell]) -> dict[str, Callable[[Cell], str]]:
+    """The conditions in which these cells differ, method and length apart: what each is called, and a cell's own in words."""
     # a cell without a model differs from the others by its workload already
     trained = [cell for cell in cells if cell.training]
-    every: list[tuple[Callable[[Cell], str], Sequence[Cell]]]
-    every = [*((words, cells) for words in _CONDITIONS.values()), *((words, trained) for words in _MODEL)]
-    return [words for words, among in every if len({words(cell) for cell in among}) > 1]
+    every = [*((name, words, cells) for name, words in _CONDITIONS.items())]
+    every += [(name, words, trained) for name, words in _MODEL.items()]
+    return {name: words for name, words, among in every if len({words(cell) for cell in among}) > 1}
 
 
 def _name(cell: Cell, varying: Iterable[Callable[[Cell], str]]) -> str:

@@ -14,7 +14,7 @@ from attnbench.report.names import drawable, shorten
 from attnbench.report.trend_card import head
 from attnbench.report.trend_chart import Chart, chart
 from attnbench.report.trend_names import track_names
-from attnbench.report.trend_words import ORDER, conclusion, effect, extent, quantity, title
+from attnbench.report.trend_words import ORDER, conclusion, could_show, effect, extent, quantity, title
 
 FORMATS = ("png", "svg", "pdf")
 MOST = 12
@@ -26,6 +26,7 @@ _WIDTH, _HEIGHT, _LEFT, _ABOVE, _BELOW, _TITLE, _EDGE = 1.75, 0.72, 0.60, 0.34, 
 _LETTERS = 16.5
 _COLORS = {Verdict.SLOWER: "#D55E00", Verdict.FASTER: "#009E73", Verdict.LOST: "#A1195B", Verdict.GAINED: "#0072B2"}
 _MARKS = {Verdict.SLOWER: "^", Verdict.FASTER: "v", Verdict.LOST: "x", Verdict.GAINED: "o"}
+_QUIET = {Verdict.SAME: "no change", Verdict.UNCLEAR: "unclear; could show: {}", Verdict.ABSENT: "no number"}
 _DOTS, _SOFT = "#777777", "#444444"
 
 
@@ -111,5 +112,5 @@ def _label(axes: Axes, trend: Trend, newest: Sequence[Turn], name: str, trends: 
     left = -_LEFT * 0.85 / _WIDTH
     axes.text(left, 1 + 0.16 / _HEIGHT, drawable(shorten(name, letters)), fontweight="bold", **place)
     words = [(head(turn, trends.metric), _COLORS[turn.verdict]) for turn in newest]
-    text, color = words[0] if words else ("no number" if trend.failing or not len(trend.used) else "no change", _SOFT)
+    text, color = words[0] if words else (_QUIET[trend.state].format(could_show(trend)), _SOFT)
     axes.text(left, 1 + 0.05 / _HEIGHT, drawable(text), color=color, **place)

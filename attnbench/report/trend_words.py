@@ -14,7 +14,7 @@ from attnbench.schema.history import Entry
 from attnbench.schema.units import bytes_, seconds, three_digits
 
 _MEMORY = {Verdict.SLOWER: "MORE", Verdict.FASTER: "LESS"}
-ORDER = (Verdict.LOST, Verdict.SLOWER, Verdict.FASTER, Verdict.GAINED, Verdict.ABSENT, Verdict.SAME)
+ORDER = (Verdict.LOST, Verdict.SLOWER, Verdict.FASTER, Verdict.GAINED, Verdict.ABSENT, Verdict.UNCLEAR, Verdict.SAME)
 """What needs a look comes first."""
 _UNREADABLE = 8
 _WHAT = {
@@ -94,11 +94,19 @@ def extent(trends: Trends) -> str:
 
 
 def conclusion(trends: Trends) -> str:
-    """`2 SLOWER, 1 LOST; 45 of 48 series without a change`."""
-    counts = Counter(turn.verdict for _, turn in trends.turns)
-    words = [f"{counts[verdict]} {word(verdict, trends.metric)}" for verdict in ORDER if counts[verdict]]
-    quiet = sum(not trend.turns for trend in trends.trends)
-    return f"{', '.join(words) or 'No change'}; {quiet} of {len(trends.trends)} series without a change"
+    """`2 SLOWER, 1 LOST; without a change, of 48 series: 5 UNCLEAR, 40 SAME`."""
+    changes = Counter(turn.verdict for _, turn in trends.turns)
+    quiet = Counter(trend.state for trend in trends.trends if not trend.turns)
+    words = [
+        ", ".join(f"{counts[verdict]} {word(verdict, trends.metric)}" for verdict in ORDER if counts[verdict])
+        for counts in (changes, quiet)
+    ]
+    return f"{words[0] or 'No change was found'}; without a change, of {len(trends.trends)} series: {words[1] or 'none'}"
+
+
+def could_show(trend: Trend) -> str:
+    """`+12%`, the smallest change that could have been seen; `none` where no change could."""
+    return "none" if math.isinf(trend.smallest) else f"+{percent(trend.smallest)}"
 
 
 def notes(trends: Trends) -> list[str]:
@@ -113,7 +121,21 @@ def notes(trends: Trends) -> list[str]:
         "Series: one cell of a suite on one machine (GPU, processor, cores, threads); versions of software may change in it.",
     ]
     since = [f"Only changes from {trends.entries[trends.since].date} on are told."] if _later(trends) else []
-    return [*lines, *since, *_silent(trends), *_unread(trends)]
+    return [*lines, *since, *_unclear(trends), *_silent(trends), *_unread(trends)]
+
+
+def _unclear(trends: Trends) -> list[str]:
+    """What was not seen, and could not have been."""
+    unclear = [trend for trend in trends.trends if trend.state is Verdict.UNCLEAR]
+    known = sorted((trend for trend in unclear if not math.isinf(trend.smallest)), key=lambda trend: trend.smallest)
+    if not unclear:
+        return []
+    ends_ = list(dict.fromkeys(map(could_show, (known[0], known[-1])))) if known else []
+    seen = f"; of {len(known)} of them the smallest that could is {' to '.join(ends_)}" if known else ""
+    return [
+        f"UNCLEAR: {len(unclear)} series could not have shown a change of {percent(trends.margin)}{seen} (nine times in ten, "
+        "in the middle of the newest level). More runs, or more replicates a run, show smaller ones."
+    ]
 
 
 def _later(trends: Trends) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from attnbench.analyze.trend import Metric, Trend, Trends, look
 from attnbench.analyze.verdict import Verdict
 from attnbench.schema.cell import Cell
-from attnbench.schema.history import Entry, Track
+from attnbench.schema.history import Entry, Floats, Track
 from attnbench.schema.problem import Problem
 
 OOM = ("oom_host", "memory limit reached")
@@ -62,6 +62,48 @@ def test_a_step_up_is_slower_from_its_first_run_on() -> None:
     assert [turn.before, turn.after, turn.factor] == pytest.approx([0.010, 0.013, 1.3])
     assert turn.interval is not None
     assert turn.interval.low < 1.3 < turn.interval.high
+
+
+def noise(deviation: float, count: int) -> Floats:
+    """A second each, off by a factor of that size."""
+    return np.exp(np.random.default_rng(3).normal(0, deviation, count))
+
+
+def test_noise_that_could_hide_a_change_leaves_a_series_unclear_and_says_what_it_could_show() -> None:
+    """±37 % from run to run hide 60 %: that is no series without a change."""
+    values = noise(0.37, 12)
+    values[6:] *= 1.6
+    only = trend(list(values))
+    assert (only.turns, only.state) == ((), Verdict.UNCLEAR)
+    assert 0.6 < only.smallest < math.inf
+
+
+def test_a_quiet_series_of_many_runs_stays_the_same() -> None:
+    only = trend(list(noise(0.005, 40)))
+    assert (only.state, only.smallest) == (Verdict.SAME, 0.05)
+
+
+def test_too_few_runs_could_show_no_change_at_all() -> None:
+    only = trend([1.0, 1.0, 1.0])
+    assert (only.state, only.smallest) == (Verdict.UNCLEAR, math.inf)
+
+
+def test_a_change_of_the_smallest_size_that_could_be_seen_is_seen_nine_times_in_ten() -> None:
+    random = np.random.default_rng(5)
+    hits, sizes = 0, []
+    for _ in range(200):
+        still = np.exp(random.normal(0, 0.05, 24))
+        sizes.append(trend(list(still)).smallest)
+        still[12:] *= 1 + sizes[-1]
+        hits += trend(list(still)).state is Verdict.SLOWER
+    assert 0.8 <= hits / 200 <= 1.0
+    assert 0.1 < np.median(sizes) < 0.3
+
+
+def test_among_many_series_a_change_has_to_be_larger_to_be_seen() -> None:
+    one, *_ = found(track(list(noise(0.05, 24)))).trends
+    first, *_ = found(*(track(list(noise(0.05, 24))) for _ in range(100))).trends
+    assert first.smallest > one.smallest
 
 
 def test_a_step_down_is_faster_and_no_regression() -> None:

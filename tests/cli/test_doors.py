@@ -118,6 +118,15 @@ def test_resuming_what_is_no_run_is_refused_in_words(here: Run, tmp_path: Path) 
     assert "is not a run folder" in done.stderr
 
 
+def test_a_run_says_at_its_start_what_disturbs_the_machine(here: Run, suite: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 1.0, 1.0))
+    done = here("run", suite(GOOD + "methods: [softmax.sdpa]\nreplicates: 1\nreport: {tables: [summary], plots: []}\n"))
+    assert done.returncode == 0, done.stderr
+    first = done.stderr.splitlines()[0]
+    assert first.startswith("this machine is disturbed, and times will scatter: load: 99.00 over the last minute")
+    assert first.endswith("attnbench doctor says more")
+
+
 def test_a_results_folder_that_cannot_be_made_is_told(here: Run, suite: Write, tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     done = here("run", suite(GOOD + "methods: [softmax.sdpa]\n"))
@@ -133,6 +142,21 @@ def test_plan_shows_cells_and_measures_nothing(attnbench: Run, suite: Write, tmp
     assert "unknown" in done.stdout
     assert "attnbench doctor" in done.stdout
     assert not (tmp_path / "results").exists()
+
+
+def test_plan_tells_cells_apart_by_all_that_varies_and_says_how_long_it_takes(here: Run, suite: Write) -> None:
+    axes = "N: 128, H: [2, 4], D: 16, dtype: [float32, bfloat16], scale: [1, 2]"
+    text = f"name: s\naxes: {{{axes}}}\nmethods: [softmax.sdpa]\nworkloads: [forward, numerics]\nreplicates: 20\n"
+    done = here("plan", suite(text))
+    assert done.returncode == 0, done.stderr
+    head, _, *rows = done.stdout.splitlines()
+    assert head.split()[:8] == ["N", "B", "workload", "mask", "dtype", "H", "scale", "method"]
+    told = [" ".join(row.split()[2:8]) for row in rows if row.lstrip().startswith("128")]
+    assert len(told) == len(set(told)) == 16
+    assert "forward full bfloat16 H=4 scale 2" in told
+    # 8 cells of 20 replicates, of 0.7 to 16 s each
+    assert "about 2 to 44 min; " in done.stdout
+    assert "cells that take as long as they take come on top: 8 of numerics" in done.stdout
 
 
 def test_plan_says_where_the_batch_is_searched_for(here: Run, suite: Write) -> None:

@@ -1,6 +1,7 @@
 """`attnbench compare` and `attnbench gate`, for real: a planted slow-down is found, a clean change passes."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -62,6 +63,9 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
     arguments = ("gate", "s.yaml", "--base", "HEAD~1", "--max-replicates", "3", "--margin", "10%", "--json", "gate.json")
     done = attnbench(*arguments, "--out", "gate.md", GITHUB_STEP_SUMMARY=str(page))
     assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"after 3 replicates a side ±[\d.]+% is told from chance; .* 10% takes about \d+", done.stderr), (
+        done.stderr
+    )
     found = json.loads((tmp_path / "gate.json").read_text())
     assert (found["result"], found["paired"]) == ("regression", True)
     assert {cell["verdict"] for cell in found["cells"]} == {"SLOWER"}
@@ -162,6 +166,22 @@ def test_bad_words_are_explained(
     assert done.returncode in {1, 2}
     assert says in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, measured: Path, tmp_path: Path) -> None:
+    shutil.copytree(measured, elsewhere := tmp_path / "elsewhere")
+    info = json.loads((elsewhere / "run.json").read_text())
+    info["environment"]["processor"] = "another processor"
+    (elsewhere / "run.json").write_text(json.dumps(info))
+    for command in (("gate", "--stored"), ("compare", "--exit-code")):
+        done = here(*command, str(measured), str(elsewhere))
+        assert done.returncode == 2, done.stdout
+        assert "the runs are of unlike machines" in done.stderr
+        assert "another processor" in done.stderr
+        asked_for = here(*command, str(measured), str(elsewhere), "--across-machines", "--margin", "1%")
+        assert asked_for.returncode in {0, 3}, asked_for.stderr
+        assert "Not alike: environment.processor" in " ".join(asked_for.stdout.split())
+    assert here("compare", str(measured), str(elsewhere)).returncode == 0
 
 
 def test_a_margin_finer_than_the_machine_resolves_is_refused(

@@ -145,19 +145,25 @@ def test_a_warm_up_count_from_a_faster_replicate_does_not_eat_the_samples() -> N
     assert world.t - 100.0 <= 1.0 + 0.01
 
 
-@pytest.mark.parametrize("durations", [[0.6, 0.6, 0.1], [0.1, 0.6, 0.1]], ids=["both", "second"])
-def test_a_second_call_above_its_limit_is_over_budget(durations: list[float]) -> None:
+@pytest.mark.parametrize("durations", [[0.6, 0.7, 0.6, 0.8, 0.1], [0.1, 0.6, 0.9, 0.7, 0.1]], ids=["all", "all but the first"])
+def test_calls_above_their_limit_are_over_budget_by_the_fastest_of_three(durations: list[float]) -> None:
     world = World(durations)
     with pytest.raises(OverBudgetError, match=r"one call took 0\.6 s, above the 0\.5 s that a call may take") as raised:
         loop(world, 10.0, first_call=0.5).run(world.call)
     assert raised.value.seconds == pytest.approx(0.6)
 
 
-def test_a_first_call_far_above_its_limit_is_over_budget_without_another() -> None:
+@pytest.mark.parametrize("durations", [[0.1, 0.6, 0.1], [0.1, 0.6, 0.6, 0.1], [3.0, 0.1]], ids=["one", "two", "the first"])
+def test_slow_calls_among_those_that_keep_to_the_limit_end_nothing(durations: list[float]) -> None:
+    world = World(durations)
+    assert loop(world, 10.0, first_call=0.5).run(world.call).samples
+
+
+def test_a_first_call_far_above_its_limit_needs_one_more_to_be_over_budget() -> None:
     world = World([3.0])
     with pytest.raises(OverBudgetError):
         loop(world, 10.0, first_call=0.5).run(world.call)
-    assert world.calls == 1
+    assert world.calls == 2
 
 
 def test_a_first_call_that_only_started_the_process_up_takes_nothing_from_the_budget() -> None:
