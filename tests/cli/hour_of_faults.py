@@ -3,7 +3,7 @@
     python tests/cli/hour_of_faults.py FOLDER MINUTES SEED
 
 The disturbed run is killed (the runner, its server, or the server's child), its disk is full for it, or other processes take
-the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. Then it must have all cells with all their
+the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. Then all cells must have all their
 replicates, and none may be called slower, faster or lost against the undisturbed run. MINUTES is how long the disturbed run
 takes at least, about.
 """
