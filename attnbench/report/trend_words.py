@@ -17,6 +17,8 @@ _MEMORY = {Verdict.SLOWER: "MORE", Verdict.FASTER: "LESS"}
 ORDER = (Verdict.LOST, Verdict.SLOWER, Verdict.FASTER, Verdict.GAINED, Verdict.ABSENT, Verdict.UNCLEAR, Verdict.SAME)
 """What needs a look comes first."""
 _UNREADABLE = 8
+_TENFOLD = 9.0
+"""As a share: what few runs of much noise could show is beyond all words."""
 _WHAT = {
     Metric.TIME: "Time",
     Metric.MEMORY: "Memory (by the counter that each series was last read by; less than 1 MiB counts as that)",
@@ -94,19 +96,22 @@ def extent(trends: Trends) -> str:
 
 
 def conclusion(trends: Trends) -> str:
-    """`2 SLOWER, 1 LOST; without a change, of 48 series: 5 UNCLEAR, 40 SAME`."""
+    """`2 SLOWER, 1 LOST; 45 of 48 series without a change: 5 UNCLEAR, 40 SAME`."""
     changes = Counter(turn.verdict for _, turn in trends.turns)
     quiet = Counter(trend.state for trend in trends.trends if not trend.turns)
     words = [
         ", ".join(f"{counts[verdict]} {word(verdict, trends.metric)}" for verdict in ORDER if counts[verdict])
         for counts in (changes, quiet)
     ]
-    return f"{words[0] or 'No change was found'}; without a change, of {len(trends.trends)} series: {words[1] or 'none'}"
+    still = f"{quiet.total()} of {len(trends.trends)} series without a change"
+    return f"{words[0] or 'No change was found'}; {': '.join(filter(None, (still, words[1])))}"
 
 
 def could_show(trend: Trend) -> str:
     """`+12%`, the smallest change that could have been seen; `none` where no change could."""
-    return "none" if math.isinf(trend.smallest) else f"+{percent(trend.smallest)}"
+    if math.isinf(trend.smallest):
+        return "none"
+    return f"+{percent(trend.smallest)}" if trend.smallest < _TENFOLD else "more than tenfold"
 
 
 def notes(trends: Trends) -> list[str]:

@@ -191,7 +191,7 @@ def test_time_that_stays_while_memory_grows_is_no_change_of_time() -> None:
 
 def test_a_history_of_one_run_has_no_change() -> None:
     only = trend([0.01])
-    assert (only.state, only.few, only.noise, only.newest) == (Verdict.SAME, True, 0.0, 0.01)
+    assert (only.state, only.few, only.noise, only.newest) == (Verdict.UNCLEAR, True, 0.0, 0.01)
 
 
 def test_no_tracks_have_no_trends() -> None:

@@ -57,10 +57,10 @@ def of(tmp_path: Path) -> RunFolder:
 
 @pytest.mark.parametrize("killed", range(1, 6))
 def test_whatever_process_a_stray_kill_ends_its_job_is_done_by_another(
-    here: Run, suite: Write, tmp_path: Path, killed: int
+    attnbench: Run, suite: Write, tmp_path: Path, killed: int
 ) -> None:
     (tmp_path / "unlucky.py").write_text(UNLUCKY.format(killed=killed, slow=False))
-    done = here("run", suite(SUITE))
+    done = attnbench("run", suite(SUITE))
     assert done.returncode == 0, done.stderr
     records = of(tmp_path).records()
     (lost,) = (record for record in records if not record.ok)
@@ -71,9 +71,9 @@ def test_whatever_process_a_stray_kill_ends_its_job_is_done_by_another(
     assert (lost.job.phase, lost.job.cell.key, 1) in {(r.job.phase, r.job.cell.key, r.job.attempt) for r in records if r.ok}
 
 
-def test_one_slow_call_puts_no_cell_over_its_budget(here: Run, suite: Write, tmp_path: Path) -> None:
+def test_one_slow_call_puts_no_cell_over_its_budget(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     (tmp_path / "unlucky.py").write_text(UNLUCKY.format(killed=0, slow=True))
-    done = here("run", suite(SUITE.replace("N: 64", "N: 64, B: 2")))
+    done = attnbench("run", suite(SUITE.replace("N: 64", "N: 64, B: 2")))
     assert done.returncode == 0, done.stderr
     assert all(record.ok for record in of(tmp_path).records())
     assert (tmp_path / "slept").exists()

@@ -145,7 +145,7 @@ def test_the_console_keeps_to_eighty_columns_and_to_ascii_where_it_must(trends: 
 
 def test_a_history_without_changes_says_so() -> None:
     text = console(seen([track(cell("a"), noisy([0.01], [60]))]))
-    assert "No change was found; without a change, of 1 series: 1 " in text
+    assert "No change was found; 1 of 1 series without a change: 1 " in text
 
 
 def test_memory_is_told_in_its_own_words() -> None:

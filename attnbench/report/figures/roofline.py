@@ -194,8 +194,8 @@ def _caption(findings: Findings, workload: Workload, members: Sequence[Section])
             f"{workload.value}: executed FLOPs per second against executed FLOPs per byte of least traffic, by each method's "
             f"cost; both axes logarithmic. {device_name(findings)}.",
             "A marker a cell, the larger the longer N; cells of one method are joined by rising N.",
-            "The roof: a large matrix product and a large copy, measured in this run. Ringed: above it, which is honest where "
-            "what a call touches stays in cache (the large copy does not), and else an error of measurement or of a cost.",
+            "The roof: a large matrix product and a large copy, the highest measured here. Ringed: above it, which is honest "
+            "where what a call touches stays in cache (the large copy does not), and else an error of measurement or of a cost.",
             *replication(cells),
             *panel_reasons(members),
             *conditions(findings, cells),

@@ -197,7 +197,7 @@ def test_runs_of_one_suite_and_machine_have_a_trend_and_a_single_one_has_none(re
     trends = sorted(file.relative_to(out).parent.as_posix() for file in out.rglob("trend.html"))
     assert trends == [EPYC]
     assert (
-        f"[Trend of time over 3 runs]({EPYC}/trend.html): No change was found; without a change, of 6 series: 6 UNCLEAR."
+        f"[Trend of time over 3 runs]({EPYC}/trend.html): No change was found; 6 of 6 series without a change: 6 UNCLEAR."
         in index(out).text
     )
     assert "3 runs, 2026-01-01 to 2026-01-03" in (out / EPYC / "trend.html").read_text()
