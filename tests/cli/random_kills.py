@@ -73,6 +73,8 @@ class Storm:
             "TMPDIR": str(self.temporary),
             "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
+            # torch keeps it, and would among temporary files
+            "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"),
             "PYTHONPATH": os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")]),
             "OMP_NUM_THREADS": "1",
         }
@@ -103,15 +105,15 @@ class Storm:
     def kill_one(self, process: subprocess.Popen[bytes]) -> None:
         """Kill one of the three at a random moment; nobody where the run ends before."""
         victim = self.chance.choice((RUNNER, SERVER, CHILD))
-        aim = self.chance.choice(("anything", "anything", "inquiry", "import"))
-        if aim == "inquiry":
-            self.wait_for_errand(process, "inquiry")
+        (aim,) = self.chance.choices(("start", "inquiry", "job"), weights=(2, 3, 5))
+        if aim == "start":
+            time.sleep(self.chance.uniform(0, 0.5 * self.seconds))
+        elif aim == "inquiry":
+            self.wait_for_errand(process, {"inquiry"})
             time.sleep(self.chance.uniform(0, 0.5))
-        elif aim == "import":
-            self.wait_for_errand(process, "survey")
-            time.sleep(self.chance.uniform(0, 2))
         else:
-            time.sleep(self.chance.uniform(0, self.seconds))
+            self.wait_for_errand(process, set(Pass))
+            time.sleep(self.chance.uniform(0, 0.5 * self.seconds))
         while process.poll() is None:
             with suppress(psutil.Error):
                 found = family(process.pid).get(victim)
@@ -124,10 +126,10 @@ class Storm:
                     return
             time.sleep(0.002)
 
-    def wait_for_errand(self, process: subprocess.Popen[bytes], kind: str) -> None:
-        """Until such an errand is there, or for as long as a run may take, for a later start asks no more."""
+    def wait_for_errand(self, process: subprocess.Popen[bytes], kinds: set[str]) -> None:
+        """Until such an errand is there, or for as long as a run takes: a run that has asked asks no more."""
         end = time.monotonic() + self.seconds
-        while process.poll() is None and kind not in self.errands() and time.monotonic() < end:
+        while process.poll() is None and not kinds & set(self.errands()) and time.monotonic() < end:
             time.sleep(0.002)
 
     def errands(self) -> list[str]:
@@ -203,15 +205,22 @@ def family(pid: int) -> dict[str, psutil.Process]:
 
 
 def finals(records: list[Record], cell: Cell) -> dict[tuple[Pass, int], str]:
-    """By pass and replicate, how a cell ended; raises where it did so twice."""
+    """By pass and replicate, how a cell ended; raises where it did so twice.
+
+    A job that a kill ended is tried once more, and only the last attempt counts.
+    """
     found: dict[tuple[Pass, int], str] = {}
+    attempts: Counter[tuple[Pass, int]] = Counter()
     for record in records:
         job, outcome = record.job, record.outcome
         if job.cell.key == cell.key and job.phase is not Pass.CHECK:
-            status = outcome.status.value if isinstance(outcome, Failed) else "ok"
             place = (job.phase, job.replicate)
-            assert place not in found or job.attempt, f"{cell.label}, N={cell.problem.N}: {place} twice"
-            found[place] = status
+            assert place not in found or found[place] == "crashed", f"{cell.label}, N={cell.problem.N}: {place} twice"
+            assert job.attempt == attempts[place], (
+                f"{cell.label}, N={cell.problem.N}: {place} has another attempt {job.attempt}"
+            )
+            found[place] = outcome.status.value if isinstance(outcome, Failed) else "ok"
+            attempts[place] += 1
     return found
 
 
