@@ -3,7 +3,11 @@
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +18,11 @@ if TYPE_CHECKING:
 
 # two threads on a busy machine wait for each other at every operator; torch reads it when it is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# one lane for all workers of these tests, and none that is shared with others who measure on this machine
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _RUNTIME = tempfile.TemporaryDirectory(prefix="attnbench-tests-")
+    os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
 PLUGINS = Path(__file__).parent / "plugins"
 
@@ -33,6 +42,22 @@ def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("ATTNBENCH_TEST_MARKS", str(tmp_path / "marks"))
     monkeypatch.syspath_prepend(str(PLUGINS))
     return PLUGINS
+
+
+@pytest.fixture
+def measuring() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a process that is measuring on the CPU, or on the GPU with the UUID that is named, until it is killed."""
+    with ExitStack() as stack:
+
+        def _start(*gpu: str, **env: str) -> subprocess.Popen[bytes]:
+            command = [sys.executable, str(Path(__file__).parent / "lane_holder.py"), *gpu]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **env}))
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            return process
+
+        yield _start
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from attnbench.cli.judging import judging
-from attnbench.cli.options import Device, Impls, RunArgument, SuiteArgument
+from attnbench.cli.options import Device, Impls, NoWait, RunArgument, SuiteArgument
 from attnbench.version import __version__
 
 app = typer.Typer(
@@ -46,11 +46,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="A new interpreter per replicate, not a fork.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before more than 1000 cells.")] = False,
+    no_wait: NoWait = False,
 ) -> None:
     """Measure a suite, and leave records, tables and plots in a run folder."""
     from attnbench.cli.run import Options, run_suite
 
-    run_suite(Options(suite, tuple(impl), device, replicates, results, resume, fresh, yes))
+    run_suite(Options(suite, tuple(impl), device, replicates, results, resume, fresh, yes, not no_wait))
 
 
 @app.command()
@@ -172,11 +173,11 @@ def record(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(no_wait: NoWait = False) -> None:
     """Look at this machine: GPU, NVML, clocks, versions, conflicts, and its roof."""
     from attnbench.cli.doctor import examine
 
-    examine()
+    examine(wait=not no_wait)
 
 
 app.add_typer(judging)

@@ -1,11 +1,13 @@
-"""Storing what an executor measures, so that nothing is lost when it is interrupted."""
+"""Storing what an executor measures, so that nothing is lost when it is interrupted; and whom it waits for."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from attnbench.cli.signals import Interrupted, interruptible
+from attnbench.executors.lane import Lane
 from attnbench.executors.local import LocalExecutor
+from attnbench.report.names import one_line
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
 
@@ -20,6 +22,11 @@ def collect(executor: LocalExecutor, folder: RunFolder, took: Callable[[Record],
         if (unfinished := executor.interrupted()) is not None:
             folder.append(unfinished)
         raise
+
+
+def lane_of_command(*, wait: bool) -> Lane:
+    """For all that a command measures; for whom it waits is said on stderr."""
+    return Lane(wait, lambda text: print(one_line(text), file=sys.stderr, flush=True))
 
 
 @contextmanager

@@ -35,6 +35,8 @@ class Measuring:
     device: str | None
     results: Path
     fresh: bool
+    wait: bool = True
+    """Whether another run that measures on the device is waited for."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnbench.analyze.metric import USUAL
 from attnbench.cli.choose import narrowed, pick_one
-from attnbench.cli.collect import collect, exits_when_interrupted
+from attnbench.cli.collect import collect, exits_when_interrupted, lane_of_command
 from attnbench.cli.crossover import Measuring
 from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import UsageError
@@ -16,6 +16,7 @@ from attnbench.cli.run import describe_run
 from attnbench.cli.select import check_methods, select
 from attnbench.cli.signals import Interrupted
 from attnbench.executors.bisection import Bisection, Goal, side_by_side
+from attnbench.executors.lane import Lane
 from attnbench.executors.scout import Scouted, scout
 from attnbench.schema.cell import Workload
 from attnbench.store.lock import FolderLock
@@ -39,30 +40,32 @@ def measure(suite: str, of: str | None, over: str | None, metric: str, how: Meas
         raise UsageError(f"--measure takes a suite; {suite} is a folder, and is read without it")
     # each round closes its server, and the next question or round starts one anew
     with exits_when_interrupted(), Isolation(how.fresh) as worker:
-        scouted, goal = _scouted(suite, of, over, metric, how, worker)
+        lane = lane_of_command(wait=how.wait)
+        scouted, goal = _scouted(suite, (of, over, metric), how, worker, lane)
         info = describe_run(scouted)
         folder = RunFolder.create(how.results, info)
         with FolderLock(folder.path):
-            _measure(Bisection(info, goal, scouted.refusals(), scouted.check_cells()), folder, worker, how)
+            _measure(Bisection(info, goal, scouted.refusals(), scouted.check_cells(), lane), folder, worker, how)
     return folder
 
 
-def _scouted(name: str, of: str, over: str, metric: str, how: Measuring, worker: Isolation) -> tuple[Scouted, Goal]:
-    """The suite with nothing but the two methods."""
+def _scouted(name: str, goal: tuple[str, str, str], how: Measuring, worker: Isolation, lane: Lane) -> tuple[Scouted, Goal]:
+    """The suite with nothing but the two methods of the goal: of, over, metric."""
+    of, over, metric = goal
     loaded, suite = select(name, how.impls, how.device, how.replicates)
     suite = narrowed(suite, (of, over), "--of, --over")
     title = f"crossover-{suite.name}"[:_LONGEST_NAME]
-    scouted = scout(suite.model_copy(update={"name": title}), worker)
+    scouted = scout(suite.model_copy(update={"name": title}), worker, lane=lane)
     check_methods(loaded, scouted)
     scouted = _without_training(scouted)
     labels = list(dict.fromkeys(cell.label for cell in scouted.cells))
-    goal = Goal(pick_one(of, labels, "--of"), pick_one(over, labels, "--over"), metric, how.resolution, how.most)
-    if goal.of == goal.over:
-        raise UsageError(f"--of and --over both name {goal.of}; there is nothing to compare")
-    cells = side_by_side(scouted.cells, scouted.suite.axes, frozenset({goal.of, goal.over}))
+    found = Goal(pick_one(of, labels, "--of"), pick_one(over, labels, "--over"), metric, how.resolution, how.most)
+    if found.of == found.over:
+        raise UsageError(f"--of and --over both name {found.of}; there is nothing to compare")
+    cells = side_by_side(scouted.cells, scouted.suite.axes, frozenset({found.of, found.over}))
     if not cells:
-        raise UsageError(f"the suite has no section with both {goal.of} and {goal.over}; look at its every `when`")
-    return replace(scouted, cells=cells), goal
+        raise UsageError(f"the suite has no section with both {found.of} and {found.over}; look at its every `when`")
+    return replace(scouted, cells=cells), found
 
 
 def _without_training(scouted: Scouted) -> Scouted:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnbench import registry
+from attnbench.cli.collect import lane_of_command
 from attnbench.executors.scout import Scouted, ScoutError, scout
 from attnbench.measure import environment, nvml, telemetry
 from attnbench.measure.host_conditions import HostCounters, facts
@@ -28,9 +29,9 @@ class Finding:
         return f"{mark} {self.name:<18} {self.text}"
 
 
-def examine() -> None:
+def examine(*, wait: bool = True) -> None:
     """Print every finding, and keep the roof for `attnbench plan`."""
-    for finding in [*packages(), *host(), *gpu(), *device()]:
+    for finding in [*packages(), *host(), *gpu(), *device(wait=wait)]:
         print(finding.line())
 
 
@@ -92,13 +93,13 @@ def _one_gpu(bound: Any, handle: Any) -> list[Finding]:  # noqa: ANN401
     return [Finding(str(name), text, ok=not {"throttled", "shared"} & set(flags))]
 
 
-def device() -> list[Finding]:
+def device(*, wait: bool = True) -> list[Finding]:
     """The device that `auto` comes to, and its roof, measured now."""
     axes = Axes.model_validate({"N": 1, "dtype": ["float32", "bfloat16"]})
     suite = Suite(name="doctor", axes=axes, methods=(Method(name="softmax.sdpa"),))
     try:
         with Isolation() as worker:
-            scouted = scout(suite, worker)
+            scouted = scout(suite, worker, lane=lane_of_command(wait=wait))
     except ScoutError as error:
         return [Finding("device", str(error), ok=False)]
     return [Finding("device", _words(scouted), ok=True), *_roof(scouted)]

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 USAGE, FAILED = 2, 1
+BUSY = 75
+"""EX_TEMPFAIL of sysexits.h: nothing is wrong; try again later."""
 
 
 class UsageError(Exception):
@@ -13,7 +15,7 @@ class UsageError(Exception):
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Print known errors on stderr and exit with 2 (bad input) or 1 (the machine or the disk)."""
+    """Print known errors on stderr and exit with 2 (bad input), 1 (the machine or the disk) or 75 (somebody else measures)."""
     try:
         yield
     except Exception as error:
@@ -29,4 +31,6 @@ def _exit_code(error: Exception) -> int | None:
     name = type(error).__name__
     if name in {"UsageError", "SuiteError", "TooManyCellsError", "LockedError", "UnknownMethodError", "CheckoutError"}:
         return USAGE
-    return FAILED if name in {"StoreError", "ScoutError", "ServerError", "PermissionError"} else None
+    if name == "LaneTakenError":
+        return BUSY
+    return FAILED if name in {"StoreError", "ScoutError", "ServerError", "LaneError", "PermissionError"} else None

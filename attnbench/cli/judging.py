@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attnbench.cli.options import AcrossMachines, Device, HistoryArgument, Impls, Margin, Outs
+from attnbench.cli.options import AcrossMachines, Device, HistoryArgument, Impls, Margin, NoWait, Outs
 
 judging = typer.Typer()
 
@@ -27,13 +27,14 @@ def selfcheck(  # noqa: PLR0913, PLR0917 - one parameter an option
     resume: Annotated[
         Path | None, typer.Option(help="An interrupted folder: measure what it lacks; a whole one: report again.")
     ] = None,
+    no_wait: NoWait = False,
 ) -> None:
     """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Half an hour."""
     from attnbench.cli.selfcheck import selfcheck as check
 
     given: dict[str, object] = {"method": method, "N": n, "causal": causal, "verdicts": verdicts, "replicates": replicates}
     given |= {"seconds": seconds, "inject": inject, "device": device, "out": out}
-    check({name: value for name, value in given.items() if value is not None}, margin, resume)
+    check({name: value for name, value in given.items() if value is not None}, margin, resume, wait=not no_wait)
 
 
 @judging.command()
@@ -52,6 +53,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     out: Outs = [],  # noqa: B006
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit as `attnbench gate` does.")] = False,
     across_machines: AcrossMachines = False,
+    no_wait: NoWait = False,
 ) -> None:
     """Judge two runs, or the methods of one: FASTER, SLOWER, SAME or UNCLEAR, with intervals; lost cells; memory."""
     from attnbench.cli.amounts import share
@@ -60,7 +62,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     from attnbench.cli.live import Live
 
     reach = share(margin, "--margin")
-    measured = Live(live, suite or "", tuple(impl), device, reach, replicates, results) if live or suite else None
+    terms = (tuple(impl), device, reach, replicates, results)
+    measured = Live(live, suite or "", *terms, wait=not no_wait) if live or suite else None
     judge(Options(tuple(runs), baseline, reach, tuple(out), exit_code, across_machines, measured))
 
 
@@ -79,6 +82,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     across_machines: AcrossMachines = False,
     json: Annotated[Path | None, typer.Option(help="Write the judgement as JSON.")] = None,
     out: Outs = [],  # noqa: B006
+    no_wait: NoWait = False,
 ) -> None:
     """Whether a change may pass: exit 0 fine, 1 regression, 2 usage, 3 unclear, 4 cells lost."""
     from attnbench.cli.amounts import share
@@ -87,7 +91,8 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     from attnbench.cli.live import Live
 
     reach = share(margin, "--margin")
-    measured = Live(base, suite or "", tuple(impl), device, reach, max_replicates, results) if base or suite else None
+    terms = (tuple(impl), device, reach, max_replicates, results)
+    measured = Live(base, suite or "", *terms, wait=not no_wait) if base or suite else None
     judge(Options(measured, stored, reach, across_machines, json, tuple(out)))
 
 
@@ -131,6 +136,7 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
     results: Annotated[Path, typer.Option(help="With --measure: where run folders are made.")] = Path("results"),
     fresh: Annotated[bool, typer.Option("--fresh", help="A new interpreter per replicate, not a fork.")] = False,
     out: Outs = [],  # noqa: B006
+    no_wait: NoWait = False,
 ) -> None:
     """From which length on is one method ahead of another? With intervals, of a stored run or measured for it."""
     from attnbench.cli.amounts import share
@@ -138,7 +144,8 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
     from attnbench.cli.crossover import crossover as find
 
     near = share(resolution, "--resolution")
-    live = Measuring(near, max_points, minutes, replicates, tuple(impl), device, results, fresh) if measure else None
+    how = (near, max_points, minutes, replicates, tuple(impl), device, results, fresh, not no_wait)
+    live = Measuring(*how) if measure else None
     find(Options(source, of, over, metric, tuple(out), live))
 
 
@@ -156,12 +163,14 @@ def maxlen(  # noqa: PLR0913, PLR0917 - one parameter an option
     results: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("results"),
     fresh: Annotated[bool, typer.Option("--fresh", help="A new interpreter per trial, not a fork.")] = False,
     out: Annotated[list[Path], typer.Option("--out", help="Write .md, .tex or .csv. May be repeated.")] = [],  # noqa: B006
+    no_wait: NoWait = False,
 ) -> None:
     """Search for the longest sequence, or the largest batch, that fits into memory and time; each trial a process."""
     from attnbench.cli.maxlen import Options
     from attnbench.cli.maxlen import maxlen as search
 
-    search(Options(tuple(what), tuple(method), memory, limit, batch, tuple(impl), device, results, tuple(out), fresh))
+    how = (limit, batch, tuple(impl), device, results, tuple(out), fresh, not no_wait)
+    search(Options(tuple(what), tuple(method), memory, *how))
 
 
 history = typer.Typer(

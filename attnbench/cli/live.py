@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attnbench.analyze.cells import summarize
 from attnbench.analyze.gate import level_of, looks, unclear
+from attnbench.cli.collect import lane_of_command
 from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import UsageError
 from attnbench.cli.progress import Progress
@@ -18,6 +19,7 @@ from attnbench.cli.signals import Interrupted
 from attnbench.cli.told_apart import told_apart
 from attnbench.executors.checkout import Checkout, checkout
 from attnbench.executors.interleaved import Interleaved
+from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
 from attnbench.executors.scout import Scouted, scout
@@ -44,6 +46,8 @@ class Live:
     """Replicates a side at most."""
     results: Path
     fresh: bool = False
+    wait: bool = True
+    """Whether another run that measures on the device is waited for."""
 
 
 @dataclass
@@ -67,11 +71,12 @@ def measure_live(live: Live, check_margin: Callable[[float, str, int], object] =
     with checkout(live.ref, Path.cwd()) as base, ExitStack() as stack:
         # warm from here on: whom the methods are asked by measures the first round too
         workers = [stack.enter_context(worker) for worker in (_isolation(live, base), _isolation(live, None))]
-        new = scout(suite, workers[1])
-        old = _scout_base(new, workers[0])
+        lane = lane_of_command(wait=live.wait)
+        new = scout(suite, workers[1], lane=lane)
+        old = _scout_base(new, workers[0], lane)
         check_methods(loaded, new, old)
         check_margin(live.margin, describe_run(new).environment_digest, live.most)
-        sides = _sides(live, (old, new), base, workers)
+        sides = _sides(live, (old, new), base, workers, lane)
         for side in sides:
             stack.enter_context(FolderLock(side.folder.path))
         return _measured(live, sides)
@@ -87,14 +92,16 @@ def _isolations(live: Live, base: Checkout | None, warm: Isolation) -> Callable[
     return lambda: next(first, None) or _isolation(live, base)
 
 
-def _scout_base(new: Scouted, worker: Isolation) -> Scouted:
+def _scout_base(new: Scouted, worker: Isolation, lane: Lane) -> Scouted:
     """The other commit's methods, asked about the same cells; of one machine, and so of one roof."""
-    old = scout(new.suite, worker, roof=False)
+    old = scout(new.suite, worker, roof=False, lane=lane)
     old.surroundings = new.surroundings
     return old
 
 
-def _sides(live: Live, scouted: tuple[Scouted, Scouted], base: Checkout, workers: Sequence[Isolation]) -> list[_Side]:
+def _sides(
+    live: Live, scouted: tuple[Scouted, Scouted], base: Checkout, workers: Sequence[Isolation], lane: Lane
+) -> list[_Side]:
     """Old and new, with a run folder each and one word for both."""
     now = describe_run(scouted[1])
     infos = (describe_run(scouted[0], base.folder), now)
@@ -108,6 +115,7 @@ def _sides(live: Live, scouted: tuple[Scouted, Scouted], base: Checkout, workers
             refusals=asked.refusals(),
             check_cells=asked.check_cells(),
             isolation=_isolations(live, source, worker),
+            lane=lane,
         )
         found.append(_Side(RunFolder.create(live.results, info), info, executor))
     return found

@@ -33,6 +33,8 @@ class Options:
     results: Path
     outs: tuple[Path, ...]
     fresh: bool
+    wait: bool = True
+    """Whether another run that measures on the device is waited for."""
 
 
 def maxlen(options: Options) -> None:

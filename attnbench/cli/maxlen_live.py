@@ -10,12 +10,13 @@ from pathlib import Path
 from attnbench import registry
 from attnbench.cli.amounts import length, memory_share
 from attnbench.cli.choose import narrowed, pick
-from attnbench.cli.collect import collect, exits_when_interrupted
+from attnbench.cli.collect import collect, exits_when_interrupted, lane_of_command
 from attnbench.cli.errors import UsageError
 from attnbench.cli.maxlen import Options, limits_of
 from attnbench.cli.run import describe_run
 from attnbench.cli.select import address, check_methods, select
 from attnbench.cli.signals import Interrupted
+from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.longest import LimitSearch, first_cells
 from attnbench.executors.scout import Scouted, scout
@@ -47,14 +48,15 @@ def measure(options: Options) -> RunFolder:
     """
     with exits_when_interrupted(), Isolation(options.fresh) as worker:
         loaded, suite, wanted = _asked(options)
-        scouted = scout(for_limits(suite, batch=options.batch), worker, roof=False)
+        lane = lane_of_command(wait=options.wait)
+        scouted = scout(for_limits(suite, batch=options.batch), worker, roof=False, lane=lane)
         if loaded is not None:
             check_methods(loaded, scouted)
         scouted = _searches(scouted, wanted, options)
         info = describe_run(scouted)
         folder = RunFolder.create(options.results, info)
         with FolderLock(folder.path):
-            _search(info, scouted, folder, worker)
+            _search(info, scouted, folder, worker, lane)
     return folder
 
 
@@ -146,7 +148,7 @@ def _with_memory(scouted: Scouted, memory: str | None) -> Suite:
     return scouted.suite.model_copy(update={"budget": scouted.suite.budget.model_copy(update={"memory": share})})
 
 
-def _search(info: RunInfo, scouted: Scouted, folder: RunFolder, worker: Isolation) -> None:
+def _search(info: RunInfo, scouted: Scouted, folder: RunFolder, worker: Isolation, lane: Lane) -> None:
     search = LimitSearch(
         run_info=info,
         ledger=Ledger(),
@@ -154,6 +156,7 @@ def _search(info: RunInfo, scouted: Scouted, folder: RunFolder, worker: Isolatio
         check_cells=scouted.check_cells(),
         isolation=lambda: worker,
         on_start=_show,
+        lane=lane,
         most=max(info.suite.axes.N),
         on_end=lambda cell: _say(_outcome(info, folder, cell)),
     )

@@ -10,6 +10,10 @@ Impls = Annotated[
     list[str], typer.Option("--impl", help="Add your own attention, as module:Class or file.py:Class. May be repeated.")
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; instead of the suite's own.")]
+NoWait = Annotated[
+    bool,
+    typer.Option("--no-wait", help="Exit with 75 where another run is measuring on the device, instead of waiting for it."),
+]
 Margin = Annotated[str, typer.Option(help="The smallest effect that matters: 5% or 0.05. On a shared CI runner rather 25%.")]
 AcrossMachines = Annotated[
     bool, typer.Option("--across-machines", help="Exit by the verdicts also where the two runs are of unlike machines.")

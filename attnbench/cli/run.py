@@ -9,13 +9,14 @@ from pathlib import Path
 
 import typer
 
-from attnbench.cli.collect import collect, exits_when_interrupted
+from attnbench.cli.collect import collect, exits_when_interrupted, lane_of_command
 from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.progress import Progress
 from attnbench.cli.report import make_report
 from attnbench.cli.select import check_methods, select
 from attnbench.cli.signals import Interrupted
+from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
 from attnbench.executors.scout import Scouted, scout
@@ -40,6 +41,8 @@ class Options:
     resume: Path | None
     fresh: bool
     yes: bool
+    wait: bool = True
+    """Whether another run that measures on the device is waited for."""
 
 
 def run_suite(options: Options) -> None:
@@ -50,29 +53,33 @@ def run_suite(options: Options) -> None:
 
 def _run(options: Options) -> None:
     # whom the methods are asked by measures the first round too: a server takes two seconds to get warm
+    lane = lane_of_command(wait=options.wait)
     with Isolation(fresh=options.fresh) as worker:
-        folder, scouted = _begin(options, worker) if options.resume is None else _go_on(options, options.resume, worker)
-        _measure(options, folder, scouted, worker)
+        if options.resume is None:
+            folder, scouted = _begin(options, worker, lane)
+        else:
+            folder, scouted = _go_on(options, options.resume, worker, lane)
+        _measure(options, folder, scouted, worker, lane)
 
 
-def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted]:
+def _begin(options: Options, worker: Isolation, lane: Lane) -> tuple[RunFolder, Scouted]:
     if not options.suite:
         raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
     loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
-    scouted = scout(suite, worker)
+    scouted = scout(suite, worker, lane=lane)
     check_methods(loaded, scouted)
     _ask_if_many(len(scouted.cells), options)
     return RunFolder.create(options.results, describe_run(scouted)), scouted
 
 
-def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, Scouted]:
+def _go_on(options: Options, path: Path, worker: Isolation, lane: Lane) -> tuple[RunFolder, Scouted]:
     """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
     folder = RunFolder(path)
     info = folder.info()
     suite = info.suite
     if options.suite:
         _, suite = select(options.suite, options.impls, options.device, options.replicates)
-    scouted = scout(suite, worker, roof=False)
+    scouted = scout(suite, worker, roof=False, lane=lane)
     if different := info.differences(describe_run(scouted)):
         lines = "\n  ".join(different)
         raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new run instead")
@@ -106,7 +113,7 @@ def _ask_if_many(count: int, options: Options) -> None:
     typer.confirm(f"The suite has {count:,} cells. Go on?", abort=True)
 
 
-def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isolation) -> None:
+def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isolation, lane: Lane) -> None:
     info, servers = folder.info(), iter([first])
     with FolderLock(folder.path) as lock:
         records = folder.repair()
@@ -123,6 +130,7 @@ def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isola
             isolation=lambda: next(servers, None) or Isolation(fresh=options.fresh),
             on_start=progress.starts,
             checkpoints=folder.checkpoints,
+            lane=lane,
         )
         if words := disturbance():
             progress.say(words)

@@ -14,13 +14,14 @@ from attnbench import registry
 from attnbench.analyze.gate import FIRST
 from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate, looked_at
 from attnbench.cli.amounts import share
-from attnbench.cli.collect import collect, exits_when_interrupted
+from attnbench.cli.collect import collect, exits_when_interrupted, lane_of_command
 from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.rounds import Rounds
 from attnbench.cli.run import describe_run
 from attnbench.cli.signals import Interrupted
 from attnbench.cli.told_apart import told_apart
+from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.scout import Scouted, scout
 from attnbench.executors.selfcheck import SelfcheckExecutor, warmups_of
@@ -54,14 +55,15 @@ class Options:
     out: Path = Path("results")
 
 
-def selfcheck(given: Mapping[str, Any], margin: str | None, resume: Path | None) -> None:
+def selfcheck(given: Mapping[str, Any], margin: str | None, resume: Path | None, *, wait: bool = True) -> None:
     """Measure what is planned, or what a folder still lacks, and report; exits with 1 where nothing gave a time."""
     reach = share(margin, "--margin") if margin is not None else None
     if resume is not None and given:
         words = ", ".join(f"--{name}" for name in given)
         raise UsageError(f"--resume goes on with what its folder planned; leave out {words} (--margin may be changed)")
     with exits_when_interrupted():
-        folder, plan = _begin(Options(**given), reach) if resume is None else _go_on(resume)
+        lane = lane_of_command(wait=wait)
+        folder, plan = _begin(Options(**given), reach, lane) if resume is None else _go_on(resume, lane)
     found = calibrate(plan, folder.records(), reach or plan.margin)
     _report(folder, found)
     if not found.measured:
@@ -69,11 +71,11 @@ def selfcheck(given: Mapping[str, Any], margin: str | None, resume: Path | None)
         sys.exit(FAILED)
 
 
-def _begin(options: Options, margin: float | None) -> tuple[RunFolder, Selfcheck]:
+def _begin(options: Options, margin: float | None, lane: Lane) -> tuple[RunFolder, Selfcheck]:
     suite, injected = _suite(options), _injected(options)
     # whom the method is asked by measures first: a server takes two seconds to get warm
     with Isolation() as worker:
-        scouted = scout(suite, worker, roof=False)
+        scouted = scout(suite, worker, roof=False, lane=lane)
         if refused := list(scouted.refusals().values()):
             raise UsageError(f"--method {options.method}: {refused[0].status.value}: {refused[0].reason}")
         plan = Selfcheck(
@@ -85,7 +87,7 @@ def _begin(options: Options, margin: float | None) -> tuple[RunFolder, Selfcheck
         )
         folder = RunFolder.create(options.out, describe_run(scouted))
         selfcheck_plan.keep(folder.path, plan)
-        _measure(folder, plan, scouted, worker)
+        _measure(folder, plan, scouted, worker, lane)
     return folder, plan
 
 
@@ -113,18 +115,18 @@ def _suite(options: Options) -> Suite:
         raise UsageError(f"--device {options.device}: write auto, cpu, cuda or cuda:1") from None
 
 
-def _go_on(path: Path) -> tuple[RunFolder, Selfcheck]:
+def _go_on(path: Path, lane: Lane) -> tuple[RunFolder, Selfcheck]:
     """Measure what is missing; a folder that lacks nothing is only reported again, on any machine."""
     folder, plan = RunFolder(path), selfcheck_plan.recall(path)
     if not _lacks(plan, folder.records()):
         return folder, plan
     info = folder.info()
     with Isolation() as worker:
-        scouted = scout(info.suite, worker, roof=False)
+        scouted = scout(info.suite, worker, roof=False, lane=lane)
         if different := info.differences(describe_run(scouted)):
             lines = "\n  ".join(different)
             raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new one instead")
-        _measure(folder, plan, scouted, worker)
+        _measure(folder, plan, scouted, worker, lane)
     return folder, plan
 
 
@@ -133,7 +135,7 @@ def _lacks(plan: Selfcheck, records: Sequence[Record]) -> bool:
     return not all(ledger.finished(plan.cell(number), Pass.TIME, number) for number in range(plan.processes))
 
 
-def _measure(folder: RunFolder, plan: Selfcheck, scouted: Scouted, first: Isolation) -> None:
+def _measure(folder: RunFolder, plan: Selfcheck, scouted: Scouted, first: Isolation, lane: Lane) -> None:
     servers = iter([first])
     with FolderLock(folder.path) as lock:
         records = folder.repair()
@@ -148,6 +150,7 @@ def _measure(folder: RunFolder, plan: Selfcheck, scouted: Scouted, first: Isolat
             refusals=scouted.refusals(),
             check_cells=scouted.check_cells(),
             isolation=lambda: next(servers, None) or Isolation(),
+            lane=lane,
             plan=plan,
             warmups=warmups_of(plan, records),
         )

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from attnbench.analyze import trend as analysis
+from attnbench.analyze.gate import Exit
 from attnbench.analyze.trend import Metric, Trends
 from attnbench.cli.errors import UsageError
 from attnbench.cli.history import look
@@ -53,7 +54,7 @@ def show_trend(options: Options) -> None:
     print(console(trends, unicode="utf" in (sys.stdout.encoding or "").lower()))
     _write(options, trends, form)
     if options.fail_on and trends.regressed:
-        sys.exit(1)
+        sys.exit(Exit.REGRESSION)
 
 
 def _metric(text: str) -> Metric:

@@ -11,6 +11,7 @@ from attnbench.analyze.crossover import Crossing, Crossover
 from attnbench.analyze.metric import metrics
 from attnbench.analyze.sections import Section, sections
 from attnbench.analyze.versus import Versus
+from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import Asking, LocalExecutor
 from attnbench.executors.scout import Scouted, scout
@@ -93,13 +94,16 @@ class Bisection:
     goal: Goal
     refusals: dict[str, Failed] = field(default_factory=dict)
     check_cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
+    lane: Lane = field(default_factory=Lane)
     _added: Counter[Place] = field(default_factory=Counter)
 
     def executor(
         self, records: Iterable[Record], isolation: Callable[[], Asking], on_start: Callable[[Job], object] = id
     ) -> LocalExecutor:
         """What measures all that the run lacks by now."""
-        return LocalExecutor(self.run_info, Ledger.of(records), self.refusals, self.check_cells, isolation, on_start)
+        return LocalExecutor(
+            self.run_info, Ledger.of(records), self.refusals, self.check_cells, isolation, on_start, lane=self.lane
+        )
 
     def extend(self, records: Iterable[Record], worker: Asking) -> dict[str, int]:
         """Plan the next length of each section that wants one; by section title what was planned, nothing at the end.

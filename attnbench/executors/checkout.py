@@ -6,13 +6,13 @@ Only methods come from it: the harness that measures is the one that runs, for b
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from attnbench.measure.environment import GIT
+from attnbench.store.scratch import is_scratch, scratch
 
 _GIT_SECONDS, _INSTALL_SECONDS = 60.0, 600.0
 _LAST_LINES = 6
@@ -39,12 +39,21 @@ def checkout(ref: str, here: Path) -> Iterator[Checkout]:
     root = Path(_git(here, "rev-parse", "--show-toplevel"))
     # a ref that begins with a dash would be an option
     commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", says=f"no commit {ref!r}")
-    with tempfile.TemporaryDirectory(prefix="attnbench-") as folder:
-        tree = Path(folder) / "tree"
+    with scratch() as folder:
+        _forget_removed(root)
+        tree = folder / "tree"
         _git(root, "worktree", "add", "--detach", "--force", str(tree), commit)
         try:
-            yield Checkout(commit, tree / here.resolve().relative_to(root), _installed(tree, Path(folder) / "packages"))
+            yield Checkout(commit, tree / here.resolve().relative_to(root), _installed(tree, folder / "packages"))
         finally:
+            _git(root, "worktree", "remove", "--force", str(tree))
+
+
+def _forget_removed(root: Path) -> None:
+    """Of worktrees whose process was killed and whose folder has been removed since, git still keeps a note."""
+    for line in _git(root, "worktree", "list", "--porcelain").splitlines():
+        tree = Path(line.removeprefix("worktree "))
+        if line.startswith("worktree ") and is_scratch(tree.parent) and not tree.exists():
             _git(root, "worktree", "remove", "--force", str(tree))
 
 

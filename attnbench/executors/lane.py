@@ -1,21 +1,116 @@
-"""A lane: at most one measurement at a time on one device, whoever runs it on this machine."""
+"""A lane: at most one measurement at a time on one device, of all that one user runs on this machine."""
 
 import fcntl
+import json
 import os
 import re
-import tempfile
-from collections.abc import Iterator
+import shlex
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from attnbench.schema.errand import Surroundings
 
 
+class LaneError(RuntimeError):
+    """The lock file of a device cannot be used; the message says which and why."""
+
+
+class LaneTakenError(RuntimeError):
+    """Another process measures on the device, and nobody wants to wait for it; the message names it."""
+
+
+@dataclass
+class Lane:
+    """Taken for each measurement and given back after it, so that several runs take turns.
+
+    The lock is a file in a folder that is the same for all processes of a user, wherever their temporary files lie. The
+    kernel frees it when its holder dies. A second lock is held by the next in turn: without it, whoever gives the device
+    back would mostly be the first to take it again.
+    """
+
+    wait: bool = True
+    """Where False, a device that is taken is refused, up to the first measurement; from then on turns are taken."""
+    say: Callable[[str], object] = id
+    """Is told for whom this process waits, once for each holder."""
+    _told: set[str] = field(default_factory=set, init=False, repr=False)
+    _since: str = field(default="", init=False, repr=False)
+
+    @contextmanager
+    def held(self, surroundings: Surroundings) -> Iterator[None]:
+        """Wait for the device, then keep others waiting. Raises LaneError, LaneTakenError."""
+        name = re.sub(r"[^A-Za-z0-9-]", "_", str(surroundings.facts.get("gpu_uuid") or "cpu"))
+        file = _folder() / f"attnbench-lane-{os.getuid()}-{name}.lock"
+        with _opened(file) as device:
+            with _opened(file.with_suffix(".next")) as turn:
+                try:
+                    self._take(turn, device)
+                    self._take(device, device)
+                    self._sign(device)
+                except OSError as error:
+                    raise _unusable(file, error) from None
+            yield
+            # whoever finds it taken next, by somebody who has not signed yet, must not be told of this process
+            os.ftruncate(device, 0)
+
+    def _take(self, lock: int, device: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(device)
+            if not self.wait:
+                who = holder or "another process"
+                raise LaneTakenError(f"{who} is measuring on this device; leave out --no-wait to wait for it") from None
+            if holder and holder not in self._told:
+                self._told.add(holder)
+                self.say(f"waiting for {holder}, which is measuring on this device")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def _sign(self, device: int) -> None:
+        """Say who has it, before the next in turn can ask."""
+        self.wait = True
+        self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
+        command = shlex.join(["attnbench", *sys.argv[1:]])
+        os.ftruncate(device, 0)
+        os.pwrite(device, json.dumps({"pid": os.getpid(), "command": command, "since": self._since}).encode(), 0)
+
+
 @contextmanager
-def lane(surroundings: Surroundings) -> Iterator[None]:
-    """Wait for the device's lock file, hold it; freed by the kernel when its holder dies."""
-    name = re.sub(r"[^A-Za-z0-9-]", "_", str(surroundings.facts.get("gpu_uuid") or "cpu"))
-    file = Path(tempfile.gettempdir()) / f"attnbench-lane-{os.getuid()}-{name}.lock"
-    with file.open("a") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+def _opened(file: Path) -> Iterator[int]:
+    try:
+        # never through a link: in a folder that all users share, somebody else may have put one there
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise _unusable(file, error) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _folder() -> Path:
+    """The folder of a user for what lives as long as its processes; /tmp where the system gives none."""
+    for name in (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{os.getuid()}"):
+        # after `su` the variable may still name the folder of another user
+        if name and os.access(name, os.W_OK | os.X_OK) and Path(name).stat().st_uid == os.getuid():
+            return Path(name)
+    return Path("/tmp")  # noqa: S108 - the file's name is fixed on purpose, and is opened with care
+
+
+def _holder(device: int) -> str | None:
+    """Who signed the lock file, in words; None where nobody has."""
+    try:
+        data = json.loads(os.pread(device, 1 << 16, 0))
+        return f"process {data['pid']} ({data['command']}; since {data['since']})"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _unusable(file: Path, error: OSError) -> LaneError:
+    return LaneError(
+        f"the lock file {file}, by which only one run measures at a time, cannot be used ({error.strerror}); "
+        "set XDG_RUNTIME_DIR to a folder of your own on a local disk"
+    )

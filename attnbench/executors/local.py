@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from attnbench.executors.base import in_order
-from attnbench.executors.lane import lane
+from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.schema.cell import Allocator, Batch, Cell
 from attnbench.schema.errand import FIT_SHARE, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey, main_pass
@@ -57,6 +57,7 @@ class LocalExecutor:
     on_start: Callable[[Job], object] = id
     checkpoints: Path | None = None
     """Where a training that is interrupted goes on from."""
+    lane: Lane = field(default_factory=Lane)
     _worker: Asking = field(init=False, repr=False)
     _in_flight: Job | None = field(default=None, init=False)
 
@@ -188,9 +189,9 @@ class LocalExecutor:
 
     def _do(self, job: Job) -> Record:
         self.on_start(job)
-        started = _now()
         self._in_flight = job
-        with lane(self.run_info.surroundings):
+        with self.lane.held(self.run_info.surroundings):
+            started = _now()
             answer, seconds = self._worker.ask(self._with_folder(job), job.limits.timeout)
         self._in_flight = None
         if not isinstance(answer, Measured | Failed):

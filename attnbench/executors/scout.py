@@ -1,9 +1,10 @@
 """Scouting: what the machine and the methods say of a suite before anything is measured."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from attnbench.executors.lane import lane
+from attnbench.executors.lane import Lane
 from attnbench.executors.local import Asking
 from attnbench.measure import environment
 from attnbench.schema.cell import Cell
@@ -63,19 +64,21 @@ class Scouted:
         return {key: p.checks for key, p in self.prospects.items() if p.checks}
 
 
-def scout(suite: Suite, worker: Asking, *, roof: bool = True) -> Scouted:
-    """Resolve `device: auto`, expand, and ask every method about its cells. Raises ScoutError, TooManyCellsError."""
+def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None = None) -> Scouted:
+    """Resolve `device: auto`, expand, and ask every method about its cells; with a lane, not while another run measures.
+
+    Raises ScoutError, TooManyCellsError, LaneTakenError.
+    """
     surroundings = _survey(suite.device, (), worker)
     resolved = suite.resolved(surroundings.device)
     cells = tuple(expand(resolved))
-    if roof:
-        # a roof is a measurement: not while another run measures
-        with lane(surroundings):
+    with lane.held(surroundings) if lane else nullcontext():
+        if roof:
             surroundings = _survey(suite.device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
-        surroundings = roofs.raised(environment.digest(environment.gather() | surroundings.facts), surroundings)
-    scouted = Scouted(resolved, cells, surroundings)
-    for method in dict.fromkeys(cell.method for cell in scouted.cells):
-        _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])
+            surroundings = roofs.raised(environment.digest(environment.gather() | surroundings.facts), surroundings)
+        scouted = Scouted(resolved, cells, surroundings)
+        for method in dict.fromkeys(cell.method for cell in scouted.cells):
+            _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])
     return scouted
 
 

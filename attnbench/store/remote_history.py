@@ -1,7 +1,6 @@
 """A history at a URL: s3://, gs://, sftp://, memory:// and whatever else fsspec knows."""
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 from attnbench.store.history import RECORDS, RUN, History, HistoryError, files_of, refuse_while_written
 from attnbench.store.local_history import LocalHistory
 from attnbench.store.run_folder import RunFolder, StoreError
+from attnbench.store.scratch import scratch
 
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "sftp": "paramiko"}
 
@@ -57,8 +57,7 @@ class RemoteHistory(History):
     @contextmanager
     def folder(self, place: str) -> Iterator[RunFolder]:
         """A copy of the two files that count, for as long as it is read."""
-        with tempfile.TemporaryDirectory(prefix="attnbench-") as name:
-            copy = Path(name)
+        with scratch() as copy:
             with self._told(f"has no {place} that could be read"):
                 (copy / RUN).write_bytes(self._files.cat_file(f"{self._root}/{place}/{RUN}"))
                 with suppress(FileNotFoundError):

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import IO, Any, Self
 from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Pass, Surroundings, Survey
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.units import seconds
+from attnbench.store.scratch import scratch
 from attnbench.worker.portable import portable
 
 Answer = Measured | Failed | Description | Surroundings
@@ -69,8 +69,8 @@ class Isolation:
 
     def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
         """The answer and the seconds that the process lived; a Failed for every way in which it can go wrong."""
-        with tempfile.TemporaryDirectory(prefix="attnbench-") as folder:
-            question, out = Path(folder) / "errand.json", Path(folder) / "answer.json"
+        with scratch() as folder:
+            question, out = folder / "errand.json", folder / "answer.json"
             question.write_text(errand.model_dump_json(), encoding="utf-8")
             try:
                 ending = self._request({"errand": str(question), "out": str(out), "timeout": timeout})

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,24 @@ def test_a_project_that_cannot_be_installed_is_told(repository: Path) -> None:
     commit(repository, "A = 1")
     with pytest.raises(CheckoutError, match="cannot be installed"), checkout("HEAD", repository):
         pass
+
+
+def test_what_a_killed_process_left_is_removed_and_git_keeps_no_note_of_it(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(repository, "A = 1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = (
+        "import signal; from pathlib import Path; from attnbench.executors.checkout import checkout\n"
+        f"with checkout('HEAD', Path({str(repository)!r})) as found: print(found.folder, flush=True); signal.pause()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", told], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        left = Path(killed.stdout.readline().rstrip())
+        killed.kill()
+    assert left.is_dir()
+    with checkout("HEAD", repository):
+        assert not left.exists()
+        assert len(git(repository, "worktree", "list").splitlines()) == 2
+    assert len(git(repository, "worktree", "list").splitlines()) == 1

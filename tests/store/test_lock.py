@@ -1,5 +1,7 @@
 """One writer a folder: a second is refused and told who holds it, and a dead holder's lock is taken over."""
 
+import errno
+import fcntl
 import json
 import os
 import socket
@@ -72,3 +74,21 @@ def test_a_lock_file_with_garbage_is_an_unknown_process(tmp_path: Path, content:
 def test_a_folder_that_is_none_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(LockedError, match=r"cannot be locked \(No such file or directory\)"):
         FolderLock(tmp_path / "none").__enter__()
+
+
+def test_a_file_system_without_locks_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(LockedError, match=rf"{tmp_path} cannot be locked \(No locks available\); use a local folder"):
+        FolderLock(tmp_path).__enter__()
+
+
+def test_a_folder_that_is_read_only_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(LockedError, match=rf"{tmp_path} cannot be locked \(Read-only file system\)"):
+        FolderLock(tmp_path).__enter__()

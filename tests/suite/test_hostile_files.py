@@ -1,6 +1,7 @@
 """Files that are broken or meant to do harm: always a SuiteError that names the file, and soon."""
 
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def test_a_hostile_file_is_a_suite_error_that_names_it(kind: str, tmp_path: Path
         load(str(file))
     assert time.process_time() - start < SECONDS
     assert all(line.startswith(f"{file}:") for line in str(refused.value).split("\n"))
+
+
+def test_a_file_of_a_gibibyte_is_refused_without_being_read(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    with file.open("wb") as sparse:
+        sparse.truncate(2**30)
+    start = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(SuiteError, match=str(file)):
+            load(str(file))
+        assert tracemalloc.get_traced_memory()[1] < 200 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - start < SECONDS
 
 
 VALID = [file.read_text() for file in shipped().values()] + [

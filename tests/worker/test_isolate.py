@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -159,8 +160,18 @@ def test_a_method_that_changes_the_world_changes_only_its_own(warm: Isolation) -
     assert isinstance(warm.ask(job("plain:Plain"), 60)[0], Measured)
 
 
-def test_a_method_that_prints_100_megabytes_is_measured_and_its_output_is_cut(warm: Isolation) -> None:
+def test_a_method_that_prints_100_megabytes_is_measured_and_its_last_64_kibibytes_are_kept(
+    warm: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, endings = warm._request, list[Ending]()
+
+    def watched(asked: dict[str, Any]) -> Ending:
+        endings.append(request(asked))
+        return endings[-1]
+
+    monkeypatch.setattr(warm, "_request", watched)
     assert isinstance(warm.ask(job("faulty:Chatters"), 60)[0], Measured)
+    assert [ending.output for ending in endings] == ["x" * 64 * 1024]
 
 
 def test_the_next_errand_finds_a_new_server_where_the_old_one_was_killed(doomed: Isolation) -> None:

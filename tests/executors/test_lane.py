@@ -1,0 +1,142 @@
+"""One measurement at a time on a device: whoever finds it taken waits and says for whom, or is refused."""
+
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attnbench.executors import lane as module
+from attnbench.executors.lane import Lane, LaneError, LaneTakenError
+from attnbench.schema.errand import Surroundings
+from attnbench.schema.noun import Scalar
+
+Measuring = Callable[..., subprocess.Popen[bytes]]
+
+
+def device(**facts: Scalar | None) -> Surroundings:
+    return Surroundings(device="cpu", facts=facts, memory_bytes=1, roof={})
+
+
+CPU, GPU = device(), device(gpu_uuid="GPU-1/2")
+
+
+def test_a_device_that_is_taken_is_waited_for_and_its_holder_is_named(measuring: Measuring) -> None:
+    other, said = measuring(), []
+
+    def say(text: str) -> None:
+        said.append(text)
+        other.kill()
+
+    with Lane(say=say).held(CPU):
+        assert other.wait() == -9
+    assert len(said) == 1
+    assert said[0].startswith(f"waiting for process {other.pid} (attnbench; since 20")
+
+
+def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/attnbench", "run", "my suite.yaml"])
+    first, said = Lane(), list[str]()
+    free, taken = threading.Event(), threading.Event()
+
+    def measure() -> None:
+        for _ in range(2):
+            with first.held(CPU):
+                taken.set()
+                free.wait()
+                free.clear()
+
+    def say(text: str) -> None:
+        said.append(text)
+        free.set()
+
+    second = Lane(say=say)
+    other = threading.Thread(target=measure)
+    other.start()
+    taken.wait()
+    with second.held(CPU):
+        taken.clear()
+    taken.wait()
+    # nobody is told this time: the other one goes on by itself
+    threading.Timer(0.2, free.set).start()
+    with second.held(CPU):
+        pass
+    other.join()
+    assert len(said) == 1
+    assert f"process {os.getpid()} ({shlex.join(['attnbench', 'run', 'my suite.yaml'])}; since 20" in said[0]
+
+
+def test_whoever_does_not_want_to_wait_is_refused_and_told_who_measures(measuring: Measuring) -> None:
+    other = measuring()
+    lane = Lane(wait=False)
+    with pytest.raises(LaneTakenError, match=rf"process {other.pid} \(attnbench; since .*\) is measuring on this device"):
+        lane.held(CPU).__enter__()
+    other.kill()
+    other.wait()
+    with lane.held(CPU):
+        pass
+
+
+def test_a_run_that_has_begun_takes_turns_even_if_it_did_not_want_to_wait_at_first(measuring: Measuring) -> None:
+    lane = Lane(wait=False)
+    with lane.held(CPU):
+        pass
+    other = measuring()
+    lane.say = lambda _: other.kill()
+    with lane.held(CPU):
+        assert other.wait() == -9
+
+
+def test_the_lane_is_the_same_wherever_temporary_files_lie(measuring: Measuring, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    measuring(TMPDIR=str(elsewhere))
+    with pytest.raises(LaneTakenError):
+        Lane(wait=False).held(CPU).__enter__()
+
+
+def test_each_gpu_has_a_lane_of_its_own(measuring: Measuring) -> None:
+    measuring("GPU-1/2")
+    with Lane(wait=False).held(CPU), Lane(wait=False).held(device(gpu_uuid="GPU-3")), pytest.raises(LaneTakenError):
+        Lane(wait=False).held(GPU).__enter__()
+
+
+def test_the_lane_of_a_killed_process_is_free_and_nobody_is_told(measuring: Measuring) -> None:
+    other, said = measuring(), list[str]()
+    other.kill()
+    other.wait()
+    with Lane(say=said.append).held(CPU):
+        assert said == []
+
+
+def test_the_folder_is_that_of_the_user_and_else_one_that_all_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module._folder() == tmp_path
+    given = Path(f"/run/user/{os.getuid()}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
+    assert module._folder() == (given if given.is_dir() else Path("/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    assert module._folder() == Path("/tmp"), "the folder of another user is not taken"
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / f"attnbench-lane-{os.getuid()}-cpu.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(LaneError, match=r"attnbench-lane-.*-cpu\.lock.* cannot be used \(.*\); set XDG_RUNTIME_DIR"):
+        Lane().held(CPU).__enter__()
+    assert not (tmp_path / "precious").exists()
+
+
+def test_a_place_without_locks_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import fcntl
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(LaneError, match="No locks available"):
+        Lane().held(CPU).__enter__()
