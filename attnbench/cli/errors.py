@@ -34,7 +34,7 @@ def explained(failed: int = FAILED) -> Iterator[None]:
             # who reads the output may leave when that is enough
             elif not isinstance(error, BrokenPipeError):
                 print(f"error: {_words(error)}", file=sys.stderr)
-        sys.exit(USAGE if code == USAGE else failed)
+        sys.exit(failed if code in {None, FAILED} else code)
 
 
 def _exit_code(error: Exception) -> int | None:

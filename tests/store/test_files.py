@@ -106,6 +106,14 @@ def test_a_pipe_that_a_user_names_stays_one_and_its_reader_gets_all_of_it(tmp_pa
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+def test_a_device_that_a_user_names_is_written_into() -> None:
+    ours, theirs = os.openpty()
+    write_named(Path(os.ttyname(theirs)), b"new")
+    assert os.read(ours, 100) == b"new"
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_a_full_device_is_told(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):
