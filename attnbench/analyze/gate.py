@@ -11,7 +11,10 @@ FIRST = 5
 
 
 class Exit(IntEnum):
-    """Of `attnbench gate`. A proven regression is said before lost cells, and these before what is unclear."""
+    """Of `attnbench gate`. A proven regression is said before lost cells, and these before what is unclear.
+
+    USAGE is said of whatever left no verdict, or one that could not be written: bad input, the machine, the disk.
+    """
 
     FINE = 0
     REGRESSION = 1

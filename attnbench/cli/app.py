@@ -3,6 +3,8 @@
 So `attnbench --help` answers at once, and nothing here imports torch, pandas or matplotlib.
 """
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -187,5 +189,8 @@ def main() -> None:
     """The console script."""
     from attnbench.cli.errors import explained
 
+    if sys.stdout is None:
+        # it was closed, and the next file that is opened would be taken for it
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as this process lives
     with explained():
         app()

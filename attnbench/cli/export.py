@@ -4,13 +4,16 @@ import os
 import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from attnbench.cli.errors import UsageError
+from attnbench.cli.outs import write_below, write_out
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
 from attnbench.report.findings import Findings
-from attnbench.store.run_folder import RunFolder, write_durably
+from attnbench.report.names import one_line
+from attnbench.store.files import open_to_read
+from attnbench.store.run_folder import RunFolder
 
 _STDOUT = Path("-")
 
@@ -28,17 +31,16 @@ def export(options: Options) -> None:
     """Write, say what on stdout, and on stderr what has no place in the format; raises UsageError, StoreError."""
     form = _format(options.to)
     _check(options, form)
-    out = options.out or options.runs[0] / form.file
     sources = [_source(path, form) for path in options.runs]
     _refuse_doubles(options.runs, sources)
     try:
         made = form.make(sources)
-        made = form.settle(made, _place(out, made)) if form.settle else made
+        made = form.settle(made, _place(options.out or options.runs[0] / form.file, made)) if form.settle else made
     except ExportError as error:
         raise UsageError(f"--to {options.to}: {error}") from None
-    _write(made, form, out)
+    _write(made, form, options)
     for note in made.notes:
-        print(note, file=sys.stderr)
+        print(one_line(note), file=sys.stderr)
 
 
 def _format(name: str) -> Format:
@@ -82,7 +84,8 @@ def _place(out: Path, made: Export) -> Place:
 
 def _content(file: Path) -> bytes | None:
     try:
-        return file.read_bytes()
+        with open_to_read(file) as content:
+            return content.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -98,24 +101,15 @@ def _repository(out: Path) -> str | None:
     return None
 
 
-def _write(made: Export, form: Format, out: Path) -> None:
-    if form.folder:
-        for name, content in made.files.items():
-            _write_file(out / name, content, make_folder=True)
-        return
-    (content,) = made.files.values()
-    if out == _STDOUT:
+def _write(made: Export, form: Format, options: Options) -> None:
+    if options.out == _STDOUT:
+        (content,) = made.files.values()
         sys.stdout.write(content.decode())
+    elif options.out is None:
+        place = PurePosixPath(form.file)
+        write_below(options.runs[0], {str(place / name if form.folder else place): file for name, file in made.files.items()})
+    elif form.folder:
+        write_below(options.out, made.files)
     else:
-        _write_file(out, content)
-
-
-def _write_file(file: Path, content: bytes, *, make_folder: bool = False) -> None:
-    """As a whole, and say so."""
-    try:
-        if make_folder:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(file, content)
-    except OSError as error:
-        raise UsageError(f"--out: cannot write {file}: {error.strerror}") from None
-    print(file)
+        (content,) = made.files.values()
+        write_out(options.out, content)

@@ -11,7 +11,7 @@ from attnbench.cli.collect import exits_when_interrupted
 from attnbench.cli.compare import FORMS, form_of, read_run, refuse_unlike, show
 from attnbench.cli.errors import UsageError
 from attnbench.cli.live import Live, measure_live
-from attnbench.cli.outs import check_outs, write_outs
+from attnbench.cli.outs import check_outs, write_out, write_outs
 from attnbench.report.job_summary import job_summary
 from attnbench.report.judgement import Judgement
 from attnbench.report.judgement_json import judgement_json
@@ -40,7 +40,7 @@ class Options:
 
 
 def gate(options: Options) -> None:
-    """Judge and exit: 0 fine, 1 regression, 2 usage, 3 unclear, 4 cells lost."""
+    """Judge and exit: 0 fine, 1 regression, 3 unclear, 4 cells lost; what raises is for the caller, who exits with 2."""
     check_outs(options.outs, FORMS)
     with exits_when_interrupted():
         judgement = _judgement(options)
@@ -81,8 +81,10 @@ def _leave(options: Options, judgement: Judgement, code: Exit, headline: str) ->
     """What other programs read."""
     write_outs(options.outs, lambda form: form_of(judgement, form))
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(judgement_json(judgement, code), encoding="utf-8")
+        write_out(options.json, judgement_json(judgement, code).encode(), "--json")
     if page := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(page).open("a", encoding="utf-8") as summary:
-            summary.write(job_summary(judgement, headline))
+        try:
+            with Path(page).open("a", encoding="utf-8") as summary:
+                summary.write(job_summary(judgement, headline))
+        except OSError as error:
+            raise UsageError(f"GITHUB_STEP_SUMMARY {page}: {error.strerror}") from None

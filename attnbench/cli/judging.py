@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from attnbench.cli.errors import FAILED, USAGE, explained
 from attnbench.cli.options import AcrossMachines, Device, HistoryArgument, Impls, Margin, NoWait, Outs
 
 judging = typer.Typer()
@@ -64,7 +65,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     reach = share(margin, "--margin")
     terms = (tuple(impl), device, reach, replicates, results)
     measured = Live(live, suite or "", *terms, wait=not no_wait) if live or suite else None
-    judge(Options(tuple(runs), baseline, reach, tuple(out), exit_code, across_machines, measured))
+    with explained(failed=USAGE if exit_code else FAILED):
+        judge(Options(tuple(runs), baseline, reach, tuple(out), exit_code, across_machines, measured))
 
 
 @judging.command()
@@ -84,7 +86,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     out: Outs = [],  # noqa: B006
     no_wait: NoWait = False,
 ) -> None:
-    """Whether a change may pass: exit 0 fine, 1 regression, 2 usage, 3 unclear, 4 cells lost."""
+    """Whether a change may pass: exit 0 fine, 1 regression, 2 no verdict (usage, machine, disk), 3 unclear, 4 cells lost."""
     from attnbench.cli.amounts import share
     from attnbench.cli.gate import Options
     from attnbench.cli.gate import gate as judge
@@ -93,7 +95,8 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     reach = share(margin, "--margin")
     terms = (tuple(impl), device, reach, max_replicates, results)
     measured = Live(base, suite or "", *terms, wait=not no_wait) if base or suite else None
-    judge(Options(measured, stored, reach, across_machines, json, tuple(out)))
+    with explained(failed=USAGE):
+        judge(Options(measured, stored, reach, across_machines, json, tuple(out)))
 
 
 @judging.command()
@@ -221,4 +224,5 @@ def trend(  # noqa: PLR0913, PLR0917 - one parameter an option
     from attnbench.cli.trend import Options, show_trend
 
     reach = share(margin, "--margin")
-    show_trend(Options(history, suite, method, metric, reach, since, html, png, json, fail_on))
+    with explained(failed=USAGE if fail_on else FAILED):
+        show_trend(Options(history, suite, method, metric, reach, since, html, png, json, fail_on))

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from attnbench.cli.choose import pick
 from attnbench.cli.errors import UsageError
+from attnbench.cli.outs import write_below
 from attnbench.report.figures.kinds import CannotDrawError, Kind
 from attnbench.report.figures.make import FORMATS, files
 from attnbench.report.figures.narrowed import narrowed
@@ -48,11 +49,13 @@ def plot(options: Options) -> None:
     workloads = [_word(Workload, workload, "--workload") for workload in options.workloads]
     folder = RunFolder(options.run)
     findings = _narrowed(Findings.of(folder.info(), folder.read()), workloads, options.methods)
-    out = options.out or options.run / "figures"
     made = _made(findings, kinds, on, formats, options)
     if not made:
         raise UsageError(f"{options.run}: there is nothing to draw, as said above")
-    _write(out, made)
+    if options.out is None:
+        write_below(options.run, {f"figures/{name}": content for name, content in made.items()})
+    else:
+        write_below(options.out, made)
 
 
 def _word(words: type[_Word], given: str, option: str) -> _Word:
@@ -127,13 +130,3 @@ def _again(options: Options, kind: Kind) -> str:
 def _say(text: str) -> None:
     unicode = "utf" in (sys.stderr.encoding or "ascii").lower()
     print(wrapped(text) if unicode else ascii_only(wrapped(text)), file=sys.stderr)
-
-
-def _write(out: Path, made: dict[str, bytes]) -> None:
-    for name, content in made.items():
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            (out / name).write_bytes(content)
-        except OSError as error:
-            raise UsageError(f"--out {out}: {error.strerror}") from None
-        print(out / name)

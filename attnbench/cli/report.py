@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnbench.cli.errors import UsageError
+from attnbench.cli.outs import write_out
 from attnbench.cli.reading import summaries
 from attnbench.store.run_folder import RunFolder
 
@@ -68,12 +69,7 @@ def _check(out: Path | None) -> None:
 def _common(out: Path, runs: "list[Findings]") -> Path:
     from attnbench.report.page import page
 
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page(runs), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror}") from None
-    print(out)
+    write_out(out, page(runs).encode())
     return out
 
 

@@ -32,8 +32,9 @@ from attnbench.schema.run import RunInfo
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.schema.suite import Axes, Budget, Method, Suite
 from attnbench.store import noise_floor, selfcheck_plan
+from attnbench.store.files import write_durably
 from attnbench.store.lock import FolderLock
-from attnbench.store.run_folder import RunFolder, StoreError, write_durably
+from attnbench.store.run_folder import RunFolder, StoreError
 from attnbench.worker.isolate import Isolation
 
 _SLOWED = "attnbench.workloads.slowed:Slowed"

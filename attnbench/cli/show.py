@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from attnbench import registry
 from attnbench.cli.errors import UsageError
+from attnbench.cli.outs import write_out
 from attnbench.cli.select import no_parameter, takes
 from attnbench.schema.cell import Cell, label
 from attnbench.schema.noun import Scalar
@@ -43,12 +44,7 @@ def show(options: Options) -> None:
     params = dict(_parameter(text) for text in options.params)
     method = _method(options.method, params)
     problem = _problem(options, method, params)
-    content = _picture(options, method, problem, params, form)
-    try:
-        out.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror}") from None
-    print(out)
+    write_out(out, _picture(options, method, problem, params, form))
 
 
 def _form(out: Path) -> str:

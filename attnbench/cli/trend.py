@@ -13,6 +13,7 @@ from attnbench.analyze.gate import Exit
 from attnbench.analyze.trend import Metric, Trends
 from attnbench.cli.errors import UsageError
 from attnbench.cli.history import look
+from attnbench.cli.outs import write_out
 from attnbench.report.trend_console import console
 from attnbench.report.trend_json import trend_json
 from attnbench.schema.cell import Cell
@@ -112,19 +113,10 @@ def _write(options: Options, trends: Trends, form: str) -> None:
         # jinja2 and matplotlib are imported only where they are needed
         from attnbench.report.trend_page import page
 
-        _save(options.html, "--html", page(trends).encode())
+        write_out(options.html, page(trends).encode(), "--html")
     if options.png is not None:
         from attnbench.report.trend_picture import image
 
-        _save(options.png, "--png", image(trends, form))
-
+        write_out(options.png, image(trends, form), "--png")
     if options.json is not None:
-        _save(options.json, "--json", trend_json(trends).encode())
-
-
-def _save(file: Path, option: str, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"{option} {file}: {error.strerror}") from None
-    print(file)
+        write_out(options.json, trend_json(trends).encode(), "--json")

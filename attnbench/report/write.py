@@ -1,5 +1,6 @@
 """All files that a run folder gets besides its records; made from the records alone, and again at any time."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,14 +9,23 @@ from attnbench.report.findings import Findings
 from attnbench.report.page import page
 from attnbench.report.plots import plots
 from attnbench.report.tables import tables
+from attnbench.store.files import write_within
+from attnbench.store.run_folder import StoreError
 
 
 def write(folder: Path, findings: Findings) -> list[Path]:
     """Write table.csv, table.md, table.tex, index.html and <workload>/<plot>.{png,svg,pdf,txt}; the paths, in that order.
 
-    Each file is replaced as a whole. Also for runs that are unfinished, failed or empty. Raises OSError.
+    Each file is replaced as a whole. Also for runs that are unfinished, failed or empty. Raises StoreError.
     """
-    return [_replaced(folder / name, content) for name, content in contents(findings)]
+    files = []
+    for name, content in contents(findings):
+        try:
+            files.append(write_within(folder, name, content))
+        except OSError as error:
+            again = f"attnbench report {shlex.quote(str(folder))}"
+            raise StoreError(f"cannot write {error.filename}: {error.strerror}; the records are kept: {again}") from error
+    return files
 
 
 def contents(findings: Findings) -> Iterator[tuple[str, bytes]]:
@@ -29,11 +39,3 @@ def contents(findings: Findings) -> Iterator[tuple[str, bytes]]:
         for form, image in plot.images.items():
             yield f"{plot.workload.value}/{plot.kind}.{form}", image
         yield f"{plot.workload.value}/{plot.kind}.txt", plot.caption.encode()
-
-
-def _replaced(file: Path, content: bytes) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(file)
-    return file

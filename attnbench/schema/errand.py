@@ -47,9 +47,9 @@ FIT_SHARE = 0.9
 class Roof(Noun):
     """Measured ceilings of one dtype: a large matrix product, a large copy and one in cache (bytes read plus written)."""
 
-    flops_per_second: float
-    bytes_per_second: float
-    cached_bytes_per_second: float | None = None
+    flops_per_second: float = Field(gt=0, allow_inf_nan=False)
+    bytes_per_second: float = Field(gt=0, allow_inf_nan=False)
+    cached_bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     def fastest(self, flops: float, moved: float) -> float:
         """Seconds that no call with this work can stay below, were all that it touches in cache."""

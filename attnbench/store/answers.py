@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from attnbench.schema.errand import Description
+from attnbench.store.files import write_durably
 from attnbench.store.roofs import cache_folder
-from attnbench.store.run_folder import write_durably
 
 
 def recall(entry: EntryPoint) -> Description | None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from attnbench.schema.run import RunInfo
+from attnbench.store.files import open_to_read
 from attnbench.store.run_folder import RunFolder, safe_name
 
 RUN, RECORDS, LOCK = "run.json", "records.jsonl", "run.lock"
@@ -68,10 +69,17 @@ def open_history(address: str) -> History:
     return at(address)
 
 
+def refuse_links(run: Path) -> None:
+    """A history keeps files; a link in a run of somebody else's would add any file of this machine. Raises HistoryError."""
+    for inner in files_of(run):
+        if (run / inner).is_symlink():
+            raise HistoryError(f"{run / inner} is a link; a history keeps files, so put there what it leads to, or remove it")
+
+
 def refuse_while_written(run: Path) -> None:
     """A run that goes on holds the lock of its folder; raises HistoryError."""
     try:
-        with (run / LOCK).open(encoding="utf-8") as file:
+        with open_to_read(run / LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         raise HistoryError(f"{run} is still being written; add it when `attnbench run` has ended") from None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attnbench.store.history import RECORDS, RUN, History, HistoryError, files_of, refuse_while_written
+from attnbench.store.history import RECORDS, RUN, History, HistoryError, files_of, refuse_links, refuse_while_written
 from attnbench.store.run_folder import RunFolder, StoreError
 
 
@@ -41,6 +41,7 @@ class LocalHistory(History):
     def put(self, run: Path, place: str) -> None:
         """By a copy beside the place, which is then renamed."""
         refuse_while_written(run)
+        refuse_links(run)
         target = self.root / place
         partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
         try:

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from attnbench.store.files import open_to_write
+
 
 class LockedError(RuntimeError):
     """Another run writes to this folder; the message names its process and host."""
@@ -25,7 +27,9 @@ class FolderLock:
 
     def __enter__(self) -> Self:
         try:
-            file = (self.folder / "run.lock").open("a+", encoding="utf-8")
+            file = os.fdopen(
+                open_to_write(self.folder / "run.lock", os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8"
+            )
         except OSError as error:
             raise LockedError(f"{self.folder} cannot be locked ({error.strerror})") from None
         try:

@@ -6,8 +6,9 @@ from pathlib import Path
 from pydantic import Field
 
 from attnbench.schema.noun import Noun
+from attnbench.store.files import write_durably
 from attnbench.store.roofs import cache_folder
-from attnbench.store.run_folder import safe_name, write_durably
+from attnbench.store.run_folder import safe_name
 
 
 class NoiseFloor(Noun):

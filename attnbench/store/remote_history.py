@@ -9,7 +9,7 @@ from typing import Any
 import fsspec  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
-from attnbench.store.history import RECORDS, RUN, History, HistoryError, files_of, refuse_while_written
+from attnbench.store.history import RECORDS, RUN, History, HistoryError, files_of, refuse_links, refuse_while_written
 from attnbench.store.local_history import LocalHistory
 from attnbench.store.run_folder import RunFolder, StoreError
 from attnbench.store.scratch import scratch
@@ -20,6 +20,8 @@ _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "
 def at(url: str) -> History:
     """The history at a URL; raises HistoryError where its protocol is not known or needs another package, StoreError."""
     protocol = url.partition("://")[0]
+    if "::" in protocol:
+        raise HistoryError(f"{url}: one address within another is no place for a history; name the last one alone")
     try:
         files, root = fsspec.url_to_fs(url)
     except ImportError as error:
@@ -72,6 +74,7 @@ class RemoteHistory(History):
     def put(self, run: Path, place: str) -> None:
         """The records first, and run.json when everything else is there."""
         refuse_while_written(run)
+        refuse_links(run)
         inner = sorted(files_of(run), key=lambda file: file == Path(RUN))
         with self._told(f"cannot take {run}"):
             for file in inner:

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from attnbench.schema.errand import Roof, Surroundings
-from attnbench.store.run_folder import safe_name, write_durably
+from attnbench.store.files import write_durably
+from attnbench.store.run_folder import safe_name
 
 
 def cache_folder() -> Path:

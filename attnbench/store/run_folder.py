@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from attnbench.schema.record import Record, parse
 from attnbench.schema.run import RunInfo
+from attnbench.store.files import open_to_read, open_to_write, write_durably
 
 _RUN, _RECORDS, _ASIDE = "run.json", "records.jsonl", "records.aside"
 
@@ -31,6 +32,8 @@ class RunFolder:
     path: Path
     set_aside: list[str] = field(default_factory=list)
     """In words, lines of records.jsonl that were moved to records.aside."""
+    _left: "_State | None" = field(default=None, repr=False, compare=False)
+    """The records file as this object left it; None while it has neither read it for writing on nor written it."""
 
     @classmethod
     def create(cls, results: Path, info: RunInfo) -> "RunFolder":
@@ -53,7 +56,8 @@ class RunFolder:
         """What run.json says; raises StoreError."""
         file = self.path / _RUN
         try:
-            return RunInfo.model_validate_json(file.read_text(encoding="utf-8"))
+            with open_to_read(file) as data:
+                return RunInfo.model_validate_json(data.read().decode())
         except OSError as error:
             raise StoreError(f"{self.path} is not a run folder: {_RUN}: {_words(error)}") from error
         except ValueError as error:
@@ -74,7 +78,7 @@ class RunFolder:
         """The same, one by one: a long run need not fit into memory; or those in one of its `parts`. Raises StoreError."""
         file = self.path / _RECORDS
         try:
-            with file.open("rb") as lines:
+            with open_to_read(file) as lines:
                 for line in lines if part is None else _within(lines, part):
                     if line.strip() and isinstance(record := _try_parse(line), Record):
                         yield record
@@ -87,7 +91,7 @@ class RunFolder:
         """Cut the records into so many parts of about equal size, at ends of lines; as bytes, in order. Raises StoreError."""
         file = self.path / _RECORDS
         try:
-            with file.open("rb") as lines:
+            with open_to_read(file) as lines:
                 size = lines.seek(0, os.SEEK_END)
                 count = max(1, min(most, size // least_bytes))
                 ends = [_line_end(lines, size * number // count) for number in range(1, count)]
@@ -115,19 +119,25 @@ class RunFolder:
                 self._end_the_last_line()
         except OSError as error:
             raise StoreError(f"cannot repair {self.path}: {_words(error)}") from error
+        self._left = _state(self.path / _RECORDS)
         return [record for _, record in parsed if isinstance(record, Record)]
 
     def append(self, record: Record) -> None:
         """Add one record and wait until it is on the disk; raises StoreError, and then leaves no half line."""
         file = self.path / _RECORDS
+        if self._left is not None and _state(file) != self._left:
+            raise StoreError(
+                f"{file} was removed, replaced or changed by another program since the last record was added to it"
+            )
         try:
-            _append_durably(file, (record.line() + "\n").encode())
+            self._left = _append_durably(file, (record.line() + "\n").encode())
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
 
     def _lines(self) -> list[bytes]:
         try:
-            data = (self.path / _RECORDS).read_bytes()
+            with open_to_read(self.path / _RECORDS) as file:
+                data = file.read()
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -136,7 +146,7 @@ class RunFolder:
 
     def _end_the_last_line(self) -> None:
         """A kill between a whole line and its newline must not glue the next record to it."""
-        with (self.path / _RECORDS).open("rb+") as file:
+        with os.fdopen(open_to_write(self.path / _RECORDS, os.O_RDWR), "rb+") as file:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
@@ -179,9 +189,30 @@ def safe_name(name: str) -> str:
     return plain or "_"
 
 
-def _append_durably(file: Path, data: bytes) -> None:
-    """Add to a file, all or nothing, and wait until it is on the disk."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+@dataclass(frozen=True)
+class _State:
+    """What tells a file from another of the same name, and from itself before it was written."""
+
+    device: int
+    number: int
+    size: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "_State":
+        return cls(found.st_dev, found.st_ino, found.st_size)
+
+
+def _state(file: Path) -> _State | None:
+    """None where it is not there."""
+    try:
+        return _State.of(file.lstat())
+    except OSError:
+        return None
+
+
+def _append_durably(file: Path, data: bytes) -> _State:
+    """Add to a file, all or nothing, and wait until it is on the disk; the file as it is then."""
+    descriptor = open_to_write(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     before = os.fstat(descriptor).st_size
     try:
         if os.write(descriptor, data) < len(data):
@@ -189,22 +220,12 @@ def _append_durably(file: Path, data: bytes) -> None:
         os.fsync(descriptor)
         if not before:
             _sync(file.parent)
+        return _State.of(os.fstat(descriptor))
     except OSError:
         os.ftruncate(descriptor, before)
         raise
     finally:
         os.close(descriptor)
-
-
-def write_durably(file: Path, data: bytes) -> None:
-    """Replace a file as a whole: a temporary beside it, fsync, rename, fsync of the folder."""
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    partial.replace(file)
-    _sync(file.parent)
 
 
 def _sync(folder: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from attnbench.schema.selfcheck import Selfcheck
-from attnbench.store.run_folder import StoreError, write_durably
+from attnbench.store.files import open_to_read, write_durably
+from attnbench.store.run_folder import StoreError
 
 _PLAN = "plan.json"
 
@@ -22,7 +23,8 @@ def recall(folder: Path) -> Selfcheck:
     """What was planned there; raises StoreError where it is no folder of a selfcheck."""
     file = folder / _PLAN
     try:
-        return Selfcheck.model_validate_json(file.read_bytes())
+        with open_to_read(file) as data:
+            return Selfcheck.model_validate_json(data.read())
     except OSError as error:
         raise StoreError(f"{folder} is not the folder of a selfcheck: {_PLAN}: {error.strerror}") from error
     except ValidationError as error:

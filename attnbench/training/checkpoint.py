@@ -16,7 +16,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from attnbench.schema.errand import Job
-from attnbench.store.run_folder import write_durably
+from attnbench.store.files import write_durably
 from attnbench.training.files import checkpoint_of
 from attnbench.training.progress import Curve, Progress
 from attnbench.version import __version__

@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from attnbench.schema.cell import Cell
-from attnbench.store.run_folder import write_durably
+from attnbench.store.files import write_named
 from attnbench.training.alphabet import Alphabet
 from attnbench.training.block import Block
 from attnbench.training.checkpoint import read, weights
@@ -32,7 +32,7 @@ def record_file(checkpoint: Path, out: Path, sequences: int, dtype: torch.dtype 
     model, about = trained(checkpoint)
     found = record(model, sequences, dtype)
     words = {"cell": about["cell"], "update": about.get("update", ""), "torch": about.get("torch", "")}
-    write_durably(out, save(found, metadata=words))
+    write_named(out, save(found, metadata=words))
     return {name: tuple(x.shape) for name, x in found.items()}
 
 

@@ -16,7 +16,7 @@ from attnbench.schema.outcome import Counter, Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.schema.suite import Axes, Method, ReportSpec, Suite
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.isolate import Isolation
 
@@ -135,6 +135,36 @@ def only_run(tmp_path: Path) -> Callable[[], Path]:
 def records(folder: Path) -> list[Record]:
     """All records of a run folder."""
     return RunFolder(folder).records()
+
+
+def _stored(results: Path, name: str, plots: tuple[str, ...] = ()) -> Path:
+    """A run of two methods at two lengths; plots take their time."""
+    names = ("softmax.sdpa", "linear.chunked")
+    cells = tuple(Cell(method=method, problem=Problem(N=N)) for N in (512, 1024) for method in names)
+    methods = tuple(Method(name=method) for method in names)
+    spec = ReportSpec.model_validate({"tables": ("summary",), "plots": plots})
+    info = RunInfo(
+        id=name,
+        suite=Suite(name="made", device="cpu", axes=Axes(N=(512, 1024)), methods=methods, report=spec),
+        command="attnbench run made",
+        started="2026-01-02T03:04:05+00:00",
+        environment={},
+        environment_digest="e",
+        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof={}),
+        methods={},
+        cells=cells,
+    )
+    folder = RunFolder.create(results, info)
+    for number, cell in enumerate(cells):
+        outcome = Measured(samples={"time": Series(unit="s", values=(0.001 * (number + 1),) * 3)})
+        folder.append(Record(job=Job(cell=cell), outcome=outcome, environment="e", started="x"))
+    return folder.path
+
+
+@pytest.fixture
+def stored() -> Callable[..., Path]:
+    """Store a small run: where results are, its name, its plots (none); gives its folder."""
+    return _stored
 
 
 METHODS = tuple(f"made.up_{i}" for i in range(10))

@@ -235,7 +235,7 @@ def test_what_is_no_run_cannot_be_added(run: Run, tmp_path: Path) -> None:
         (["trend", "results", "--margin", "much"], "--margin much: write a share"),
         (["trend", "results", "--since", "yesterday"], "--since yesterday: write a date as 2026-01-31"),
         (["trend", "results", "--png", "trend.jpg"], "--png trend.jpg: a picture is .png, .svg or .pdf"),
-        (["trend", "results", "--html", "no/such/page.html"], "--html no/such/page.html: No such file or directory"),
+        (["trend", "results", "--html", "results/nightly/20260102-030405-000001/run.json/page.html"], "run.json is no folder"),
         (["trend", "results", "--fail-on", "anything"], "--fail-on anything: write --fail-on regression"),
     ],
 )

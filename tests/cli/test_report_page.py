@@ -10,44 +10,15 @@ import pytest
 
 from attnbench.cli.errors import UsageError
 from attnbench.cli.report import Options, report
-from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job, Surroundings
-from attnbench.schema.outcome import Measured, Series
-from attnbench.schema.problem import Problem
-from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Axes, Method, ReportSpec, Suite
-from attnbench.store.run_folder import RunFolder, StoreError
+from attnbench.schema.cell import Workload
+from attnbench.store.run_folder import StoreError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-NAMES = ("softmax.sdpa", "linear.chunked")
-
-
-def stored(results: Path, name: str) -> Path:
-    """A run of two methods at two lengths; no plots, which take their time."""
-    cells = tuple(Cell(method=method, problem=Problem(N=N)) for N in (512, 1024) for method in NAMES)
-    methods = tuple(Method(name=method) for method in NAMES)
-    spec = ReportSpec(tables=("summary",), plots=())
-    info = RunInfo(
-        id=name,
-        suite=Suite(name="made", device="cpu", axes=Axes(N=(512, 1024)), methods=methods, report=spec),
-        command="attnbench run made",
-        started="2026-01-02T03:04:05+00:00",
-        environment={},
-        environment_digest="e",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof={}),
-        methods={},
-        cells=cells,
-    )
-    folder = RunFolder.create(results, info)
-    for number, cell in enumerate(cells):
-        outcome = Measured(samples={"time": Series(unit="s", values=(0.001 * (number + 1),) * 3)})
-        folder.append(Record(job=Job(cell=cell), outcome=outcome, environment="e", started="x"))
-    return folder.path
+Stored = Callable[..., Path]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(stored: Stored, tmp_path: Path) -> Path:
     return stored(tmp_path, "one")
 
 
@@ -89,7 +60,12 @@ def test_without_a_browser_the_page_is_named(
 
 
 def test_several_runs_are_remade_and_get_a_page_of_their_own(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str], capsys: pytest.CaptureFixture[str]
+    run: Path,
+    stored: Stored,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     other = stored(tmp_path, "other")
     monkeypatch.chdir(tmp_path)

@@ -342,6 +342,21 @@ def test_a_run_whose_method_changed_is_not_continued(attnbench: Run, copied: Pat
     assert "method.mine:Mine" in done.stderr
 
 
+def test_records_that_are_removed_while_a_run_goes_on_end_it(
+    start: Start, only_run: Find, suite: Write, tmp_path: Path
+) -> None:
+    process = start("run", suite(SMALL.replace("replicates: 1", "replicates: 3")))
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "results").glob("*/*/records.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    file = only_run() / "records.jsonl"
+    file.unlink()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.splitlines()[-1].startswith(f"error: {file.relative_to(tmp_path)} was removed, replaced or changed")
+    assert not file.exists()
+
+
 @pytest.mark.slow
 def test_ones_own_attention_is_added_with_no_packaging(attnbench: Run, only_run: Find, suite: Write) -> None:
     done = attnbench("run", suite(ONE.replace('"plain:Plain"', "softmax.sdpa")), "--impl", "plain:Plain", "--replicates", "1")

@@ -114,5 +114,6 @@ def test_a_picture_that_is_neither_png_nor_svg_is_refused_before_anything_else(t
     assert "a picture is .png or .svg" in refused("no.such.method", tmp_path / name)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    assert "No such file or directory" in refused(out=tmp_path / "no" / "a.png")
+def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert f"{tmp_path / 'file'} is no folder" in refused(out=tmp_path / "file" / "a.png")

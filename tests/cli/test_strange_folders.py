@@ -1,6 +1,7 @@
 """A folder that somebody else made: what lies in it is not run because a command is given there."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.report.exports.formats import FORMATS
+from attnbench.store.run_folder import RunFolder
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[[str], str]
+Stored = Callable[..., Path]
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 SUITE = "name: s\naxes: {N: 64, H: 1, D: 8}\nmethods: [plain:Plain]\nbudget: {seconds: 0.05}\nreplicates: 1\n"
@@ -46,3 +51,110 @@ def test_one_s_own_attention_is_found_in_the_folder(attnbench: Run, suite: Write
     done = attnbench("run", suite(SUITE.replace("plain:Plain", "mine:Mine")), PYTHONPATH=os.environ["PYTHONPATH"])
     assert done.returncode == 0, done.stderr
     assert "mine:Mine" in done.stdout
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder of the user's, in which nothing may change."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").write_text("dear")
+    return tmp_path / "mine"
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_report_writes_nothing_where_the_links_of_its_folder_lead(
+    run: Run, stored: Stored, mine: Path, tmp_path: Path
+) -> None:
+    folder = stored(tmp_path, "one", plots=("time",))
+    for name in (".table.csv.partial", "table.csv", "table.md", "index.html"):
+        (folder / name).symlink_to(mine / "letter")
+    (folder / "forward").symlink_to(mine)
+    done = run("report", str(folder))
+    assert done.returncode == 1
+    assert "forward is no folder, or a link to one, which is not followed" in done.stderr
+    assert files(mine) == {"letter": "dear"}
+    assert "<html" in (folder / "index.html").read_text()
+    (folder / "forward").unlink()
+    assert run("report", str(folder)).returncode == 0
+    assert (folder / "forward" / "time.png").is_file()
+    assert files(mine) == {"letter": "dear"}
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("figures", ("plot", "{run}", "--kind", "scaling", "--format", "png")),
+        ("otava", ("export", "{run}", "--to", "otava")),
+    ],
+)
+def test_nothing_else_that_goes_into_a_run_s_folder_leaves_it(
+    run: Run, stored: Stored, mine: Path, tmp_path: Path, link: str, words: tuple[str, ...]
+) -> None:
+    folder = stored(tmp_path, "one")
+    (folder / link).symlink_to(mine)
+    done = run(*(word.format(run=folder) for word in words))
+    assert done.returncode == 2
+    assert f"{link} is no folder, or a link to one, which is not followed" in done.stderr
+    assert files(mine) == {"letter": "dear"}
+
+
+def test_an_export_goes_into_a_device_a_pipe_or_a_link_and_replaces_none(
+    attnbench: Run, stored: Stored, mine: Path, tmp_path: Path
+) -> None:
+    folder = stored(tmp_path, "one")
+    (tmp_path / "link.json").symlink_to(mine / "letter")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to("/dev/null")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
+        # by a link only: what replaces devices shall not replace this one
+        for name in ("link.json", "pipe", "null"):
+            done = attnbench("export", str(folder), "--to", "bencher", "--out", name)
+            assert done.returncode == 0, done.stderr
+        assert reader.stdout is not None
+        assert reader.stdout.read() == (mine / "letter").read_text() != "dear"
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "null").is_symlink()
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "run.json", "plan.json", "run.lock"])
+@pytest.mark.parametrize("kind", ["pipe", "zero"])
+def test_no_command_waits_for_a_pipe_or_reads_a_device_without_end(
+    run: Run, stored: Stored, tmp_path: Path, name: str, kind: str
+) -> None:
+    folder = stored(tmp_path, "one")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name) if kind == "pipe" else (folder / name).symlink_to("/dev/zero")
+    by_name = {"plan.json": ("selfcheck", "--resume"), "run.lock": ("history", "add", "--to", "kept")}
+    words = by_name.get(name, ("report",))
+    done = run(*words, str(folder))
+    if name != "run.lock":
+        assert done.returncode == 1
+        assert "it is no regular file" in done.stderr
+    assert len(done.stderr.splitlines()) <= 1
+
+
+def test_what_a_run_says_of_itself_gives_a_terminal_no_commands(run: Run, stored: Stored, tmp_path: Path) -> None:
+    folder = stored(tmp_path, "one")
+    escape = "\x1b]0;owned\x07\x1b[2J"
+    text = (folder / "run.json").read_text()
+    for name in ("linear.chunked", "attnbench run made", "2026-01-02", '"one"'):
+        text = text.replace(name, name[:-1] + "\\u001b]0;owned\\u0007\\u001b[2J" + name[-1])
+    (folder / "run.json").write_text(text)
+    assert escape in RunFolder(folder).info().command
+    commands = [("report",), *(("export", "--to", name) for name in FORMATS), ("compare",), ("history", "add", "--to", "kept")]
+    for words in commands:
+        done = run(*words, str(folder))
+        assert "\x1b" not in done.stdout + done.stderr, words
+    twice = run("export", str(folder), str(folder), "--to", "otava", "--out", str(tmp_path / "out"))
+    assert "are one run" in twice.stderr
+    assert "\x1b" not in twice.stderr
+
+
+def test_an_address_within_another_is_no_history(run: Run) -> None:
+    done = run("trend", "simplecache::file:///etc")
+    assert done.returncode == 2
+    assert "one address within another is no place for a history" in done.stderr

@@ -14,6 +14,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import ReportSpec
+from attnbench.store.run_folder import StoreError
 
 if TYPE_CHECKING:
     from tests.report.conftest import Synthetic
@@ -44,20 +45,20 @@ def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: "Syn
     assert not first["table.md"].startswith(b"old")
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, small: "Synthetic", monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "table.csv").write_text("old")
-
-    def full(self: Path, content: bytes) -> int:
-        raise OSError(28, "no space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="no space"):
+def test_a_write_that_fails_is_told_and_leaves_the_old_file_and_no_half_one(tmp_path: Path, small: "Synthetic") -> None:
+    small.report = ReportSpec(plots=())
+    (tmp_path / "table.md" / "in the way").mkdir(parents=True)
+    (tmp_path / "index.html").write_text("old")
+    words = rf"cannot write .*/table.md: Is a directory; the records are kept: attnbench report {tmp_path}"
+    with pytest.raises(StoreError, match=words):
         write(tmp_path, Findings.of(small.run(), small.records()))
-    assert (tmp_path / "table.csv").read_text() == "old"
+    assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "table.md", "index.html"}
+    assert (tmp_path / "index.html").read_text() == "old"
 
 
 def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: "Synthetic") -> None:
     folder = tmp_path / "a" / "b" / "run"
+    folder.mkdir(parents=True)
     write(folder, Findings.of(hostile.run(), hostile.records()))
     assert names(tmp_path) == {f"a/b/run/{name}" for name in NAMES}
 
@@ -94,6 +95,7 @@ from attnbench.schema.record import parse
 from attnbench.schema.run import RunInfo
 folder = Path({str(tmp_path)!r})
 run = RunInfo.model_validate_json((folder / "run.json").read_bytes())
+(folder / "out").mkdir()
 write(folder / "out", Findings.of(run, [parse(line) for line in (folder / "records.jsonl").read_bytes().decode().splitlines()]))
 assert "torch" not in sys.modules
 """

@@ -59,6 +59,14 @@ def test_everything_comes_along_but_the_lock_and_what_is_half_written(history: H
     assert names == {"run.json", "records.jsonl", "forward/time.png"}
 
 
+def test_a_run_with_a_link_in_it_is_not_taken(history: History, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (run / "notes.txt").symlink_to(tmp_path / "mine")
+    with pytest.raises(HistoryError, match=r"notes\.txt is a link"):
+        history.put(run, "s/i")
+    assert not history.holds("s/i")
+
+
 def test_a_run_that_is_being_written_is_not_taken(history: History, run: Path) -> None:
     with FolderLock(run), pytest.raises(HistoryError, match="still being written"):
         history.put(run, "s/i")
@@ -139,7 +147,11 @@ def test_the_stamp_of_a_run_changes_with_its_records(folder: RunFolder, tmp_path
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("nonsense://x", "nonsense:// is no place for a history"), ("gdrive://x", "gdrive:// needs another package")],
+    [
+        ("nonsense://x", "nonsense:// is no place for a history"),
+        ("gdrive://x", "gdrive:// needs another package"),
+        ("simplecache::file:///etc", "one address within another is no place for a history"),
+    ],
 )
 def test_a_url_of_which_nothing_is_known_is_refused_in_words(url: str, words: str) -> None:
     with pytest.raises(HistoryError, match=words):

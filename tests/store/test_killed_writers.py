@@ -15,7 +15,7 @@ from attnbench.store.run_folder import RunFolder
 
 HERE = Path(__file__).parent
 Numbered = Callable[[int], Record]
-KILLS = [(call, k) for call, most in (("write", 40), ("fsync", 40), ("rename", 2)) for k in range(1, most + 1)]
+KILLS = [(call, k) for call, most in (("write", 40), ("fsync", 40), ("renameat", 2)) for k in range(1, most + 1)]
 
 
 def test_no_record_is_lost_torn_or_glued_by_twenty_kills(folder: RunFolder, numbered: Numbered) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,6 +180,77 @@ def test_a_folder_that_is_gone_is_a_store_error(folder: RunFolder, numbered: Num
         folder.info()
 
 
+def removed(file: Path) -> None:
+    file.unlink()
+
+
+def replaced(file: Path) -> None:
+    """As an editor does it that saves."""
+    copy = file.with_name("copy")
+    copy.write_bytes(file.read_bytes())
+    copy.replace(file)
+
+
+def shortened(file: Path) -> None:
+    os.truncate(file, 10)
+
+
+def lengthened(file: Path) -> None:
+    with file.open("a") as more:
+        more.write("more\n")
+
+
+def linked(file: Path) -> None:
+    file.rename(file.with_name("moved"))
+    file.symlink_to("moved")
+
+
+@pytest.mark.parametrize("change", [removed, replaced, shortened, lengthened, linked])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_records_that_another_program_touched_are_noticed_before_the_next_is_added(
+    folder: RunFolder, numbered: Numbered, change: Callable[[Path], None], resumed: bool
+) -> None:
+    fill(folder, numbered)
+    if resumed:
+        folder = RunFolder(folder.path)
+        folder.repair()
+    change(records_file(folder))
+    before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    with pytest.raises(StoreError, match=r"records\.jsonl was removed, replaced or changed by another program"):
+        folder.append(numbered(3))
+    assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "run.json"])
+@pytest.mark.parametrize("call", ["records", "repair", "info"])
+def test_a_pipe_or_a_device_in_the_place_of_a_file_is_refused_and_not_read(folder: RunFolder, name: str, call: str) -> None:
+    for place in (lambda file: os.mkfifo(file), lambda file: file.symlink_to("/dev/zero")):
+        (folder.path / name).unlink(missing_ok=True)
+        place(folder.path / name)
+        if (name == "run.json") == (call == "info"):
+            with pytest.raises(StoreError, match="it is no regular file"):
+                getattr(folder, call)()
+
+
+def test_nothing_is_added_to_what_a_link_in_the_folder_leads_to(folder: RunFolder, numbered: Numbered, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    for name in ("records.jsonl", ".run.json.partial"):
+        (folder.path / name).symlink_to(tmp_path / "mine")
+    with pytest.raises(StoreError, match="it is a link, and where it leads nothing is written"):
+        folder.append(numbered(0))
+    folder.rewrite(folder.info())
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_roof_of_nothing_is_no_roof(folder: RunFolder) -> None:
+    file = folder.path / "run.json"
+    for value in ("0", "-1.0", "NaN", "Infinity"):
+        roof = f'"roof": {{"float32": {{"flops_per_second": {value}, "bytes_per_second": 1.0}}}}'
+        file.write_text(re.sub(r'"roof": {.*}', roof, file.read_text()))
+        with pytest.raises(StoreError, match=r"surroundings\.roof\.float32\.flops_per_second: Input should be"):
+            folder.info()
+
+
 def test_text_that_cannot_be_stored_is_a_store_error_and_leaves_the_file_as_it_was(
     folder: RunFolder, numbered: Numbered
 ) -> None:
@@ -225,7 +297,7 @@ def test_lines_are_in_the_aside_file_before_they_leave_the_records(
 
 
 def refuse_to_replace(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "replace", refuse)

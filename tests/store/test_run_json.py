@@ -13,7 +13,7 @@ from attnbench.store.run_folder import RunFolder, StoreError
 def test_run_json_is_replaced_as_a_whole_or_not_at_all(
     folder: RunFolder, run_info: RunInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     other = run_info.model_copy(update={"command": "x" * 10_000})

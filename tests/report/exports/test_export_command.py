@@ -117,7 +117,7 @@ def test_one_run_named_twice_is_refused(run: Path, tmp_path: Path, maker: "Maker
 def test_what_cannot_be_written_is_told(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "Not a directory" in refused("asv", run, out=tmp_path / "file" / "asv")
-    assert "No such file or directory" in refused("pyperf", run, out=tmp_path / "none" / "x.json")
+    assert f"{tmp_path / 'file'} is no folder" in refused("pyperf", run, out=tmp_path / "file" / "x.json")
     assert "s a directory" in refused("pyperf", run, out=tmp_path)
 
 

@@ -1,0 +1,216 @@
+"""Disks that are full, folders that cannot be written, an output that takes nothing: one line, an exit code, records intact."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Stored = Callable[..., Path]
+
+
+@pytest.fixture
+def run_folder(stored: Stored, tmp_path: Path) -> Path:
+    return stored(tmp_path, "run")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB: tables fit, a page does not."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if (
+        shutil.which("mount") is None
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "attnbench-test", str(disk)], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("nothing may be mounted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def limited(*words: str, stdout: int = subprocess.PIPE, **limits: int) -> subprocess.CompletedProcess[str]:
+    """Run the command under limits of the kernel, by their names in `resource`."""
+
+    def limit() -> None:
+        for name, value in limits.items():
+            number = getattr(resource, f"RLIMIT_{name}")
+            resource.setrlimit(number, (value, resource.getrlimit(number)[1]))
+
+    return subprocess.run(
+        [sys.executable, "-m", "attnbench", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        preexec_fn=limit,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def line_of(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that it says."""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_disk_that_fills_while_a_report_is_written_leaves_records_and_the_old_page(
+    run: Run, run_folder: Path, small_disk: Path
+) -> None:
+    copy = shutil.copytree(run_folder, small_disk / "run")
+    (copy / "index.html").write_text("old")
+    before = contents(copy)
+    done = run("report", str(copy))
+    assert done.returncode == 1
+    words = f"cannot write {copy / 'index.html'}: No space left on device; the records are kept: attnbench report {copy}"
+    assert line_of(done) == words
+    assert {name: content for name, content in contents(copy).items() if name in before} == before
+    assert contents(copy).keys() - before.keys() == {"table.csv", "table.md", "table.tex"}
+
+
+def test_a_page_that_may_not_be_so_long_is_told_as_a_full_disk_is(run_folder: Path) -> None:
+    before = contents(run_folder)
+    done = limited("report", str(run_folder), FSIZE=30_000)
+    assert done.returncode == 1
+    assert line_of(done).startswith(f"cannot write {run_folder / 'index.html'}: File too large; the records are kept: ")
+    assert contents(run_folder).keys() - before.keys() == {"table.csv", "table.md", "table.tex"}
+
+
+def fill(file: Path) -> None:
+    """Write until the disk takes no more."""
+    with suppress(OSError), file.open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(4096))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "{run}", "--to", "pyperf", "--out", "{disk}/x.json"),
+        ("report", "{run}", "--out", "{disk}/x.html"),
+        ("compare", "{run}", "{run}", "--out", "{disk}/x.png"),
+        ("gate", "--stored", "{run}", "{run}", "--json", "{disk}/x.json"),
+        ("plot", "{run}", "--kind", "scaling", "--format", "png", "--out", "{disk}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_file_that_a_full_disk_does_not_take_is_told_and_the_old_one_stays(
+    run: Run, run_folder: Path, small_disk: Path, words: tuple[str, ...]
+) -> None:
+    for name in ("x.json", "x.html", "x.png"):
+        (small_disk / name).write_text("old")
+    fill(small_disk / "filler")
+    done = run(*(word.format(run=run_folder, disk=small_disk) for word in words))
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(file.name for file in small_disk.iterdir()) == ["filler", "x.html", "x.json", "x.png"]
+    assert {(small_disk / name).read_text() for name in ("x.json", "x.html", "x.png")} == {"old"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--help",), 1),
+        (("report", "{run}"), 1),
+        (("export", "{run}", "--to", "bencher", "--out", "-"), 1),
+        (("compare", "{run}", "{run}"), 1),
+        # what one is for a verdict is no code for a full disk
+        (("compare", "{run}", "{run}", "--exit-code"), 2),
+        (("gate", "--stored", "{run}", "{run}"), 2),
+    ],
+)
+def test_an_output_that_takes_nothing_is_an_error_in_one_line(words: tuple[str, ...], code: int, run_folder: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = limited(*(word.format(run=run_folder) for word in words), stdout=full.fileno())
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1] == "error: standard output: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+def test_an_output_that_is_closed_is_one_that_nobody_wants(run_folder: Path) -> None:
+    command = f"exec {sys.executable} -m attnbench report {run_folder} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (run_folder / "index.html").is_file()
+
+
+def test_a_reader_that_leaves_is_no_error_that_is_told() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = limited("--help", stdout=writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [
+        (("--stored", "{run}", "nowhere"), {}),
+        (("--stored", "nowhere", "{run}"), {}),
+        (("--stored", "{run}", "{run}", "--json", "{run}/run.json/x.json"), {}),
+        (("--stored", "{run}", "{run}", "--out", "{run}/run.json/x.md"), {}),
+        (("--stored", "{run}", "{run}"), {"GITHUB_STEP_SUMMARY": "/dev/full"}),
+        (("--stored", "{run}", "{run}"), {"GITHUB_STEP_SUMMARY": "no/such/folder"}),
+    ],
+)
+def test_what_keeps_a_gate_from_its_verdict_is_never_called_a_regression(
+    run: Run, run_folder: Path, words: tuple[str, ...], env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    done = run("gate", *(word.format(run=run_folder) for word in words))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_the_program_is_no_regression_either(run: Run, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnbench.cli.gate.judge_runs", lambda *_: {"something": 1}["nothing"])
+    done = run("gate", "--stored", str(run_folder), str(run_folder))
+    assert done.returncode == 2
+    assert "KeyError: 'nothing'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "{long}"),
+        ("report", "{run}", "--out", "{long}.html"),
+        ("run", "{long}"),
+        ("run", "quick", "--resume", "{long}"),
+        ("crossover", "{long}"),
+        ("maxlen", "{long}"),
+        ("site", "{long}", "site"),
+        ("published", "{long}"),
+        ("trend", "{long}"),
+        ("history", "list", "{long}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_is_too_long_is_told(run: Run, run_folder: Path, words: tuple[str, ...]) -> None:
+    done = run(*(word.format(run=run_folder, long="x" * 300) for word in words))
+    assert "File name too long" in line_of(done)
+    assert done.returncode in {1, 2}
+
+
+def test_too_few_file_descriptors_are_told_and_records_stay(run_folder: Path) -> None:
+    before = contents(run_folder)
+    done = limited("run", "--resume", str(run_folder), NOFILE=5)
+    assert done.returncode == 1
+    assert line_of(done).endswith("Too many open files")
+    assert contents(run_folder) == before
