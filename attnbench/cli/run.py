@@ -51,11 +51,11 @@ def run_suite(options: Options) -> None:
 def _run(options: Options) -> None:
     # whom the methods are asked by measures the first round too: a server takes two seconds to get warm
     with Isolation(fresh=options.fresh) as worker:
-        folder, scouted = _begin(options, worker) if options.resume is None else _go_on(options, options.resume, worker)
-        _measure(options, folder, scouted, worker)
+        begin = _begin(options, worker) if options.resume is None else _go_on(options, options.resume, worker)
+        _measure(options, *begin, worker)
 
 
-def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted]:
+def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted, RunInfo]:
     if not options.suite:
         raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
     loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
@@ -64,10 +64,10 @@ def _begin(options: Options, worker: Isolation) -> tuple[RunFolder, Scouted]:
     _ask_if_many(len(scouted.cells), options)
     info = describe_run(scouted)
     remember(info)
-    return RunFolder.create(options.results, info), scouted
+    return RunFolder.create(options.results, info), scouted, info
 
 
-def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, Scouted]:
+def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, Scouted, RunInfo]:
     """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
     folder = RunFolder(path)
     info = folder.info()
@@ -75,10 +75,15 @@ def _go_on(options: Options, path: Path, worker: Isolation) -> tuple[RunFolder, 
     if options.suite:
         _, suite = select(options.suite, options.impls, options.device, options.replicates)
     scouted = scout(suite, worker, roof=False)
-    if different := info.differences(describe_run(scouted)):
+    present = describe_run(scouted)
+    silent = {name: failed.reason for name, failed in scouted.failures.items() if name in info.methods}
+    if silent:
+        lines = "\n  ".join(f"method.{name}: {reason}" for name, reason in silent.items())
+        raise UsageError(f"{path} cannot be continued; what could be asked then, and cannot now:\n  {lines}")
+    if different := info.differences(present):
         lines = "\n  ".join(different)
         raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new run instead")
-    return folder, scouted
+    return folder, scouted, present
 
 
 def describe_run(scouted: Scouted, source: Path | None = None) -> RunInfo:
@@ -108,9 +113,13 @@ def _ask_if_many(count: int, options: Options) -> None:
     typer.confirm(f"The suite has {count:,} cells. Go on?", abort=True)
 
 
-def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isolation) -> None:
-    info, servers = folder.info(), iter([first])
+def _measure(options: Options, folder: RunFolder, scouted: Scouted, present: RunInfo, first: Isolation) -> None:
+    servers = iter([first])
     with FolderLock(folder.path) as lock:
+        known = folder.info()
+        info = known.with_answers_of(present)
+        if info != known:
+            folder.rewrite(info)
         records = folder.repair()
         progress = Progress(info, records)
         if lock.took_over:
