@@ -96,6 +96,24 @@ def _addressed(address: str) -> object:
     return getattr(module, path)
 
 
+def own_module(name: str) -> str:
+    """What the module of a method is called once it is loaded. Raises UnknownMethodError."""
+    place, colon, _ = name.rpartition(":")
+    if not colon:
+        return find(name).module
+    return _name_of(Path(place)) if place.endswith(".py") else place
+
+
+def look_here() -> None:
+    """Find modules in the current folder: before what is installed, behind what Python itself brings.
+
+    Where torch is imported already, a file called random.py or torch.py takes nobody's place.
+    """
+    if (here := str(Path.cwd())) not in sys.path:
+        first = next((i for i, folder in enumerate(sys.path) if "site-packages" in folder), len(sys.path))
+        sys.path.insert(first, here)
+
+
 def _imported(name: str, module: str, load: Callable[[], object]) -> object:
     """Load; raises MissingPackageError where another module than the method's own is absent."""
     try:
@@ -113,8 +131,7 @@ def _is_attention(found: object) -> bool:
 
 def _module_in(file: Path) -> ModuleType:
     """A file as a module; what lies beside it can be imported from it, as in a script."""
-    # a name that no other module has: a file may be called random.py
-    own = f"file {file.resolve()}"
+    own = _name_of(file)
     if own not in sys.modules:
         spec = importlib.util.spec_from_file_location(own, file)
         if not file.is_file() or spec is None or spec.loader is None:
@@ -124,6 +141,11 @@ def _module_in(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
         sys.modules[own] = module
     return sys.modules[own]
+
+
+def _name_of(file: Path) -> str:
+    """A name that no other module has: a file may be called random.py."""
+    return f"file {file.resolve()}"
 
 
 def missing(method: "type[Attention]") -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from attnbench.cli.judging import judging
-from attnbench.cli.options import Device, Impls, NoWait, RunArgument, SuiteArgument
+from attnbench.cli.options import MOST_REPLICATES, Device, Impls, NoWait, RunArgument, SuiteArgument
 from attnbench.version import __version__
 
 app = typer.Typer(
@@ -43,7 +43,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     suite: Annotated[str, typer.Argument(help="A suite file, or the name of one that ships; optional with --resume.")] = "",
     impl: Impls = [],  # noqa: B006 - typer copies it
     device: Device = None,
-    replicates: Annotated[int | None, typer.Option(min=1, help="Processes per cell; instead of the suite's own.")] = None,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("results"),
     resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="A new interpreter per replicate, not a fork.")] = False,
@@ -70,6 +72,22 @@ def methods(impl: Impls = []) -> None:  # noqa: B006
     from attnbench.cli.methods import show_methods
 
     show_methods(tuple(impl))
+
+
+@app.command()
+def check(
+    method: Annotated[str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class, or file.py:Class.")],
+    n: Annotated[int, typer.Option("--N", min=1, max=2**22, help="Tokens of the calls that it is meant for.")] = 1024,
+    width: Annotated[int, typer.Option(min=1, max=4096, help="Width of queries, keys and values.")] = 64,
+    dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")] = "float32",
+    param: Annotated[list[str], typer.Option("--param", help="A parameter, as stride=8. May be repeated.")] = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+) -> None:
+    """Hold a method against its own definition, and time nothing: exit 0 correct, 1 not correct, 2 bad input."""
+    from attnbench.cli.check import Options
+    from attnbench.cli.check import check as hold
+
+    hold(Options(method, n, width, dtype, tuple(param), device))
 
 
 @app.command()
@@ -119,7 +137,7 @@ def show(  # noqa: PLR0913, PLR0917 - one parameter an option
     method: Annotated[str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class, or file.py:Class.")],
     n: Annotated[int, typer.Option("--N", min=1, help="Tokens; at most 512.")] = 64,
     heads: Annotated[int, typer.Option(min=1, help="Heads; at most 16.")] = 4,
-    width: Annotated[int, typer.Option(min=1, help="Width of queries, keys and values.")] = 16,
+    width: Annotated[int, typer.Option(min=1, max=4096, help="Width of queries, keys and values.")] = 16,
     param: Annotated[list[str], typer.Option("--param", help="A parameter, as stride=8. May be repeated.")] = [],  # noqa: B006
     causal: Annotated[
         bool | None, typer.Option("--causal/--non-causal", help="Default: causal where the method can.", show_default=False)
@@ -165,7 +183,7 @@ def record(
     task: Annotated[str | None, typer.Option(help="Of several trainings, that of this task.", show_default=False)] = None,
     N: Annotated[int | None, typer.Option("--N", help="Of several trainings, that of this length.", show_default=False)] = None,
     replicate: Annotated[int, typer.Option(min=0, help="Of the seeds, which.")] = 0,
-    sequences: Annotated[int, typer.Option(min=1, help="Held-out sequences that the model reads.")] = 8,
+    sequences: Annotated[int, typer.Option(min=1, max=2**16, help="Held-out sequences that the model reads.")] = 8,
 ) -> None:
     """Record queries, keys and values of a trained model, for suites that say inputs: recorded."""
     from attnbench.cli.record import Options

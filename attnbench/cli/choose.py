@@ -4,21 +4,22 @@ from collections.abc import Iterable, Sequence
 
 from attnbench import registry
 from attnbench.cli.errors import UsageError
+from attnbench.cli.select import is_address
 from attnbench.report.names import one_line
 from attnbench.schema.suite import Method, Override, Suite
 
 
 def narrowed(suite: Suite, wanted: Sequence[str], option: str) -> Suite:
-    """The suite with only the methods that are named, by label or name; installed ones that it lacks are added.
+    """The suite with only the methods that are named, by label, name or address; those that it lacks are added.
 
-    Raises UsageError for a name that is neither in the suite nor installed.
+    Raises UsageError for a name that is neither in the suite nor installed, and no address.
     """
     names = tuple(dict.fromkeys(name.partition("(")[0].strip() for name in wanted))
     overrides = [override.methods or () for override in suite.on.values()]
     own = {method.name for methods in (suite.methods, *overrides) for method in methods}
     known = [*own, *(name for name in registry.catalogue() if name not in own)]
     for name in names:
-        if name not in known:
+        if name not in known and not is_address(name):
             raise UsageError(
                 f"{option} {name}: no such method; {registry.meant_by(name, known)}the suite has: {', '.join(sorted(own))}"
             )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attnbench.cli.errors import FAILED, USAGE, explained
-from attnbench.cli.options import AcrossMachines, Device, HistoryArgument, Impls, Margin, NoWait, Outs
+from attnbench.cli.options import MOST_REPLICATES, AcrossMachines, Device, HistoryArgument, Impls, Margin, NoWait, Outs
 
 judging = typer.Typer()
 
@@ -49,7 +49,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     impl: Impls = [],  # noqa: B006
     device: Device = None,
     margin: Margin = "5%",
-    replicates: Annotated[int, typer.Option(min=2, help="With --live: a side, at most.")] = 20,
+    replicates: Annotated[int, typer.Option(min=2, max=MOST_REPLICATES, help="With --live: a side, at most.")] = 20,
     results: Annotated[Path, typer.Option(help="With --live: where run folders are made.")] = Path("results"),
     out: Outs = [],  # noqa: B006
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit as `attnbench gate` does.")] = False,
@@ -79,7 +79,9 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     impl: Impls = [],  # noqa: B006
     device: Device = None,
     margin: Margin = "5%",
-    max_replicates: Annotated[int, typer.Option(min=2, help="A side, at most; looked at after 5, 10, 20, ...")] = 20,
+    max_replicates: Annotated[
+        int, typer.Option(min=2, max=MOST_REPLICATES, help="A side, at most; looked at after 5, 10, 20, ...")
+    ] = 20,
     results: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("results"),
     across_machines: AcrossMachines = False,
     json: Annotated[Path | None, typer.Option(help="Write the judgement as JSON.")] = None,
@@ -133,7 +135,9 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
     resolution: Annotated[str, typer.Option(help="How well N is to be known, each way: 10% or 0.1.")] = "10%",
     max_points: Annotated[int, typer.Option(min=0, help="Lengths that are added to a section, at most.")] = 6,
     minutes: Annotated[float | None, typer.Option(min=0, help="After so many no length is added.")] = None,
-    replicates: Annotated[int, typer.Option(min=1, help="With --measure: processes per cell; 5 and more give intervals.")] = 5,
+    replicates: Annotated[
+        int, typer.Option(min=1, max=MOST_REPLICATES, help="With --measure: processes per cell; 5 and more give intervals.")
+    ] = 5,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
     results: Annotated[Path, typer.Option(help="With --measure: where run folders are made.")] = Path("results"),

@@ -7,14 +7,17 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from attnbench import registry
 from attnbench.cli.amounts import length, memory_share
 from attnbench.cli.choose import narrowed, pick
 from attnbench.cli.collect import collect, exits_when_interrupted, lane_of_command
 from attnbench.cli.errors import UsageError
 from attnbench.cli.maxlen import Options, limits_of
+from attnbench.cli.progress import Remarks
 from attnbench.cli.run import describe_run
-from attnbench.cli.select import address, check_methods, select
+from attnbench.cli.select import address, check_methods, is_address, refused, select
 from attnbench.cli.signals import Interrupted
 from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
@@ -50,8 +53,7 @@ def measure(options: Options) -> RunFolder:
         loaded, suite, wanted = _asked(options)
         lane = lane_of_command(wait=options.wait)
         scouted = scout(for_limits(suite, batch=options.batch), worker, roof=False, lane=lane)
-        if loaded is not None:
-            check_methods(loaded, scouted)
+        check_methods(loaded, scouted)
         scouted = _searches(scouted, wanted, options)
         info = describe_run(scouted)
         folder = RunFolder.create(options.results, info)
@@ -62,7 +64,8 @@ def measure(options: Options) -> RunFolder:
 
 def _asked(options: Options) -> tuple[Loaded | None, Suite, tuple[str, ...]]:
     """The suite, where its file is one, and which of its methods are wanted: none said, all are."""
-    named = tuple(word for word in options.what if word.partition("(")[0] in registry.catalogue())
+    plain = {word: word.partition("(")[0] for word in options.what}
+    named = tuple(word for word, name in plain.items() if name in registry.catalogue() or is_address(name))
     added = tuple(map(address, options.impls))
     loaded, suite = _suite([word for word in options.what if word not in named], (*named, *added), options)
     wanted = (*named, *options.methods)
@@ -75,7 +78,10 @@ def _suite(words: Sequence[str], methods: Sequence[str], options: Options) -> tu
     """The one that is named, or a plain one of the methods that are."""
     if not words:
         each = tuple(Method(name=name.partition("(")[0]) for name in methods)
-        return None, Suite.model_validate({**_PLAIN, "methods": each, "device": options.device or "auto"})
+        try:
+            return None, Suite.model_validate({**_PLAIN, "methods": each, "device": options.device or "auto"})
+        except ValidationError as error:
+            raise refused(error, {"device": options.device}) from None
     if len(words) > 1:
         raise UsageError(f"{', '.join(words)}: at most one suite; methods are named as `attnbench methods` lists them")
     (word,) = words
@@ -162,7 +168,7 @@ def _search(info: RunInfo, scouted: Scouted, folder: RunFolder, worker: Isolatio
     )
     _say(f"{len(info.cells)} searches on {info.surroundings.device}: {folder.path}")
     try:
-        collect(search, folder, lambda _: None)
+        collect(search, folder, Remarks(_say).took)
     except Interrupted:
         _say(f"what was tried is kept; see it with: attnbench maxlen {shlex.quote(str(folder.path))}")
         raise

@@ -3,6 +3,7 @@
 import textwrap
 
 from attnbench import registry
+from attnbench.cli.errors import UsageError
 from attnbench.cli.select import address
 from attnbench.schema.errand import Description, Inquiry
 from attnbench.schema.outcome import Failed
@@ -14,23 +15,30 @@ _INDENT = " " * 4
 
 
 def show_methods(impls: tuple[str, ...]) -> None:
-    """One paragraph a method: those that cannot even be asked say why, and cost the others nothing."""
-    names = [*registry.catalogue(), *map(address, impls)]
+    """One paragraph a method: those that cannot even be asked say why, and cost the others nothing.
+
+    Raises UsageError, before anything is listed, where what the command line adds is not there or no attention.
+    """
     with Isolation() as worker:
-        for name in names:
+        own = {name: ask(name, worker) for name in map(address, impls)}
+        unknown = {name: a.reason for name, a in own.items() if isinstance(a, Failed) and a.facts.get("unknown")}
+        if unknown:
+            raise UsageError("\n".join(f"--impl {name}: {reason}" for name, reason in unknown.items()))
+        for name in registry.catalogue():
             print(paragraph(name, ask(name, worker)))
+        for name, answer in own.items():
+            print(paragraph(name, answer))
 
 
 def ask(name: str, worker: Isolation) -> Description | Failed:
-    """The kept answer, or a new one."""
+    """The kept answer, or a new one; what a class in the current folder says is not kept, for others have a folder like it."""
     entry = registry.find(name)
-    if (kept := answers.recall(entry)) is not None and not kept.missing:
+    if ":" not in name and (kept := answers.recall(entry)) is not None and not kept.missing:
         return kept
     answer, _ = worker.ask(Inquiry(method=name), _TIMEOUT)
-    if isinstance(answer, Description):
+    assert isinstance(answer, Description | Failed)
+    if isinstance(answer, Description) and ":" not in name:
         answers.remember(entry, answer)
-        return answer
-    assert isinstance(answer, Failed)
     return answer
 
 

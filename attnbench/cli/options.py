@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+MOST_REPLICATES = 10**6
+"""As many as a suite may have."""
 SuiteArgument = Annotated[str, typer.Argument(help="A suite file, or the name of one that ships: quick, scaling.")]
 Impls = Annotated[
     list[str], typer.Option("--impl", help="Add your own attention, as module:Class or file.py:Class. May be repeated.")

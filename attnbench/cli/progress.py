@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -12,11 +12,25 @@ from rich.progress import Progress as Bar
 
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass, main_pass
-from attnbench.schema.outcome import Failed
+from attnbench.schema.outcome import SERVER, Failed
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 
 _RECENT = 20
+
+
+class Remarks:
+    """Says how processes came about otherwise than they should; what is said once is not said again."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self.say = say
+        self.said: set[str] = set()
+
+    def took(self, record: Record) -> None:
+        """A record was stored."""
+        if (remark := str(record.outcome.facts.get(SERVER) or "")) and remark not in self.said:
+            self.said.add(remark)
+            self.say(remark)
 
 
 class Progress:
@@ -32,6 +46,7 @@ class Progress:
         self.block: str | None = None
         self.statuses: Counter[str] = Counter()
         self.mark = time.monotonic()
+        self.remarks = Remarks(self.say)
         self.bar = Bar(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[eta]}"),
             console=self.console, transient=True, disable=not self.console.is_terminal, auto_refresh=False,
@@ -62,6 +77,7 @@ class Progress:
 
     def took(self, record: Record) -> None:
         """A record was stored."""
+        self.remarks.took(record)
         before = len(self.left)
         self._cross_off(record)
         if record.job.phase is main_pass(record.job.cell) and not record.too_large:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from attnbench.cli.progress import Remarks
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
@@ -27,6 +28,7 @@ class Rounds:
         self.before, self.begin, self.mark = len(self.left), time.monotonic(), time.monotonic()
         self.round: int | None = None
         self.failed = 0
+        self.remarks = Remarks(self.say)
         self.bar = Bar(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[eta]}"),
             console=self.console, transient=True, disable=not self.console.is_terminal, auto_refresh=False,
@@ -48,6 +50,7 @@ class Rounds:
 
     def took(self, record: Record) -> int | None:
         """A record was stored; how many rounds are over, where it was the last one of its round."""
+        self.remarks.took(record)
         if record.job.phase is not Pass.TIME:
             return None
         self._end_round(self.plan.place(record.job.replicate).replicate)

@@ -55,24 +55,22 @@ def _run(options: Options) -> None:
     # whom the methods are asked by measures the first round too: a server takes two seconds to get warm
     lane = lane_of_command(wait=options.wait)
     with Isolation(fresh=options.fresh) as worker:
-        if options.resume is None:
-            folder, scouted = _begin(options, worker, lane)
-        else:
-            folder, scouted = _go_on(options, options.resume, worker, lane)
-        _measure(options, folder, scouted, worker, lane)
+        begin = _begin(options, worker, lane) if options.resume is None else _go_on(options, options.resume, worker, lane)
+        _measure(options, *begin, worker, lane)
 
 
-def _begin(options: Options, worker: Isolation, lane: Lane) -> tuple[RunFolder, Scouted]:
+def _begin(options: Options, worker: Isolation, lane: Lane) -> tuple[RunFolder, Scouted, RunInfo]:
     if not options.suite:
         raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
     loaded, suite = select(options.suite, options.impls, options.device, options.replicates)
     scouted = scout(suite, worker, lane=lane)
     check_methods(loaded, scouted)
     _ask_if_many(len(scouted.cells), options)
-    return RunFolder.create(options.results, describe_run(scouted)), scouted
+    info = describe_run(scouted)
+    return RunFolder.create(options.results, info), scouted, info
 
 
-def _go_on(options: Options, path: Path, worker: Isolation, lane: Lane) -> tuple[RunFolder, Scouted]:
+def _go_on(options: Options, path: Path, worker: Isolation, lane: Lane) -> tuple[RunFolder, Scouted, RunInfo]:
     """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
     folder = RunFolder(path)
     info = folder.info()
@@ -80,10 +78,15 @@ def _go_on(options: Options, path: Path, worker: Isolation, lane: Lane) -> tuple
     if options.suite:
         _, suite = select(options.suite, options.impls, options.device, options.replicates)
     scouted = scout(suite, worker, roof=False, lane=lane)
-    if different := info.differences(describe_run(scouted)):
+    present = describe_run(scouted)
+    silent = {name: failed.reason for name, failed in scouted.failures.items() if name in info.methods}
+    if silent:
+        lines = "\n  ".join(f"method.{name}: {reason}" for name, reason in silent.items())
+        raise UsageError(f"{path} cannot be continued; what could be asked then, and cannot now:\n  {lines}")
+    if different := info.differences(present):
         lines = "\n  ".join(different)
         raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new run instead")
-    return folder, scouted
+    return folder, scouted, present
 
 
 def describe_run(scouted: Scouted, source: Path | None = None) -> RunInfo:
@@ -113,9 +116,13 @@ def _ask_if_many(count: int, options: Options) -> None:
     typer.confirm(f"The suite has {count:,} cells. Go on?", abort=True)
 
 
-def _measure(options: Options, folder: RunFolder, scouted: Scouted, first: Isolation, lane: Lane) -> None:
-    info, servers = folder.info(), iter([first])
+def _measure(options: Options, folder: RunFolder, scouted: Scouted, present: RunInfo, first: Isolation, lane: Lane) -> None:
+    servers = iter([first])
     with FolderLock(folder.path) as lock:
+        known = folder.info()
+        info = known.with_answers_of(present)
+        if info != known:
+            folder.rewrite(info)
         records = folder.repair()
         progress = Progress(info, records)
         if lock.took_over:

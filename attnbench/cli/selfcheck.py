@@ -19,6 +19,7 @@ from attnbench.cli.doctor import disturbance
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.rounds import Rounds
 from attnbench.cli.run import describe_run
+from attnbench.cli.select import refused
 from attnbench.cli.signals import Interrupted
 from attnbench.cli.told_apart import told_apart
 from attnbench.executors.lane import Lane
@@ -30,7 +31,7 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.selfcheck import Selfcheck
-from attnbench.schema.suite import Axes, Budget, Method, Suite
+from attnbench.schema.suite import MOST_PROCESSES, Axes, Budget, Method, Suite
 from attnbench.store import noise_floor, selfcheck_plan
 from attnbench.store.files import write_durably
 from attnbench.store.lock import FolderLock
@@ -99,6 +100,11 @@ def _injected(options: Options) -> float:
 def _suite(options: Options) -> Suite:
     """One cell; two where a slow-down is made on purpose. Raises UsageError, UnknownMethodError."""
     registry.find(options.method)
+    if (processes := 2 * options.verdicts * options.replicates) > MOST_PROCESSES:
+        raise UsageError(
+            f"--verdicts {options.verdicts} --replicates {options.replicates}: that is {processes:,} processes; "
+            f"at most {MOST_PROCESSES:,} make sense"
+        )
     method = Method(name=options.method)
     if injected := _injected(options):
         method = Method(name=_SLOWED, params={"method": (options.method,), "share": (0.0, injected)})
@@ -112,8 +118,8 @@ def _suite(options: Options) -> Suite:
             budget=Budget(seconds=options.seconds),
             replicates=2 * options.verdicts * options.replicates,
         )
-    except ValidationError:
-        raise UsageError(f"--device {options.device}: write auto, cpu, cuda or cuda:1") from None
+    except ValidationError as error:
+        raise refused(error, vars(options)) from None
 
 
 def _go_on(path: Path, lane: Lane) -> tuple[RunFolder, Selfcheck]:

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from attnbench.cli.errors import UsageError
 from attnbench.cli.outs import write_out
 from attnbench.cli.select import no_parameter, takes
 from attnbench.schema.cell import Cell, label
-from attnbench.schema.noun import Scalar
+from attnbench.schema.noun import Scalar, in_words
 from attnbench.schema.problem import DType, Problem
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def show(options: Options) -> None:
     out = options.out or Path(f"{options.method.replace(':', '.')}.png")
     form = _form(out)
     _refuse_large(options)
-    params = dict(_parameter(text) for text in options.params)
+    params = dict(parameter(text) for text in options.params)
     method = _method(options.method, params)
     problem = _problem(options, method, params)
     write_out(out, _picture(options, method, problem, params, form))
@@ -61,7 +60,7 @@ def _refuse_large(options: Options) -> None:
             raise UsageError(f"--{name} {value}: more than a picture can show; at most {most}")
 
 
-def _parameter(text: str) -> tuple[str, Scalar]:
+def parameter(text: str) -> tuple[str, Scalar]:
     """`stride=8`: a number, true or false, or else a word."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
@@ -77,14 +76,13 @@ def _method(name: str, params: dict[str, Scalar]) -> "type[Attention]":
     # torch takes seconds to import; what was wrong so far is said before
     from attnbench.workloads.describe import parameters
 
-    # behind all that is installed: what lies here may be called like it
-    sys.path.append(str(Path.cwd()))
+    registry.look_here()
     try:
         method = registry.load(name)
     except registry.UnknownMethodError as error:
         raise UsageError(str(error)) from None
-    except ImportError as error:
-        raise UsageError(f"{name} cannot be imported: {error}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises when it is imported
+        raise UsageError(f"{name} cannot be imported: {type(error).__name__}: {in_words(error)}") from None
     if absent := registry.missing(method):
         raise UsageError(registry.pip_line(name, absent))
     known = parameters(method)
@@ -115,8 +113,8 @@ def _refusal(name: str, method: "type[Attention]", problem: Problem, params: dic
     cells = [Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda")]
     try:
         reasons = [method.refusal(cell) for cell in cells]
-    except (TypeError, ValueError) as error:
-        return str(error)
+    except (TypeError, ValueError, OverflowError) as error:
+        return in_words(error)
     return "; on CUDA: ".join(dict.fromkeys(map(str, reasons))) if all(reasons) else None
 
 
@@ -127,8 +125,8 @@ def _picture(options: Options, method: "type[Attention]", problem: Problem, para
 
     try:
         weights = draw_weights(options.method, problem, params, options.seed)[0].numpy()
-    except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
-        raise UsageError(f"{options.method} cannot be shown: {error}") from None
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raises
+        raise UsageError(f"{options.method} cannot be shown: {in_words(error)}") from None
     return image(
         Picture(label(options.method, params), _about(options, method, problem, params), weights, problem.causal), form
     )

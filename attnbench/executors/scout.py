@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from attnbench.executors.lane import Lane
-from attnbench.executors.local import Asking
+from attnbench.executors.local import Answer, Asking
 from attnbench.measure import environment
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
@@ -17,6 +17,7 @@ from attnbench.suite.expand import expand
 
 SURVEY_TIMEOUT = 120.0
 INQUIRY_TIMEOUT = 30.0
+_KILLED = {Status.CRASHED, Status.OOM_HOST}
 
 
 class ScoutError(RuntimeError):
@@ -83,15 +84,23 @@ def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None 
 
 
 def _survey(device: str, ceilings: tuple[str, ...], worker: Asking) -> Surroundings:
-    surroundings, _ = worker.ask(Survey(device=device, ceilings=ceilings), SURVEY_TIMEOUT)
+    surroundings = _answer(worker, Survey(device=device, ceilings=ceilings), SURVEY_TIMEOUT)
     if not isinstance(surroundings, Surroundings):
         why = surroundings.reason if isinstance(surroundings, Failed) else "no answer"
         raise ScoutError(f"device {device!r} cannot be used: {why}")
     return surroundings
 
 
+def _answer(worker: Asking, question: Inquiry | Survey, timeout: float) -> Answer:
+    """The answer; asked once more where the process died of it, for it may have been killed by somebody else."""
+    answer, _ = worker.ask(question, timeout)
+    if isinstance(answer, Failed) and answer.status in _KILLED:
+        answer, _ = worker.ask(question, timeout)
+    return answer
+
+
 def _ask(scouted: Scouted, worker: Asking, method: str, cells: Sequence[Cell]) -> None:
-    answer, _ = worker.ask(Inquiry(method=method, cells=tuple(cells)), INQUIRY_TIMEOUT)
+    answer = _answer(worker, Inquiry(method=method, cells=tuple(cells)), INQUIRY_TIMEOUT)
     if isinstance(answer, Description):
         scouted.descriptions[method] = answer
         scouted.prospects |= {cell.key: p for cell, p in zip(cells, answer.prospects, strict=True)}

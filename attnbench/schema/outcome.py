@@ -89,6 +89,8 @@ CURVE_ACCURACY = "curve_accuracy"
 DRAWN, COMPLETED, GIVEN = "drawn", "completed", "given"
 """Pixels of images, row by row, one image after the other: drawn from nothing; completed from the upper half of those that
 were given; and these."""
+SERVER = "server"
+"""The fact that says how the process of a job came about otherwise than it should."""
 STATE_SOURCE = "the method's own count of what it keeps between tokens"
 
 

@@ -39,10 +39,17 @@ class RunInfo(Noun):
             raise ValueError(f"written by another attnbench (schema {value}, this one reads {RUN_VERSION})")
         return value
 
+    def with_answers_of(self, other: "RunInfo") -> "RunInfo":
+        """This run, with what methods say in the other that could not be asked when this one began."""
+        return self.model_copy(update={"methods": other.methods | self.methods, "costs": other.costs | self.costs})
+
     def differences(self, other: "RunInfo") -> list[str]:
-        """In words, what keeps two runs from being one: suite, method versions, environment."""
+        """In words, what keeps two runs from being one: suite, method versions, environment.
+
+        A method that could not be asked when this run began has no version that could have changed.
+        """
         found = _differ("suite", self.suite.model_dump(mode="json"), other.suite.model_dump(mode="json"))
-        versions = [{name: d.version for name, d in run.methods.items()} for run in (self, other)]
+        versions = [{name: d.version for name, d in run.methods.items() if name in self.methods} for run in (self, other)]
         return found + _differ("method", *versions) + _differ("environment", self.environment, other.environment)
 
 

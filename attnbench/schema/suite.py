@@ -22,8 +22,12 @@ from attnbench.schema.published import Published
 from attnbench.schema.training import Task, Training
 
 _T = TypeVar("_T")
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?")
 _POWER = re.compile(r"\s*(?:(\d+)\s*\^\s*)?(\d+)\s*")
 _LARGEST = 2**40
+MOST_PROCESSES = 10**6
+"""Of one run; at a second each they take eleven days."""
+_DAY = 86_400.0
 
 
 def _integer(text: str) -> int:
@@ -72,6 +76,7 @@ def _is_max(part: Any) -> bool:  # noqa: ANN401
 
 
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
+Replicates = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
 # one error for one mistake; a step in brackets is none of the file
 Size = Annotated[
@@ -165,9 +170,12 @@ class Method(Noun):
 class Budget(Noun):
     """What one cell may cost."""
 
-    seconds: float = Field(default=15.0, gt=0, description="warm-up and samples of one replicate")
+    seconds: float = Field(default=15.0, gt=0, le=2 * _DAY, description="warm-up and samples of one replicate")
     memory: float = Field(default=0.7, gt=0, le=1, description="share of the memory that is free at the start")
-    timeout: float | None = Field(default=None, gt=0, description="seconds until a replicate is killed; else 60 + 8 x seconds")
+    # the kernel counts milliseconds in 32 bits: no wait is longer than 24 days
+    timeout: float | None = Field(
+        default=None, gt=0, le=20 * _DAY, description="seconds until a replicate is killed; else 60 + 8 x seconds"
+    )
 
     @property
     def timeout_seconds(self) -> float:
@@ -195,7 +203,7 @@ class Override(Noun):
 
     axes: Axes = Axes()
     budget: Budget = Budget()
-    replicates: Positive | None = None
+    replicates: Replicates | None = None
     workloads: Many[Lax[Workload]] | None = None
     methods: tuple[Method, ...] | None = Field(default=None, min_length=1)
     training: TrainingAxes | None = None
@@ -206,18 +214,25 @@ class Suite(Noun):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="also the name of the folder under results/")
     source: str = Field(default="", description="the paper and figure, or the purpose, in words")
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    device: str = "auto"
     axes: Axes
     workloads: Many[Lax[Workload]] = (Workload.FORWARD,)
     methods: tuple[Method, ...] = Field(min_length=1)
     budget: Budget = Budget()
-    replicates: Positive = 3
-    memory_replicates: Positive = Field(default=1, description="memory passes per cell; the counters are near deterministic")
+    replicates: Replicates = 3
+    memory_replicates: Replicates = Field(default=1, description="memory passes per cell; the counters are near deterministic")
     seed: int = Field(default=0, ge=0, lt=2**31)
     training: TrainingAxes | None = Field(default=None, description="the model, for the workloads train and generate")
     on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict)
     report: ReportSpec = ReportSpec()
     published: tuple[Published, ...] = Field(default=(), description="what others printed, and how it is got from this run")
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, value: str) -> str:
+        if not _DEVICE.fullmatch(value):
+            raise ValueError(f"{value!r} is no device; write auto, cpu, cuda or cuda:1")
+        return value
 
     @model_validator(mode="after")
     def _has_lengths(self) -> Self:

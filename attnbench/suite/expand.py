@@ -10,7 +10,7 @@ from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
-from attnbench.schema.suite import Axes, Method, Suite, TrainingAxes
+from attnbench.schema.suite import MOST_PROCESSES, Axes, Method, Suite, TrainingAxes
 from attnbench.schema.training import Training
 from attnbench.suite.load import SuiteError
 
@@ -38,6 +38,11 @@ def expand(suite: Suite) -> list[Cell]:
     except ValueError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
         raise SuiteError(f"suite {suite.name!r}: {why}") from None
+    if (processes := len(cells) * suite.replicates) > MOST_PROCESSES:
+        raise TooManyCellsError(
+            f"suite {suite.name!r} has {len(cells):,} cells x {suite.replicates:,} replicates, {processes:,} processes; "
+            f"at most {MOST_PROCESSES:,} make sense"
+        )
     if not cells:
         raise SuiteError(f"suite {suite.name!r}: no cell is left; look at its axes and at every `when`")
     return list(cells.values())

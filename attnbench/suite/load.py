@@ -112,10 +112,10 @@ def _path(error: ErrorDetails) -> yaml_tree.Path:
 
 def _message(error: ErrorDetails) -> str:
     path = ".".join(str(step) for step in _path(error))
-    return f"{path}: {_words(error)}" if path else _words(error)
+    return f"{path}: {words(error)}" if path else words(error)
 
 
-def _words(error: ErrorDetails) -> str:
+def words(error: ErrorDetails) -> str:
     """What is wrong and what would be right."""
     given, context = error["input"], error.get("ctx", {})
     if _no_scalar(error):

@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Pass, Surroundings, Survey
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.noun import in_words
+from attnbench.schema.outcome import SERVER, Failed, Measured, Status
 from attnbench.schema.units import seconds
 from attnbench.store.scratch import scratch
 from attnbench.worker.portable import portable
@@ -25,13 +26,17 @@ Answer = Measured | Failed | Description | Surroundings
 _CLOCKS_APART, _LATENCY, _SAMPLED = 0.1, 0.1, 0.5
 """Of the time in which samples are taken: how far two clocks may differ, with the seconds in which a byte goes from process to
 process on a busy machine; and how much of it samples add up to at least."""
-_START_TIMEOUT = 120.0
+_START_TIMEOUT, _STARTS, _EXIT_TIMEOUT = 120.0, 3, 1.0
 _SLACK = 10.0
 _LAST_LINES = 12
 
 
 class ServerError(RuntimeError):
     """The server cannot be started or has died."""
+
+
+class _EndedError(ServerError):
+    """Somebody ended it."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,9 @@ class Isolation:
     fresh: bool = False
     folder: Path | None = None
     packages: Path | None = None
+    remark: str = field(default="", init=False)
+    """How its processes came about otherwise than they should; stands in the facts of every answer to a job from then on."""
+    _fell_back: bool = field(default=False, init=False, repr=False)
     _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _socket: socket.socket | None = field(default=None, repr=False)
     _replies: IO[bytes] | None = field(default=None, repr=False)
@@ -80,7 +88,16 @@ class Isolation:
             answer = _read(out) or post_mortem(ending, timeout)
             if isinstance(answer, Measured) and isinstance(errand, Job) and errand.phase is Pass.TIME:
                 answer = held_against(answer, ending.marks)
+            if self.remark and isinstance(answer, Measured | Failed):
+                answer = self._remarked(answer)
             return answer, ending.seconds
+
+    def _remarked(self, answer: Measured | Failed) -> Measured | Failed:
+        """The answer, with how its process came about."""
+        changed: dict[str, object] = {"facts": {**answer.facts, SERVER: self.remark}}
+        if isinstance(answer, Measured) and self._fell_back:
+            changed["flags"] = (*answer.flags, "fresh_interpreter")
+        return answer.model_copy(update=changed)
 
     def close(self) -> None:
         """End the server and all that it started."""
@@ -110,15 +127,22 @@ class Isolation:
         return Ending(**self._reply())
 
     def _start(self) -> None:
-        try:
-            self._launch()
-        except ServerError:
-            if self.fresh:
-                raise
-            # torch cannot even be imported in a warm server, or it hangs: each errand gets an interpreter of its own
-            self.close()
-            self.fresh = True
-            self._launch()
+        """Start the server: anew where somebody ends it meanwhile, and without torch in it where it cannot import that."""
+        why = ""
+        for _ in range(_STARTS):
+            try:
+                self._launch()
+                return
+            except ServerError as error:
+                why, ended = str(error), isinstance(error, _EndedError)
+            if not ended:
+                break
+            self.remark = f"{why} while it started, and was started anew"
+        if self.fresh:
+            raise ServerError(why)
+        self.fresh = self._fell_back = True
+        self.remark = f"{why}; so each process was a new interpreter, not a fork of a warm one"
+        self._launch()
 
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
@@ -144,7 +168,24 @@ class Isolation:
             )
         ours.settimeout(_START_TIMEOUT)
         self._socket, self._replies = ours, ours.makefile("rb")
-        self._reply()
+        try:
+            self._reply()
+        except ServerError:
+            failed = self._how_it_failed()
+            self.close()
+            raise failed from None
+
+    def _how_it_failed(self) -> ServerError:
+        """What became of a server that is not ready."""
+        assert self._server is not None
+        try:
+            code = self._server.wait(_EXIT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return ServerError(f"the worker's server was not ready within {_START_TIMEOUT:g} s")
+        if code > 0:
+            return ServerError(f"the worker's server could not be started with torch in it (exit code {code})")
+        # 0 is its answer to a polite signal
+        return _EndedError(f"the worker's server was ended by {_signal_name(-code or signal.SIGTERM)}")
 
     def _environment(self) -> dict[str, str] | None:
         if self.packages is None:
@@ -167,11 +208,13 @@ class Isolation:
 
 
 def _read(out: Path) -> Answer | None:
-    """The answer that the child left, if it is whole."""
+    """The answer that the child left, in words where it is none; None where it left nothing."""
     try:
         return ANSWER.validate_json(out.read_bytes())
-    except (OSError, ValueError):
+    except OSError:
         return None
+    except ValueError as error:
+        return Failed(status=Status.ERROR, reason=f"its answer cannot be read: {in_words(error)[:400]}")
 
 
 def held_against(answer: Measured, marks: Sequence[float]) -> Measured | Failed:

@@ -5,6 +5,7 @@ The answer is one JSON file, written beside its place and renamed, so that it is
 
 import faulthandler
 import importlib
+import json
 import os
 import re
 import resource
@@ -14,10 +15,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from attnbench import registry
 from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator, Workload
 from attnbench.schema.errand import ERRAND, SETS_SHARE, Description, Inquiry, Job, Pass, Surroundings, Survey
-from attnbench.schema.noun import Scalar
+from attnbench.schema.noun import Scalar, in_words
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
@@ -37,8 +39,20 @@ def serve(errand: Path, out: Path, marking: int) -> None:
     faulthandler.enable()
     answer = answer_to(ERRAND.validate_json(errand.read_bytes()), partial(os.write, marking, b"."))
     beside = out.with_name(out.name + ".partial")
-    beside.write_text(answer.model_dump_json(), encoding="utf-8")
+    beside.write_bytes(encoded(answer))
     beside.replace(out)
+
+
+def encoded(answer: Measured | Failed | Description | Surroundings) -> bytes:
+    """The answer as JSON, in UTF-8 whatever a plugin put into it: letters that are none become question marks."""
+    try:
+        return _json(answer)
+    except Exception as error:  # noqa: BLE001 - whatever keeps an answer from being written is a row
+        return _json(Failed(status=Status.ERROR, reason=f"its answer cannot be written as JSON: {in_words(error)}"))
+
+
+def _json(answer: Measured | Failed | Description | Surroundings) -> bytes:
+    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False).encode(errors="replace")
 
 
 def answer_to(errand: Job | Inquiry | Survey, mark: Mark = int) -> Measured | Failed | Description | Surroundings:
@@ -47,22 +61,16 @@ def answer_to(errand: Job | Inquiry | Survey, mark: Mark = int) -> Measured | Fa
         # here and not at the top: what it raises, in an interpreter that is not whole, is a row as well
         from attnbench.worker import preload  # noqa: F401 - imported for its effect
 
-        _look_here()
+        registry.look_here()
         if isinstance(errand, Job):
             confine(errand)
         return _do(errand, mark)
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises, SystemExit included, is a row
-        return failure(error)
+        return failure(error, _method(errand))
 
 
-def _look_here() -> None:
-    """Find plugins in the current folder: before what is installed, behind what Python itself brings, and once torch is there.
-
-    So a file called random.py or torch.py takes nobody's place.
-    """
-    if (here := str(Path.cwd())) not in sys.path:
-        first = next((i for i, folder in enumerate(sys.path) if "site-packages" in folder), len(sys.path))
-        sys.path.insert(first, here)
+def _method(errand: Job | Inquiry | Survey) -> str:
+    return errand.cell.method if isinstance(errand, Job) else errand.method if isinstance(errand, Inquiry) else ""
 
 
 def _do(errand: Job | Inquiry | Survey, mark: Mark) -> Measured | Failed | Description | Surroundings:
@@ -107,15 +115,32 @@ def _virtual_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def failure(error: BaseException) -> Failed:
-    """The status and the reason of an exception; its last frames are kept."""
-    text = (str(error) or type(error).__name__).strip()
+def failure(error: BaseException, method: str = "") -> Failed:
+    """The status and the reason of an exception, with the line of the method that it came from; its last frames are kept."""
+    text = in_words(error)
     frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[-_LAST_FRAMES:])
     detail = "".join(frames) + "".join(traceback.format_exception_only(error))
     status, reason = _classify(error, text)
+    if status is Status.ERROR:
+        reason += _place(error, method)
     # nobody can measure what is no method: whoever asked is told, and may end
     facts: dict[str, Scalar | None] = {"unknown": True} if type(error).__name__ == "UnknownMethodError" else {}
     return Failed(status=status, reason=reason, detail=portable(detail)[-4000:], facts=facts)
+
+
+def _place(error: BaseException, method: str) -> str:
+    """` (my_attention.py:31, in forward)`: the innermost line of the method's own package; empty where it has no part in it."""
+    try:
+        own = registry.own_module(method)
+    except (LookupError, OSError):
+        return ""
+    package, found = own if own.startswith("file ") else own.partition(".")[0], ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = str(frame.f_globals.get("__name__"))
+        if name == own or name.partition(".")[0] == package:
+            file = Path(portable(frame.f_code.co_filename))
+            found = f" ({file.name if file.is_absolute() else file}:{line}, in {frame.f_code.co_name})"
+    return found
 
 
 def _classify(error: BaseException, text: str) -> tuple[Status, str]:

@@ -16,7 +16,7 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.workloads.decoding import cut, prefill, share, step
 from attnbench.workloads.deviation import deviations, excused, tolerance
 from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, shape_in_words, weigh
+from attnbench.workloads.likeness import likeness
 from attnbench.workloads.places import places
 from attnbench.workloads.setting import Setting, unique, whole
 from attnbench.workloads.truth import Truth
@@ -91,18 +92,33 @@ def check(job: Job) -> Outcome:
     dense = p.B * p.H * p.N**2 <= _DENSE or type(setting.method).rows is Attention.rows
     counter = FlopCounterMode(display=False)
     try:
-        findings = _findings(setting, counter) if dense else _by_rows(setting, counter, job.seed)
+        findings = _findings(setting, counter, job.seed) if dense else _by_rows(setting, counter, job.seed)
     except WrongError as error:
         return Failed(status=error.status, reason=str(error))
+    if any(finding.excess > 1 for finding in findings):
+        return Failed(status=Status.INCORRECT, reason=_in_words(findings, p.N))
     worst = max(findings, key=lambda f: f.excess)
-    if worst.excess > 1:
-        return Failed(status=Status.INCORRECT, reason=worst.words(p.N))
     # those of the products that torch sees: it sees into no kernel
     flops = float(counter.get_total_flops())
     return Measured(facts={"worst": worst.name, "error": worst.error, "tolerance": worst.tolerance, "flops": flops})
 
 
-def _findings(setting: Setting, counter: FlopCounterMode) -> list["_Finding"]:
+def _in_words(findings: list["_Finding"], N: int) -> str:
+    """The first that is off: the output before gradients, these before causality; then what else is, or what is not."""
+    first, *others = [finding for finding in findings if finding.excess > 1]
+    right = [finding.name for finding in findings if finding.excess <= 1 and not finding.row]
+    parts = [f"{first.name} off by {first.error:.3g} where {first.tolerance:.3g} is allowed, at N={N}"]
+    if first.hint:
+        parts.append(first.hint)
+    if wrong := [finding.name for finding in others if not finding.row]:
+        parts.append(f"also off: {', '.join(wrong)}")
+    if right:
+        parts.append(f"right: {', '.join(right)}")
+    return "; ".join(parts)
+
+
+def _findings(setting: Setting, counter: FlopCounterMode, seed: int) -> list["_Finding"]:
+    """Of the output, its rows, all gradients and causality, in this order. Raises WrongError."""
     method, inputs, gradient = setting.method, setting.inputs, setting.gradient
     choices = method.choose(*inputs)
     keywords = setting.keywords if choices is None else {**setting.keywords, "choices": choices}
@@ -115,10 +131,14 @@ def _findings(setting: Setting, counter: FlopCounterMode) -> list["_Finding"]:
     eager = _evaluate(method, method.reference, inputs, gradient, keywords)
     wide_gradient = gradient.double() if gradient is not None else None
     wide = _evaluate(exact, exact.reference, _widen(inputs), wide_gradient, keywords)
-    findings = _compared(_names(setting)[: len(got)], got, eager, wide)
-    findings.append(_row_by_row(setting, got[0], eager[0], wide[0]))
+    output, *gradients = _compared(_names(setting)[: len(got)], got, eager, wide)
+    row = _row_by_row(setting, got[0], eager[0], wide[0])
+    if output.excess > 1 or row.excess > 1:
+        hint = likeness(setting, exact, got[0].detach(), wide[0], keywords, seed)
+        output, row = replace(output, hint=hint), replace(row, hint=hint)
+    findings = [output, row, *gradients]
     if setting.cell.problem.causal and not decodes:
-        findings += _future(method, inputs, keywords, findings[0].tolerance)
+        findings += _future(method, inputs, keywords, output.tolerance)
     return findings
 
 
@@ -128,7 +148,8 @@ def _row_by_row(setting: Setting, got: Tensor, eager: Tensor, exact: Tensor) -> 
     bound = excused(tolerance(setting.cell), deviations(eager.detach().flatten(0, 2), exact.detach().flatten(0, 2)))
     worst = int((off / bound).argmax())
     N = setting.cell.problem.N
-    return _Finding(f"row {worst % N} of head {worst // N % setting.cell.problem.H}", float(off[worst]), float(bound[worst]))
+    name = f"row {worst % N} of head {worst // N % setting.cell.problem.H}"
+    return _Finding(name, float(off[worst]), float(bound[worst]), row=True)
 
 
 def _by_rows(setting: Setting, counter: FlopCounterMode, seed: int) -> list["_Finding"]:
@@ -177,6 +198,10 @@ class _Finding:
     name: str
     error: float
     tolerance: float
+    row: bool = False
+    """Whether it is a part of the output, which is judged as a whole too."""
+    hint: str = ""
+    """What it looks like instead."""
 
     @property
     def excess(self) -> float:
@@ -184,9 +209,6 @@ class _Finding:
         if not (math.isfinite(self.error) and math.isfinite(self.tolerance)) or (self.error > 0 and self.tolerance == 0):
             return math.inf
         return self.error / self.tolerance if self.tolerance > 0 else 0.0
-
-    def words(self, N: int) -> str:
-        return f"{self.name} off by {self.error:.3g} where {self.tolerance:.3g} is allowed, at N={N}"
 
 
 def _counting(method: Attention, counter: FlopCounterMode) -> AbstractContextManager[object]:
@@ -223,8 +245,9 @@ def _sound(method: Attention, o: object, inputs: tuple[Tensor, ...], name: str) 
 
 
 def _names(setting: Setting) -> list[str]:
-    """Of the output and of all gradients, in the order of `_evaluate`."""
-    inputs = (f"gradient of input {i}" for i, _ in enumerate(unique(list(setting.inputs))))
+    """Of the output and of all gradients, in the order of `_evaluate`; one tensor given twice goes by its first name."""
+    first = {id(x): name for x, name in reversed(list(zip(setting.inputs, setting.names, strict=True)))}
+    inputs = (f"gradient of {first[id(x)]}" for x in unique(list(setting.inputs)))
     return ["output", *inputs, *(f"gradient of {name}" for name, _ in setting.method.named_parameters())]
 
 

@@ -9,15 +9,21 @@ from attnbench import registry
 from attnbench.api import Attention
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Description, Inquiry, Prospect
+from attnbench.schema.noun import in_words
 from attnbench.workloads import fidelity, generate, numerics
 from attnbench.workloads.check import check_cells
 
+_STATED = ("paper", "cost", "forward", "reference")
 _SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
 
 
 def describe(inquiry: Inquiry) -> Description:
-    """Ask the class; nothing is built. Raises whatever its import raises."""
+    """Ask the class; nothing is built. Raises UnknownMethodError for an unfinished one, and whatever its import raises."""
     method = registry.load(inquiry.method)
+    if absent := lacking(method):
+        raise registry.UnknownMethodError(
+            f"{inquiry.method} is not finished: it has no {', no '.join(absent)}; attnbench.api.Attention says what each is"
+        )
     return Description(
         method=inquiry.method,
         paper=method.paper,
@@ -29,6 +35,12 @@ def describe(inquiry: Inquiry) -> Description:
         missing=registry.missing(method),
         prospects=tuple(prospect(method, cell) for cell in inquiry.cells),
     )
+
+
+def lacking(method: type[Attention]) -> tuple[str, ...]:
+    """What every attention has to state and this class does not, all of it at once."""
+    abstract: frozenset[str] = getattr(method, "__abstractmethods__", frozenset())
+    return tuple(name for name in _STATED if name in abstract or not hasattr(method, name))
 
 
 def parameters(method: type[Attention]) -> tuple[str, ...]:
@@ -49,8 +61,9 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
         cost = method.cost(cell.problem, cell.params, cell.call.workload)
         known = None if cell.workload.has_model else fidelity.with_weights(cost, cell)
         return Prospect(cost=known, checks=check_cells(method, cell))
-    except (TypeError, ValueError) as error:
-        return Prospect(why_not=str(error))
+    # a parameter beyond all floats is one that it cannot use
+    except (TypeError, ValueError, OverflowError) as error:
+        return Prospect(why_not=in_words(error))
 
 
 def version(name: str, method: type[Attention]) -> str:

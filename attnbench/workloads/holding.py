@@ -75,7 +75,7 @@ def hold_gradients(
     wanted, of_parameters = truth.gradients(at, weights)
     numbers = {id(x): number for number, x in enumerate(inputs)}
     own = [got[numbers[id(setting.inputs[i])]][b, h] for i, b, h in wanted]
-    names = [f"gradient of input {i}" for i, _, _ in wanted]
+    names = [f"gradient of {setting.names[i]}" for i, _, _ in wanted]
     names += [f"gradient of {name}" for name, _ in setting.method.named_parameters()]
     pairs = list(zip([*own, *got[len(inputs) :]], [*wanted.values(), *of_parameters], strict=True))
     off = torch.cat([_whole(g, want) for g, want in pairs])

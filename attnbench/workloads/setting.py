@@ -1,6 +1,7 @@
 """From a cell to a method, its inputs and the call to measure, under the cell's stated conditions."""
 
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -83,6 +84,13 @@ class Setting:
     def leaves(self) -> list[Tensor]:
         """Inputs and parameters that need gradients, each once: shared-QK methods take one tensor twice."""
         return unique([*self.inputs, *self.method.parameters()])
+
+    @property
+    def names(self) -> list[str]:
+        """What `forward` calls each of its inputs."""
+        kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        own = [name for name, each in signature(self.method.forward).parameters.items() if each.kind in kinds]
+        return [own[i] if i < len(own) else f"input {i}" for i in range(len(self.inputs))]
 
     @property
     def first_row(self) -> int:

@@ -1,6 +1,6 @@
 """A program that disturbs: one suite is measured undisturbed, and once more under kills, full disks and load.
 
-    python tests/cli/hour_of_faults.py FOLDER MINUTES SEED
+    python -m tests.cli.hour_of_faults FOLDER MINUTES SEED
 
 The disturbed run is killed (the runner, its server, or the server's child), its disk is full for it, or other processes take
 the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. Then all cells must have all their
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from random_kills import CHILD, RUNNER, SERVER, family, run_folder, say
 
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.statistics import spread
@@ -28,6 +27,7 @@ from attnbench.analyze.verdict import LEVEL, Verdict
 from attnbench.report.judging import judge_runs
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder
+from tests.cli.random_kills import CHILD, RUNNER, SERVER, family, run_folder, say
 
 SUITE = """
 name: disturbed

@@ -63,6 +63,56 @@ def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(here: Run) ->
     assert "quick" in words
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "quick", "--device", "tpu"), "--device tpu: 'tpu' is no device; write auto, cpu, cuda or cuda:1"),
+        (("plan", "quick", "--device", "tpu"), "--device tpu: 'tpu' is no device"),
+        (("maxlen", "softmax.sdpa", "--device", "tpu"), "--device tpu: 'tpu' is no device"),
+        (("selfcheck", "--device", "tpu"), "--device tpu: 'tpu' is no device"),
+        (("selfcheck", "--seconds", "1e10"), "--seconds 10000000000.0: input should be less than or equal to 172800"),
+        (("selfcheck", "--verdicts", "100000", "--replicates", "1000"), "that is 200,000,000 processes; at most 1,000,000"),
+        (("run", "quick", "--replicates", "1000000000000"), "--replicates"),
+        (("gate", "quick", "--base", "HEAD", "--max-replicates", "1000000000000"), "--max-replicates"),
+        (("crossover", "quick", "--measure", "--replicates", "1000000000000"), "--replicates"),
+        (("show", "softmax.naive", "--width", "1000000000000"), "--width"),
+        (("record", "run", "--method", "m", "--out", "a.safetensors", "--sequences", "1000000000000"), "--sequences"),
+        (("run", "quick", "--impl", "\udcff.py:Mine"), "write it as module:Class or path/to/file.py:Class"),
+    ],
+)
+def test_an_option_out_of_bounds_is_refused_by_name(arguments: tuple[str, ...], words: str, here: Run) -> None:
+    assert words in refused(here(*arguments))
+
+
+def test_more_processes_than_make_sense_are_refused_before_anything_is_measured(here: Run, suite: Write) -> None:
+    text = GOOD.replace("N: 128", "N: [64, 128]") + "methods: [softmax.sdpa]\nreplicates: 600000\n"
+    words = "suite 's' has 2 cells x 600,000 replicates, 1,200,000 processes; at most 1,000,000 make sense"
+    assert words in refused(here("run", suite(text), "--yes"))
+
+
+OWN = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
+
+
+def test_all_commands_find_ones_own_class_in_the_folder_they_are_given_in(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    for name in ("mine:Mine", "mine.py:Mine"):
+        drawn = attnbench("show", name, "--N", "8", "--out", "a.svg")
+        assert drawn.returncode == 0, drawn.stderr
+        longest = attnbench("maxlen", name, "--limit", "2^9")
+        assert longest.returncode == 0, longest.stderr
+        assert name in longest.stdout
+    listed = attnbench("methods", "--impl", "mine:Mine", "--impl", "mine.py:Mine")
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.count("a fixture of the tests") == 2
+    (tmp_path / "mine.py").write_text(OWN.replace("    pass", '    paper = "another"'))
+    assert "another" in attnbench("methods", "--impl", "mine:Mine").stdout
+
+
+@pytest.mark.parametrize("arguments", [("methods", "--impl", "nobody:Knows"), ("maxlen", "nobody:Knows")])
+def test_a_class_that_is_not_there_is_refused_wherever_it_is_named(arguments: tuple[str, ...], here: Run) -> None:
+    assert "nobody:Knows: there is no module 'nobody', here or installed" in refused(here(*arguments))
+
+
 def test_a_malformed_impl_is_refused(here: Run) -> None:
     assert "module:Class" in refused(here("run", "quick", "--impl", "no_colon"))
 

@@ -357,6 +357,61 @@ def test_records_that_are_removed_while_a_run_goes_on_end_it(
     assert not file.exists()
 
 
+@pytest.fixture
+def kills(tmp_path: Path) -> Callable[[int], dict[str, str]]:
+    """The environment in which so many processes that import a method are killed outright."""
+
+    def _arrange(count: int) -> dict[str, str]:
+        (tmp_path / "kills").write_text(str(count))
+        return {"ATTNBENCH_TEST_KILLS": str(tmp_path / "kills")}
+
+    return _arrange
+
+
+def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again(
+    attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
+) -> None:
+    done = attnbench("run", suite(ONE.replace("plain:Plain", "import_killed:Method")), **kills(1))
+    assert done.returncode == 0, done.stderr
+    assert statuses(read(only_run())) == {"import_killed:Method": {"ok"}}
+
+
+def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
+    attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
+) -> None:
+    both = ONE.replace('"plain:Plain"', '"plain:Plain", "import_killed:Method"')
+    done = attnbench("run", suite(both), **(never := kills(2)))
+    assert done.returncode == 0, done.stderr
+    before = read(only_run())
+    assert statuses(before) == {"plain:Plain": {"ok"}, "import_killed:Method": {"crashed"}}
+    assert set(RunFolder(only_run()).info().methods) == {"plain:Plain"}
+    again = attnbench("run", "--resume", str(only_run()), **never)
+    assert again.returncode == 0, again.stderr
+    assert set(RunFolder(only_run()).info().methods) == {"plain:Plain", "import_killed:Method"}
+    assert read(only_run()) == before
+    kills(2)
+    silent = attnbench("run", "--resume", str(only_run()), **never)
+    assert silent.returncode == 2
+    assert "what could be asked then, and cannot now:\n  method.import_killed:Method: SIGKILL" in silent.stderr
+
+
+def test_a_server_that_is_killed_while_it_starts_is_said_and_recorded_and_started_anew(
+    attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, pathlib, sys\n"
+        f"once = pathlib.Path({str(tmp_path / 'once')!r})\n"
+        "if 'attnbench.worker.server' in ' '.join(sys.orig_argv) and not once.exists():\n"
+        "    once.touch()\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    done = attnbench("run", suite(ONE), PYTHONPATH=f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    assert done.returncode == 0, done.stderr
+    said = "the worker's server was ended by SIGKILL (signal 9) while it started, and was started anew"
+    assert done.stderr.count(said) == 1
+    assert {record.outcome.facts.get("server") for record in read(only_run())} == {said}
+
+
 @pytest.mark.slow
 def test_ones_own_attention_is_added_with_no_packaging(attnbench: Run, only_run: Find, suite: Write) -> None:
     done = attnbench("run", suite(ONE.replace('"plain:Plain"', "softmax.sdpa")), "--impl", "plain:Plain", "--replicates", "1")

@@ -5,12 +5,13 @@ import os
 import signal
 import sys
 import time
+from typing import Any
 
 import torch
 from plain import Plain
 from torch import Tensor
 
-from attnbench.api import Cell
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Workload
 
 
 class Segfaults(Plain):
@@ -127,6 +128,22 @@ class WrongValues(Plain):
         return super().forward(q, k, v) * 1.001
 
 
+class WrongGradient(Plain):
+    """Right values, and a gradient of k that is not theirs."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        extra = 0.01 * k.sum()
+        return super().forward(q, k, v) + (extra - extra.detach())
+
+
+class HasNoMask(Plain):
+    """Sees later keys, whatever the problem says."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+        return o
+
+
 class Leaks(Plain):
     """Looks ahead, and so does its reference: only the causality check can tell."""
 
@@ -173,3 +190,55 @@ class Slow(Plain):
         if self.problem.N >= 256:
             time.sleep(0.6)
         return super().forward(q, k, v)
+
+
+class Unfinished(Attention):
+    """Only a forward."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return v
+
+
+class WritesNonsense(Plain):
+    """What it says of itself is no text."""
+
+    paper = "half a letter: \ud800"
+
+
+class CostsNothingKnown(Plain):
+    """Its cost is no number, and nobody looked when it was made."""
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        known: dict[str, Any] = dict.fromkeys(Cost.model_fields, float("nan"))
+        return Cost.model_construct(**known)
+
+
+class RefusesWithANumber(Plain):
+    """Its reason is no text."""
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        return 7  # type: ignore[return-value]
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class RaisesWithoutWords(Plain):
+    """Its exception cannot be printed."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise SpeechlessError
+
+
+class RaisesNothingButSpace(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise ValueError(" \n ")
+
+
+class RaisesHalfALetter(Plain):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        raise ValueError("half a letter: \ud800")

@@ -78,7 +78,22 @@ def test_an_unknown_key_deep_in_a_file_is_placed_and_the_keys_of_that_place_are_
             "or 'generate'",
         ),
         ("on: {gpu: {}}", "4:6: on.gpu: 'gpu' is not known; write one of 'cpu' or 'cuda'"),
-        ("device: tpu", "4:1: device: 'tpu' does not fit; it must match ^(auto|cpu|cuda(:\\d+)?)$"),
+        ("device: tpu", "4:1: device: 'tpu' is no device; write auto, cpu, cuda or cuda:1"),
+        ("device: cuda:99999999999", "4:1: device: 'cuda:99999999999' is no device; write auto, cpu, cuda or cuda:1"),
+        ("budget: {timeout: 1e10}", "4:10: budget.timeout: input should be less than or equal to 1728000; it is 10000000000.0"),
+        ("budget: {seconds: 1e10}", "4:10: budget.seconds: input should be less than or equal to 172800; it is 10000000000.0"),
+        (
+            "replicates: 1000000000000",
+            "4:1: replicates: input should be less than or equal to 1000000; it is 1000000000000",
+        ),
+        (
+            "on: {cpu: {replicates: 10000000}}",
+            "4:12: on.cpu.replicates: input should be less than or equal to 1000000; it is 10000000",
+        ),
+        (
+            "memory_replicates: 10000000",
+            "4:1: memory_replicates: input should be less than or equal to 1000000; it is 10000000",
+        ),
     ],
 )
 def test_a_value_of_the_wrong_kind_says_what_it_is_and_what_fits(errors: Errors, text: str, want: str) -> None:

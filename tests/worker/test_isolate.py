@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -218,8 +218,89 @@ def test_a_server_that_cannot_start_warm_falls_back_to_fresh_interpreters(
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{plugins}")
     with Isolation() as worker:
-        assert isinstance(worker.ask(job("plain:Plain"), 60)[0], Measured)
+        answer, _ = worker.ask(job("plain:Plain"), 60)
+        assert isinstance(answer, Measured)
         assert worker.fresh
+    assert "could not be started with torch in it (exit code 1)" in str(answer.facts["server"])
+    assert "fresh_interpreter" in answer.flags
+
+
+@pytest.fixture
+def killed_at_first(plugins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """So many servers are killed outright while they start."""
+
+    def _arrange(count: int) -> None:
+        left = tmp_path / "left"
+        left.write_text(str(count))
+        (tmp_path / "sitecustomize.py").write_text(
+            "import os, pathlib, sys\n"
+            "if 'attnbench.worker.server' in ' '.join(sys.orig_argv):\n"
+            f"    left = pathlib.Path({str(left)!r})\n"
+            "    if count := int(left.read_text()):\n"
+            "        left.write_text(str(count - 1))\n"
+            "        os.kill(os.getpid(), 9)\n"
+        )
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{plugins}")
+
+    return _arrange
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_anew_and_that_is_recorded(
+    killed_at_first: Callable[[int], None],
+) -> None:
+    killed_at_first(2)
+    with Isolation() as worker:
+        answer, _ = worker.ask(job("plain:Plain"), 60)
+        assert not worker.fresh
+    assert isinstance(answer, Measured)
+    said = "the worker's server was ended by SIGKILL (signal 9) while it started, and was started anew"
+    assert answer.facts["server"] == said
+    assert "fresh_interpreter" not in answer.flags
+
+
+def test_a_server_that_is_killed_again_and_again_says_so(killed_at_first: Callable[[int], None]) -> None:
+    killed_at_first(99)
+    with Isolation() as worker:
+        failed = failure(worker, "plain:Plain")
+    assert failed.status is Status.CRASHED
+    assert "the worker's server was ended by SIGKILL (signal 9)" in failed.reason
+
+
+ODD = {
+    "WritesNonsense": "half a letter: ?",
+    "CostsNothingKnown": "cost.nominal_flops: input should be greater than or equal to 0",
+    "RefusesWithANumber": "why_not: input should be a valid string; it is 7",
+    "Unfinished": "faulty:Unfinished is not finished: it has no paper, no cost, no reference",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_answer_that_cannot_be_encoded_or_read_is_words(name: str, warm: Isolation) -> None:
+    cell = Cell(method=f"faulty:{name}", problem=SMALL)
+    answer, _ = warm.ask(Inquiry(method=cell.method, cells=(cell,)), 60)
+    said = answer.reason if isinstance(answer, Failed) else answer.model_dump_json()
+    assert ODD[name] in said
+
+
+WORDLESS = {
+    "RaisesWithoutWords": "SpeechlessError: SpeechlessError, whose own text cannot be had: it raises RuntimeError (faulty.py:",
+    "RaisesNothingButSpace": "ValueError: ValueError (faulty.py:",
+    "RaisesHalfALetter": "ValueError: half a letter: ? (faulty.py:",
+}
+
+
+@pytest.mark.parametrize("name", WORDLESS)
+def test_an_exception_without_words_has_some(name: str, warm: Isolation) -> None:
+    failed = failure(warm, f"faulty:{name}")
+    assert failed.status is Status.ERROR
+    assert failed.reason.startswith(WORDLESS[name])
+
+
+def test_the_reason_of_an_exception_names_the_method_s_own_line(warm: Isolation) -> None:
+    lines = (PLUGINS / "faulty.py").read_text().splitlines()
+    (first, *_) = [number for number, line in enumerate(lines, 1) if "this method is out of order" in line]
+    assert failure(warm, "faulty:Raises").reason == f"ValueError: this method is out of order (faulty.py:{first}, in forward)"
+    assert failure(warm, "import_raises:Method").reason.endswith("in <module>)")
 
 
 def test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one() -> None:

@@ -72,8 +72,51 @@ def test_something_that_is_no_tensor_is_incorrect() -> None:
 
 
 def test_a_wrong_gradient_behind_right_values_is_incorrect() -> None:
-    assert reason("WrongGradient").startswith("gradient of input 1 off by")
+    said = reason("WrongGradient")
+    assert said.startswith("gradient of k off by")
+    assert said.endswith("right: output, gradient of q, gradient of v")
     assert isinstance(checked("WrongGradient", workload=Workload.FORWARD), Measured)
+
+
+def test_the_output_is_said_before_gradients_and_these_before_causality() -> None:
+    said = reason("WithoutItsMask", causal=True)
+    assert said.startswith("output off by")
+    causality = "causality (earlier outputs, when the future changes)"
+    assert said.endswith(f"also off: gradient of q, gradient of k, gradient of v, {causality}")
+    said = reason("AllGradientsWrong")
+    assert said.startswith("gradient of q off by")
+    assert said.endswith("also off: gradient of k, gradient of v; right: output")
+    assert reason("LeaksTheFuture", causal=True).endswith("right: output, gradient of q, gradient of k, gradient of v")
+
+
+@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.FORWARD_BACKWARD])
+@pytest.mark.parametrize(
+    ("name", "causal", "words"),
+    [
+        ("TwiceAsMuch", True, "every number is 2 times what is right"),
+        ("Unscaled", True, "scores 2.828 times as large: they are not multiplied by 1/sqrt(D)"),
+        ("ScaledTwice", False, "scores 0.3536 times as large: they are multiplied by 1/sqrt(D) once too often"),
+        ("ToThePowerOfTwo", True, "scores 0.6931 times as large: exp2 is taken of them without log2(e)"),
+        ("WithoutItsMask", True, "seeing later keys: the causal mask is missing"),
+        ("AlwaysMasked", False, "a causal mask, which this problem has not"),
+        ("OneNaN", False, "16 of its 1,024 numbers are not finite, the first at [0, 0, 5, 0] of [B, H, N, M]"),
+    ],
+)
+def test_what_a_wrong_output_is_like_is_said(name: str, causal: bool, words: str, workload: Workload) -> None:
+    said = reason(name, causal=causal, workload=workload)
+    assert said.startswith("output off by")
+    assert words in said
+
+
+def test_a_padding_mask_that_is_missing_is_told_from_other_faults() -> None:
+    # of one sample, the short sequence of the check has one padded row
+    assert "keys that the padding hides: its mask is missing" in reason("SeesThePadding", padding=0.5)
+
+
+def test_an_output_that_is_like_nothing_is_only_off() -> None:
+    said = reason("NoiseOnTop", workload=Workload.FORWARD)
+    assert said.startswith("output off by")
+    assert ";" not in said
 
 
 def test_a_wrong_gradient_of_a_parameter_is_incorrect() -> None:

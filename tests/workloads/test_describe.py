@@ -141,6 +141,24 @@ def test_the_first_line_of_its_docstring_is_the_summary(folder: Path) -> None:
     assert describe(Inquiry(method="my_attention:Mine")).summary == "My own attention."
 
 
+def test_all_that_a_class_lacks_is_named_at_once(folder: Path) -> None:
+    (folder / "my_attention.py").write_text(
+        "from attnbench.api import Attention\nclass Mine(Attention):\n    def forward(self, q, k, v):\n        return v\n"
+    )
+    with pytest.raises(
+        registry.UnknownMethodError, match=r"is not finished: it has no paper, no cost, no reference; attnbench"
+    ):
+        describe(Inquiry(method="my_attention:Mine"))
+
+
+def test_a_parameter_beyond_all_floats_is_refused(folder: Path) -> None:
+    own = "    @classmethod\n    def cost(cls, problem, params, workload):\n        return float(params['chunk'])\n"
+    (folder / "my_attention.py").write_text(SOURCE + own)
+    cell = Cell(method="my_attention:Mine", problem=Problem(N=256), params={"chunk": 10**400})
+    (prospect,) = describe(Inquiry(method=cell.method, cells=(cell,))).prospects
+    assert prospect.why_not == "int too large to convert to float"
+
+
 def test_whatever_its_import_raises_is_raised(folder: Path) -> None:
     (folder / "my_attention.py").write_text("raise OSError('no such library')\n")
     with pytest.raises(OSError, match="no such library"):

@@ -195,7 +195,7 @@ def _caption(findings: Findings, workload: Workload, members: Sequence[Section])
             f"cost; both axes logarithmic. {device_name(findings)}.",
             "A marker a cell, the larger the longer N; cells of one method are joined by rising N.",
             "The roof: a large matrix product and a large copy, the highest measured here. Ringed: above it, which is honest "
-            "where what a call touches stays in cache (the large copy does not), and else an error of measurement or of a cost.",
+            "where what a call touches stays in cache (the large copy does not), and else an error of measurement or cost.",
             *replication(cells),
             *panel_reasons(members),
             *conditions(findings, cells),

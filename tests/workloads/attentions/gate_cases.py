@@ -1,5 +1,6 @@
 """Attentions that are right, or wrong in exactly one way, for the tests of the workloads."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,6 +118,52 @@ class WrongGradient(Right):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         extra = 0.01 * k.sum()
         return super().forward(q, k, v) + (extra - extra.detach())
+
+
+class AllGradientsWrong(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        extra = 0.01 * (q + k + v).sum()
+        return super().forward(q, k, v) + (extra - extra.detach())
+
+
+class TwiceAsMuch(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) * 2
+
+
+class NoiseOnTop(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q, k, v) + 0.1 * v.flip(2)
+
+
+class Unscaled(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q * q.shape[-1] ** 0.5, k, v)
+
+
+class ScaledTwice(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q / q.shape[-1] ** 0.5, k, v)
+
+
+class ToThePowerOfTwo(Right):
+    """exp2 of scores that were meant for exp."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return super().forward(q * math.log(2), k, v)
+
+
+class WithoutItsMask(Right):
+    def later(self, scores: Tensor) -> Tensor:
+        return torch.zeros_like(scores, dtype=torch.bool)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return Right(self.problem).forward(q, k, v)
+
+
+class AlwaysMasked(Right):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return Right(self.problem.model_copy(update={"causal": True})).forward(q, k, v)
 
 
 class LeaksTheFuture(Right):

@@ -1,0 +1,88 @@
+"""`attnbench check`: whether a method is what it says to be, with nothing timed, for whoever writes one."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "method"), [("mine.py", "mine:Mine"), ("deep/random.py", "deep/random.py:Mine")], ids=["module", "file"]
+)
+def test_ones_own_class_is_checked_from_the_folder_it_lies_in(place: str, method: str, attnbench: Run, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text(MINE)
+    done = attnbench("check", method)
+    assert done.returncode == 0, done.stderr
+    first, *lines, last = done.stdout.splitlines()
+    assert first == method
+    assert last == "correct, as far as these checks go"
+    for line, shape in zip(lines, ("B=1, H=2, N=64", "B=2, H=3, N=321"), strict=False):
+        assert line.startswith(f"  not causal, with gradients, {shape}: correct; at most ")
+    assert "  causal, padded: not checked: it takes no key mask, so there can be no padding" in lines
+    assert "  causal, token by token: not checked: it does not decode token by token" in lines
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_built_in_method_is_checked_in_every_way_that_it_can_be_called(here: Run) -> None:
+    done = here("check", "linear.chunked", "--param", "chunk=16", "--dtype", "float64", "--width", "16")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("linear.chunked(chunk=16)\n")
+    assert "  causal, token by token, B=1, H=2, N=64: correct; at most " in done.stdout
+    assert "  not causal: not checked: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("WrongValues", "incorrect: output off by"),
+        ("WrongValues", "every number is 1.001 times what is right; also off: gradient of q, gradient of k, gradient of v"),
+        ("WrongGradient", "incorrect: gradient of k off by"),
+        ("WrongGradient", "right: output, gradient of q, gradient of v"),
+        ("HasNoMask", "it is what comes of seeing later keys: the causal mask is missing"),
+        ("Leaks", "incorrect: causality (earlier outputs, when the future changes) off by"),
+        ("RaisesInItsCheck", "error: ValueError: this method is out of order (faulty.py:"),
+        ("Exits", "error: the process ended with exit code 3 and no answer"),
+        ("Declines", "nothing could be checked"),
+    ],
+)
+def test_what_is_not_correct_is_said_and_is_exit_code_1(name: str, words: str, here: Run) -> None:
+    done = here("check", f"faulty:{name}")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_method_whose_other_calls_are_correct_says_which_are_not(here: Run) -> None:
+    done = here("check", "faulty:HasNoMask")
+    assert "  not causal, with gradients, B=2, H=3, N=321: correct" in done.stdout
+    assert done.stderr == "not correct\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("softmax.spda",), "no method 'softmax.spda'; did you mean 'softmax.sdpa'"),
+        (("nobody:Knows",), "nobody:Knows: there is no module 'nobody', here or installed"),
+        (("plain:Plan",), "plain has no 'Plan'; did you mean 'Plain'?"),
+        (("math:sqrt",), "math:sqrt is not an attention"),
+        (("faulty:Unfinished",), "faulty:Unfinished is not finished: it has no paper, no cost, no reference"),
+        (("faulty:NeedsAPackage",), "pip install 'a-package-that-nobody-has>=2'"),
+        (("import_raises:Method",), "import_raises:Method: RuntimeError: cannot be imported today (import_raises.py:"),
+        (("plain:Plain", "--param", "chunk=3"), "--param chunk: the method has no such parameter"),
+        (("plain:Plain", "--param", "chunk"), "--param chunk: write it as name=value"),
+        (("plain:Plain", "--dtype", "half"), "--dtype half: 'half' is not known; write one of 'float64', 'float32'"),
+        (("plain:Plain", "--device", "tpu"), "--device tpu: 'tpu' is no device; write auto, cpu, cuda or cuda:1"),
+        (("plain:Plain", "--N", "1000000000000"), "--N"),
+    ],
+)
+def test_bad_input_is_exit_code_2_and_words(arguments: tuple[str, ...], words: str, here: Run) -> None:
+    done = here("check", *arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
