@@ -11,7 +11,7 @@ from attnbench.analyze.cells import NOT_RUN, OK
 from attnbench.analyze.gate import Exit
 from attnbench.cli import errors
 from attnbench.cli.app import app
-from attnbench.report.statuses import short
+from attnbench.report.text.statuses import short
 from attnbench.schema.outcome import Status
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from attnbench.executors.base import check_group
 from attnbench.executors.checking import CheckExecutor
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.scout import Scouted, scout
-from attnbench.report.names import one_line
+from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import Failed
 from attnbench.schema.record import Record

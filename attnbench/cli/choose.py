@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from attnbench import registry
 from attnbench.cli.errors import UsageError
 from attnbench.cli.select import is_address
-from attnbench.report.names import one_line
+from attnbench.report.text.names import one_line
 from attnbench.schema.suite import Method, Override, Suite
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from attnbench.cli.signals import Interrupted, interruptible
 from attnbench.executors.lane import Lane
 from attnbench.executors.local import LocalExecutor
-from attnbench.report.names import one_line
+from attnbench.report.text.names import one_line
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
 

@@ -13,11 +13,12 @@ from attnbench.cli.errors import UsageError
 from attnbench.cli.live import Live, measure_live
 from attnbench.cli.outs import IMAGES, TABLES, check_outs, write_outs
 from attnbench.cli.reading import summaries
-from attnbench.report import comparison_table, latex, markdown
-from attnbench.report.comparison_console import console
 from attnbench.report.findings import Findings
-from attnbench.report.judgement import Judgement
-from attnbench.report.judging import judge_methods, judge_runs
+from attnbench.report.questions.comparison import table as comparison_table
+from attnbench.report.questions.comparison.console import console
+from attnbench.report.questions.comparison.judgement import Judgement
+from attnbench.report.questions.comparison.judging import judge_methods, judge_runs
+from attnbench.report.text import latex, markdown
 from attnbench.schema.history import machine
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder
@@ -106,7 +107,7 @@ def form_of(judgement: Judgement, form: str) -> bytes:
         return comparison_table.comparison_csv(judgement).encode()
     if form in IMAGES:
         # matplotlib takes a second to import
-        from attnbench.report.ratio_plot import ratio_plot
+        from attnbench.report.questions.comparison.figure import ratio_plot
 
         return ratio_plot(judgement, form)
     table = comparison_table.comparison_table(judgement)

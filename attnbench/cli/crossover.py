@@ -11,12 +11,12 @@ from attnbench.analyze.versus import Versus, baseline
 from attnbench.cli.choose import pick, pick_one
 from attnbench.cli.errors import UsageError
 from attnbench.cli.outs import IMAGES, TABLES, check_outs, write_outs
-from attnbench.report import latex, markdown
-from attnbench.report.crossover_table import crossover_csv, crossover_tables, lines
 from attnbench.report.findings import Findings
-from attnbench.report.names import ascii_only
-from attnbench.report.numbers import percent
-from attnbench.report.plain import wrapped
+from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.names import ascii_only
+from attnbench.report.text.numbers import percent
+from attnbench.report.text.plain import wrapped
 from attnbench.store.run_folder import RunFolder
 
 
@@ -136,7 +136,7 @@ def form_of(findings: Findings, compared: Sequence[Versus], form: str) -> bytes:
         return crossover_csv(compared).encode()
     if form in IMAGES:
         # matplotlib takes a second to import
-        from attnbench.report.crossover_plot import crossover_plot
+        from attnbench.report.questions.crossover.figure import crossover_plot
 
         return crossover_plot(findings, compared, form)
     tables = crossover_tables(findings, compared)

@@ -11,7 +11,7 @@ from attnbench.cli.outs import write_below, write_out
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
 from attnbench.report.findings import Findings
-from attnbench.report.names import one_line
+from attnbench.report.text.names import one_line
 from attnbench.store.files import open_to_read
 from attnbench.store.run_folder import RunFolder
 

@@ -12,11 +12,11 @@ from attnbench.cli.compare import FORMS, form_of, read_run, refuse_unlike, show
 from attnbench.cli.errors import UsageError
 from attnbench.cli.live import Live, measure_live
 from attnbench.cli.outs import check_outs, write_out, write_outs
-from attnbench.report.job_summary import job_summary
-from attnbench.report.judgement import Judgement
-from attnbench.report.judgement_json import judgement_json
-from attnbench.report.judging import judge_runs
-from attnbench.report.numbers import percent
+from attnbench.report.questions.comparison.job_summary import job_summary
+from attnbench.report.questions.comparison.json import judgement_json
+from attnbench.report.questions.comparison.judgement import Judgement
+from attnbench.report.questions.comparison.judging import judge_runs
+from attnbench.report.text.numbers import percent
 from attnbench.store import noise_floor
 
 _WORDS = {

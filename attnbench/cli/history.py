@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from attnbench.analyze.points import lacks, points
 from attnbench.cli.errors import UsageError
-from attnbench.report.names import ascii_only, one_line, shorten
+from attnbench.report.text.names import ascii_only, one_line, shorten
 from attnbench.schema.history import Entry
 from attnbench.store.history import History, HistoryError, open_history, place_of
 from attnbench.store.index import Wanted

@@ -24,8 +24,8 @@ from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
 from attnbench.executors.scout import Scouted, scout
 from attnbench.report.findings import Findings
-from attnbench.report.judgement import Judgement
-from attnbench.report.judging import judge_runs
+from attnbench.report.questions.comparison.judgement import Judgement
+from attnbench.report.questions.comparison.judging import judge_runs
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.store.lock import FolderLock

@@ -7,11 +7,11 @@ from pathlib import Path
 from attnbench.analyze.limits import Limit, limits
 from attnbench.cli.outs import TABLES, check_outs, write_outs
 from attnbench.executors.local import MOST_ROWS
-from attnbench.report import latex, markdown
 from attnbench.report.findings import Findings
-from attnbench.report.limits_table import limits_csv, limits_tables
-from attnbench.report.names import ascii_only
-from attnbench.report.plain import plain
+from attnbench.report.questions.limits.table import limits_csv, limits_tables
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.names import ascii_only
+from attnbench.report.text.plain import plain
 from attnbench.schema.cell import Batch
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder

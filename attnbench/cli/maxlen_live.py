@@ -23,8 +23,8 @@ from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.longest import LimitSearch, first_cells
 from attnbench.executors.scout import Scouted, scout
-from attnbench.report.limits_table import ended, value_text
-from attnbench.report.names import one_line
+from attnbench.report.questions.limits.table import ended, value_text
+from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.run import RunInfo

@@ -8,7 +8,7 @@ from tabulate import tabulate
 from attnbench.cli.select import check_methods, select
 from attnbench.executors.scout import Scouted, scout
 from attnbench.measure import environment
-from attnbench.report.trend_names import varied
+from attnbench.report.questions.trend.names import varied
 from attnbench.schema import units
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Surroundings

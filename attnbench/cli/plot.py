@@ -12,13 +12,13 @@ from typing import TypeVar
 from attnbench.cli.choose import pick
 from attnbench.cli.errors import UsageError
 from attnbench.cli.outs import write_below
+from attnbench.report.drawing.sheet import Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import CannotDrawError, Kind
 from attnbench.report.figures.make import FORMATS, files
 from attnbench.report.figures.narrowed import narrowed
 from attnbench.report.findings import Findings
-from attnbench.report.names import ascii_only
-from attnbench.report.plain import wrapped
-from attnbench.report.sheet import Sheet, Style, Width, sheet
+from attnbench.report.text.names import ascii_only
+from attnbench.report.text.plain import wrapped
 from attnbench.schema.cell import Workload
 from attnbench.store.run_folder import RunFolder
 

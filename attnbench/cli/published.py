@@ -8,9 +8,9 @@ from attnbench.cli.errors import UsageError
 from attnbench.cli.outs import check_outs, write_outs
 from attnbench.cli.reading import summaries
 from attnbench.report.findings import Findings
-from attnbench.report.names import ascii_only, one_line
-from attnbench.report.published_page import Shown, published_page
-from attnbench.report.site.kind import Kind, kind_of
+from attnbench.report.questions.published.page import Shown, published_page
+from attnbench.report.site.runs.kind import Kind, kind_of
+from attnbench.report.text.names import ascii_only, one_line
 from attnbench.schema.run import RunInfo
 from attnbench.store.found_runs import find_runs
 from attnbench.store.run_folder import RunFolder, StoreError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attnbench.cli.choose import pick_one
 from attnbench.cli.errors import UsageError
-from attnbench.report.names import one_line
+from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, Workload
 from attnbench.store.run_folder import RunFolder
 from attnbench.training.files import checkpoint_of

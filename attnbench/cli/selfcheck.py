@@ -26,7 +26,7 @@ from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.scout import Scouted, scout
 from attnbench.executors.selfcheck import SelfcheckExecutor, warmups_of
-from attnbench.report.numbers import percent
+from attnbench.report.text.numbers import percent
 from attnbench.schema.errand import Pass
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -187,7 +187,9 @@ def _collect(executor: SelfcheckExecutor, folder: RunFolder, progress: Rounds, r
 
 def _report(folder: RunFolder, found: Calibration) -> None:
     # pandas and matplotlib take seconds to import; a selfcheck that is only starting need not wait for them
-    from attnbench.report import selfcheck_json, selfcheck_plot, selfcheck_table
+    from attnbench.report.questions.selfcheck import figure as selfcheck_plot
+    from attnbench.report.questions.selfcheck import json as selfcheck_json
+    from attnbench.report.questions.selfcheck import table as selfcheck_table
 
     info = folder.info()
     _write(folder, "selfcheck.json", selfcheck_json.as_json(found, info).encode())

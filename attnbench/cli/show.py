@@ -120,7 +120,7 @@ def _refusal(name: str, method: "type[Attention]", problem: Problem, params: dic
 
 def _picture(options: Options, method: "type[Attention]", problem: Problem, params: dict[str, Scalar], form: str) -> bytes:
     # as above, and matplotlib
-    from attnbench.report.weights_picture import Picture, image
+    from attnbench.report.figures.weights import Picture, image
     from attnbench.workloads.weights import draw_weights
 
     try:

@@ -6,9 +6,9 @@ from pathlib import Path
 from attnbench.cli.collect import exits_when_interrupted
 from attnbench.cli.errors import UsageError
 from attnbench.cli.maxlen import limits_of
-from attnbench.report.names import ascii_only
 from attnbench.report.site.build import Built, Options, build
 from attnbench.report.site.folder import SiteError
+from attnbench.report.text.names import ascii_only
 
 _MANY, _EVERY = 10, 5
 

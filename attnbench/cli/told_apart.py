@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from attnbench.analyze.ratio import Ratio
 from attnbench.analyze.resolution import resolution
-from attnbench.report.numbers import percent
+from attnbench.report.text.numbers import percent
 
 
 def told_apart(ratios: Iterable[Ratio], margin: float) -> str:

@@ -14,8 +14,8 @@ from attnbench.analyze.trend import Metric, Trends
 from attnbench.cli.errors import UsageError
 from attnbench.cli.history import look
 from attnbench.cli.outs import write_out
-from attnbench.report.trend_console import console
-from attnbench.report.trend_json import trend_json
+from attnbench.report.questions.trend.console import console
+from attnbench.report.questions.trend.json import trend_json
 from attnbench.schema.cell import Cell
 from attnbench.schema.history import Entry
 from attnbench.store.indexed import Found
@@ -111,11 +111,11 @@ def _has(name: str, known: list[str]) -> str:
 def _write(options: Options, trends: Trends, form: str) -> None:
     if options.html is not None:
         # jinja2 and matplotlib are imported only where they are needed
-        from attnbench.report.trend_page import page
+        from attnbench.report.questions.trend.page import page
 
         write_out(options.html, page(trends).encode(), "--html")
     if options.png is not None:
-        from attnbench.report.trend_picture import image
+        from attnbench.report.questions.trend.figure import image
 
         write_out(options.png, image(trends, form), "--png")
     if options.json is not None:

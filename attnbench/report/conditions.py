@@ -8,8 +8,8 @@ from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
-from attnbench.report.names import one_line
-from attnbench.report.statuses import reasons
+from attnbench.report.text.names import one_line
+from attnbench.report.text.statuses import reasons
 from attnbench.schema.cell import Batch
 from attnbench.schema.errand import FIT_SHARE
 from attnbench.schema.units import length

@@ -18,14 +18,14 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.versus import baseline
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
 from attnbench.report.findings import Findings
-from attnbench.report.headline import headline
-from attnbench.report.names import ascii_only, one_line, short_names, shorten
-from attnbench.report.per import per
-from attnbench.report.published_lines import published_lines
-from attnbench.report.score_metrics import main_metric
-from attnbench.report.sparkline import BLOCKS, PLAIN, Scale, sparkline
-from attnbench.report.statuses import reasons, short
-from attnbench.report.train_console import ABOUT, Terminal, train_lines
+from attnbench.report.headline.sentence import headline
+from attnbench.report.questions.fidelity.metrics import main_metric
+from attnbench.report.questions.learning.console import ABOUT, Terminal, train_lines
+from attnbench.report.questions.published.console import published_lines
+from attnbench.report.text.names import ascii_only, one_line, short_names, shorten
+from attnbench.report.text.per import per
+from attnbench.report.text.sparkline import BLOCKS, PLAIN, Scale, sparkline
+from attnbench.report.text.statuses import reasons, short
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import length, seconds

@@ -8,7 +8,7 @@ from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.headline import Statement, ranked
 from attnbench.analyze.main_counter import MainCounter, main_counter
 from attnbench.analyze.sections import Section, sections
-from attnbench.report.names import drawable, short_names
+from attnbench.report.text.names import drawable, short_names
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 

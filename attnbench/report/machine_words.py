@@ -4,7 +4,7 @@ import re
 
 from attnbench.report.conditions import device_name
 from attnbench.report.findings import Findings
-from attnbench.report.names import one_line, shorten
+from attnbench.report.text.names import one_line, shorten
 
 _NOISE = re.compile(r"\((?:R|TM|C)\)|[®™]|\bCPU\b|\bProcessor\b|@.*", re.IGNORECASE)
 _WIDTH = 40

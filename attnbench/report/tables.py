@@ -2,15 +2,15 @@
 
 from attnbench.analyze.sections import Section
 from attnbench.report.findings import Findings
-from attnbench.report.generate_table import generate_tables
 from attnbench.report.keeps_state import keeps_state
-from attnbench.report.pivot_table import memory_table, state_table, time_table
-from attnbench.report.published_table import published_tables
-from attnbench.report.score_tables import score_summary, score_tables
-from attnbench.report.speedup_table import speedup_tables
-from attnbench.report.summary_table import summary_table
-from attnbench.report.table import Table
-from attnbench.report.train_table import train_tables
+from attnbench.report.questions.fidelity.tables import score_summary, score_tables
+from attnbench.report.questions.growth.pivot import memory_table, state_table, time_table
+from attnbench.report.questions.growth.speedup import speedup_tables
+from attnbench.report.questions.growth.summary import summary_table
+from attnbench.report.questions.learning.generation import generate_tables
+from attnbench.report.questions.learning.table import train_tables
+from attnbench.report.questions.published.table import published_tables
+from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 
 _KINDS = {"summary": summary_table, "time": time_table, "memory": memory_table, "state": state_table}

@@ -4,11 +4,12 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from attnbench.report import latex, long_table, markdown
+from attnbench.report.figures.run_folder import plots
 from attnbench.report.findings import Findings
 from attnbench.report.page import page
-from attnbench.report.plots import plots
+from attnbench.report.questions.growth import long_form as long_table
 from attnbench.report.tables import tables
+from attnbench.report.text import latex, markdown
 from attnbench.store.files import write_within
 from attnbench.store.run_folder import StoreError
 

@@ -24,7 +24,7 @@ import psutil
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.statistics import spread
 from attnbench.analyze.verdict import LEVEL, Verdict
-from attnbench.report.judging import judge_runs
+from attnbench.report.questions.comparison.judging import judge_runs
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder
 from tests.cli.random_kills import CHILD, RUNNER, SERVER, family, run_folder, say

@@ -15,8 +15,8 @@ from attnbench.analyze.cells import OK, CellSummary
 from attnbench.analyze.sections import Section
 from attnbench.report import console
 from attnbench.report.findings import Findings
-from attnbench.report.headline import headline
-from attnbench.report.sparkline import BLOCKS, PLAIN, Scale, sparkline
+from attnbench.report.headline.sentence import headline
+from attnbench.report.text.sparkline import BLOCKS, PLAIN, Scale, sparkline
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem

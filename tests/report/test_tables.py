@@ -10,12 +10,12 @@ import pytest
 
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import Exponent
-from attnbench.report import latex, markdown
 from attnbench.report.findings import Findings
-from attnbench.report.numbers import exponent
-from attnbench.report.summary_table import summary_table
-from attnbench.report.table import Table
+from attnbench.report.questions.growth.summary import summary_table
 from attnbench.report.tables import tables
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.numbers import exponent
+from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Measured, Status

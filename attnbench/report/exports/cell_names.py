@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 
-from attnbench.report.names import shorten
+from attnbench.report.text.names import shorten
 from attnbench.schema.cell import Cell
 
 _METHOD = re.compile(r"[A-Za-z_][\w.:]*", re.ASCII)

@@ -9,8 +9,8 @@ from attnbench.analyze.statistics import Interval, spread
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import ExportError, Source
 from attnbench.report.findings import Findings
-from attnbench.report.names import one_line
-from attnbench.report.statuses import reasons
+from attnbench.report.text.names import one_line
+from attnbench.report.text.statuses import reasons
 
 
 @dataclass(frozen=True)

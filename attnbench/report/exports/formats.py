@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from attnbench.report.exports import asv, asv_folder, bencher, github_action, otava, pyperf, pytest_benchmark
+from attnbench.report.exports import bencher, github_action, otava, pyperf, pytest_benchmark
+from attnbench.report.exports.asv import folder as asv_folder
+from attnbench.report.exports.asv import results as asv
 from attnbench.report.exports.exchange import Export, Place, Source
 
 

@@ -14,7 +14,7 @@ from attnbench.report.exports.cell_names import block_name
 from attnbench.report.exports.dates import started
 from attnbench.report.exports.entries import Entry, notes, timed, timed_or_refused, without_numbers
 from attnbench.report.exports.exchange import Export, Source
-from attnbench.report.names import harmless
+from attnbench.report.text.names import harmless
 from attnbench.schema.run import RunInfo
 
 FOLDER = "otava"

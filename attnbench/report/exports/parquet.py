@@ -6,7 +6,7 @@ import pandas as pd
 
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import Export, ExportError, Source
-from attnbench.report.long_table import frame
+from attnbench.report.questions.growth.long_form import frame
 from attnbench.schema.outcome import FIDELITY_SCORES, LEARNT_SCORES, NUMERICS_SCORES
 from attnbench.schema.training import Training
 

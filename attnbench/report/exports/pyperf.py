@@ -8,7 +8,7 @@ from attnbench.report.exports.entries import Entry, notes, timed_or_refused, wit
 from attnbench.report.exports.exchange import Export, Source
 from attnbench.report.exports.raw import counting
 from attnbench.report.exports.strict_json import encode
-from attnbench.report.names import one_line
+from attnbench.report.text.names import one_line
 from attnbench.schema.outcome import Measured, Series
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo

@@ -3,13 +3,13 @@
 from attnbench.analyze.metric import TIME, Metric, metrics
 from attnbench.analyze.sections import Section
 from attnbench.analyze.versus import Versus, baseline
-from attnbench.report.caption import text
 from attnbench.report.conditions import conditions, device_name, replication
-from attnbench.report.crossover_plot import crossover_board
-from attnbench.report.crossover_table import lines
+from attnbench.report.drawing.caption import text
+from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import Sheet
+from attnbench.report.questions.crossover.figure import crossover_board
+from attnbench.report.questions.crossover.table import lines
 from attnbench.schema.cell import Workload
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from attnbench.analyze.sections import Section
-from attnbench.report.board import Board
+from attnbench.report.drawing.board import Board
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 

@@ -7,16 +7,16 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import speedup
 from attnbench.analyze.versus import baseline
-from attnbench.report import quantity
-from attnbench.report.caption import caption, text
 from attnbench.report.conditions import memory_notes, state_notes
+from attnbench.report.drawing.caption import caption, text
+from attnbench.report.drawing.lines import quantity
+from attnbench.report.drawing.lines.over_length import over_length
+from attnbench.report.drawing.lines.quantity import Kind, Point, Quantity
+from attnbench.report.drawing.sheet import Sheet
+from attnbench.report.drawing.ticks import factor_ticks
 from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
 from attnbench.report.keeps_state import keeps_state
-from attnbench.report.over_length import over_length
-from attnbench.report.quantity import Kind, Point, Quantity
-from attnbench.report.sheet import Sheet
-from attnbench.report.ticks import factor_ticks
 from attnbench.schema.cell import Workload
 
 

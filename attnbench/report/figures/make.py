@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from attnbench.report import grid, style
-from attnbench.report.caption import text
+from attnbench.report.drawing import grid, style
+from attnbench.report.drawing.caption import text
+from attnbench.report.drawing.images import images
+from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.figures.crossings import crossover
 from attnbench.report.figures.kinds import CannotDrawError, Drawing, Kind
 from attnbench.report.figures.lines import decode, memory, ratio, scaling
-from attnbench.report.figures.pareto import pareto
+from attnbench.report.figures.pareto.figure import pareto
 from attnbench.report.figures.pgf import pgf
 from attnbench.report.figures.roofline import roofline
 from attnbench.report.figures.training import curves, drawings
 from attnbench.report.findings import Findings
-from attnbench.report.images import images
-from attnbench.report.sheet import Sheet
 
 FORMATS = ("pdf", "svg", "png", "pgf")
 _MAKERS: Mapping[Kind, Callable[[Findings, Sheet], list[Drawing]]] = {

@@ -13,7 +13,7 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_pgf import RendererPgf
 from matplotlib.figure import Figure
 
-from attnbench.report.latex import escape
+from attnbench.report.text.latex import escape
 
 _HEAD = "% needs \\usepackage{pgf}; with \\usepackage{lmodern} letters have just the size that they should\n"
 _DPI = 72.0

@@ -14,19 +14,20 @@ from matplotlib.lines import Line2D
 
 from attnbench.analyze.intensity import Placed, placed
 from attnbench.analyze.sections import Section
-from attnbench.report import panel, style
-from attnbench.report.board import Board, Tile
-from attnbench.report.caption import panel_reasons, text
 from attnbench.report.conditions import conditions, device_name, replication
+from attnbench.report.drawing import style
+from attnbench.report.drawing.board import Board, Tile
+from attnbench.report.drawing.caption import panel_reasons, text
+from attnbench.report.drawing.legend import Entry
+from attnbench.report.drawing.lines import panel
+from attnbench.report.drawing.lines.over_length import heading, second_line, where
+from attnbench.report.drawing.lines.parts import parts
+from attnbench.report.drawing.looks import run_looks
+from attnbench.report.drawing.sheet import Sheet
+from attnbench.report.drawing.style import Look, scaled
+from attnbench.report.drawing.ticks import factor_ticks, rate_ticks
 from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
-from attnbench.report.legend import Entry
-from attnbench.report.looks import run_looks
-from attnbench.report.over_length import heading, second_line, where
-from attnbench.report.parts import parts
-from attnbench.report.sheet import Sheet
-from attnbench.report.style import Look, scaled
-from attnbench.report.ticks import factor_ticks, rate_ticks
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Roof
 from attnbench.schema.units import length, three_digits

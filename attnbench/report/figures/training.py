@@ -1,10 +1,10 @@
 """Figures of training: how it went, and what the models draw."""
 
-from attnbench.report.curves_board import curves_board, curves_caption
-from attnbench.report.drawings_board import drawings_board, drawings_caption, drawings_wanted
+from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.figures.kinds import CannotDrawError, Drawing
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import Sheet
+from attnbench.report.questions.learning.curves.board import curves_board, curves_caption
+from attnbench.report.questions.learning.drawings import drawings_board, drawings_caption, drawings_wanted
 from attnbench.schema.cell import Workload
 
 

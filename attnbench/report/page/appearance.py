@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
 
-from attnbench.report.style import Look
+from attnbench.report.drawing.style import Look
 
 _DARK_BACK = (20, 23, 26)
 """As in the style sheet."""

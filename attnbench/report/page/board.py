@@ -7,10 +7,10 @@ from functools import cached_property
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section
 from attnbench.analyze.versus import baseline
-from attnbench.report import style
+from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
-from attnbench.report.names import short_names
 from attnbench.report.page.run_names import run_names
+from attnbench.report.text.names import short_names
 from attnbench.schema.cell import Workload
 
 MOST = 8

@@ -11,28 +11,29 @@ from attnbench.analyze.cells import NOT_RUN, OK
 from attnbench.analyze.sections import Section
 from attnbench.report import conditions
 from attnbench.report.findings import Findings
-from attnbench.report.generate_table import generate_tables
-from attnbench.report.headline import headline
+from attnbench.report.headline.sentence import headline
 from attnbench.report.machine_words import short_machine
-from attnbench.report.names import one_line
-from attnbench.report.page import assets, facts
+from attnbench.report.page import assets
 from attnbench.report.page.appearance import variables
 from attnbench.report.page.board import Board
-from attnbench.report.page.cell_table import CellTable, cell_table
-from attnbench.report.page.columns import Column, columns
-from attnbench.report.page.crossovers import crossover_of
+from attnbench.report.page.charts.columns import Column, columns
+from attnbench.report.page.charts.payload import dumps, payload
 from attnbench.report.page.drawings import Drawn, drawings
-from attnbench.report.page.failure_map import FailureMap, failure_map
-from attnbench.report.page.learning_table import learning_tables
-from attnbench.report.page.markup import table_html
-from attnbench.report.page.payload import dumps, payload
 from attnbench.report.page.run_names import moment
-from attnbench.report.published_table import published_tables
-from attnbench.report.score_tables import score_summary
-from attnbench.report.statuses import reasons
-from attnbench.report.summary_table import summary_table
-from attnbench.report.table import Table
-from attnbench.report.train_table import train_tables
+from attnbench.report.page.tables import facts
+from attnbench.report.page.tables.cells import CellTable, cell_table
+from attnbench.report.page.tables.crossovers import crossover_of
+from attnbench.report.page.tables.failures import FailureMap, failure_map
+from attnbench.report.page.tables.learning import learning_tables
+from attnbench.report.questions.fidelity.tables import score_summary
+from attnbench.report.questions.growth.summary import summary_table
+from attnbench.report.questions.learning.generation import generate_tables
+from attnbench.report.questions.learning.table import train_tables
+from attnbench.report.questions.published.table import published_tables
+from attnbench.report.text.html import table_html
+from attnbench.report.text.names import one_line
+from attnbench.report.text.statuses import reasons
+from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.version import __version__
 

@@ -7,8 +7,8 @@ from io import BytesIO
 from matplotlib.image import imsave
 
 from attnbench.analyze.sections import Section
-from attnbench.report.drawings_pixels import Mosaic, mosaic
 from attnbench.report.findings import Findings
+from attnbench.report.questions.learning.pixels import Mosaic, mosaic
 from attnbench.schema.cell import Workload
 
 _SIDE = 44

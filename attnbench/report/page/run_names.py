@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attnbench.report.findings import Findings
 from attnbench.report.machine_words import short_machine
-from attnbench.report.names import one_line, shorten
+from attnbench.report.text.names import one_line, shorten
 from attnbench.schema.run import RunInfo
 
 _LONGEST = 60

@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnbench.report.names import one_line
-from attnbench.report.site.addresses import INDEX, addresses
-from attnbench.report.site.arrangement import Members, Part, arrange, together
-from attnbench.report.site.card import Card, commit, main_links, started
-from attnbench.report.site.comparison import of_comparison
-from attnbench.report.site.files import copy
 from attnbench.report.site.folder import SiteError, check, replaced
-from attnbench.report.site.index_page import Contents, extent, index_page
-from attnbench.report.site.kind import Kind
-from attnbench.report.site.machines import machine_words
-from attnbench.report.site.pages import LimitsOf, Made, Write, of_limits, of_run, of_selfcheck
-from attnbench.report.site.shelf import Link, Shelf
-from attnbench.report.site.survey import UNREADABLE, Found, LeftOut, in_order, survey, unreadable
-from attnbench.report.site.trends import TrendLine, write_trend
+from attnbench.report.site.pages.card import Card, commit, main_links, started
+from attnbench.report.site.pages.comparison import of_comparison
+from attnbench.report.site.pages.index import Contents, extent, index_page
+from attnbench.report.site.pages.kinds import LimitsOf, Made, Write, of_limits, of_run, of_selfcheck
+from attnbench.report.site.pages.trends import TrendLine, write_trend
+from attnbench.report.site.runs.addresses import INDEX, addresses
+from attnbench.report.site.runs.arrangement import Members, Part, arrange, together
+from attnbench.report.site.runs.files import copy
+from attnbench.report.site.runs.kind import Kind
+from attnbench.report.site.runs.machines import machine_words
+from attnbench.report.site.runs.shelf import Link, Shelf
+from attnbench.report.site.runs.survey import UNREADABLE, Found, LeftOut, in_order, survey, unreadable
+from attnbench.report.text.names import one_line
 
 _ALONE = "The other side of this comparison is not here."
 Say = Callable[[int, int], object]

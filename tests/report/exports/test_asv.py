@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from attnbench.report.exports.asv import BENCHMARKS, CONFIG, make
-from attnbench.report.exports.asv_folder import settle
-from attnbench.report.exports.asv_points import COLUMNS
+from attnbench.report.exports.asv.folder import settle
+from attnbench.report.exports.asv.points import COLUMNS
+from attnbench.report.exports.asv.results import BENCHMARKS, CONFIG, make
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload

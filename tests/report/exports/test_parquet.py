@@ -9,7 +9,7 @@ import pytest
 from attnbench.report.exports import parquet
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import ExportError
-from attnbench.report.long_table import frame
+from attnbench.report.questions.growth.long_form import frame
 
 if TYPE_CHECKING:
     from attnbench.report.exports.exchange import Source

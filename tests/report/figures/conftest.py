@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from matplotlib.figure import Figure
 
-from attnbench.report import grid, style
+from attnbench.report.drawing import grid, style
+from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.figures.kinds import Kind
 from attnbench.report.figures.make import drawn
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import Sheet
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Pass

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
+from attnbench.report.drawing.sheet import SLIDE, Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import Kind
 from attnbench.report.figures.make import FORMATS, files
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import SLIDE, Sheet, Style, Width, sheet
 from attnbench.schema.cell import Workload
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 from PIL import Image
 
-from attnbench.report import fonts, style
+from attnbench.report.drawing import fonts, style
+from attnbench.report.figures.run_folder import plots
 from attnbench.report.findings import Findings
-from attnbench.report.names import drawable
-from attnbench.report.plots import plots
+from attnbench.report.text.names import drawable
 from attnbench.schema.suite import ReportSpec
 
 if TYPE_CHECKING:

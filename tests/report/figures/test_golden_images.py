@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.testing.compare import compare_images
 
-from attnbench.report import style
+from attnbench.report.drawing import style
+from attnbench.report.drawing.images import images
+from attnbench.report.drawing.sheet import SLIDE, Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import Kind
 from attnbench.report.findings import Findings
-from attnbench.report.images import images
-from attnbench.report.sheet import SLIDE, Sheet, Style, Width, sheet
 
 Suited = Callable[..., Findings]
 Draw = Callable[[Findings, Kind, Sheet], list[Figure]]

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from attnbench.report import style
+from attnbench.report.drawing import style
+from attnbench.report.drawing.legend import GID
+from attnbench.report.drawing.sheet import FOLDER, Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import CannotDrawError, Kind
 from attnbench.report.figures.make import drawn, files
 from attnbench.report.figures.narrowed import narrowed
-from attnbench.report.figures.tradeoffs import tradeoffs
+from attnbench.report.figures.pareto.tradeoffs import tradeoffs
 from attnbench.report.findings import Findings
-from attnbench.report.legend import GID
-from attnbench.report.sheet import FOLDER, Sheet, Style, Width, sheet
 from attnbench.schema.cell import Workload
 from attnbench.schema.suite import ReportSpec
 

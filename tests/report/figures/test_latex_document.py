@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attnbench.report import latex
+from attnbench.report.drawing.sheet import Style, Width, sheet
 from attnbench.report.figures.kinds import Kind
 from attnbench.report.figures.make import files
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import Style, Width, sheet
 from attnbench.report.tables import tables
+from attnbench.report.text import latex
 from attnbench.schema.cell import Workload
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.report.style import Look, looks
+from attnbench.report.drawing.style import Look, looks
 from attnbench.suite.expand import expand
 from attnbench.suite.load import load
 

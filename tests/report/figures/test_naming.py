@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.report.figures.naming import Named, names_placed
+from attnbench.report.figures.pareto.naming import Named, names_placed
 
 SIZE = (2.0, 1.5)
 named = st.builds(Named, st.floats(0, 2), st.floats(0, 1.5), st.floats(0.1, 1.5))

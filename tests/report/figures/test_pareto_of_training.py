@@ -7,12 +7,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from attnbench.analyze.pareto import front
+from attnbench.report.drawing.sheet import FOLDER, Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import CannotDrawError, Kind
 from attnbench.report.figures.make import drawn, files
 from attnbench.report.figures.narrowed import narrowed
-from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
+from attnbench.report.figures.pareto.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import FOLDER, Sheet, Style, Width, sheet
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.training import Task, Training

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from attnbench.report.drawing.sheet import SLIDE, Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import Kind
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import SLIDE, Sheet, Style, Width, sheet
 
 Everything = Callable[..., Findings]
 Suited = Callable[..., Findings]

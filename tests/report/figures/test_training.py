@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 from matplotlib.figure import Figure
 
-from attnbench.report import style
+from attnbench.report.drawing import style
+from attnbench.report.drawing.sheet import FOLDER, SLIDE, Sheet, Style, Width, sheet
 from attnbench.report.figures.kinds import CannotDrawError, Kind
 from attnbench.report.figures.make import drawn, files
 from attnbench.report.findings import Findings
-from attnbench.report.sheet import FOLDER, SLIDE, Sheet, Style, Width, sheet
 
 if TYPE_CHECKING:
     from tests.report.conftest import Synthetic

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from attnbench.analyze.trend import Trends
-from attnbench.report import trend_page
 from attnbench.report.page import page
+from attnbench.report.questions.trend import page as trend_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

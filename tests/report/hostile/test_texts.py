@@ -21,23 +21,25 @@ from attnbench.analyze.metric import metrics
 from attnbench.analyze.trend import Trends
 from attnbench.analyze.verdict import LEVEL
 from attnbench.analyze.versus import Versus, baseline
-from attnbench.report import console, latex, markdown, trend_console
-from attnbench.report.comparison_console import console as comparison_console
-from attnbench.report.comparison_table import comparison_csv, comparison_table
-from attnbench.report.crossover_table import crossover_csv, crossover_tables, lines
+from attnbench.report import console
+from attnbench.report.drawing.lines.parts import MOST
 from attnbench.report.exports.exchange import Source
 from attnbench.report.exports.formats import FORMATS
+from attnbench.report.figures.run_folder import plots
 from attnbench.report.findings import Findings
-from attnbench.report.headline import headlines
-from attnbench.report.job_summary import job_summary
-from attnbench.report.judgement import Judgement
-from attnbench.report.judging import judge_runs
-from attnbench.report.long_table import csv as long_csv
-from attnbench.report.parts import MOST
-from attnbench.report.plain import wrapped
-from attnbench.report.plots import plots
-from attnbench.report.table import Table
+from attnbench.report.headline.sentence import headlines
+from attnbench.report.questions.comparison.console import console as comparison_console
+from attnbench.report.questions.comparison.job_summary import job_summary
+from attnbench.report.questions.comparison.judgement import Judgement
+from attnbench.report.questions.comparison.judging import judge_runs
+from attnbench.report.questions.comparison.table import comparison_csv, comparison_table
+from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
+from attnbench.report.questions.growth.long_form import csv as long_csv
+from attnbench.report.questions.trend import console as trend_console
 from attnbench.report.tables import tables
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.plain import wrapped
+from attnbench.report.text.table import Table
 
 if TYPE_CHECKING:
     from tests.report.hostile.conftest import Bundle

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbench.report.drawing.style import looks
 from attnbench.report.page.appearance import contrast, corners, dashes, name, on_dark, variables
-from attnbench.report.style import looks
 
 if TYPE_CHECKING:
-    from attnbench.report.style import Look
+    from attnbench.report.drawing.style import Look
 
 BACK = (20, 23, 26)
 

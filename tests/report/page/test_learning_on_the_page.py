@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from attnbench.report.findings import Findings
-from attnbench.report.headline import headline
+from attnbench.report.headline.sentence import headline
 from attnbench.report.page import page
 from attnbench.report.page.board import Board
-from attnbench.report.page.columns import columns
+from attnbench.report.page.charts.columns import columns
+from attnbench.report.page.charts.payload import payload
 from attnbench.report.page.drawings import drawings
-from attnbench.report.page.payload import payload
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import CURVE, LOSS, Status
 from attnbench.schema.published import Band, Comparable, Ours, Published, Side

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from attnbench.report.findings import Findings
-from attnbench.report.headline import headline
+from attnbench.report.headline.sentence import headline
 from attnbench.report.page import page
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attnbench.report.findings import Findings
-from attnbench.report.page import assets, facts
+from attnbench.report.page import assets
 from attnbench.report.page.board import Board
-from attnbench.report.page.failure_map import failure_map
-from attnbench.report.page.markup import row, safe, table_html
 from attnbench.report.page.run_names import moment, run_names
-from attnbench.report.table import Table
+from attnbench.report.page.tables import facts
+from attnbench.report.page.tables.failures import failure_map
+from attnbench.report.text.html import row, safe, table_html
+from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Scalar
 from attnbench.suite.load import load

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
-from attnbench.report.page.columns import column, columns
-from attnbench.report.page.payload import dumps, payload
+from attnbench.report.page.charts.columns import column, columns
+from attnbench.report.page.charts.payload import dumps, payload
 from attnbench.schema.cell import Workload
 
 if TYPE_CHECKING:

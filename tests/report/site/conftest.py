@@ -86,8 +86,8 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     def page(runs: Sequence[Findings], home: str) -> str:
         return f'<!doctype html><title>{escape(runs[0].run.id)}</title><a href="{home}">All runs</a>'
 
-    monkeypatch.setattr("attnbench.report.site.pages.page", page)
-    monkeypatch.setattr("attnbench.report.site.pages.headline", lambda findings: f"The sentence of {findings.run.id}.")
+    monkeypatch.setattr("attnbench.report.site.pages.kinds.page", page)
+    monkeypatch.setattr("attnbench.report.site.pages.kinds.headline", lambda findings: f"The sentence of {findings.run.id}.")
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.report.site.addresses import INDEX, TREND, addresses
-from attnbench.report.site.kind import Kind
-from attnbench.report.site.machines import machine_words
-from attnbench.report.site.survey import Found
+from attnbench.report.site.runs.addresses import INDEX, TREND, addresses
+from attnbench.report.site.runs.kind import Kind
+from attnbench.report.site.runs.machines import machine_words
+from attnbench.report.site.runs.survey import Found
 from attnbench.schema.history import Entry
 
 NAMES = st.sampled_from(

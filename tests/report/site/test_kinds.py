@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from attnbench.report.site.comparison import margin_of
+from attnbench.report.site.pages.comparison import margin_of
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.record import Record

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attnbench.report.findings import Findings
-from attnbench.report.site.picture import picture
-from attnbench.report.site.thumbnail import Thumbnail, thumbnail
+from attnbench.report.site.pages.picture import picture
+from attnbench.report.site.pages.thumbnail import Thumbnail, thumbnail
 from attnbench.schema.cell import Workload
 from attnbench.schema.suite import ReportSpec
 

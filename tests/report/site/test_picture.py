@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from attnbench.report.drawing.style import looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.appearance import on_dark
-from attnbench.report.site.picture import Picture, classes, picture
-from attnbench.report.site.templates import rendered
-from attnbench.report.site.thumbnail import MOST, Curve, Thumbnail, thumbnail
-from attnbench.report.style import looks
+from attnbench.report.site.pages.picture import Picture, classes, picture
+from attnbench.report.site.pages.templates import rendered
+from attnbench.report.site.pages.thumbnail import MOST, Curve, Thumbnail, thumbnail
 from attnbench.schema.cell import Workload
 from attnbench.schema.suite import ReportSpec
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from attnbench.report.site.survey import LeftOut
+from attnbench.report.site.runs.survey import LeftOut
 from attnbench.version import __version__
 
 if TYPE_CHECKING:

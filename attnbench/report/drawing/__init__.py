@@ -1,0 +1,1 @@
+"""What every figure is drawn with: style, sheets, panels, legends, labels and ticks."""

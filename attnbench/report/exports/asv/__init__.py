@@ -1,0 +1,1 @@
+"""Airspeed velocity: its results, its folder, and the points that it plots."""

@@ -1,0 +1,1 @@
+"""What a method loses against what it costs."""

@@ -1,0 +1,1 @@
+"""A folder for each question that a run can answer: its words, its tables and its figures."""

@@ -1,0 +1,1 @@
+"""From which length on one method is faster than another."""

@@ -1,0 +1,1 @@
+"""Learning curves: held-out loss and accuracy against updates and against time."""

@@ -1,0 +1,1 @@
+"""Which lengths and batches fit."""

@@ -1,0 +1,1 @@
+"""Whether runs reproduce the figures that others have printed."""

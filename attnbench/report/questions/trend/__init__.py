@@ -1,0 +1,1 @@
+"""How figures changed from run to run."""

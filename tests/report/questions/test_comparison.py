@@ -1,0 +1,206 @@
+"""What a judgement looks like: table, console, CSV, JSON, job summary, picture."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.analyze.cells import summarize
+from attnbench.analyze.gate import Exit
+from attnbench.analyze.verdict import LEVEL, Verdict
+from attnbench.report.findings import Findings
+from attnbench.report.questions.comparison import job_summary
+from attnbench.report.questions.comparison.console import console
+from attnbench.report.questions.comparison.figure import ratio_plot
+from attnbench.report.questions.comparison.json import judgement_json
+from attnbench.report.questions.comparison.judgement import Judgement
+from attnbench.report.questions.comparison.judging import judge_methods, judge_runs
+from attnbench.report.questions.comparison.table import comparison_csv, comparison_table
+from attnbench.report.text import latex, markdown
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import Failed, Measured, Series, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Synthetic
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@dataclass
+class Change:
+    """What the new side does to the times of one method, and to one of its lengths."""
+
+    method: str
+    factor: float = 1.0
+    lost_at: int = 0
+    memory: float = 1.0
+
+    def applied(self, record: Record) -> Record:
+        outcome = record.outcome
+        if record.job.cell.method != self.method or not isinstance(outcome, Measured):
+            return record
+        if self.lost_at == record.job.cell.problem.N:
+            return record.model_copy(update={"outcome": Failed(status=Status.CRASHED, reason="killed by signal 9")})
+        # noise of its own
+        factor = self.factor * (1 + 0.01 * (record.job.replicate % 3))
+        samples = {
+            name: Series(unit=series.unit, values=tuple(value * factor for value in series.values))
+            for name, series in outcome.samples.items()
+        }
+        memory = {
+            name: counter.model_copy(update={"bytes": counter.bytes and int(counter.bytes * self.memory)})
+            for name, counter in outcome.memory.items()
+        }
+        return record.model_copy(update={"outcome": outcome.model_copy(update={"samples": samples, "memory": memory})})
+
+
+def two(made: "Synthetic", *changes: Change, together: bool = True) -> Judgement:
+    """A run against a changed copy of itself."""
+    old, records = made.run(), made.records()
+    changed = records
+    for change in changes:
+        changed = [change.applied(record) for record in changed]
+    words = {"interleaved": "x"} if together else {}
+    before = old.model_copy(update={"id": "20260101-000000-000001-base", "git": {"commit": "a" * 40, "dirty": False}, **words})
+    now = old.model_copy(update={"id": "20260101-000000-000001-new", "git": {"commit": "b" * 40, "dirty": True}, **words})
+    sides = [(info, summarize(info.cells, taken)) for info, taken in ((before, records), (now, changed))]
+    return judge_runs(sides[0], sides[1], 0.05, LEVEL)
+
+
+@pytest.fixture
+def five(synthetic: "type[Synthetic]") -> "Synthetic":
+    return synthetic(lengths=(512, 1024, 16384), causal=(True,), workloads=(Workload.FORWARD,), replicates=5)
+
+
+@pytest.fixture
+def judgement(five: "Synthetic") -> Judgement:
+    return two(five, Change("softmax.sdpa", 1.3), Change("linear.chunked", 0.5, lost_at=512, memory=1.7))
+
+
+def test_the_forms_are_those_of_the_golden_files(judgement: Judgement) -> None:
+    made = {
+        "comparison.md": markdown.markdown([comparison_table(judgement)], "Comparison"),
+        "comparison.tex": latex.latex([comparison_table(judgement)]),
+        "comparison.txt": console(judgement) + "\n",
+        "comparison.csv": comparison_csv(judgement),
+        "comparison.json": judgement_json(judgement, Exit.REGRESSION),
+    }
+    for name, text in made.items():
+        assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
+
+
+def test_the_conclusion_counts_every_cell(judgement: Judgement) -> None:
+    counts = [int(number) for number in re.findall(r"(\d+) [A-Z]+", judgement.conclusion)]
+    assert sum(counts) == len(judgement.comparisons)
+
+
+def test_the_console_keeps_to_eighty_columns(judgement: Judgement, hostile: "Synthetic") -> None:
+    for text in (console(judgement), console(two(hostile)), console(two(hostile), unicode=False)):
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_console_without_unicode_is_ascii(judgement: Judgement) -> None:
+    assert console(judgement, unicode=False).isascii()
+
+
+def test_runs_of_two_times_are_not_paired_and_say_so(five: "Synthetic") -> None:
+    apart, turns = two(five, together=False), two(five)
+    assert (apart.terms.paired, turns.terms.paired) == (False, True)
+    assert any("one after the other" in note for note in apart.notes)
+    assert not any("one after the other" in note for note in turns.notes)
+
+
+def test_memory_that_differs_from_process_to_process_is_not_judged(five: "Synthetic") -> None:
+    records = [without_profiler(record) for record in five.records()]
+    cells = summarize(five.run().cells, records)
+    found = judge_runs((five.run(), cells), (five.run(), cells), 0.05, LEVEL)
+    assert found.counter is None
+    assert all(comparison.memory is None for comparison in found.comparisons)
+    assert "Memory was not compared: no counter was read that is the same in every process." in found.notes
+
+
+def without_profiler(record: Record) -> Record:
+    outcome = record.outcome
+    if not isinstance(outcome, Measured):
+        return record
+    memory = {name: counter for name, counter in outcome.memory.items() if name != "torch_profiler_peak"}
+    return record.model_copy(update={"outcome": outcome.model_copy(update={"memory": memory})})
+
+
+def test_what_else_is_different_is_told(five: "Synthetic") -> None:
+    info, cells = five.run(), summarize(five.run().cells, five.records())
+    newer = info.model_copy(update={"environment": {**info.environment, "torch": "2.14.0"}})
+    found = judge_runs((info, cells), (newer, cells), 0.05, LEVEL)
+    assert "Not alike: environment.torch: '2.13.0+cpu' then, '2.14.0' now." in found.notes
+
+
+def test_the_methods_of_a_run_are_compared_with_the_strongest_exact_one(five: "Synthetic") -> None:
+    found = judge_methods(Findings.of(five.run(), five.records()), None, 0.05, LEVEL)
+    assert found.terms.paired
+    pairs = {(c.pair.old.cell.method if c.pair.old else "", c.pair.any.cell.method) for c in found.comparisons}
+    assert ("softmax.sdpa", "linear.chunked") in pairs
+    assert not any(old == new for old, new in pairs if old == "softmax.sdpa")
+
+
+def test_a_named_baseline_that_has_no_number_leaves_nothing_out(five: "Synthetic") -> None:
+    findings = Findings.of(five.run(), five.records())
+    found = judge_methods(findings, "sparse.strided", 0.05, LEVEL)
+    others = [s for s in findings.summaries if s.cell.label != "sparse.strided"]
+    assert len(found.comparisons) == len(others)
+    assert {c.verdict for c in found.comparisons} <= {Verdict.GAINED, Verdict.ABSENT}
+
+
+def test_csv_has_a_row_for_every_cell_and_no_number_for_a_lost_one(judgement: Judgement) -> None:
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(judgement))))
+    assert len(rows) == len(judgement.comparisons)
+    (lost,) = [row for row in rows if row["verdict"] == "LOST"]
+    assert (lost["new_seconds_per_sample"], lost["ratio"], lost["reason"]) == ("", "", "crashed: killed by signal 9")
+
+
+def test_json_is_strict_and_has_null_for_what_is_missing(judgement: Judgement) -> None:
+    data = json.loads(judgement_json(judgement, Exit.LOST), parse_constant=lambda name: pytest.fail(name))
+    assert (data["exit_code"], data["result"]) == (4, "lost")
+    (lost,) = [cell for cell in data["cells"] if cell["verdict"] == "LOST"]
+    assert lost["ratio"] is None
+
+
+def test_hostile_names_stay_data(hostile: "Synthetic") -> None:
+    judged = two(hostile)
+    text = markdown.markdown([comparison_table(judged)], judged.title)
+    assert "<script" not in text
+    assert "\\input" not in latex.latex([comparison_table(judged)])
+    cells = [cell for row in csv.reader(io.StringIO(comparison_csv(judged))) for cell in row]
+    assert not any(cell.startswith(("=", "@", "+")) for cell in cells)
+    assert ratio_plot(judged, "svg").count(b"<script") == 0
+
+
+def test_a_job_summary_is_cut_before_it_is_dropped_whole(judgement: Judgement) -> None:
+    many = replace(judgement, comparisons=judgement.comparisons * 400)
+    text = job_summary.job_summary(many, "REGRESSION: x")
+    assert 500_000 < len(text.encode()) <= job_summary.MOST_BYTES
+    assert "more rows, none worse than these, are left out" in text
+    assert text.splitlines()[0] == "# REGRESSION: x"
+
+
+def test_a_short_job_summary_is_whole(judgement: Judgement) -> None:
+    text = job_summary.job_summary(judgement, "fine")
+    assert "left out" not in text
+    assert text.count("\n| ") == len(judgement.comparisons) + 1
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_the_picture_is_the_same_each_time(judgement: Judgement, form: str) -> None:
+    assert ratio_plot(judgement, form) == ratio_plot(judgement, form)
+
+
+def test_the_picture_of_nothing_says_so(synthetic: "type[Synthetic]") -> None:
+    empty: RunInfo = synthetic([]).run()
+    svg = ratio_plot(judge_runs((empty, []), (empty, []), 0.05, LEVEL), "svg")
+    assert len(svg) > 1000

@@ -1,0 +1,207 @@
+"""Crossovers in words, tables, CSV and pictures; the stored texts of one run with every kind of answer.
+
+To renew the texts after a wanted change: write `rendered` to the files and read the difference.
+"""
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.analyze.crossover import Crossing, Crossover, Lead
+from attnbench.analyze.metric import Metric, metrics
+from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import Interval, Spread
+from attnbench.analyze.versus import Versus, baseline
+from attnbench.report.drawing.images import FORMATS
+from attnbench.report.findings import Findings
+from attnbench.report.questions.crossover.figure import crossover_plot
+from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
+from attnbench.report.questions.crossover.words import listed, rounded, sentence
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.plain import wrapped
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import Status
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Law, Synthetic
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LENGTHS = tuple(2**i for i in range(9, 17))
+NAMES = {"x": "X", "y": "Y"}
+TIME = Metric("time", lambda s: s.medians)
+MEMORY = Metric("memory", lambda _: {}, replicated=False, about="host_rss_peak")
+X, Y, TIE = Lead.OF, Lead.OVER, Lead.TIE
+
+
+def told(leads: list[Lead], *crossings: Crossing, replicates: int = 5, metric: Metric = TIME) -> str:
+    """The sentence of a comparison over 512, 1024, ..."""
+    versus = Versus(Section(Workload.FORWARD, True, "float32", ()), "x", "y", metric)
+    versus.__dict__["crossover"] = Crossover(dict(zip(LENGTHS, leads, strict=False)), crossings, replicates)
+    return sentence(versus, NAMES)
+
+
+def at(N: float, low: int, high: int, gained: bool = True, known: bool = True) -> Crossing:
+    return Crossing(N, (low, high), Interval(0.95 * N, 1.05 * N, Spread.INTERVAL) if known else None, gained)
+
+
+@pytest.mark.parametrize(
+    ("leads", "crossings", "words"),
+    [
+        ([Y, Y, X], [at(1500, 1024, 2048)], "from N = 1,500 [1,420–1,580] on, X is faster than Y, forward, causal, float32"),
+        ([X, X], [], "from the shortest length compared (512) on, X is faster than Y, forward, causal, float32"),
+        ([Y, Y], [], "none up to N = 1,024, the longest length compared: Y stays ahead of X, forward, causal, float32"),
+        ([TIE, TIE], [], "X and Y cannot be told apart at N = 512 and 1,024, forward, causal, float32"),
+        ([], [], "there is no length at which both X and Y have a figure, forward, causal, float32"),
+        (
+            [X, Y],
+            [at(700, 512, 1024, False)],
+            "from the shortest length compared (512) to N = 700 [665–735], X is faster than Y,",
+        ),
+        ([TIE, X, TIE], [], "at the latest from N = 1,024 to N = 1,024 at least, X is faster than Y,"),
+        (
+            [Y, X, Y, X],
+            [at(600, 512, 1024), at(1500, 1024, 2048, False), at(3000, 2048, 4096)],
+            "from N = 600 [570–630] to N = 1,500 [1,420–1,580] and from N = 3,000 [2,850–3,150] on, X is faster than Y,",
+        ),
+    ],
+)
+def test_a_sentence_says_where_one_leads(leads: list[Lead], crossings: list[Crossing], words: str) -> None:
+    assert told(leads, *crossings).startswith(words)
+
+
+def test_a_first_look_says_so_and_gives_the_bracket_only() -> None:
+    crossing = at(1500, 1024, 2048, known=False)
+    want = "from somewhere between N = 1,024 and 2,048 on, X is faster than Y, forward, causal, float32 "
+    assert told([Y, Y, X], crossing, replicates=3) == want + "(first look, 3 replicates: cannot tell)"
+    assert told([Y, Y, X], crossing, replicates=1) == want + "(first look, 1 replicate: cannot tell)"
+
+
+def test_counters_are_read_once_and_are_no_first_look() -> None:
+    words = told([Y, Y, X], at(1500, 1024, 2048, known=False), replicates=1, metric=MEMORY)
+    assert words == "from about N = 1,500 (between 1,024 and 2,048) on, X needs less memory than Y, forward, causal, float32"
+
+
+@pytest.mark.parametrize(
+    ("N", "text"),
+    [
+        (7.4, "7"),
+        (99.6, "100"),
+        (512.4, "512"),
+        (999.96, "1,000"),
+        (1445.0, "1,440"),
+        (65_432.1, "65,400"),
+        (1e6, "1,000,000"),
+    ],
+)
+def test_a_length_has_three_digits(N: float, text: str) -> None:
+    assert rounded(N) == text
+
+
+def test_lengths_are_listed() -> None:
+    assert [listed(LENGTHS[:count]) for count in range(4)] == ["", "512", "512 and 1,024", "512, 1,024 and 2,048"]
+
+
+def test_a_long_line_is_wrapped_with_its_indent_and_further_in() -> None:
+    assert wrapped("  a b c d", 6) == "  a b\n    c\n    d"
+
+
+@pytest.fixture
+def run(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
+    """Overtaken early, overtaken late, never, always; out of memory, out of its mind."""
+    laws = (
+        law("softmax.naive", 9e-3, 2.0, stop_at=2**14, reason="memory limit of 17.2 GB reached"),
+        law("softmax.sdpa", 3e-3, 1.95, tier="library"),
+        law("linear.chunked", 8e-3, 1.0, {"chunk": 64}),
+        law("lsh.reformer", 15e-3, 1.08, {"rounds": 4}, stop_at=2**15, status=Status.CRASHED, reason="killed by signal 11"),
+        law("sparse.strided", 1e-3, 1.5),
+        law("vq.blockwise", 1, 1.9),
+        law("landmark.nystrom", 2e-3, 1.5, stop_at=1, status=Status.INCORRECT, reason="its check: o differs | 1e-6"),
+    )
+    return synthetic(laws, lengths=LENGTHS, workloads=(Workload.FORWARD,), causal=(True,), replicates=5)
+
+
+def compared(findings: Findings, metric: str = "time") -> list[Versus]:
+    """Every method against the strongest exact one."""
+    found = metrics(findings.summaries)[metric]
+    over = {id(s): baseline(s) for s in findings.sections}
+    return [
+        Versus(s, label, base, found)
+        for s in findings.sections
+        for label in s.series
+        if (base := over[id(s)]) is not None and label != base
+    ]
+
+
+def rendered(run: "Synthetic") -> dict[str, str]:
+    findings = Findings.of(run.run(), run.records())
+    pairs = compared(findings)
+    return {
+        f"crossover_{run.replicates}.txt": "\n".join(map(wrapped, lines(findings, pairs))) + "\n",
+        f"crossover_{run.replicates}.md": markdown.markdown(crossover_tables(findings, pairs), "crossover"),
+        f"crossover_{run.replicates}.csv": crossover_csv(pairs),
+    }
+
+
+@pytest.mark.parametrize("replicates", [3, 5])
+def test_words_tables_and_csv_of_a_run_are_as_stored(run: "Synthetic", replicates: int) -> None:
+    run.replicates = replicates
+    for name, text in rendered(run).items():
+        assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
+
+
+def test_every_cell_without_a_figure_is_in_the_csv_with_status_and_reason(run: "Synthetic") -> None:
+    rows = list(csv.DictReader(io.StringIO(rendered(run)["crossover_5.csv"])))
+    by_method = {row["of"]: row for row in rows}
+    assert by_method["softmax.naive"]["of_without_figure"].startswith("16384 oom_host: memory limit of 17.2 GB reached; 32768 ")
+    assert by_method["landmark.nystrom"]["of_without_figure"].count("its check: o differs") == 8
+    assert by_method["landmark.nystrom"]["N"] == ""
+    assert "0" not in {row["N"] for row in rows}
+
+
+def test_memory_is_named_by_its_counter(run: "Synthetic") -> None:
+    findings = Findings.of(run.run(), run.records())
+    (table,) = crossover_tables(findings, compared(findings, "memory"))
+    assert table.title == "Crossover by memory (host_rss_peak): forward, causal, float32"
+    assert not [note for note in table.notes if "Fieller" in note]
+
+
+def test_sections_have_a_table_each(synthetic: "type[Synthetic]") -> None:
+    run = synthetic(lengths=LENGTHS[:3])
+    findings = Findings.of(run.run(), run.records())
+    titles = [table.title for table in crossover_tables(findings, compared(findings))]
+    assert titles == [f"Crossover by time: {section.title}" for section in findings.sections]
+
+
+def test_names_that_are_markup_stay_text_in_every_form(hostile: "Synthetic") -> None:
+    findings = Findings.of(hostile.run(), hostile.records())
+    time = metrics(findings.summaries)["time"]
+    pairs = [Versus(s, label, findings.labels[0], time) for s in findings.sections for label in findings.labels[1:]]
+    text = markdown.markdown(crossover_tables(findings, pairs), "t")
+    assert "<script>" not in text
+    assert "\\input{x}" not in latex.latex(crossover_tables(findings, pairs))
+    rows = list(csv.DictReader(io.StringIO(crossover_csv(pairs))))
+    assert {row["of"][0] for row in rows} & set("=+-@\t\r") == set()
+    assert all(line.isprintable() for line in lines(findings, pairs))
+    assert crossover_plot(findings, pairs, "svg")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_same_run_gives_the_same_picture(run: "Synthetic", form: str) -> None:
+    findings = Findings.of(run.run(), run.records())
+    first, second = (crossover_plot(findings, compared(findings), form) for _ in range(2))
+    assert first == second
+    assert len(first) > 1000
+
+
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_there_is_a_picture_of_a_first_look_of_several_sections_and_of_nothing(
+    synthetic: "type[Synthetic]", replicates: int
+) -> None:
+    run = synthetic(lengths=LENGTHS[:5], workloads=(Workload.FORWARD,), replicates=replicates)
+    findings = Findings.of(run.run(), run.records())
+    assert crossover_plot(findings, compared(findings), "svg")
+    never = [v for v in compared(findings) if v.of == "sparse.strided"]
+    assert b"nothing to compare" in crossover_plot(findings, never, "svg")

@@ -1,0 +1,143 @@
+"""The largest lengths and batches as tables and CSV: what fits, what ended it, and what does not run at all."""
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnbench.analyze.limits import Limit, limits
+from attnbench.report.findings import Findings
+from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.plain import plain
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.outcome import Counter, Failed, Measured, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Law, Synthetic
+
+MOST = 2**15
+HELD = {"softmax.sdpa": 6144, "linear.chunked": MOST, "lsh.reformer": 2048, "sparse.strided": 0}
+FULL = {"softmax.sdpa": Status.OOM_HOST, "lsh.reformer": Status.CRASHED, "sparse.strided": Status.INCORRECT}
+
+
+@pytest.fixture
+def run(synthetic: "type[Synthetic]", law: "type[Law]") -> RunInfo:
+    """A run as a search plans it."""
+    laws = [law(name, 1e-3, 1.0, {"chunk": 64} if name == "linear.chunked" else {}) for name in HELD]
+    return synthetic(laws, lengths=(512,), workloads=(Workload.FORWARD,), replicates=1).run()
+
+
+def record(cell: Cell, phase: Pass, outcome: Measured | Failed) -> Record:
+    job = Job(cell=cell, phase=phase, B=cell.problem.B)
+    return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")
+
+
+def search(cell: Cell) -> list[Record]:
+    """The last two trials of a search and the memory of what fits."""
+    held, full = HELD[cell.method], FULL.get(cell.method)
+    found = []
+    if held:
+        fits = cell.model_copy(update={"problem": cell.problem.model_copy(update={"N": held})})
+        peak = {"host_rss_peak": Counter(bytes=1000 * held, source="VmHWM | of /proc")}
+        found = [
+            record(fits, Pass.FIT, Measured(facts={"B": 1, "seconds": 0.125})),
+            record(fits, Pass.MEMORY, Measured(memory=peak)),
+        ]
+    if full:
+        N = held + held // 16 or 512
+        over = cell.model_copy(update={"problem": cell.problem.model_copy(update={"N": N})})
+        found.append(record(over, Pass.FIT, Failed(status=full, reason=f"it ended | at {N}")))
+    return found
+
+
+def limits_of(run: RunInfo) -> list[Limit]:
+    return limits(run.cells, [r for cell in run.cells for r in search(cell)], MOST)
+
+
+def test_a_section_has_a_table_and_a_method_a_row(run: RunInfo) -> None:
+    causal, other = limits_tables(Findings.of(run, ()), limits_of(run))
+    assert causal.title == "Largest N that fits: forward, causal, float32"
+    assert other.title == "Largest N that fits: forward, non-causal, float32"
+    assert causal.headers == ("method", "tier", "B", "largest N", "memory of a call", "a call takes", "ended by")
+    assert causal.rows == (
+        ("softmax.sdpa", "eager", "1", "6,144", "5.86 MiB", "125 ms", "memory (OOM at 6,528)"),
+        ("linear.chunked(chunk=64)", "eager", "1", "32,768", "31.2 MiB", "125 ms", "limit of the search"),
+        ("lsh.reformer", "eager", "1", "2,048", "1.95 MiB", "125 ms", "crashed at 2,176"),
+        ("sparse.strided", "eager", "1", "does not run", "", "", "wrong at 512"),
+    )
+
+
+def test_below_it_stands_what_fits_and_why_others_do_not(run: RunInfo) -> None:
+    causal, _ = limits_tables(Findings.of(run, ()), limits_of(run))
+    text = " ".join(causal.notes)
+    assert "within 90% of the memory allowed (11.2 GiB), and the second takes at most 7.5 s" in text
+    assert "host_rss_peak (VmHWM | of /proc)" in text
+    assert "wrong: sparse.strided at 512: it ended | at 512" in text
+    assert "lsh.reformer, crashed at 2,176: it ended | at 2176" in text
+
+
+def test_every_search_is_a_row_of_the_csv_with_numbers_in_si_units(run: RunInfo) -> None:
+    rows = list(csv.DictReader(io.StringIO(limits_csv(Findings.of(run, ()), limits_of(run)))))
+    assert len(rows) == 8
+    first, last = rows[0], rows[3]
+    assert (first["N"], first["memory_bytes"], first["call_seconds"], first["ended_by"], first["ended_at"]) == (
+        "6144", "6144000", "0.125", "oom_host", "6528",
+    )  # fmt: skip
+    assert (last["N"], last["memory_bytes"], last["status"], last["reason"]) == ("", "", "incorrect", "it ended | at 512")
+    assert rows[1]["ended_by"] == "limit"
+
+
+def test_a_search_that_was_cut_or_not_begun_says_so(run: RunInfo) -> None:
+    cell = run.cells[0]
+    (cut,) = limits([cell], search(cell)[:1], MOST)
+    assert (value_text(cut), ended(cut)) == ("at least 6,144", "unfinished")
+    (never,) = limits([cell], [], MOST)
+    assert (value_text(never), ended(never)) == ("not searched", "unfinished")
+    findings = Findings.of(run, ())
+    assert "unfinished" in limits_csv(findings, [cut, never])
+
+
+def test_where_no_memory_was_read_it_is_n_a_with_the_reason_and_never_0(run: RunInfo) -> None:
+    cell = run.cells[0]
+    trial, _, _ = search(cell)
+    full = record(trial.job.cell, Pass.MEMORY, Failed(status=Status.OOM_HOST, reason="full"))
+    (table,) = limits_tables(Findings.of(run, ()), limits([cell], [trial, full], MOST))
+    assert table.rows[0][4] == "n/a"
+    assert "Memory n/a: oom_host: full." in table.notes
+
+
+def test_a_largest_batch_stands_beside_its_length(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
+    laws = [law("softmax.sdpa", 1e-3, 1.0)]
+    batches = synthetic(laws, (512, 1024), (True,), (Workload.DECODE,), batches=(Batch.LARGEST,), replicates=1)
+    run, records = batches.run(), [r for r in batches.records() if r.job.phase is Pass.FIT]
+    found = limits(run.cells, records, 2**16 - 1)
+    (table,) = limits_tables(Findings.of(run, ()), found)
+    assert table.title == "Largest B that fits: decode, causal, float32"
+    assert [row[2:4] for row in table.rows] == [("512", "at least 128"), ("1k", "at least 64")]
+    rows = list(csv.DictReader(io.StringIO(limits_csv(Findings.of(run, ()), found))))
+    assert [(row["searched"], row["N"], row["B"]) for row in rows] == [("B", "512", "128"), ("B", "1024", "64")]
+
+
+def test_names_and_reasons_stay_text_in_every_form(hostile: "Synthetic") -> None:
+    run = hostile.run()
+    bad = "=a\nb | $x$ \\end{table*} <b> \x1b[31m"
+    records = [record(cell, Pass.FIT, Failed(status=Status.ERROR, reason=bad)) for cell in run.cells]
+    findings, found = Findings.of(run, ()), limits(run.cells, records, MOST)
+    tables = limits_tables(findings, found)
+    assert "<b>" not in markdown.markdown(tables, "t")
+    assert "\\end{table*} " not in latex.latex(tables)
+    assert all(line.isprintable() for line in plain(tables).split("\n"))
+    assert not [row for row in csv.reader(io.StringIO(limits_csv(findings, found))) if row[0][0] in "=+-@"]
+
+
+def test_on_a_terminal_what_is_noted_below_several_tables_stands_once(run: RunInfo) -> None:
+    text = plain(limits_tables(Findings.of(run, ()), limits_of(run)))
+    assert text.count("one part in sixteen") == 1
+    assert text.count("Largest N that fits: ") == 2
+    notes = text.split("\n\n")[-1]
+    assert max(map(len, notes.split("\n"))) <= 80

@@ -1,0 +1,217 @@
+"""What a selfcheck says: on a terminal, on a page, as JSON and as a figure.
+
+To renew the stored texts after a wanted change: write `rendered` to the files and read the difference.
+"""
+
+import io
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+from PIL import Image
+
+from attnbench.analyze.selfcheck import Calibration, calibrate
+from attnbench.report.drawing import style
+from attnbench.report.questions.selfcheck import figure as selfcheck_plot
+from attnbench.report.questions.selfcheck import json as selfcheck_json
+from attnbench.report.questions.selfcheck import table as selfcheck_table
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Job
+from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
+from attnbench.schema.problem import Problem
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.selfcheck import Selfcheck
+
+if TYPE_CHECKING:
+    from tests.report.conftest import Synthetic
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+PROBLEM = Problem(N=512)
+HOSTILE = "<b>|x|*\\input{y}\n=cmd()"
+
+
+@pytest.fixture
+def info(synthetic: "type[Synthetic]") -> RunInfo:
+    return synthetic(lengths=(512,)).run()
+
+
+def planned(verdicts: int, replicates: int, injected: float = 0.0, method: str = "softmax.sdpa") -> Selfcheck:
+    cells = [Cell(method=method, problem=PROBLEM)] * 2
+    if injected:
+        slowed = {"method": "attnbench.workloads.slowed:Slowed", "problem": PROBLEM}
+        cells = [Cell.model_validate({**slowed, "params": {"method": method, "share": share}}) for share in (0.0, injected)]
+    return Selfcheck(sides=(cells[0], cells[1]), verdicts=verdicts, replicates=replicates, injected=injected)
+
+
+def records(plan: Selfcheck, spread: float = 0.02, fails: int | None = None) -> list[Record]:
+    noise, found = random.Random(3), []
+    for number in range(plan.processes):
+        place = plan.place(number)
+        log = noise.gauss(0, spread) + 0.004 * place.replicate + place.side * math.log1p(plan.injected)
+        time = Series(unit="s", values=(5e-3 * math.exp(log),))
+        outcome: Outcome = Measured(samples={"time": time}, flags=("loaded",) if number % 50 == 0 else ())
+        if number == fails:
+            outcome = Failed(status=Status.CRASHED, reason=f"SIGSEGV (signal 11) {HOSTILE}")
+        job = Job(cell=plan.cell(number), replicate=number)
+        found.append(Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:06+00:00"))
+    return found
+
+
+@cache
+def found(
+    verdicts: int = 100,
+    replicates: int = 5,
+    margin: float = 0.05,
+    spread: float = 0.02,
+    fails: int | None = None,
+    injected: float = 0.0,
+    method: str = "softmax.sdpa",
+) -> Calibration:
+    plan = planned(verdicts, replicates, injected, method)
+    return calibrate(plan, records(plan, spread, fails), margin)
+
+
+def rendered(info: RunInfo) -> dict[str, str]:
+    alike, slowed = found(fails=7), found(40, 5, injected=0.1)
+    return {
+        "selfcheck.txt": selfcheck_table.console(alike, info) + "\n",
+        "selfcheck.md": selfcheck_table.page(alike, info),
+        "selfcheck.json": selfcheck_json.as_json(alike, info),
+        "selfcheck_injected.txt": selfcheck_table.console(slowed, info) + "\n",
+    }
+
+
+def test_what_is_said_is_as_stored(info: RunInfo) -> None:
+    for name, text in rendered(info).items():
+        assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
+
+
+def nothing(count: int) -> Calibration:
+    plan = planned(20, 10)
+    return calibrate(plan, records(plan)[:count], 0.05)
+
+
+EVERY: dict[str, Callable[[], Calibration]] = {
+    "three columns": lambda: found(20, 10),
+    "the least": lambda: found(2, 2),
+    "a very loud machine": lambda: found(1, 25, spread=0.5),
+    "four columns": lambda: found(10, 20, margin=0.025),
+    "a hostile name": lambda: found(3, 3, method=HOSTILE * 9),
+    "a hostile name, slowed": lambda: found(3, 3, method=HOSTILE * 9, injected=1.0),
+    "no records": lambda: nothing(0),
+    "one record": lambda: nothing(1),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_terminal_of_80_columns_will_do(name: str, info: RunInfo) -> None:
+    calibration = EVERY[name]()
+    lines = selfcheck_table.console(calibration, info).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert all(line.isprintable() for line in lines)
+    assert selfcheck_table.console(calibration, info, unicode=False).isascii()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_page_and_strict_json_can_always_be_written(name: str, info: RunInfo) -> None:
+    calibration = EVERY[name]()
+    page = selfcheck_table.page(calibration, info)
+    assert "<b>" not in page
+    assert not any(line.startswith("=cmd") for line in page.split("\n"))
+    data = json.loads(selfcheck_json.as_json(calibration, info), parse_constant=lambda name: pytest.fail(name))
+    assert data["schema_version"] == 1
+
+
+def test_json_holds_every_figure_with_its_counts(info: RunInfo) -> None:
+    calibration = found()
+    data = json.loads(selfcheck_json.as_json(calibration, info))
+    assert [power["replicates"] for power in data["paired"]] == [3, 5]
+    most = data["paired"][-1]
+    alarms = calibration.paired[-1].alarms
+    assert (most["alarms"]["hits"], most["alarms"]["of"]) == (alarms.hits, 100)
+    assert most["alarms"]["low"] <= most["alarms"]["share"] <= most["alarms"]["high"]
+    assert [point["injected"] for point in most["curve"]][:2] == [0.0, 0.01]
+    assert [(sought["injected"], sought["margin"]) for sought in most["sought"]] == [(0.05, 0.025), (0.1, 0.05)]
+    assert data["noise_floor"] == [{"replicates": count, "effect": effect} for count, effect in calibration.floor]
+    assert data["environment"] == info.environment_digest
+
+
+def test_what_is_lost_is_said_with_its_reason(info: RunInfo) -> None:
+    text = " ".join(selfcheck_table.console(found(fails=7), info).split())
+    assert "1 of 1000 processes gave no time, and their verdicts are left out (crashed: SIGSEGV (signal 11)" in text
+
+
+def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
+    plan = planned(100, 5)
+    shared = random.Random(1)
+    # what a verdict's sides differ by is the same in all its processes
+    off = [shared.gauss(0, 0.05) for _ in range(plan.verdicts)]
+    every = []
+    for record in records(plan):
+        place = plan.place(record.job.replicate)
+        outcome = record.outcome
+        assert isinstance(outcome, Measured)
+        value = outcome.samples["time"].values[0] * math.exp(off[place.verdict] * place.side)
+        every.append(record.model_copy(update={"outcome": Measured(samples={"time": Series(unit="s", values=(value,))})}))
+    assert "Warning: without a margin" in selfcheck_table.console(calibrate(plan, every, 0.05), info)
+    assert "Warning" not in selfcheck_table.console(found(), info)
+
+
+def test_a_slow_down_made_on_purpose_is_no_false_alarm(info: RunInfo) -> None:
+    text = selfcheck_table.console(found(40, 5, injected=0.1), info)
+    assert "false alarm" not in text
+    assert "so SLOWER is right" in " ".join(text.split())
+    assert "selfcheck of softmax.sdpa" in text
+
+
+@pytest.fixture
+def settings() -> Iterator[None]:
+    with style.applied():
+        yield
+
+
+@pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize("name", EVERY)
+def test_all_text_of_the_figure_stays_inside(name: str, info: RunInfo) -> None:
+    calibration = EVERY[name]()
+    picture = selfcheck_plot.figure(calibration, info)
+    canvas: Any = FigureCanvasAgg(picture)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    texts = [text for text in picture.findobj(Text) if isinstance(text, Text) and text.get_text() and text.get_visible()]
+    for text in texts:
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= picture.bbox.width, text
+        assert box.y1 <= picture.bbox.height, text
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_line_for_each_number_of_replicates_rises_from_chance_to_certainty(info: RunInfo) -> None:
+    picture = selfcheck_plot.figure(found(), info)
+    for axes in picture.axes:
+        lines = {line.get_label(): line for line in axes.lines if str(line.get_label()).endswith("a side")}
+        assert list(lines) == ["3 a side", "5 a side"]
+        for line in lines.values():
+            heights = [float(y) for y in np.asarray(line.get_ydata())]
+            assert heights == sorted(heights)
+            assert heights[0] < 0.1
+            assert heights[-1] > 0.95
+
+
+def test_the_same_records_give_the_same_pictures(info: RunInfo) -> None:
+    one, other = (selfcheck_plot.pictures(found(), info) for _ in range(2))
+    assert one == other
+    assert set(one) == {"png", "svg"}
+    with Image.open(io.BytesIO(one["png"])) as image:
+        assert 900 < image.width < 1200
