@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.store.lock import FolderLock, LockedError
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Stored = Callable[..., Path]
 
@@ -80,6 +82,18 @@ def test_a_disk_that_fills_while_a_report_is_written_leaves_records_and_the_old_
     assert line_of(done) == words
     assert {name: content for name, content in contents(copy).items() if name in before} == before
     assert contents(copy).keys() - before.keys() == {"table.csv", "table.md", "table.tex"}
+
+
+def test_a_folder_that_has_become_read_only_is_told(run: Run, run_folder: Path, small_disk: Path) -> None:
+    copy = shutil.copytree(run_folder, small_disk / "run")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for words, code in ((("report",), 1), (("export", "--to", "pyperf"), 2)):
+        done = run(*words, str(copy))
+        assert done.returncode == code, done
+        assert "Read-only file system" in line_of(done)
+    with pytest.raises(LockedError, match=r"cannot be locked \(Read-only file system\)"):
+        FolderLock(copy).__enter__()
+    assert contents(copy) == contents(run_folder)
 
 
 def test_a_page_that_may_not_be_so_long_is_told_as_a_full_disk_is(run_folder: Path) -> None:
