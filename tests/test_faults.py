@@ -16,7 +16,7 @@ FAULTS: dict[str, list[str]] = {
         ENDS,
         "worker/test_confine.py::test_a_gpu_that_is_full_is_out_of_memory_whoever_asked_for_more",
         "measure/test_cuda_memory.py::test_more_memory_than_the_gpu_has_is_an_out_of_memory_error",
-        "report/test_long_table.py::test_a_failed_row_has_a_reason_and_no_number",
+        "report/questions/test_long_form.py::test_a_failed_row_has_a_reason_and_no_number",
     ],
     "the kernel kills for lack of memory: oom_host where it counted one, else crashed (signal 9)": [
         ENDS,
@@ -71,6 +71,7 @@ FAULTS: dict[str, list[str]] = {
     ],
     "the disk is full: a clear error, what was recorded is whole, and the run goes on once there is room": [
         "cli/test_run.py::test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room",
+        "cli/test_full_disks.py::test_a_disk_that_fills_while_a_report_is_written_leaves_records_and_the_old_page",
         "store/test_killed_writers.py::test_a_disk_that_is_full_at_the_kth_record_ends_the_run_in_words_and_keeps_the_others",
         "store/test_run_folder.py::test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line",
     ],
@@ -149,6 +150,7 @@ FAULTS: dict[str, list[str]] = {
         "report/hostile/test_texts.py::test_markdown_shows_every_name_as_it_is",
         "report/hostile/test_texts.py::test_a_terminal_gets_no_control_character",
         "report/hostile/test_texts.py::test_exports_are_whole_and_their_names_plain",
+        "cli/test_strange_folders.py::test_what_a_run_says_of_itself_gives_a_terminal_no_commands",
     ],
     "a pickle in a run folder: nobody opens it, and no source knows how": [
         "test_floors.py::test_nothing_is_pickled",
@@ -156,6 +158,7 @@ FAULTS: dict[str, list[str]] = {
     ],
     "a folder that is read-only, a file system without locks: a clear refusal": [
         "store/test_lock.py::test_a_file_system_without_locks_is_refused_in_words",
+        "executors/test_lane.py::test_a_place_without_locks_is_told_in_words",
         "store/test_lock.py::test_a_folder_that_is_read_only_is_refused_in_words",
         "store/test_run_json.py::test_a_place_that_cannot_be_written_is_a_store_error",
     ],

@@ -82,12 +82,13 @@ def check(
     dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")] = "float32",
     param: Annotated[list[str], typer.Option("--param", help="A parameter, as stride=8. May be repeated.")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    no_wait: NoWait = False,
 ) -> None:
     """Hold a method against its own definition, and time nothing: exit 0 correct, 1 not correct, 2 bad input."""
     from attnbench.cli.check import Options
     from attnbench.cli.check import check as hold
 
-    hold(Options(method, n, width, dtype, tuple(param), device))
+    hold(Options(method, n, width, dtype, tuple(param), device, not no_wait))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from attnbench import registry
-from attnbench.cli.collect import exits_when_interrupted
+from attnbench.cli.collect import exits_when_interrupted, lane_of_command
 from attnbench.cli.errors import FAILED, UsageError
 from attnbench.cli.run import describe_run
 from attnbench.cli.select import is_address, no_parameter, refused, takes
@@ -37,13 +37,16 @@ class Options:
     dtype: str
     params: tuple[str, ...]
     device: str
+    wait: bool = True
+    """Whether another run that measures on the device is waited for: what is computed here would disturb it."""
 
 
 def check(options: Options) -> None:
     """Print a line for each kind of call; raises UsageError, ScoutError; exits with 1 where something is not correct."""
     suite = _suite(options)
     with exits_when_interrupted(), Isolation() as worker:
-        scouted = scout(suite, worker, roof=False)
+        lane = lane_of_command(wait=options.wait)
+        scouted = scout(suite, worker, roof=False, lane=lane)
         _refuse(options, scouted)
         # decoding is causal and without padding
         kinds = tuple(c for c in scouted.cells if not c.workload.decodes or (c.problem.causal and not c.problem.padding))
@@ -54,6 +57,7 @@ def check(options: Options) -> None:
             refusals=scouted.refusals(),
             check_cells=scouted.check_cells(),
             isolation=lambda: worker,
+            lane=lane,
         )
         records = list(executor.run())
     print(kinds[0].label)

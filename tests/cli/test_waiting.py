@@ -24,6 +24,7 @@ report: {plots: []}
 COMMANDS = {
     "run": ("run", "s.yaml"),
     "doctor": ("doctor",),
+    "check": ("check", "plain:Plain", "--N", "64"),
     "selfcheck": ("selfcheck", "--method", "plain:Plain", "--verdicts", "1", "--replicates", "2"),
     "maxlen": ("maxlen", "s.yaml", "--method", "plain:Plain", "--limit", "256"),
     "crossover": ("crossover", "s.yaml", "--measure", "--of", "plain:Plain", "--over", "lengths:Level"),
