@@ -87,8 +87,11 @@ def check(
     """Hold a method against its own definition, and time nothing: exit 0 correct, 1 not correct, 2 bad input."""
     from attnbench.cli.check import Options
     from attnbench.cli.check import check as hold
+    from attnbench.cli.errors import USAGE, explained
 
-    hold(Options(method, n, width, dtype, tuple(param), device, not no_wait))
+    # exit code 1 says that the method is not correct, and nothing else
+    with explained(failed=USAGE):
+        hold(Options(method, n, width, dtype, tuple(param), device, not no_wait))
 
 
 @app.command()

@@ -101,6 +101,6 @@ def test_a_folder_that_is_read_only_is_refused_in_words(tmp_path: Path, monkeypa
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(LockedError, match=rf"{tmp_path} cannot be locked \(Read-only file system\)"):
         FolderLock(tmp_path).__enter__()
