@@ -96,7 +96,8 @@ def describe_run(scouted: Scouted, source: Path | None = None) -> RunInfo:
     return RunInfo(
         id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
         suite=scouted.suite,
-        command=shlex.join(["attnbench", *sys.argv[1:]]),
+        # names of files may be bytes that are no text
+        command=shlex.join(["attnbench", *sys.argv[1:]]).encode(errors="replace").decode(),
         started=now.isoformat(timespec="seconds"),
         environment=facts,
         environment_digest=environment.digest(facts),

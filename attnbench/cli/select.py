@@ -66,9 +66,12 @@ def is_address(word: str) -> bool:
     """Whether it has the form module:Class or path/to/file.py:Class."""
     module, colon, name = word.rpartition(":")
     is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
-    # a name of bytes that are no text can be sent to no worker
-    is_text = not any("\ud800" <= letter <= "\udfff" for letter in word)
-    return bool(colon) and name.isidentifier() and is_module and is_text
+    return bool(colon) and name.isidentifier() and is_module and is_text(word)
+
+
+def is_text(word: str) -> bool:
+    """Whether it can be sent to a worker: a command line may hold bytes that are no letters."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attnbench import registry
 from attnbench.cli.errors import UsageError
 from attnbench.cli.outs import write_out
-from attnbench.cli.select import no_parameter, takes
+from attnbench.cli.select import is_text, no_parameter, takes
 from attnbench.schema.cell import Cell, label
 from attnbench.schema.noun import Scalar, in_words
 from attnbench.schema.problem import DType, Problem
@@ -63,7 +63,7 @@ def _refuse_large(options: Options) -> None:
 def parameter(text: str) -> tuple[str, Scalar]:
     """`stride=8`: a number, true or false, or else a word."""
     name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
+    if not equals or not name.isidentifier() or not is_text(value):
         raise UsageError(f"--param {text}: write it as name=value, for example --param stride=8")
     try:
         read = json.loads(value)

@@ -17,7 +17,6 @@ from attnbench.suite.expand import expand
 
 SURVEY_TIMEOUT = 120.0
 INQUIRY_TIMEOUT = 30.0
-_KILLED = {Status.CRASHED, Status.OOM_HOST}
 
 
 class ScoutError(RuntimeError):
@@ -94,7 +93,7 @@ def _survey(device: str, ceilings: tuple[str, ...], worker: Asking) -> Surroundi
 def _answer(worker: Asking, question: Inquiry | Survey, timeout: float) -> Answer:
     """The answer; asked once more where the process died of it, for it may have been killed by somebody else."""
     answer, _ = worker.ask(question, timeout)
-    if isinstance(answer, Failed) and answer.status in _KILLED:
+    if isinstance(answer, Failed) and answer.status is Status.CRASHED:
         answer, _ = worker.ask(question, timeout)
     return answer
 

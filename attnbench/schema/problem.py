@@ -10,6 +10,9 @@ from pydantic import Field, model_validator
 
 from attnbench.schema.noun import Lax, Noun
 
+LARGEST_BATCH = 2**20
+"""Sixteen times the rows that a grid of CUDA knows; what has rows of its own, as lengths with padding, fits into memory."""
+
 
 class DType(StrEnum):
     """The element types a suite may name; the values are torch's own names."""
@@ -31,7 +34,7 @@ class Problem(Noun):
     With padding, sequences end early: row b of the batch has `lengths[b]` keys, and the rest is hidden from every query.
     """
 
-    B: int = Field(default=1, ge=1)
+    B: int = Field(default=1, ge=1, le=LARGEST_BATCH)
     H: int = Field(default=8, ge=1)
     N: int = Field(ge=1)
     D: int = Field(default=64, ge=1)

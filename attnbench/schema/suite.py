@@ -17,7 +17,7 @@ from pydantic import (
 from attnbench.schema.cell import Allocator, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.noun import Lax, Noun, Scalar
-from attnbench.schema.problem import DType
+from attnbench.schema.problem import LARGEST_BATCH, DType
 from attnbench.schema.published import Published
 from attnbench.schema.training import Task, Training
 
@@ -78,9 +78,10 @@ def _is_max(part: Any) -> bool:  # noqa: ANN401
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
 Replicates = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
+Sizes = Annotated[tuple[Annotated[int, Field(ge=1, le=2**16)], ...], BeforeValidator(_integers)]
 # one error for one mistake; a step in brackets is none of the file
 Size = Annotated[
-    Annotated[Positive, Tag("[number]")] | Annotated[Literal["max"], Tag("[max]")],
+    Annotated[Annotated[int, Field(ge=1, le=LARGEST_BATCH)], Tag("[number]")] | Annotated[Literal["max"], Tag("[max]")],
     Discriminator(lambda value: "[max]" if value == "max" else "[number]"),
 ]
 Batches = Annotated[tuple[Size, ...], BeforeValidator(_batches)]
@@ -93,10 +94,10 @@ class Axes(Noun):
     N: Integers = Field(default=(), description="tokens: 512, 2^9, 2^9..2^16 (by powers of two), or a list")
     B: Batches = Field(default=(), description="batch, or `max`: the largest that fits, found for each cell; or give `tokens`")
     tokens: Integers = Field(default=(), description="tokens in the batch: B = max(1, tokens // N)")
-    H: Integers = Field(default=(8,), min_length=1)
-    D: Integers = Field(default=(64,), min_length=1)
-    M: Integers = Field(default=(), description="value width; D where not given")
-    kv_heads: Integers = Field(default=(), description="heads of k and v; H where not given")
+    H: Sizes = Field(default=(8,), min_length=1)
+    D: Sizes = Field(default=(64,), min_length=1)
+    M: Sizes = Field(default=(), description="value width; D where not given")
+    kv_heads: Sizes = Field(default=(), description="heads of k and v; H where not given")
     dtype: Many[Lax[DType]] = (DType.FLOAT32,)
     causal: Many[bool] = (False,)
     padding: Many[Annotated[float, Field(ge=0, lt=1)]] = (0.0,)

@@ -77,11 +77,21 @@ def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(here: Run) ->
         (("crossover", "quick", "--measure", "--replicates", "1000000000000"), "--replicates"),
         (("show", "softmax.naive", "--width", "1000000000000"), "--width"),
         (("record", "run", "--method", "m", "--out", "a.safetensors", "--sequences", "1000000000000"), "--sequences"),
-        (("run", "quick", "--impl", "\udcff.py:Mine"), "write it as module:Class or path/to/file.py:Class"),
     ],
 )
 def test_an_option_out_of_bounds_is_refused_by_name(arguments: tuple[str, ...], words: str, here: Run) -> None:
     assert words in refused(here(*arguments))
+
+
+def test_a_name_of_bytes_that_are_no_text_is_refused(attnbench: Run) -> None:
+    words = refused(attnbench("run", "quick", "--impl", "\udcff.py:Mine"))
+    assert "write it as module:Class or path/to/file.py:Class" in words
+
+
+def test_a_folder_whose_name_is_no_text_is_written_into(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    done = attnbench("run", suite(GOOD + "methods: [plain:Plain]\nreplicates: 1\nreport: {plots: []}\n"), "--results", "\udcff")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("\udcff/s/*/table.md"))
 
 
 def test_more_processes_than_make_sense_are_refused_before_anything_is_measured(here: Run, suite: Write) -> None:
