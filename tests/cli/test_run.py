@@ -121,11 +121,11 @@ def without_checks(records: list[Record]) -> Counter[tuple[str, str, Pass, int]]
 
 
 def orphans() -> list[str]:
-    """Processes that these tests left behind; others of the tests may run beside them, each with an environment of its own."""
+    """Processes that these tests left behind; other tests may run beside them, each with an environment of its own."""
     marks = {"attnbench-test-orphan", "attnbench.worker.server", "attnbench.worker.main"}
     alive = [p.info for p in psutil.process_iter(["cmdline", "environ"]) if marks & set(p.info["cmdline"] or [])]
-    beside = os.environ.get("PYTEST_XDIST_WORKER")
-    return [str(info["cmdline"]) for info in alive if (info["environ"] or {}).get("PYTEST_XDIST_WORKER") == beside]
+    own = ("PYTEST_XDIST_WORKER", "XDG_RUNTIME_DIR")
+    return [str(p["cmdline"]) for p in alive if all((p["environ"] or {}).get(name) == os.environ.get(name) for name in own)]
 
 
 def no_orphans(seconds: float = 5) -> bool:

@@ -59,8 +59,8 @@ def failure(worker: Isolation, method: str, timeout: float = 60) -> Failed:
 def orphans() -> list[psutil.Process]:
     """Of these tests; others may run beside them, each with an environment of its own."""
     found = [p for p in psutil.process_iter(["cmdline", "environ"]) if "attnbench-test-orphan" in (p.info["cmdline"] or [])]
-    beside = os.environ.get("PYTEST_XDIST_WORKER")
-    return [p for p in found if (p.info["environ"] or {}).get("PYTEST_XDIST_WORKER") == beside]
+    own = ("PYTEST_XDIST_WORKER", "XDG_RUNTIME_DIR")
+    return [p for p in found if all((p.info["environ"] or {}).get(name) == os.environ.get(name) for name in own)]
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["warm", "fresh"])
