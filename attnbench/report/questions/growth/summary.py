@@ -21,7 +21,7 @@ from attnbench.schema.units import bytes_, length, seconds, three_digits
 _EXPONENT = "on log N over the upper half of a method's lengths, at least three"
 _OF_THE_ROOF = (
     "Of the roof: the least time that executed FLOPs and least traffic take at the speed of a large matrix product and a large "
-    "copy, the highest that were measured on this machine, divided by the time."
+    "copy, the highest measured on this machine, divided by the time."
 )
 
 _STRONGEST = "the fastest exact softmax attention at that length"
