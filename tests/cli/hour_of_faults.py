@@ -52,9 +52,10 @@ class Trouble:
     chance: random.Random
     befell: Counter[str] = field(default_factory=Counter)
 
-    def run(self, name: str, *, disturbed: bool) -> Path:
+    def run(self, name: str, replicates: int, *, disturbed: bool) -> Path:
         """The folder of a run from its beginning to its end."""
         results = self.folder / name
+        (self.folder / "s.yaml").write_text(SUITE.format(replicates=replicates))
         while True:
             process = self._begin(results)
             while process.poll() is None:
@@ -118,11 +119,10 @@ def main() -> None:
     """Measure twice, and hold one against the other."""
     folder, minutes, seed = Path(sys.argv[1]).resolve(), float(sys.argv[2]), int(sys.argv[3])
     replicates = max(5, round(60 * minutes / (CELLS * SECONDS)))
-    (folder / "s.yaml").write_text(SUITE.format(replicates=replicates))
     trouble = Trouble(folder, random.Random(seed))
-    calm = read(trouble.run("calm", disturbed=False))
+    calm = read(trouble.run("calm", max(5, replicates // 5), disturbed=False))
     begin = time.monotonic()
-    stormy = read(trouble.run("stormy", disturbed=True))
+    stormy = read(trouble.run("stormy", replicates, disturbed=True))
     say(f"{(time.monotonic() - begin) / 60:.1f} minutes; " + ", ".join(f"{n} x {what}" for what, n in trouble.befell.items()))
     for cell in stormy[1]:
         assert cell.ok, (cell.cell.label, cell.reason)
