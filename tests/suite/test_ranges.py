@@ -14,13 +14,13 @@ def lengths(value: object) -> tuple[int, ...]:
     return Axes.model_validate({"N": value}).N
 
 
-@given(st.integers(0, 40), st.integers(0, 40))
+@given(st.integers(0, 24), st.integers(0, 24))
 def test_a_range_of_powers_has_every_power_of_two_between(a: int, b: int) -> None:
     low, high = sorted((a, b))
     assert lengths(f"2^{low}..2^{high}") == tuple(2**k for k in range(low, high + 1))
 
 
-@given(st.integers(1, 2**40), st.integers(1, 2**40))
+@given(st.integers(1, 2**24), st.integers(1, 2**24))
 def test_a_range_doubles_from_its_start_and_never_passes_its_end(a: int, b: int) -> None:
     low, high = sorted((a, b))
     got = lengths(f"{low}..{high}")
@@ -29,7 +29,7 @@ def test_a_range_doubles_from_its_start_and_never_passes_its_end(a: int, b: int)
     assert got[-1] <= high < 2 * got[-1]
 
 
-@given(st.lists(st.integers(1, 2**40), min_size=1))
+@given(st.lists(st.integers(1, 2**24), min_size=1))
 def test_a_list_is_taken_as_it_stands(values: list[int]) -> None:
     assert lengths(values) == tuple(values)
 
@@ -67,11 +67,11 @@ def test_a_range_that_is_empty_says_how_it_is_written(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["2^41", "2^999999999", "9^40", "1^99", "9999999999999", "2^9..2^41"])
 def test_a_length_beyond_reason_is_refused_before_it_is_computed(value: str) -> None:
-    with pytest.raises(ValidationError, match=r"is too large; lengths go up to 2\^40"):
+    with pytest.raises(ValidationError, match=r"is too large; numbers go up to 2\^24"):
         lengths(value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, None, [None], [[1]], {"a": 1}, 2**40 + 1, "0", "0^3"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, None, [None], [[1]], {"a": 1}, 2**24 + 1, "0", "0^3"])
 def test_a_length_is_a_whole_number_of_at_least_one(value: object) -> None:
     with pytest.raises(ValidationError):
         lengths(value)
