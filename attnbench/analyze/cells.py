@@ -10,7 +10,7 @@ from functools import cached_property
 from attnbench.analyze.counters import Memory, memory_of
 from attnbench.analyze.digest import Digest, digest
 from attnbench.analyze.final import counts_over
-from attnbench.analyze.statistics import Interval, spread
+from attnbench.analyze.statistics import Estimate, Interval, spread
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.noun import Scalar
@@ -61,6 +61,18 @@ class CellSummary:
     def interval(self) -> Interval | None:
         """Of the replicate medians; None unless the cell is ok and was timed."""
         return spread(tuple(self.medians.values())) if self.ok and self.medians else None
+
+    @cached_property
+    def times(self) -> Mapping[int, float]:
+        """Seconds per sample of the batch by replicate number; of a cell that failed too, as far as they were taken."""
+        return {replicate: median * self.per_sample for replicate, median in self.medians.items()}
+
+    @cached_property
+    def time(self) -> Estimate | None:
+        """Seconds per sample of the batch: median of the replicate medians; None unless the cell is ok and was timed."""
+        if self.median is None or self.interval is None:
+            return None
+        return Estimate(self.median, self.interval).times(self.per_sample)
 
     @property
     def replicates(self) -> int:

@@ -3,7 +3,7 @@
 Time is judged by replicates; memory, which hardly varies, by its size alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
@@ -96,11 +96,7 @@ def _ratio(pair: Pair, terms: Terms) -> Ratio | None:
         return None
     if terms.paired and not old.medians.keys() & new.medians.keys():
         return None
-    return ratio(_per_sample(old), _per_sample(new), paired=terms.paired)
-
-
-def _per_sample(summary: CellSummary) -> Mapping[int, float]:
-    return {replicate: value * summary.per_sample for replicate, value in summary.medians.items()}
+    return ratio(old.times, new.times, paired=terms.paired)
 
 
 def _comparison(pair: Pair, ratio: Ratio, verdict: Verdict, memory: MemoryChange | None) -> Comparison:

@@ -1,15 +1,10 @@
 """The fastest of one length, with all that cannot be told from it."""
 
-import math
-
 from attnbench.analyze.sections import Section
 
 
 def fastest(section: Section, N: int) -> set[str]:
     """The label of least time per sample at one length, and those whose interval or band overlaps with its own."""
-    cells = section.ok_at(N)
-    first = min(cells.values(), key=lambda s: (s.median or math.inf) * s.per_sample, default=None)
-    if first is None or first.interval is None:
-        return set()
-    mark = first.interval.times(first.per_sample)
-    return {label for label, s in cells.items() if s.interval and s.interval.times(s.per_sample).overlaps(mark)}
+    times = {label: cell.time for label, cell in section.ok_at(N).items() if cell.time is not None}
+    first = min(times.values(), key=lambda time: time.value, default=None)
+    return {label for label, time in times.items() if first is not None and time.interval.overlaps(first.interval)}

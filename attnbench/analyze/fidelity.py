@@ -2,28 +2,20 @@
 
 import math
 import statistics
-from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.statistics import ENOUGH, Interval, Spread, t_interval
+from attnbench.analyze.statistics import ENOUGH, Estimate, Interval, Spread, t_interval
 from attnbench.schema.outcome import ACCURACY, COSINE, MASS_RECALL, TOP_OVERLAP
 from attnbench.schema.run import RunInfo
 
 _AT_MOST_ONE = frozenset({MASS_RECALL, TOP_OVERLAP, ACCURACY, COSINE})
 
 
-@dataclass(frozen=True)
-class Score:
-    """Mean over the replicates, each of which has inputs of its own."""
+def score(summary: CellSummary, metric: str) -> Estimate | None:
+    """Mean over the replicates, each of which has inputs of its own; None unless the cell is ok and has the metric.
 
-    value: float
-    interval: Interval
-
-
-def score(summary: CellSummary, metric: str) -> Score | None:
-    """None unless the cell is ok and has the metric; with the interval of the plain mean, for a share or an error may be 0.
-
-    What of the interval cannot be is cut off: below 0 (-1 of a cosine), and above 1 of a share.
+    With the interval of the plain mean, for a share or an error may be 0. What of it cannot be is cut off: below 0 (-1 of a
+    cosine), and above 1 of a share.
     """
     values = list(summary.scores.get(metric, {}).values())
     if not summary.ok or not values:
@@ -31,7 +23,7 @@ def score(summary: CellSummary, metric: str) -> Score | None:
     band = Interval(min(values), max(values), Spread.BAND)
     found = t_interval(values) if len(values) >= ENOUGH else band
     low, high = max(-1.0 if metric == COSINE else 0.0, found.low), min(1.0 if metric in _AT_MOST_ONE else math.inf, found.high)
-    return Score(statistics.fmean(values), Interval(low, high, found.kind))
+    return Estimate(statistics.fmean(values), Interval(low, high, found.kind))
 
 
 def share_of_dense(summary: CellSummary, run: RunInfo) -> float | None:

@@ -4,16 +4,15 @@ import math
 import statistics
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.fidelity import Score
 from attnbench.analyze.sections import Section
-from attnbench.analyze.statistics import Interval, Spread, t_interval
+from attnbench.analyze.statistics import Estimate, Interval, Spread, t_interval
 from attnbench.schema.outcome import ACCURACY
 
 SEEDS = 3
 """From so many on an interval is given, not only a band: a training takes minutes, and a seed more often cannot be had."""
 
 
-def learnt(summary: CellSummary, metric: str) -> Score | None:
+def learnt(summary: CellSummary, metric: str) -> Estimate | None:
     """Mean over the seeds with the 95 % t interval of the mean; of fewer than three seeds, with the least and the greatest.
 
     None unless the cell is ok and has the metric. What of the interval lies below 0, or above 1 of a share, cannot be and is
@@ -24,7 +23,7 @@ def learnt(summary: CellSummary, metric: str) -> Score | None:
         return None
     found = t_interval(values) if len(values) >= SEEDS else Interval(min(values), max(values), Spread.BAND)
     most = 1.0 if metric == ACCURACY else math.inf
-    return Score(statistics.fmean(values), Interval(max(0.0, found.low), min(most, found.high), found.kind))
+    return Estimate(statistics.fmean(values), Interval(max(0.0, found.low), min(most, found.high), found.kind))
 
 
 def best_learnt(section: Section, N: int, metric: str) -> set[str]:

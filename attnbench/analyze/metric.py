@@ -55,7 +55,7 @@ def metrics(summaries: Sequence[CellSummary]) -> dict[str, Metric]:
     """By name, those of which at least one of these cells has a figure."""
     main = main_counter(summaries)
     named = [
-        Metric(TIME, _times),
+        Metric(TIME, lambda summary: summary.times),
         *([_counter(MEMORY, main)] if main else []),
         _counter(STATE_BYTES, STATE),
         *map(_score, _LESS_IS_BETTER),
@@ -63,11 +63,6 @@ def metrics(summaries: Sequence[CellSummary]) -> dict[str, Metric]:
         *(_counter(name, MainCounter(name, source)) for name, source in _sources(summaries).items()),
     ]
     return {metric.name: metric for metric in named if any(metric.of(summary) for summary in summaries)}
-
-
-def _times(summary: CellSummary) -> dict[int, float]:
-    share = summary.per_sample
-    return {replicate: median * share for replicate, median in summary.medians.items()}
 
 
 def _score(name: str) -> Metric:

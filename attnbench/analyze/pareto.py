@@ -3,25 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnbench.analyze.statistics import Interval
+from attnbench.analyze.statistics import Estimate
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Of both figures less is better; neither is NaN. An interval is None where the figure is exact."""
+    """Of both figures less is better; neither is NaN."""
 
     label: str
-    cost: float
-    cost_interval: Interval | None
-    loss: float
-    loss_interval: Interval | None
+    cost: Estimate
+    loss: Estimate
 
 
 def front(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Those that no other beats: by being better in one figure and at least as good in the other. By rising cost."""
     found: list[Candidate] = []
     for candidate in sorted(candidates, key=_place):
-        if not found or candidate.loss < found[-1].loss or _place(candidate) == _place(found[-1]):
+        if not found or candidate.loss.value < found[-1].loss.value or _place(candidate) == _place(found[-1]):
             found.append(candidate)
     return found
 
@@ -32,19 +30,9 @@ def surely_beaten(candidate: Candidate, others: Sequence[Candidate]) -> bool:
 
 
 def _surely_beats(one: Candidate, other: Candidate) -> bool:
-    pairs = ((_cost(one), _cost(other)), (_loss(one), _loss(other)))
+    pairs = ((one.cost.ends, other.cost.ends), (one.loss.ends, other.loss.ends))
     return all(a[1] <= b[0] for a, b in pairs) and any(a[1] < b[0] for a, b in pairs)
 
 
 def _place(candidate: Candidate) -> tuple[float, float]:
-    return candidate.cost, candidate.loss
-
-
-def _cost(candidate: Candidate) -> tuple[float, float]:
-    interval = candidate.cost_interval
-    return (interval.low, interval.high) if interval else (candidate.cost, candidate.cost)
-
-
-def _loss(candidate: Candidate) -> tuple[float, float]:
-    interval = candidate.loss_interval
-    return (interval.low, interval.high) if interval else (candidate.loss, candidate.loss)
+    return candidate.cost.value, candidate.loss.value

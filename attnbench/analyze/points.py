@@ -29,7 +29,7 @@ def _point(summary: CellSummary, counter: MainCounter | None) -> Point:
         key=summary.cell.key,
         status=summary.status,
         reason=summary.reason,
-        seconds=None if summary.median is None else summary.median * summary.per_sample,
+        seconds=summary.time.value if summary.time else None,
         spread=_spread(tuple(summary.medians.values())) if summary.ok else None,
         replicates=summary.replicates,
         bytes=bytes_,

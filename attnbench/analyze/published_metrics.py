@@ -79,14 +79,9 @@ def _batch(summary: CellSummary) -> Reading:
     return Reading(BATCH, {0: float(summary.B)}, "sequences", summary.refused is None, summary.refused, lone)
 
 
-def _times(summary: CellSummary) -> dict[int, float]:
-    """Per sample of the batch."""
-    return {replicate: median * summary.per_sample for replicate, median in summary.medians.items()}
-
-
-_RATES: Mapping[str, Callable[[CellSummary], dict[int, float]]] = {
-    TIME: _times,
-    THROUGHPUT: lambda s: {replicate: 1 / time for replicate, time in _times(s).items()},
+_RATES: Mapping[str, Callable[[CellSummary], Mapping[int, float]]] = {
+    TIME: lambda s: s.times,
+    THROUGHPUT: lambda s: {replicate: 1 / time for replicate, time in s.times.items()},
     TOKENS: lambda s: {replicate: s.tokens / median for replicate, median in s.medians.items()},
 }
 
@@ -129,7 +124,7 @@ def _growth(wanted: Wanted, measured: Measured) -> Reading:
         raise _too_short(wanted, by_length)
     chosen = [by_length[N] for N in fit.lengths]
     common = set.intersection(*(set(s.medians) for s in chosen))
-    values = {r: slope({s.cell.problem.N: s.medians[r] * s.per_sample for s in chosen}) for r in sorted(common)}
+    values = {r: slope({s.cell.problem.N: s.times[r] for s in chosen}) for r in sorted(common)}
     return Reading(GROWTH, values or {0: fit.value}, about=_span(fit.lengths))
 
 

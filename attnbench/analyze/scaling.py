@@ -35,7 +35,7 @@ def time_exponent(series: Sequence[CellSummary], at_least: int | None = None) ->
     chosen = _chosen(points, at_least)
     if not chosen:
         return None
-    value = slope({N: (points[N].median or math.nan) * points[N].per_sample for N in chosen})
+    value = slope({N: time.value for N in chosen if (time := points[N].time) is not None})
     return Exponent(value, _interval([points[N] for N in chosen]), chosen)
 
 
@@ -86,4 +86,4 @@ def _interval(cells: Sequence[CellSummary]) -> Interval | None:
     common = set.intersection(*(set(s.medians) for s in cells))
     if len(common) < ENOUGH:
         return None
-    return t_interval([slope({s.cell.problem.N: s.medians[r] * s.per_sample for s in cells}) for r in sorted(common)])
+    return t_interval([slope({s.cell.problem.N: s.times[r] for s in cells}) for r in sorted(common)])

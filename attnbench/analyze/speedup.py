@@ -3,28 +3,19 @@
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.statistics import Interval, spread
+from attnbench.analyze.statistics import Estimate, spread
 from attnbench.schema.cell import Workload
 
 _EXACT = "softmax."
 _RECOMPUTED = "softmax.recompute"
 
 
-@dataclass(frozen=True)
-class Speedup:
-    """Baseline's time over the method's: above 1 the method is faster."""
-
-    value: float
-    interval: Interval | None
-
-
 def strongest_exact(cells: Iterable[CellSummary]) -> CellSummary | None:
     """The exact softmax attention of least time per sample of these cells of one length; None where none has numbers."""
     exact = [s for s in cells if s.ok and s.cell.method.startswith(_EXACT)]
-    return min(exact, key=lambda s: (s.median or math.inf) * s.per_sample, default=None)
+    return min(exact, key=lambda s: s.time.value if s.time else math.inf, default=None)
 
 
 def baselines(cells: Iterable[CellSummary], named: Sequence[str] = ()) -> list[CellSummary]:
@@ -47,11 +38,14 @@ def without_cache(summary: CellSummary) -> bool:
     return (workload.decodes or workload is Workload.GENERATE) and summary.cell.method == _RECOMPUTED
 
 
-def speedup(baseline: CellSummary, summary: CellSummary) -> Speedup | None:
-    """Per sample, paired by replicate number (they were interleaved); None where one of the two has no numbers."""
-    if baseline.median is None or summary.median is None:
+def speedup(baseline: CellSummary, summary: CellSummary) -> Estimate | None:
+    """Baseline's time per sample over the method's: above 1 the method is faster.
+
+    Paired by replicate number (they were interleaved); None where one of the two has no numbers.
+    """
+    if baseline.time is None or summary.time is None:
         return None
-    batches = baseline.per_sample / summary.per_sample
-    ratios = [baseline.medians[r] / summary.medians[r] * batches for r in summary.medians if r in baseline.medians]
-    value = statistics.median(ratios) if ratios else baseline.median / summary.median * batches
-    return Speedup(value, spread(ratios) if ratios else None)
+    ratios = [baseline.times[r] / summary.times[r] for r in summary.times if r in baseline.times]
+    if not ratios:
+        return Estimate.exact(baseline.time.value / summary.time.value)
+    return Estimate(statistics.median(ratios), spread(ratios))

@@ -17,10 +17,11 @@ _Z = 1.959963984540054
 
 
 class Spread(StrEnum):
-    """What `low` and `high` are: a 95 % t interval, or only the smallest and largest replicate."""
+    """What `low` and `high` are: a 95 % t interval, the smallest and largest replicate, or of what was read once the number."""
 
     INTERVAL = "interval"
     BAND = "band"
+    EXACT = "exact"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,43 @@ class Interval:
     def times(self, factor: float) -> "Interval":
         """In another unit."""
         return Interval(self.low * factor, self.high * factor, self.kind)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number of a cell, and where it lies as far as its replicates tell."""
+
+    value: float
+    interval: Interval
+
+    @classmethod
+    def exact(cls, value: float) -> "Estimate":
+        """What was read once, or counted."""
+        return cls(value, Interval(value, value, Spread.EXACT))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the interval; of what is exact twice the value."""
+        return self.interval.low, self.interval.high
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no range to be shown."""
+        return self.interval.kind is Spread.EXACT
+
+    def times(self, factor: float) -> "Estimate":
+        """In another unit."""
+        return Estimate(self.value * factor, self.interval.times(factor))
+
+    def under(self, amount: float) -> "Estimate":
+        """An amount divided by it: of a time the rate."""
+        low, high = self.ends
+        return Estimate(amount / self.value, Interval(amount / high, amount / low, self.interval.kind))
+
+    def rest(self) -> "Estimate":
+        """Of a share, what it leaves."""
+        low, high = self.ends
+        return Estimate(1 - self.value, Interval(1 - high, 1 - low, self.interval.kind))
 
 
 def t_quantile(df: float) -> float:

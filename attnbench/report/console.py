@@ -131,7 +131,7 @@ def _labels(findings: Findings, section: Section) -> tuple[str, ...]:
 
 def _time(cell: CellSummary | None) -> float:
     """Per sample; infinite where there is none."""
-    return math.inf if cell is None or cell.median is None else cell.median * cell.per_sample
+    return math.inf if cell is None or cell.time is None else cell.time.value
 
 
 def _error(metric: str, cell: CellSummary | None) -> float:

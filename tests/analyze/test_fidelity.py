@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attnbench.analyze.cells import summarize
-from attnbench.analyze.fidelity import Score, score
-from attnbench.analyze.statistics import Interval, Spread
+from attnbench.analyze.fidelity import score
+from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import COSINE, MASS_RECALL, OUTPUT_ERROR, TOP_OVERLAP, Failed, Measured, Outcome, Series, Status
@@ -48,7 +48,7 @@ def test_nothing_and_everything_are_shares_like_others(writer: "Writer") -> None
         cell, records = told(writer, *[kept(recall, 0.0)] * 5)
         (summary,) = summarize([cell], records)
         for metric, value in ((MASS_RECALL, recall), (OUTPUT_ERROR, 0.0)):
-            assert score(summary, metric) == Score(value, Interval(value, value, Spread.INTERVAL))
+            assert score(summary, metric) == Estimate(value, Interval(value, value, Spread.INTERVAL))
 
 
 def test_an_interval_ends_where_a_share_or_an_error_must(writer: "Writer") -> None:

@@ -2,12 +2,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.analyze.pareto import Candidate, front, surely_beaten
-from attnbench.analyze.statistics import Interval, Spread
+from attnbench.analyze.statistics import Estimate, Interval, Spread
 
 
 def at(cost: float, loss: float, label: str = "m", reach: float = 0.0) -> Candidate:
-    cost_interval, loss_interval = (Interval(x - reach, x + reach, Spread.INTERVAL) for x in (cost, loss))
-    return Candidate(label, cost, cost_interval if reach else None, loss, loss_interval if reach else None)
+    def around(value: float) -> Estimate:
+        return Estimate(value, Interval(value - reach, value + reach, Spread.INTERVAL)) if reach else Estimate.exact(value)
+
+    return Candidate(label, around(cost), around(loss))
 
 
 def test_the_front_goes_from_the_cheapest_to_the_best() -> None:
@@ -35,7 +37,8 @@ figures = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
 @given(st.lists(st.builds(at, figures, figures), max_size=12))
 def test_nobody_on_the_front_is_beaten_and_everybody_else_is(candidates: list[Candidate]) -> None:
     def beats(a: Candidate, b: Candidate) -> bool:
-        return a.cost <= b.cost and a.loss <= b.loss and (a.cost, a.loss) != (b.cost, b.loss)
+        x, y = ((each.cost.value, each.loss.value) for each in (a, b))
+        return x[0] <= y[0] and x[1] <= y[1] and x != y
 
     best = front(candidates)
     for candidate in candidates:

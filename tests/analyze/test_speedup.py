@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attnbench.analyze.speedup import baselines, speedup, strongest_exact
-from attnbench.analyze.statistics import Spread
+from attnbench.analyze.statistics import Estimate, Spread
 
 if TYPE_CHECKING:
     from tests.analyze.conftest import Writer
@@ -69,7 +69,7 @@ def test_replicates_without_a_partner_leave_the_medians_and_no_range(writer: "Wr
     other = writer.summary(cell, [], writer.timed(cell, [1.0], replicate=7))
     found = speedup(writer.summary(writer.cell("a"), [3.0]), other)
     assert found is not None
-    assert (found.value, found.interval) == (3.0, None)
+    assert found == Estimate.exact(3.0)
 
 
 def test_a_failed_cell_has_no_speedup(writer: "Writer") -> None:

@@ -1,11 +1,10 @@
 """The cells that have a time, as all formats need them; and those that have none, with the reason."""
 
-import statistics
 from dataclasses import dataclass
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.statistics import Interval, spread
+from attnbench.analyze.statistics import Interval
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import ExportError, Source
 from attnbench.report.findings import Findings
@@ -28,23 +27,19 @@ class Entry:
 
     @cached_property
     def medians(self) -> tuple[float, ...]:
-        """Seconds, one a replicate."""
-        return per_sample(self.summary)
+        """Seconds, one a replicate, by rising replicate number."""
+        return tuple(self.summary.times[i] for i in sorted(self.summary.times))
 
     @property
     def seconds(self) -> float:
         """Median of the replicate medians."""
-        return statistics.median(self.medians)
+        assert self.summary.time is not None
+        return self.summary.time.value
 
-    @cached_property
+    @property
     def interval(self) -> Interval | None:
         """Of the replicate medians; None of a single one, of whose spread nothing is known."""
-        return spread(self.medians) if len(self.medians) > 1 else None
-
-
-def per_sample(summary: CellSummary) -> tuple[float, ...]:
-    """Replicate medians in seconds per sample of the batch, by rising replicate number."""
-    return tuple(summary.medians[i] * summary.per_sample for i in sorted(summary.medians))
+        return self.summary.time.interval if self.summary.time is not None and len(self.medians) > 1 else None
 
 
 def timed(findings: Findings) -> list[Entry]:

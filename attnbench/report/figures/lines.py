@@ -88,7 +88,7 @@ def _over(findings: Findings, bases: Sequence[tuple[Section, str]]) -> Quantity:
         base = against.get(cell.cell.key)
         # a speed-up of the method over the baseline, upside down
         found = speedup(cell, base) if base is not None else None
-        return Point(cell.cell.problem.N, found.value, found.interval) if found else None
+        return Point(cell.cell.problem.N, found) if found else None
 
     title = f"time over that of {next(iter(names))}" if len(names) == 1 else "time over that of the baseline"
     return Quantity(title, point, lambda _: None, factor_ticks, Kind.RATIO, level=1.0)

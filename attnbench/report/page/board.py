@@ -126,7 +126,7 @@ def telling(group: Group, named: Sequence[str] = ()) -> tuple[str, ...]:
     if section is None or section.common_length is None:
         return group.labels[:MOST]
     cells = section.ok_at(section.common_length)
-    times = {label: s.median * s.per_sample for label, s in cells.items() if s.median is not None}
+    times = {label: s.time.value for label, s in cells.items() if s.time is not None}
     wanted = [label for label in (baseline(section, named), *sorted(times, key=lambda label: times[label])) if label]
     chosen = set(list(dict.fromkeys(wanted or list(cells)))[:MOST])
     return tuple(label for label in group.labels if label in chosen)

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from attnbench.analyze.scaling import Exponent
-from attnbench.analyze.speedup import Speedup
-from attnbench.analyze.statistics import Interval, Spread
-from attnbench.schema.units import three_digits
+from attnbench.analyze.statistics import Estimate, Spread
+from attnbench.schema.units import seconds, three_digits
 
 TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTE_UNITS = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
@@ -17,12 +16,17 @@ def shared_unit(values: Sequence[float], units: tuple[tuple[float, str], ...]) -
     return next((unit for unit in units if least >= unit[0]), units[-1])
 
 
-def margin(value: float, interval: Interval) -> str:
+def margin(found: Estimate) -> str:
     """` ±3%` of an interval, ` (-2 +6%)` of a band, nothing of a single replicate."""
-    below, above = (100 * (end / value - 1) for end in (interval.low, interval.high))
-    if interval.kind is Spread.INTERVAL:
+    below, above = (100 * (end / found.value - 1) for end in found.ends)
+    if found.interval.kind is Spread.INTERVAL:
         return f" ±{_percent(max(abs(below), abs(above)))}%"
-    return "" if interval.low == interval.high else f" (-{_percent(-below)} +{_percent(above)}%)"
+    return "" if below == above else f" (-{_percent(-below)} +{_percent(above)}%)"
+
+
+def timed(time: Estimate) -> str:
+    """`12.3 ms ±3%`."""
+    return seconds(time.value) + margin(time)
 
 
 def _percent(value: float) -> str:
@@ -37,11 +41,9 @@ def exponent(fit: Exponent | None) -> str:
     return f"N^{fit.value:z.2f}{interval}"
 
 
-def factor(ratio: Speedup | None) -> str:
+def factor(ratio: Estimate | None) -> str:
     """`2.31× ±3%`; empty where there is none."""
-    if ratio is None:
-        return ""
-    return f"{three_digits(ratio.value)}×{margin(ratio.value, ratio.interval) if ratio.interval else ''}"
+    return "" if ratio is None else f"{three_digits(ratio.value)}×{margin(ratio)}"
 
 
 def percent(share: float) -> str:

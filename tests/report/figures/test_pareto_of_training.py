@@ -54,8 +54,7 @@ def test_a_task_is_weighed_by_accuracy_and_loss_against_an_update(learning: "Syn
     assert (accuracy[0].loss.name, loss[0].loss.name) == ("1 - accuracy", "loss, nats")
     assert costs(accuracy) == costs(loss) == ["time per update", "memory of an update"]
     (sdpa,) = [each for each in loss[0].candidates if each.label == "softmax.sdpa"]
-    assert sdpa.loss_interval is not None
-    assert sdpa.loss_interval.low < sdpa.loss < sdpa.loss_interval.high
+    assert sdpa.loss.interval.low < sdpa.loss.value < sdpa.loss.interval.high
 
 
 def test_a_cost_is_that_of_the_whole_update(learning: "Synthetic") -> None:
@@ -64,8 +63,10 @@ def test_a_cost_is_that_of_the_whole_update(learning: "Synthetic") -> None:
     time, memory = tradeoffs(findings)[1]
     cell = next(s for s in findings.summaries if s.cell.method == "softmax.sdpa")
     assert cell.B == 8
-    assert cell.memory.counters["host_rss_peak"].bytes == next(c.cost for c in memory.candidates if c.label == "softmax.sdpa")
-    assert next(c.cost for c in time.candidates if c.label == "softmax.sdpa") == cell.median
+    assert cell.memory.counters["host_rss_peak"].bytes == next(
+        c.cost.value for c in memory.candidates if c.label == "softmax.sdpa"
+    )
+    assert next(c.cost.value for c in time.candidates if c.label == "softmax.sdpa") == cell.median
 
 
 def test_images_are_weighed_by_bits_against_learning_and_making_them(both: "Synthetic") -> None:
@@ -92,7 +93,7 @@ def test_the_cost_of_generating_is_that_of_the_same_method(both: "Synthetic") ->
             for s in findings.summaries
             if (s.cell.workload, s.cell.batch, s.cell.label) == (Workload.GENERATE, Batch.FIXED, candidate.label)
         )
-        assert candidate.cost == cell.median
+        assert candidate.cost.value == cell.median
 
 
 def test_a_model_of_another_shape_generates_for_itself(both: "Synthetic") -> None:

@@ -12,6 +12,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from attnbench.analyze.statistics import Estimate
 from attnbench.report.drawing import style
 from attnbench.report.drawing.legend import GID
 from attnbench.report.drawing.lines import quantity
@@ -118,7 +119,7 @@ def test_a_failure_stands_on_the_line_drawn_further(synthetic: "type[Synthetic]"
 
 
 def test_a_line_is_drawn_further_by_its_two_nearest_points() -> None:
-    points = [Point(1, 50.0, None), Point(2, 4.0, None), Point(4, 16.0, None)]
+    points = [Point(N, Estimate.exact(value)) for N, value in ((1, 50.0), (2, 4.0), (4, 16.0))]
     assert beyond(points, 8) == pytest.approx(64.0)
     assert beyond(points[:1], 8) == 50.0
     assert beyond([], 8) is None

@@ -42,8 +42,8 @@ class Range:
         if not points:
             return cls(tuple(lengths), 1.0, 10.0, empty=True, roof=1.0)
         held = [] if level is None else [level]
-        low = min([*held, *(p.interval.low if p.interval else p.value for p in points)]) / 1.5
-        high = max([*held, *(p.interval.high if p.interval else p.value for p in points)]) * 1.5
+        low = min([*held, *(p.estimate.interval.low for p in points)]) / 1.5
+        high = max([*held, *(p.estimate.interval.high for p in points)]) * 1.5
         marks = [mark for curve in curves for _, mark, _ in curve.failures if mark is not None]
         # failures far above would press the lines into a corner
         high = max([high, *(min(mark, 3 * high) * 1.3 for mark in marks)])
@@ -122,7 +122,9 @@ def share(N: float, limits: tuple[float, float]) -> float:
 
 def _ranges(axes: Axes, curves: Sequence[Curve]) -> None:
     """A band for each line; a range too narrow to be seen in it still shows as a bar."""
-    ranged = [(curve.look.color, [(p.N, p.interval) for p in curve.points if p.interval]) for curve in curves]
+    ranged = [
+        (curve.look.color, [(p.N, p.estimate.interval) for p in curve.points if not p.estimate.is_exact]) for curve in curves
+    ]
     bands = [[*((N, i.low) for N, i in each), *((N, i.high) for N, i in reversed(each))] for _, each in ranged if each]
     bars = [(color, [(N, i.low), (N, i.high)]) for color, each in ranged for N, i in each]
     colors = [color for color, each in ranged if each]

@@ -9,7 +9,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fidelity import score
 from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.scaling import Exponent, memory_exponent, time_exponent
-from attnbench.analyze.statistics import Interval
+from attnbench.analyze.statistics import Estimate
 from attnbench.report.drawing.ticks import Ticks, byte_ticks, factor_ticks, time_ticks
 from attnbench.report.text.per import per
 from attnbench.schema.cell import Workload
@@ -20,8 +20,12 @@ class Point:
     """One cell that has a number."""
 
     N: int
-    value: float
-    interval: Interval | None
+    estimate: Estimate
+
+    @property
+    def value(self) -> float:
+        """Without its range."""
+        return self.estimate.value
 
 
 class Kind(StrEnum):
@@ -58,9 +62,7 @@ def time(workload: Workload) -> Quantity:
     """Median seconds per sample, with its range."""
 
     def point(cell: CellSummary) -> Point | None:
-        if cell.median is None or cell.interval is None:
-            return None
-        return Point(cell.cell.problem.N, cell.median * cell.per_sample, cell.interval.times(cell.per_sample))
+        return Point(cell.cell.problem.N, cell.time) if cell.time is not None else None
 
     return Quantity(f"time {per(workload)}", point, time_exponent, time_ticks)
 
@@ -82,7 +84,7 @@ def error(metric: str, title: str) -> Quantity:
         found = score(cell, metric)
         if found is None or found.value <= 0:
             return None
-        return Point(cell.cell.problem.N, found.value, found.interval if found.interval.low > 0 else None)
+        return Point(cell.cell.problem.N, found if found.interval.low > 0 else Estimate.exact(found.value))
 
     return Quantity(title, point, lambda _: None, factor_ticks, Kind.NUMERICS)
 
@@ -91,7 +93,7 @@ def _bytes(counter: MainCounter | None, title: str, kind: Kind) -> Quantity:
 
     def point(cell: CellSummary) -> Point | None:
         value = counter.per_sample(cell) if counter else None
-        return Point(cell.cell.problem.N, value, None) if value else None
+        return Point(cell.cell.problem.N, Estimate.exact(value)) if value else None
 
     def exponent(series: Sequence[CellSummary]) -> Exponent | None:
         return memory_exponent(series, counter) if counter else None

@@ -10,7 +10,6 @@ from scipy import special
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.report.exports.cell_names import label_name, series_name
-from attnbench.report.exports.entries import per_sample
 from attnbench.report.findings import Findings
 from attnbench.report.text.per import per
 from attnbench.schema.outcome import Status
@@ -91,7 +90,7 @@ def _of_cell(findings: Findings, summary: CellSummary) -> Iterator[Benchmark]:
     """Per sample of the batch; memory that was not read is no failure, and no point."""
     series, counter = series_name(summary.cell), findings.counter
     size = Size(summary.cell.problem.N, summary.cell.problem.B)
-    medians = per_sample(summary) if summary.ok else ()
+    medians = tuple(summary.times[i] for i in sorted(summary.times)) if summary.ok else ()
     time = Point(statistics.median(medians) if medians else None, medians)
     yield Benchmark(f"time.{series}", "seconds", _about(findings, summary, "seconds"), {size: time})
     used = counter.per_sample(summary) if counter else None

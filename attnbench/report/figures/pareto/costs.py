@@ -8,8 +8,8 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fidelity import share_of_dense
 from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import Estimate
 from attnbench.report.drawing.ticks import Ticks, byte_ticks, factor_ticks, time_ticks
-from attnbench.report.figures.pareto.losses import Figure
 from attnbench.report.findings import Findings
 from attnbench.report.keeps_state import keeps_state
 from attnbench.report.text.per import per
@@ -27,7 +27,7 @@ class Cost:
     """Read off the cell that has a quality, or off another one of its method."""
 
     name: str
-    of: Callable[[CellSummary], Figure | None]
+    of: Callable[[CellSummary], Estimate | None]
     ticks: Callable[[float, float], Ticks]
     beside: _Beside = lambda cell: cell
     """The cell that it is read off, also where that one failed."""
@@ -107,42 +107,40 @@ def _batch(summary: CellSummary) -> str:
 
 
 def _update_time() -> Cost:
-    def of(cell: CellSummary) -> Figure | None:
-        return None if cell.median is None else (cell.median, cell.interval)
+    def of(cell: CellSummary) -> Estimate | None:
+        return None if cell.time is None else cell.time.times(cell.B)
 
     return Cost("time per update", of, time_ticks)
 
 
 def _update_memory(counter: MainCounter) -> Cost:
-    def of(cell: CellSummary) -> Figure | None:
+    def of(cell: CellSummary) -> Estimate | None:
         value = counter.per_sample(cell)
-        return None if value is None else (value / cell.per_sample, None)
+        return None if value is None else Estimate.exact(value / cell.per_sample)
 
     return Cost("memory of an update", of, byte_ticks)
 
 
 def _time(beside: _Beside, name: str) -> Cost:
-    def of(cell: CellSummary) -> Figure | None:
+    def of(cell: CellSummary) -> Estimate | None:
         other = beside(cell)
-        if other is None or other.median is None or other.interval is None:
-            return None
-        return other.median * other.per_sample, other.interval.times(other.per_sample)
+        return None if other is None else other.time
 
     return Cost(name, of, time_ticks, beside)
 
 
 def _bytes(beside: _Beside, counter: MainCounter, name: str) -> Cost:
-    def of(cell: CellSummary) -> Figure | None:
+    def of(cell: CellSummary) -> Estimate | None:
         other = beside(cell)
         value = counter.per_sample(other) if other is not None and other.ok else None
-        return None if value is None else (value, None)
+        return None if value is None else Estimate.exact(value)
 
     return Cost(name, of, byte_ticks, beside)
 
 
 def _flops(findings: Findings) -> Cost:
-    def of(cell: CellSummary) -> Figure | None:
+    def of(cell: CellSummary) -> Estimate | None:
         share = share_of_dense(cell, findings.run)
-        return None if share is None or not math.isfinite(share) else (share, None)
+        return None if share is None or not math.isfinite(share) else Estimate.exact(share)
 
     return Cost("FLOPs of the definition over dense attention's", of, factor_ticks)

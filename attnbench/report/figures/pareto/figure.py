@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.pareto import Candidate, front, surely_beaten
-from attnbench.analyze.statistics import Interval
 from attnbench.report.conditions import device_name, machine
 from attnbench.report.drawing import style
 from attnbench.report.drawing.board import Board, Tile
@@ -77,7 +76,7 @@ def _places(rows: Sequence[list[Tradeoff]]) -> list[tuple[list[Tradeoff], Tradeo
 
 def _reach(row: Sequence[Tradeoff]) -> tuple[float, float]:
     """From 0 to the largest loss of a row, whose panels share their vertical axis; or from where all of them are far from 0."""
-    ends = [end for each in row for candidate in each.candidates for end in _ends(candidate.loss, candidate.loss_interval)]
+    ends = [end for each in row for candidate in each.candidates for end in candidate.loss.ends]
     if row[0].loss.logarithmic:
         rising = [end for end in ends if end > 0]
         return min(rising, default=1.0), max(rising, default=10.0)
@@ -102,7 +101,7 @@ class _Panel:
     @property
     def across(self) -> tuple[float, float]:
         """Limits of the horizontal axis."""
-        ends = [end for c in self.own.candidates for end in _ends(c.cost, c.cost_interval)]
+        ends = [end for c in self.own.candidates for end in c.cost.ends]
         room = max(1.25, (max(ends) / min(ends)) ** 0.08)
         return min(ends) / room, max(ends) * room
 
@@ -124,25 +123,22 @@ class _Panel:
 
     def steps(self, best: Sequence[Candidate]) -> list[tuple[float, float]]:
         """What the front allows: from the top down to the cheapest, from each to the next, and from the best to the right."""
-        corners = [(best[0].cost, self.up[1])]
+        corners = [(best[0].cost.value, self.up[1])]
         for candidate in best:
-            corners += [(candidate.cost, corners[-1][1]), (candidate.cost, candidate.loss)]
-        return [*corners, (self.across[1], best[-1].loss)]
+            x = candidate.cost.value
+            corners += [(x, corners[-1][1]), (x, candidate.loss.value)]
+        return [*corners, (self.across[1], best[-1].loss.value)]
 
     def lines(self, best: Sequence[Candidate], size: tuple[float, float]) -> list[Box]:
         """In inches, all that no name may cross: steps and bars."""
         corners = self.steps(best)
         found = list(pairwise(corners))
         for c in self.own.candidates:
-            (left, right), (low, high) = _ends(c.cost, c.cost_interval), _ends(c.loss, c.loss_interval)
-            low = max(low, self.up[0])
-            found += [((left, c.loss), (right, c.loss)), ((c.cost, low), (c.cost, high))]
+            (left, right), (low, high) = c.cost.ends, c.loss.ends
+            low, x, y = max(low, self.up[0]), c.cost.value, c.loss.value
+            found += [((left, y), (right, y)), ((x, low), (x, high))]
         placed = [(self.inches(*a, size), self.inches(*b, size)) for a, b in found]
         return [(min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])) for a, b in placed]
-
-
-def _ends(value: float, interval: Interval | None) -> tuple[float, float]:
-    return (interval.low, interval.high) if interval else (value, value)
 
 
 def _draw(drawn: _Panel, axes: Axes, inches: tuple[float, float]) -> None:
@@ -182,16 +178,17 @@ def _steps(axes: Axes, best: Sequence[Candidate], drawn: _Panel) -> None:
 
 def _point(axes: Axes, candidate: Candidate, look: Look, alpha: float) -> None:
     bar: Any = {"color": look.color, "linewidth": scaled(0.9), "alpha": alpha, "zorder": 3}
-    axes.plot(_ends(candidate.cost, candidate.cost_interval), [candidate.loss] * 2, "-", **bar)
-    axes.plot([candidate.cost] * 2, _ends(candidate.loss, candidate.loss_interval), "-", **bar)
-    axes.add_artist(panel.mark(look, _SIZE, [candidate.cost], [candidate.loss], alpha=alpha, zorder=4))
+    x, y = candidate.cost.value, candidate.loss.value
+    axes.plot(candidate.cost.ends, [y] * 2, "-", **bar)
+    axes.plot([x] * 2, candidate.loss.ends, "-", **bar)
+    axes.add_artist(panel.mark(look, _SIZE, [x], [y], alpha=alpha, zorder=4))
 
 
 def _names(axes: Axes, drawn: _Panel, best: Sequence[Candidate], inches: tuple[float, float]) -> None:
     """Of the front first; what has no room is in the legend."""
     order = [*best, *(candidate for candidate in drawn.own.candidates if candidate not in best)]
     names = [_short(candidate.label) for candidate in order]
-    places = [drawn.inches(candidate.cost, candidate.loss, inches) for candidate in order]
+    places = [drawn.inches(candidate.cost.value, candidate.loss.value, inches) for candidate in order]
     points = [Named(*place, width(name)) for place, name in zip(places, names, strict=True)]
     corners = names_placed(points, inches, scaled(_LINE), scaled(_REACH), drawn.lines(best, inches))
     for name, corner in zip(names, corners, strict=True):

@@ -4,15 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.fidelity import Score, score
+from attnbench.analyze.fidelity import score
 from attnbench.analyze.learnt import learnt
 from attnbench.analyze.sections import Section
-from attnbench.analyze.statistics import Interval
+from attnbench.analyze.statistics import Estimate
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import ACCURACY, BITS, GRADIENT_ROUNDING, LOSS, MASS_RECALL, OUTPUT_ERROR, ROUNDING
-
-Figure = tuple[float, Interval | None]
-"""A number and its interval."""
 
 
 @dataclass(frozen=True)
@@ -20,23 +17,23 @@ class Loss:
     """Read off a cell that has a quality; less is better."""
 
     name: str
-    of: Callable[[CellSummary], Figure | None]
+    of: Callable[[CellSummary], Estimate | None]
     logarithmic: bool = False
     """Whether methods differ by factors; a loss of 0 has no place then."""
 
 
 _FIDELITY = (
-    Loss("output error", lambda cell: _figure(score(cell, OUTPUT_ERROR))),
-    Loss("1 - mass recall", lambda cell: _missed(score(cell, MASS_RECALL))),
+    Loss("output error", lambda cell: score(cell, OUTPUT_ERROR)),
+    Loss("1 - mass recall", lambda cell: _rest(score(cell, MASS_RECALL))),
 )
 _NUMERICS = (
-    Loss("rounding of rows", lambda cell: _figure(score(cell, ROUNDING)), logarithmic=True),
-    Loss("rounding of gradients", lambda cell: _figure(score(cell, GRADIENT_ROUNDING)), logarithmic=True),
+    Loss("rounding of rows", lambda cell: score(cell, ROUNDING), logarithmic=True),
+    Loss("rounding of gradients", lambda cell: score(cell, GRADIENT_ROUNDING), logarithmic=True),
 )
-_BITS = Loss("bits per dimension or byte", lambda cell: _figure(learnt(cell, BITS)))
+_BITS = Loss("bits per dimension or byte", lambda cell: learnt(cell, BITS))
 _TASK = (
-    Loss("1 - accuracy", lambda cell: _missed(learnt(cell, ACCURACY))),
-    Loss("loss, nats", lambda cell: _figure(learnt(cell, LOSS))),
+    Loss("1 - accuracy", lambda cell: _rest(learnt(cell, ACCURACY))),
+    Loss("loss, nats", lambda cell: learnt(cell, LOSS)),
 )
 
 
@@ -51,13 +48,5 @@ def losses(section: Section) -> Sequence[Loss]:
     return (_BITS,) if any(BITS in cell.scores for cell in section.summaries) else _TASK
 
 
-def _figure(found: Score | None) -> Figure | None:
-    return None if found is None else (found.value, found.interval)
-
-
-def _missed(found: Score | None) -> Figure | None:
-    """Of a share, the rest."""
-    if found is None:
-        return None
-    ends = found.interval
-    return 1 - found.value, Interval(1 - ends.high, 1 - ends.low, ends.kind)
+def _rest(share: Estimate | None) -> Estimate | None:
+    return share.rest() if share is not None else None

@@ -24,8 +24,8 @@ class Tradeoff:
         found: dict[int, list[Candidate]] = {}
         for cell in self.section.summaries:
             loss, cost = self.loss.of(cell), self.cost.of(cell)
-            if loss is not None and cost is not None and cost[0] > 0 and (loss[0] > 0 or not self.loss.logarithmic):
-                found.setdefault(cell.cell.problem.N, []).append(Candidate(cell.cell.label, *cost, *loss))
+            if loss is not None and cost is not None and cost.value > 0 and (loss.value > 0 or not self.loss.logarithmic):
+                found.setdefault(cell.cell.problem.N, []).append(Candidate(cell.cell.label, cost, loss))
         return found
 
     @property

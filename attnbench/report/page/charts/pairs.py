@@ -76,4 +76,4 @@ def _candidate(number: int, pair: Pair, cost: Column, loss: Column) -> Candidate
     paid, lost = cost.points[pair[0]], loss.points[pair[1]]
     if paid is None or lost is None:
         return None
-    return Candidate(str(number), paid.value, paid.interval, lost.value, lost.interval)
+    return Candidate(str(number), paid.estimate, lost.estimate)

@@ -121,9 +121,9 @@ def _quantity(column: Column) -> Json:
 
 def _ends(points: Sequence[Point | None]) -> Json:
     """Empty where no cell has a range."""
-    if not any(point and point.interval for point in points):
+    ranges = [point.estimate.interval if point and not point.estimate.is_exact else None for point in points]
+    if not any(ranges):
         return {"low": [], "high": []}
-    ranges = [point.interval if point else None for point in points]
     return {
         "low": all_rounded(each.low if each else None for each in ranges),
         "high": all_rounded(each.high if each else None for each in ranges),

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.fidelity import Score, score, share_of_dense
+from attnbench.analyze.fidelity import score, share_of_dense
 from attnbench.analyze.learnt import learnt
 from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.metric import USUAL
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import Exponent, memory_exponent, time_exponent
-from attnbench.analyze.statistics import Interval
+from attnbench.analyze.statistics import Estimate
 from attnbench.report.drawing.lines.quantity import Point
 from attnbench.report.findings import Findings
 from attnbench.report.questions.fidelity.metrics import FIDELITY, NUMERICS, ScoreMetric
 from attnbench.report.questions.learning.table import learnt_text
-from attnbench.report.text.numbers import margin
+from attnbench.report.text.numbers import timed
 from attnbench.schema.outcome import ACCURACY, BITS, LOSS, MASS_RECALL
-from attnbench.schema.units import bytes_, seconds, three_digits
+from attnbench.schema.units import bytes_, three_digits
 
 _Read = Callable[[Findings, CellSummary], Point | None]
 _Text = Callable[[Findings, CellSummary], str]
@@ -87,25 +87,22 @@ def _memories(runs: Sequence[Findings]) -> list[Quantity]:
     return found
 
 
-def _point(summary: CellSummary, value: float | None, interval: Interval | None = None) -> Point | None:
-    return Point(summary.cell.problem.N, value, interval) if value is not None and math.isfinite(value) else None
+def _point(summary: CellSummary, found: Estimate | None) -> Point | None:
+    return Point(summary.cell.problem.N, found) if found is not None and math.isfinite(found.value) else None
 
 
 def _time(_: Findings, summary: CellSummary) -> Point | None:
-    if summary.median is None or summary.interval is None:
-        return None
-    return _point(summary, summary.median * summary.per_sample, summary.interval.times(summary.per_sample))
+    return _point(summary, summary.time)
 
 
 def _time_text(_: Findings, summary: CellSummary) -> str:
-    if summary.median is None or summary.interval is None:
-        return ""
-    return seconds(summary.median * summary.per_sample) + margin(summary.median, summary.interval)
+    return timed(summary.time) if summary.time is not None else ""
 
 
 def _bytes(counter: MainCounter) -> tuple[_Read, _Text, _Fit]:
     def read(_: Findings, summary: CellSummary) -> Point | None:
-        return _point(summary, counter.per_sample(summary))
+        value = counter.per_sample(summary)
+        return _point(summary, None if value is None else Estimate.exact(value))
 
     def text(_: Findings, summary: CellSummary) -> str:
         value = counter.per_sample(summary)
@@ -114,16 +111,13 @@ def _bytes(counter: MainCounter) -> tuple[_Read, _Text, _Fit]:
     return read, text, lambda series: memory_exponent(series, counter)
 
 
-def _over_time(summary: CellSummary, amount: float) -> Point | None:
-    """Something by the time of a call; its range turns round."""
-    if not summary.median or summary.interval is None:
-        return None
-    turned = Interval(amount / summary.interval.high, amount / summary.interval.low, summary.interval.kind)
-    return _point(summary, amount / summary.median, turned)
+def _rate(summary: CellSummary, per_sample: float) -> Point | None:
+    """Something of which each sample has so much, by time."""
+    return _point(summary, summary.time.under(per_sample) if summary.time is not None else None)
 
 
 def _throughput(_: Findings, summary: CellSummary) -> Point | None:
-    return _over_time(summary, summary.tokens)
+    return _rate(summary, summary.tokens / summary.B)
 
 
 def _throughput_text(_: Findings, summary: CellSummary) -> str:
@@ -135,7 +129,7 @@ def _throughput_text(_: Findings, summary: CellSummary) -> str:
 
 def _roof(findings: Findings, summary: CellSummary) -> Point | None:
     share = roof_share(summary, findings.run)
-    return _over_time(summary, share.floor_seconds) if share else None
+    return _rate(summary, share.floor_seconds / summary.B) if share else None
 
 
 def _roof_text(findings: Findings, summary: CellSummary) -> str:
@@ -145,8 +139,7 @@ def _roof_text(findings: Findings, summary: CellSummary) -> str:
 
 def _score(metric: str) -> _Read:
     def read(_: Findings, summary: CellSummary) -> Point | None:
-        found = score(summary, metric)
-        return _point(summary, found.value, found.interval) if found else None
+        return _point(summary, score(summary, metric))
 
     return read
 
@@ -159,18 +152,13 @@ def _wrong(_: Findings, summary: CellSummary) -> Point | None:
     return _rest(summary, learnt(summary, ACCURACY))
 
 
-def _rest(summary: CellSummary, found: Score | None) -> Point | None:
-    """Of a share."""
-    if found is None:
-        return None
-    ends = found.interval
-    return _point(summary, 1 - found.value, Interval(1 - ends.high, 1 - ends.low, ends.kind))
+def _rest(summary: CellSummary, share: Estimate | None) -> Point | None:
+    return _point(summary, share.rest() if share is not None else None)
 
 
 def _learnt(metric: str) -> _Read:
     def read(_: Findings, summary: CellSummary) -> Point | None:
-        found = learnt(summary, metric)
-        return _point(summary, found.value, found.interval) if found else None
+        return _point(summary, learnt(summary, metric))
 
     return read
 
@@ -181,7 +169,8 @@ def _learnt_text(metric: str) -> _Text:
 
 def _dense(findings: Findings, summary: CellSummary) -> Point | None:
     """Only beside fidelity; of a cell that is timed it says less than its time."""
-    return _point(summary, share_of_dense(summary, findings.run)) if summary.ok and summary.scores else None
+    share = share_of_dense(summary, findings.run) if summary.ok and summary.scores else None
+    return _point(summary, None if share is None else Estimate.exact(share))
 
 
 def _dense_text(findings: Findings, summary: CellSummary) -> str:

@@ -69,7 +69,7 @@ def _time(comparison: Comparison, side: str) -> str:
     summary = getattr(comparison.pair, side)
     if summary is None:
         return "not planned"
-    return short(summary.status) if summary.median is None else seconds(summary.median * summary.per_sample)
+    return short(summary.status) if summary.time is None else seconds(summary.time.value)
 
 
 def ratio_text(ratio: Ratio | None) -> str:
@@ -157,7 +157,7 @@ def record(comparison: Comparison) -> dict[str, Scalar | None]:
 
 def _per_sample(comparison: Comparison, side: str) -> float | None:
     summary = getattr(comparison.pair, side)
-    return _six(summary.median * summary.per_sample) if summary is not None and summary.median is not None else None
+    return _six(summary.time.value) if summary is not None and summary.time is not None else None
 
 
 def _six(value: float) -> float:

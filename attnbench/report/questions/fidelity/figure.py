@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
-from attnbench.analyze.fidelity import Score, score, share_of_dense
+from attnbench.analyze.fidelity import score, share_of_dense
 from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import Estimate
 from attnbench.report.conditions import device_name
 from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
@@ -123,16 +124,16 @@ def _legend_of(found: Iterable[Line]) -> _Legend:
     return _Legend(style.looks(dict.fromkeys(line.name for line in every)), swept, markers)
 
 
-def _points(findings: Findings, line: Line, metric: str) -> list[tuple[float, Score, str]]:
+def _points(findings: Findings, line: Line, metric: str) -> list[tuple[float, Estimate, str]]:
     """Cost, score as it is drawn, step."""
     found = ((share_of_dense(s, findings.run), score(s, metric), line.step(s)) for s in line.cells)
     least = _LEAST_ERROR if metric == OUTPUT_ERROR else 0.0
     return [(x, _at_least(least, y), step) for x, y, step in found if x and y is not None]
 
 
-def _at_least(least: float, y: Score) -> Score:
+def _at_least(least: float, y: Estimate) -> Estimate:
     low, high = (max(least, end) for end in (y.interval.low, y.interval.high))
-    return Score(max(least, y.value), replace(y.interval, low=low, high=high))
+    return Estimate(max(least, y.value), replace(y.interval, low=low, high=high))
 
 
 def _span(findings: Findings, panels: Sequence[_Panel]) -> tuple[float, float]:
@@ -182,7 +183,7 @@ def _draw(axes: Axes, findings: Findings, panel: _Panel, legend: _Legend, span: 
         axes.text(0.5, 0.5, "nothing was measured", transform=axes.transAxes, ha="center", va="center", color="#555555")
 
 
-def _line(axes: Axes, points: Sequence[tuple[float, Score, str]], look: style.Look, markers: dict[str, str]) -> None:
+def _line(axes: Axes, points: Sequence[tuple[float, Estimate, str]], look: style.Look, markers: dict[str, str]) -> None:
     axes.plot([x for x, _, _ in points], [y.value for _, y, _ in points], color=look.color, linestyle=look.line, zorder=3)
     for x, y, step in points:
         axes.vlines(x, y.interval.low, y.interval.high, color=look.color, linewidth=0.9, zorder=3)

@@ -9,6 +9,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.fidelity import score, share_of_dense
 from attnbench.analyze.learnt import learnt
 from attnbench.analyze.roofline import roof_share
+from attnbench.analyze.statistics import Estimate
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import harmless
 from attnbench.schema.cell import Batch
@@ -110,25 +111,26 @@ def _outcome(summary: CellSummary) -> Row:
 
 def _time(summary: CellSummary) -> Row:
     """Empty unless the cell is ok: half a failure is no number to rank."""
-    interval = summary.interval
-    ends = (summary.median, interval.low if interval else None, interval.high if interval else None)
-    names = ("median", "low", "high")
-    per_call = {f"time_{name}_s_per_call": end for name, end in zip(names, ends, strict=True)}
-    per_sample = {
-        f"time_{name}_s_per_sample": None if end is None else end * summary.per_sample
-        for name, end in zip(names, ends, strict=True)
+    time = summary.time
+    return {
+        **_with_ends("time_median_s_per_call", "time_{}_s_per_call", time and time.times(summary.B)),
+        **_with_ends("time_median_s_per_sample", "time_{}_s_per_sample", time),
+        "interval_kind": time.interval.kind.value if time else None,
+        "throughput_tokens_per_s": summary.tokens / summary.B / time.value if time else None,
     }
-    throughput = {"throughput_tokens_per_s": summary.tokens / summary.median if summary.median else None}
-    return {**per_call, **per_sample, "interval_kind": interval.kind.value if interval else None, **throughput}
+
+
+def _with_ends(name: str, end: str, found: Estimate | None) -> Row:
+    """A number, and the ends of its interval."""
+    low, high = found.ends if found else (None, None)
+    return {name: found.value if found else None, end.format("low"): low, end.format("high"): high}
 
 
 def _scores(findings: Findings, summary: CellSummary) -> Row:
     """Means over the replicates; of other workloads empty, but for the share of FLOPs."""
     row: Row = {"flops_of_dense": share_of_dense(summary, findings.run)}
     for metric in (*FIDELITY_SCORES, *NUMERICS_SCORES):
-        found = score(summary, metric)
-        ends = (found.value, found.interval.low, found.interval.high) if found else (None, None, None)
-        row |= dict(zip((metric, f"{metric}_low", f"{metric}_high"), ends, strict=True))
+        row |= _with_ends(metric, f"{metric}_{{}}", score(summary, metric))
     return row
 
 
@@ -136,9 +138,7 @@ def _learnt(summary: CellSummary) -> Row:
     """Means over the seeds, in nats, as a share, in bits; of other workloads empty."""
     row: Row = {"parameters": summary.facts.get("parameters")}
     for metric in LEARNT_SCORES:
-        found = learnt(summary, metric)
-        ends = (found.value, found.interval.low, found.interval.high) if found else (None, None, None)
-        row |= dict(zip((metric, f"{metric}_low", f"{metric}_high"), ends, strict=True))
+        row |= _with_ends(metric, f"{metric}_{{}}", learnt(summary, metric))
     loss = learnt(summary, LOSS)
     return {**row, "loss_interval_kind": loss.interval.kind.value if loss else None}
 

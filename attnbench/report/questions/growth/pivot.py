@@ -23,12 +23,11 @@ def time_table(findings: Findings, section: Section) -> Table:
     """Median time per sample with its range; the best of each length is bold, and so is what overlaps with it."""
 
     def value(cell: CellSummary) -> float | None:
-        return None if cell.median is None else cell.median * cell.per_sample
+        return cell.time.value if cell.time is not None else None
 
     def text(cell: CellSummary, scale: float) -> str:
-        assert cell.median is not None
-        assert cell.interval is not None
-        return three_digits(cell.median * cell.per_sample / scale) + margin(cell.median, cell.interval)
+        assert cell.time is not None
+        return three_digits(cell.time.value / scale) + margin(cell.time)
 
     columns = _columns(section, value, TIME_UNITS)
     winners = {N: fastest(section, N) for N in section.lengths}

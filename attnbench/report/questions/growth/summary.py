@@ -12,11 +12,11 @@ from attnbench.analyze.speedup import baselines, speedup, without_cache
 from attnbench.analyze.stops import longest, stops
 from attnbench.report.conditions import memory_notes, notes, state_notes
 from attnbench.report.findings import Findings
-from attnbench.report.text.numbers import exponent, factor, margin
+from attnbench.report.text.numbers import exponent, factor, timed
 from attnbench.report.text.per import per
 from attnbench.report.text.statuses import short, stop_text
 from attnbench.report.text.table import Table
-from attnbench.schema.units import bytes_, length, seconds, three_digits
+from attnbench.schema.units import bytes_, length, three_digits
 
 _EXPONENT = "on log N over the upper half of a method's lengths, at least three"
 _OF_THE_ROOF = (
@@ -67,9 +67,7 @@ def _row(findings: Findings, section: Section, label: str, bases: Sequence[CellS
 def _time(cell: CellSummary | None) -> str:
     if cell is None:
         return ""
-    if cell.median is None or cell.interval is None:
-        return short(cell.status)
-    return seconds(cell.median * cell.per_sample) + margin(cell.median, cell.interval)
+    return short(cell.status) if cell.time is None else timed(cell.time)
 
 
 def _speedup(baseline: CellSummary, cell: CellSummary | None) -> str:

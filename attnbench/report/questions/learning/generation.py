@@ -7,16 +7,15 @@ from attnbench.analyze.fastest import fastest
 from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import speedup, strongest_exact
-from attnbench.analyze.statistics import Interval
 from attnbench.report.conditions import notes, state_notes
 from attnbench.report.findings import Findings
 from attnbench.report.questions.learning.words import by_length, model_note, model_of, where
 from attnbench.report.text.names import one_line
-from attnbench.report.text.numbers import factor, margin
+from attnbench.report.text.numbers import factor, margin, timed
 from attnbench.report.text.statuses import short
 from attnbench.report.text.table import Table
 from attnbench.schema.training import Task
-from attnbench.schema.units import bytes_, seconds, three_digits
+from attnbench.schema.units import bytes_, three_digits
 
 _SOFTMAX, _UNCACHED = "softmax.", "softmax.recompute"
 _ANEW = "whole prefix anew"
@@ -73,15 +72,14 @@ def _how(base: CellSummary) -> str:
 
 def _row(findings: Findings, cell: CellSummary, bases: Sequence[CellSummary]) -> tuple[str, ...]:
     start = (findings.names[cell.cell.label], findings.tier(cell))
-    if cell.median is None or cell.interval is None:
+    if cell.time is None:
         return (*start, "", short(cell.status), "", "", "", *("" for _ in bases or " "), short(cell.status))
-    rate, ends = cell.B / cell.median, (cell.B / cell.interval.high, cell.B / cell.interval.low)
-    state = STATE.per_sample(cell)
+    rate, state = cell.time.under(1.0), STATE.per_sample(cell)
     return (
         *(*start, f"{cell.B:,}"),
-        seconds(cell.median * cell.per_sample) + margin(cell.median, cell.interval),
-        three_digits(rate) + margin(rate, Interval(*ends, cell.interval.kind)),
-        three_digits(cell.tokens / cell.median),
+        timed(cell.time),
+        three_digits(rate.value) + margin(rate),
+        three_digits(rate.value * cell.tokens / cell.B),
         "n/a" if state is None else bytes_(state),
         *([_speedup(base, cell) for base in bases] or [""]),
         "",

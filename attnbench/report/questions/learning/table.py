@@ -8,11 +8,11 @@ from attnbench.analyze.sections import Section
 from attnbench.report.conditions import backends, machine, memory_notes, warnings
 from attnbench.report.findings import Findings
 from attnbench.report.questions.learning.words import by_length, chance_note, model_note, qualities, training_notes, where
-from attnbench.report.text.numbers import margin
+from attnbench.report.text.numbers import timed
 from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table
 from attnbench.schema.outcome import ACCURACY, LOSS
-from attnbench.schema.units import bytes_, seconds, three_digits
+from attnbench.schema.units import bytes_, three_digits
 
 _ROUNDING = 1e-4
 _BEFORE = 3
@@ -37,7 +37,7 @@ def learnt_text(cell: CellSummary, metric: str) -> str:
 
 def update_time(cell: CellSummary) -> str:
     """`12.3 ms (-1.0 +2.0%)`; empty of a cell without a time."""
-    return "" if cell.median is None or cell.interval is None else seconds(cell.median) + margin(cell.median, cell.interval)
+    return "" if cell.time is None else timed(cell.time.times(cell.B))
 
 
 def _digits(value: float) -> str:

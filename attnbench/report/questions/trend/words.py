@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from attnbench.analyze.change_points import FEWEST, LEVEL, STAY
+from attnbench.analyze.statistics import Estimate
 from attnbench.analyze.trend import Metric, Trend, Trends, Turn
 from attnbench.analyze.verdict import Verdict
 from attnbench.report.text.names import one_line
@@ -49,7 +50,7 @@ def factor(turn: Turn) -> str:
     """`1.10× ±2%`; empty of what was lost or gained."""
     if turn.interval is None:
         return ""
-    return f"{three_digits(turn.factor)}×{margin(turn.factor, turn.interval)}"
+    return f"{three_digits(turn.factor)}×{margin(Estimate(turn.factor, turn.interval))}"
 
 
 def effect(turn: Turn) -> float:

@@ -8,6 +8,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.learning_curve import learning_curve
 from attnbench.analyze.metric import MEMORY, STATE_BYTES, TIME, USUAL, Metric, metrics
 from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import Estimate
 from attnbench.analyze.versus import baseline
 from attnbench.report.drawing.lines.quantity import Point, beyond
 from attnbench.report.drawing.style import Look, looks
@@ -109,7 +110,7 @@ def _losses(cell: CellSummary) -> tuple[Point, ...]:
     for moment in reversed(learning_curve(cell)):
         fits = not kept or moment.update * _APART <= kept[-1].N
         if fits and moment.update > 0 and moment.middle > 0:
-            kept.append(Point(round(moment.update), moment.middle, None))
+            kept.append(Point(round(moment.update), Estimate.exact(moment.middle)))
     return tuple(reversed(kept))
 
 
@@ -123,7 +124,7 @@ def _parted(findings: Findings, section: Section, curves: Mapping[str, Curve]) -
 def _curve(findings: Findings, section: Section, label: str, metric: Metric, look: Look) -> Curve:
     cells = section.series[label]
     values = {cell.cell.problem.N: metric.of(cell) for cell in cells}
-    points = tuple(Point(N, statistics.median(found.values()), None) for N, found in values.items() if found)
+    points = tuple(Point(N, Estimate.exact(statistics.median(found.values()))) for N, found in values.items() if found)
     failed = next((cell.cell.problem.N for cell in cells if not cell.ok and cell.status not in UNFINISHED), None)
     where = beyond(points, failed) if failed is not None else None
     return Curve(findings.names[label], look, points, None if failed is None or where is None else (failed, where))
