@@ -91,7 +91,8 @@ class Trouble:
             # what a writer meets on a disk with so little room left: part of a line, and then an error
             size = (found / "records.jsonl").stat().st_size + self.chance.randint(0, 3000)
             with suppress(ProcessLookupError):
-                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
+                _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, hard))
         else:
             with suppress(psutil.Error):
                 if (victim := family(process.pid).get(fault)) is None:
