@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,27 @@ FLOORS = (
     {"cli"},
     {"__main__"},
 )
+# within report/, lowest first: questions do not import each other
+REPORT_FLOORS = (
+    {"text"},
+    {"findings"},
+    {"conditions"},
+    {"drawing"},
+    {"questions"},
+    {"headline"},
+    {"figures"},
+    {"console", "exports", "page", "tables"},
+    {"site", "write"},
+)
+MOST_ENTRIES = 16
+"""Of a folder of report/ that a reader is to find the way in."""
+# what measures is imported only when something is measured, and what opens a URL only for a URL
+KNOWN_CIRCLES = {
+    ("attnbench.cli.crossover", "attnbench.cli.crossover_live"),
+    ("attnbench.cli.maxlen", "attnbench.cli.maxlen_live"),
+    ("attnbench.store.history", "attnbench.store.local_history"),
+    ("attnbench.store.history", "attnbench.store.remote_history"),
+}
 SEES_NOTHING = {"schema", "measure", "version"}
 SHARED = ("attnbench_impls.partial.", "attnbench_impls.recurrence.")  # what several families are built from; no families
 WITHOUT_TORCH = {"schema", "suite", "store", "analyze", "report", "cli"}
@@ -101,6 +123,41 @@ def test_imports_point_down(files: list[Path]) -> None:
         return reached - allowed_in(own)
 
     assert offences(files, up) == {}
+
+
+def test_within_report_imports_point_down_and_no_question_imports_another() -> None:
+    def part(name: str) -> str:
+        """`text` for attnbench.report.text.table, `questions.trend` for attnbench.report.questions.trend.words."""
+        _, _, first, *rest = (*name.split("."), "")
+        return f"{first}.{rest[0]}" if first == "questions" else first
+
+    def up(file: Path) -> set[str]:
+        own = part(".".join(file.relative_to(ROOT).with_suffix("").parts))
+        level = next(i for i, floor in enumerate(REPORT_FLOORS) if own.split(".")[0] in floor)
+        below = set().union(*REPORT_FLOORS[:level])
+        reached = {part(name) for name in imported(file) if name.startswith("attnbench.report.")}
+        return {name for name in reached - {own} if name.split(".")[0] not in below}
+
+    report = ROOT / "attnbench" / "report"
+    assert offences([file for file in FILES if file.is_relative_to(report) and file.name != "__init__.py"], up) == {}
+
+
+def test_no_folder_of_report_has_more_entries_than_a_reader_finds_the_way_in() -> None:
+    for folder in {file.parent for file in FILES if file.is_relative_to(ROOT / "attnbench" / "report")}:
+        entries = [path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+        assert len(entries) <= MOST_ENTRIES, folder
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in FILES if "impls" not in file.parts[:-1]}
+    below = {
+        module: {name if name in modules else name.rpartition(".")[0] for name in imported(file)} & modules.keys()
+        for module, file in modules.items()
+    }
+    for above, lazily in KNOWN_CIRCLES:
+        below[above].remove(lazily)
+    # raises CycleError, which names the circle
+    TopologicalSorter(below).prepare()
 
 
 @in_each("impls")

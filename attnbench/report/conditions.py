@@ -1,5 +1,6 @@
 """What stands below every table and beside every plot: what n and the ranges are, and where and how it was measured."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +9,7 @@ from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import one_line
+from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import reasons
 from attnbench.schema.cell import Batch
 from attnbench.schema.errand import FIT_SHARE
@@ -26,6 +27,9 @@ _MACHINE = (
     ("system", "{}"),
 )
 _BOUNDS = {"oom_host": "memory", "oom_device": "memory", "budget": "time", "timeout": "time"}
+_NOISE = re.compile(r"\((?:R|TM|C)\)|[®™]|\bCPU\b|\bProcessor\b|@.*", re.IGNORECASE)
+_SHORT = 40
+"""Letters of a machine's name within a sentence."""
 FIRST_LOOK = f"First look: fewer than {ENOUGH} replicates; small differences cannot be told from chance."
 
 
@@ -192,3 +196,26 @@ def _several(values: Iterable[object]) -> str:
     if len(found) > 2 and all(isinstance(value, int) for value in found):
         return f"{min(found)} to {max(found)}"  # type: ignore[type-var]
     return ", ".join(str(value) for value in found if value != "")
+
+
+def model_note(summaries: Sequence[CellSummary]) -> str:
+    """Layers and widths; how it was trained is said by `training_notes`."""
+    models = dict.fromkeys(_shape(s) for s in summaries if s.cell.training)
+    return f"Model: {'; '.join(models)}, around the attention of each method." if models else ""
+
+
+def _shape(summary: CellSummary) -> str:
+    p, model = summary.cell.problem, summary.cell.training
+    assert model is not None
+    layers = f"{model.layers} layer{'s' if model.layers > 1 else ''}"
+    return f"a pre-norm Transformer of {layers}, H={p.H}, D={p.D} (width {p.H * p.D}), feed-forward {model.feedforward}×"
+
+
+def short_machine(findings: Findings) -> str:
+    """`2 cores (Intel Xeon)`, or the name of the GPU."""
+    full = device_name(findings)
+    name = shorten(one_line(_NOISE.sub(" ", full)) or full, _SHORT)
+    cores = (findings.run.environment | findings.run.surroundings.facts).get("cores")
+    if findings.run.surroundings.device.startswith("cuda") or not isinstance(cores, int):
+        return name
+    return f"{cores} core{'' if cores == 1 else 's'} ({name})"

@@ -2,7 +2,6 @@
 
 from attnbench.analyze.sections import Section
 from attnbench.report.findings import Findings
-from attnbench.report.keeps_state import keeps_state
 from attnbench.report.questions.fidelity.tables import score_summary, score_tables
 from attnbench.report.questions.growth.pivot import memory_table, state_table, time_table
 from attnbench.report.questions.growth.speedup import speedup_tables
@@ -38,7 +37,7 @@ def _of(kind: str, findings: Findings, section: Section) -> list[Table]:
         return _SUMMARIES[section.workload](findings, section)
     if kind == "speedup":
         return speedup_tables(findings, section)
-    return [_KINDS[kind](findings, section)] if kind != "state" or keeps_state(section.workload) else []
+    return [_KINDS[kind](findings, section)] if kind != "state" or section.workload.keeps_state else []
 
 
 def _of_scores(kind: str, findings: Findings, section: Section) -> list[Table]:

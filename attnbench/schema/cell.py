@@ -45,6 +45,11 @@ class Workload(StrEnum):
         """Whether tokens come one at a time."""
         return self in {Workload.DECODE, Workload.DECODE_TOTAL}
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether tokens come one at a time, of an attention alone or of a model around it: there is a state to show."""
+        return self.decodes or self is Workload.GENERATE
+
 
 class Allocator(StrEnum):
     """What the C allocator does with freed blocks: keep them, or glibc's default of giving large ones back."""

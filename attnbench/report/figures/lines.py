@@ -16,13 +16,12 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.ticks import factor_ticks
 from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
-from attnbench.report.keeps_state import keeps_state
 from attnbench.schema.cell import Workload
 
 
 def scaling(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Time per sample; of decoding and generating see `decode`."""
-    members = by_workload(findings, lambda w: w.is_timed and not keeps_state(w))
+    members = by_workload(findings, lambda w: w.is_timed and not w.keeps_state)
     if not members:
         raise CannotDrawError("the run times neither a forward nor a backward; its suite would say workloads: [forward]")
     return [_drawing(findings, own, quantity.time(workload), sheet) for workload, own in members.items()]
@@ -38,7 +37,7 @@ def memory(findings: Findings, sheet: Sheet) -> list[Drawing]:
 
 def decode(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Time per token, or per sequence that is generated, beside the state that is kept."""
-    members = by_workload(findings, keeps_state)
+    members = by_workload(findings, lambda w: w.keeps_state)
     if not members:
         raise CannotDrawError("the run decodes nothing; its suite would say workloads: [decode], or generate")
     return [_decoding(findings, workload, own, sheet) for workload, own in members.items()]

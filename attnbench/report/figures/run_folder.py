@@ -14,7 +14,6 @@ from attnbench.report.drawing.lines.over_length import over_length
 from attnbench.report.drawing.lines.quantity import Kind, Quantity
 from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.findings import Findings
-from attnbench.report.keeps_state import keeps_state
 from attnbench.report.questions.fidelity.figure import fidelity_caption, fidelity_figure
 from attnbench.report.questions.fidelity.numerics import numerics_board, numerics_caption
 from attnbench.report.questions.learning.curves.board import curves_board, curves_caption
@@ -59,7 +58,7 @@ def _has(findings: Findings, workload: Workload, kind: Kind) -> bool:
         return False
     if not workload.is_timed or kind in _OWN:
         return _OWN.get(kind) is workload
-    return kind is not Kind.STATE or keeps_state(workload)
+    return kind is not Kind.STATE or workload.keeps_state
 
 
 def _made(findings: Findings, workload: Workload, kind: Kind) -> Plot:

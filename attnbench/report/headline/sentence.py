@@ -9,10 +9,10 @@ from attnbench.analyze.headline_learning import Learning
 from attnbench.analyze.metric import TIME, compared_by
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
+from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline.learning import learning_place, learning_words
 from attnbench.report.headline.words import Said, ahead, foremost, tied, verbs
-from attnbench.report.machine_words import short_machine
 from attnbench.report.questions.fidelity.metrics import main_metric
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import short

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from attnbench.analyze.cells import NOT_RUN, OK
 from attnbench.analyze.sections import Section
 from attnbench.report import conditions
+from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline.sentence import headline
-from attnbench.report.machine_words import short_machine
 from attnbench.report.page import assets
 from attnbench.report.page.appearance import variables
 from attnbench.report.page.board import Board

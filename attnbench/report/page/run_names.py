@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
-from attnbench.report.machine_words import short_machine
 from attnbench.report.text.names import one_line, shorten
 from attnbench.schema.run import RunInfo
 

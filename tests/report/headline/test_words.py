@@ -17,10 +17,10 @@ from attnbench.analyze.crossover import Crossing, Lead
 from attnbench.analyze.headline import Ahead, Foremost, Statement, Tied, statement
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH, Interval, Spread
+from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline.sentence import headline, headlines
 from attnbench.report.headline.words import rough
-from attnbench.report.machine_words import short_machine
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem

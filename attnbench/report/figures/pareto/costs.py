@@ -11,7 +11,6 @@ from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.drawing.ticks import Ticks, byte_ticks, factor_ticks, time_ticks
 from attnbench.report.findings import Findings
-from attnbench.report.keeps_state import keeps_state
 from attnbench.report.text.per import per
 from attnbench.schema.cell import Batch, Workload
 
@@ -55,7 +54,7 @@ def _of_training(findings: Findings) -> list[Cost]:
     found = [_update_time(), *([_update_memory(findings.counter)] if findings.counter else [])]
     later: dict[tuple[Workload, str], list[CellSummary]] = {}
     for cell in findings.summaries:
-        if keeps_state(cell.cell.workload):
+        if cell.cell.workload.keeps_state:
             later.setdefault((cell.cell.workload, _batch(cell)), []).append(cell)
     kinds = {kind: cells for kind, cells in later.items() if any(s.ok and s.medians for s in cells)}
     places = {f"{w.value}, {batch}": _beside(cells, _model if w.has_model else _shape) for (w, batch), cells in kinds.items()}

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.pareto import Candidate, front, surely_beaten
-from attnbench.report.conditions import device_name, machine
+from attnbench.report.conditions import device_name, machine, model_note
 from attnbench.report.drawing import style
 from attnbench.report.drawing.board import Board, Tile
 from attnbench.report.drawing.caption import text
@@ -30,7 +30,7 @@ from attnbench.report.figures.pareto.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.report.questions.fidelity.notes import error_note, gradient_note, recall_note, rounding_note, score_notes
 from attnbench.report.questions.learning.table import seeds_notes
-from attnbench.report.questions.learning.words import chance_note, model_note, task_of, training_notes
+from attnbench.report.questions.learning.words import chance_note, task_of, training_notes
 from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.statuses import reasons, short
 from attnbench.schema.cell import Workload

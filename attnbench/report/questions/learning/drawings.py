@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import device_name, machine
+from attnbench.report.conditions import device_name, machine, model_note
 from attnbench.report.drawing.board import Board, Tile
 from attnbench.report.drawing.caption import panel_reasons, text
 from attnbench.report.drawing.lines import panel
@@ -20,7 +20,7 @@ from attnbench.report.drawing.style import scaled
 from attnbench.report.findings import Findings
 from attnbench.report.questions.learning.pixels import MOST, Mosaic, mosaic
 from attnbench.report.questions.learning.untrained import failed_entries
-from attnbench.report.questions.learning.words import by_length, model_note, training_notes, where
+from attnbench.report.questions.learning.words import by_length, training_notes, where
 from attnbench.report.text.names import one_line
 
 _WIDTH, _ROOM, _BESIDE = 2.6, 2.9, 0.76

@@ -7,9 +7,9 @@ from attnbench.analyze.fastest import fastest
 from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import speedup, strongest_exact
-from attnbench.report.conditions import notes, state_notes
+from attnbench.report.conditions import model_note, notes, state_notes
 from attnbench.report.findings import Findings
-from attnbench.report.questions.learning.words import by_length, model_note, model_of, where
+from attnbench.report.questions.learning.words import by_length, model_of, where
 from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import factor, margin, timed
 from attnbench.report.text.statuses import short

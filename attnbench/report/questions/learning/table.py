@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.learnt import SEEDS, best_learnt, learnt
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import backends, machine, memory_notes, warnings
+from attnbench.report.conditions import backends, machine, memory_notes, model_note, warnings
 from attnbench.report.findings import Findings
-from attnbench.report.questions.learning.words import by_length, chance_note, model_note, qualities, training_notes, where
+from attnbench.report.questions.learning.words import by_length, chance_note, qualities, training_notes, where
 from attnbench.report.text.numbers import timed
 from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table

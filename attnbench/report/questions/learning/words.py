@@ -65,19 +65,6 @@ def qualities(section: Section) -> dict[str, str]:
     return bits if model.task is Task.PIXELS else {ACCURACY: "accuracy", **bits}
 
 
-def model_note(summaries: Sequence[CellSummary]) -> str:
-    """Layers and widths; how it was trained is said by `training_notes`."""
-    models = dict.fromkeys(_shape(s) for s in summaries if s.cell.training)
-    return f"Model: {'; '.join(models)}, around the attention of each method." if models else ""
-
-
-def _shape(summary: CellSummary) -> str:
-    p, model = summary.cell.problem, summary.cell.training
-    assert model is not None
-    layers = f"{model.layers} layer{'s' if model.layers > 1 else ''}"
-    return f"a pre-norm Transformer of {layers}, H={p.H}, D={p.D} (width {p.H * p.D}), feed-forward {model.feedforward}×"
-
-
 def training_notes(summaries: Sequence[CellSummary]) -> list[str]:
     """The stopping rule, the optimiser, the data, and what had to be resumed."""
     ways = dict.fromkeys(_way(s) for s in summaries if s.cell.training)

@@ -8,9 +8,8 @@ from attnbench.analyze.published import Finding, Row
 from attnbench.analyze.published_entries import in_short
 from attnbench.analyze.published_figure import FEWEST
 from attnbench.analyze.published_metrics import BATCH, MEMORY, MEMORY_GROWTH
-from attnbench.report.conditions import machine, shapes
+from attnbench.report.conditions import machine, model_note, shapes
 from attnbench.report.findings import Findings
-from attnbench.report.questions.learning.words import model_note
 from attnbench.report.questions.published.words import place
 from attnbench.report.text.names import one_line, shorten
 

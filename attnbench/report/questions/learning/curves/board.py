@@ -8,7 +8,7 @@ from itertools import accumulate
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.learning_curve import LOSSES, learning_curve
 from attnbench.analyze.sections import Section
-from attnbench.report.conditions import backends, device_name, machine, warnings
+from attnbench.report.conditions import backends, device_name, machine, model_note, warnings
 from attnbench.report.drawing.board import Board, Tile
 from attnbench.report.drawing.caption import panel_reasons, text
 from attnbench.report.drawing.legend import Entry
@@ -22,7 +22,7 @@ from attnbench.report.findings import Findings
 from attnbench.report.questions.learning.curves.panel import Learner, Panel, dotted
 from attnbench.report.questions.learning.curves.scale import Height, Way
 from attnbench.report.questions.learning.untrained import failed_entries
-from attnbench.report.questions.learning.words import by_length, chance, chance_note, heads, model_note, training_notes
+from attnbench.report.questions.learning.words import by_length, chance, chance_note, heads, training_notes
 from attnbench.schema.outcome import CURVE_ACCURACY
 
 _NAMES = {LOSSES: "held-out loss, nats", CURVE_ACCURACY: "held-out accuracy"}
