@@ -1,6 +1,7 @@
 """attnbench: time, memory and quality of efficient attentions, measured honestly and compared.
 
-`build(name, Problem(...), **params)` gives any registered attention as a torch module.
+`run` measures a suite and `read` opens a run that is stored; `plan`, `methods`, `compare` and the others are the commands of
+the same names. `build(name, Problem(...), **params)` gives any attention as a torch module. See docs/python.md.
 """
 
 from typing import TYPE_CHECKING
@@ -8,20 +9,56 @@ from typing import TYPE_CHECKING
 from attnbench.version import __version__
 
 if TYPE_CHECKING:
+    from attnbench.library.check import check
+    from attnbench.library.compare import compare, gate
+    from attnbench.library.crossover import crossover
+    from attnbench.library.maxlen import maxlen
+    from attnbench.library.plan import methods, plan
+    from attnbench.library.reading import add_to_history, export, history, page, published, record, site, trend
+    from attnbench.library.runs import Run, read, run
+    from attnbench.library.selfcheck import selfcheck
+    from attnbench.library.weights import show
     from attnbench.registry import build
+    from attnbench.schema.errors import AttnbenchError, UsageError
     from attnbench.schema.problem import Problem
+    from attnbench.session.machine import doctor
+    from attnbench.session.reporter import Reporter
 
-__all__ = ["Problem", "__version__", "build"]
+_PLACES = {
+    "library.check": "check",
+    "library.compare": "compare gate",
+    "library.crossover": "crossover",
+    "library.maxlen": "maxlen",
+    "library.plan": "methods plan",
+    "library.reading": "add_to_history export history page published record site trend",
+    "library.runs": "Run read run",
+    "library.selfcheck": "selfcheck",
+    "library.weights": "show",
+    "registry": "build",
+    "schema.errors": "AttnbenchError UsageError",
+    "schema.problem": "Problem",
+    "session.machine": "doctor",
+    "session.reporter": "Reporter",
+}
+# fmt: off
+__all__ = [
+    "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "build", "check",
+    "compare", "crossover", "doctor", "export", "gate", "history", "maxlen", "methods", "page", "plan", "published", "read",
+    "record", "run", "selfcheck", "show", "site", "trend",
+]
+# fmt: on
 
 
 def __getattr__(name: str) -> object:
-    """Import `build` and `Problem` at first use, so that `attnbench --help` answers at once."""
-    if name == "build":
-        from attnbench.registry import build
+    """Import each name at first use, so that `import attnbench` and `attnbench --help` answer at once."""
+    for place, names in _PLACES.items():
+        if name in names.split():
+            from importlib import import_module
 
-        return build
-    if name == "Problem":
-        from attnbench.schema.problem import Problem
-
-        return Problem
+            found: object = getattr(import_module(f"attnbench.{place}"), name)
+            return found
     raise AttributeError(f"module 'attnbench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,6 +1,6 @@
 """The plugin surface: all that an attention ever imports.
 
-B batch, H heads, N tokens, D query/key width, M value width. Tensors are [B, H, N, .] at the door.
+B batch, H heads, N tokens, D query/key width, M value width. Tensors are [B, H, N, .] where they go in and come out.
 """
 
 import math
@@ -46,8 +46,8 @@ __all__ = [
 ]
 
 State = Any
-"""What a method keeps between the tokens that it decodes: a dataclass or tuple of tensors (plain numbers beside them),
-each tensor with the batch first."""
+"""What a method keeps between the tokens that it decodes: a dataclass or tuple of tensors, each with the batch first, and of
+plain numbers."""
 
 
 class Tier(StrEnum):
@@ -61,7 +61,7 @@ class Tier(StrEnum):
 
 
 class Causality(StrEnum):
-    """What a causal call hides: nothing is causal, everything later, or only later values (hashing sees later keys)."""
+    """What a causal call hides: nothing, everything later, or only later values (hashing sees later keys)."""
 
     NONE = "none"
     FULL = "full"
@@ -69,16 +69,16 @@ class Causality(StrEnum):
 
 
 class Layout(StrEnum):
-    """Order of the dimensions in memory, outermost first; the shape at the door is [B, H, N, .] either way."""
+    """The order of the dimensions in memory, outermost first; the shape is [B, H, N, .] in either case."""
 
     BHND = "BHND"
     BNHD = "BNHD"
 
 
 class Projection(NamedTuple):
-    """What a model computes from its tokens for an attention: one tensor [b, heads, n, width].
+    """A tensor [b, heads, n, width] that a model computes from its tokens for an attention.
 
-    Names: `q`, `k` and `v`; `qk` where queries and keys are one; gates by what they are.
+    It is called `q`, `k` or `v`; `qk` where queries and keys are one tensor; a gate by what it is.
     """
 
     name: str
@@ -89,8 +89,8 @@ class Projection(NamedTuple):
 class Attention(nn.Module, ABC):
     """One attention method, built for one problem.
 
-    A subclass states what it is by class attributes and its limits in words through `why_not`;
-    the harness never guesses. Its constructor takes the problem and its own keyword parameters.
+    A subclass states what it is by class attributes, and its limits in words by `why_not`; the harness never guesses.
+    Its constructor takes the problem and its own keyword parameters.
     """
 
     paper: ClassVar[str]
@@ -98,17 +98,17 @@ class Attention(nn.Module, ABC):
     causality: ClassVar[Causality] = Causality.FULL
     layout: ClassVar[Layout] = Layout.BHND
     decodes: ClassVar[bool] = False
-    """Whether `prefill` and `step` exist."""
+    """True where `prefill` and `step` exist."""
     recomputes: ClassVar[bool] = False
-    """Whether decoding attends the whole prefix anew: a model around it computes its whole prefix anew too."""
+    """True where decoding attends the whole prefix again for each token, so that a model around it has to do so too."""
     masks: ClassVar[bool] = False
-    """Whether `forward` and `reference` take `key_mask`, bool [B, N], False for keys that no query of that row may see."""
+    """True where `forward` and `reference` take `key_mask`, bool [B, N], False for keys that no query of that row may see."""
     independent: ClassVar[bool] = True
-    """Whether samples of a batch do not influence each other, nor heads that share no key."""
+    """True where samples of a batch do not influence each other, nor do heads that share no key."""
     rows_choose: ClassVar[bool] = False
-    """Whether `rows`, given no choices, makes those of its queries itself: `choose` makes all, which may take N²."""
+    """True where `rows`, given no choices, makes those of its queries itself: `choose` makes all, which may take N²."""
     requires: ClassVar[tuple[str, ...]] = ()
-    """Distributions beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
+    """The packages needed beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Attention(nn.Module, ABC):
 
     @classmethod
     def refusal(cls, cell: Cell) -> str | None:
-        """The reason why this cell cannot run: by what the class declares, else in its own words by `why_not`."""
+        """Return the reason why this cell cannot run: by what the class declares, else in its own words by `why_not`."""
         if cell.workload.decodes and not cls.decodes:
             return "it does not decode token by token"
         if cell.workload.decodes and not cell.problem.causal:
@@ -135,14 +135,14 @@ class Attention(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes of one call, by formula; raises TypeError or ValueError on bad parameters."""
+        """Return the FLOPs and bytes of one call, by formula. Raises TypeError or ValueError for bad parameters."""
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - others follow from the length
-        """Tokens of the longest part that this method's structure has at this length: a chunk, a window, a stride.
+        """Return the tokens of the longest part of this method's structure at this length: a chunk, a window, a stride.
 
-        It is checked on sequences of more than two such parts, and beside their borders. By default the largest whole number
-        among its parameters. Raises TypeError or ValueError on bad parameters, as `cost`.
+        The method is checked on sequences of more than two such parts, and beside their borders. The default is the largest
+        whole number among its parameters. Raises TypeError or ValueError for bad parameters, as `cost` does.
         """
         defaults = {name: parameter.default for name, parameter in signature(cls).parameters.items()}
         numbers = [x for x in (defaults | params).values() if isinstance(x, int) and not isinstance(x, bool)]
@@ -150,22 +150,22 @@ class Attention(nn.Module, ABC):
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
-        """What a model has to compute from its tokens, in the order in which `admit` takes it."""
+        """Return what a model has to compute from its tokens, in the order in which `admit` takes it."""
         p = problem
         return Projection("q", p.H, p.D), Projection("k", p.kv_heads, p.D), Projection("v", p.kv_heads, p.M)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG003 - the default takes all as it is
-        """From one unconstrained tensor [b, heads, n, width] for each projection to exactly what `forward` takes.
+        """Turn one unconstrained tensor [b, heads, n, width] for each projection into exactly what `forward` takes.
 
-        Norms and bounds belong here (keys of length 1, gates below 1). Any b and n ≥ 0, differentiable; keeps the order of
-        dimensions in memory.
+        Norms and bounds belong here (keys of length 1, gates below 1). It takes any b and n ≥ 0, is differentiable, and keeps
+        the order of dimensions in memory.
         """
         return raw
 
     @classmethod
     def draws(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """N(0, 1) for each projection, in their order, on the generator's device and in the native layout."""
+        """Draw N(0, 1) for each projection, in their order, on the generator's device and in the native layout."""
         shapes = cls.projections(problem)
         return tuple(draw(problem, each.heads, each.width, generator, cls.layout) for each in shapes)
 
@@ -175,13 +175,13 @@ class Attention(nn.Module, ABC):
         return cls.admit(problem, *cls.draws(problem, generator))
 
     def adapt(self, *inputs: Tensor) -> None:
-        """Take over from these inputs what training would leave where no gradient reaches: a codebook, say."""
+        """Set from these inputs what training learns without a gradient, such as a codebook."""
 
     def choose(self, *inputs: Tensor) -> Tensor | None:  # noqa: ARG002 - most methods choose nothing
         """Make the discrete choices (buckets, codes, blocks) of these inputs, or return None.
 
-        Where it returns a tensor, `forward` and `reference` take it back as the keyword `choices`. Of a method that also
-        decodes its tokens are in dim 2, and `prefill` and `step` take the share of theirs by the same keyword.
+        Where it returns a tensor, `forward` and `reference` take it back as the keyword `choices`. If the method also decodes,
+        tokens are in dim 2, and `prefill` and `step` take the part for their tokens by the same keyword.
         """
         return None
 
@@ -196,26 +196,26 @@ class Attention(nn.Module, ABC):
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Evaluate the definition at a few tokens of one head of one sequence, in memory linear in N, differentiable.
 
-        `at` int64 [n]. q [N, D], k [N, D], v [N, M] and whatever else `forward` takes are those of that head and sequence alone
-        (a gate of a token is [N]); so are `key_mask` [N] and `choices`, which come as keywords where `forward` takes them
-        -> [n, M]. `head` counts heads of q, for parameters of a head.
+        Takes `at`, int64 [n], and of that head and sequence alone q [N, D], k [N, D], v [N, M] and whatever else `forward`
+        takes (a gate of a token is [N]); also `key_mask` [N] and `choices`, as keywords where `forward` takes them. Returns
+        [n, M]. `head` counts heads of q, for parameters of a head.
 
         A method is compared with this, in float64, at the very shape that was timed; it must not be forward's own code.
-        Where it is not written, `reference` takes its place as far as N² fits.
+        Where it is missing, `reference` is used as far as N² fits.
         """
         raise NotImplementedError(f"{type(self).__name__} has no rows")
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax attention over all keys: what this method approximates; override where that is another attention."""
-        # K heads of k and v serve H heads of q
+        # fewer heads of k and v serve all heads of q
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, enable_gqa=True)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
-        """Attend n ≥ 0 tokens, causally, and give the state after them, with room for `capacity` tokens in all.
+        """Attend n ≥ 0 tokens, causally, and return the state after them, with room for `capacity` tokens in all.
 
-        [b, H, n, D], [b, K, n, D], [b, K, n, M] and whatever else `forward` takes -> [b, H, n, M] and the state; any b. What
-        is no input goes by keyword, for inputs are as many as a method has. Where `choose` gives a tensor, takes
-        the n tokens of it as the keyword `choices`, and makes its own without. Raises NotImplementedError where the method
+        [b, H, n, D], [b, K, n, D], [b, K, n, M] and whatever else `forward` takes -> [b, H, n, M] and the state, for any b.
+        Whatever is no input goes by keyword, for the number of inputs varies. Where `choose` returns a tensor, this takes its
+        n tokens as the keyword `choices`, and makes choices of its own without. Raises NotImplementedError where the method
         does not decode.
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
@@ -223,13 +223,13 @@ class Attention(nn.Module, ABC):
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one more token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state after it.
 
-        May write into the tensors of `state`; go on with the one it gives back. Another step from the old one is
-        allowed and costs the same, but what it gives is undefined. Takes `choices` as `prefill` does, of the one token.
+        It may write into the tensors of `state`, so go on with the state that it returns. Another step from the old state is
+        allowed and costs the same, but its result is undefined. It takes `choices` for its token as `prefill` does.
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
 
     def state_bytes(self, state: State) -> int:
-        """Bytes that a state holds on to."""
+        """Return the bytes that a state keeps."""
         return sum(t.numel() * t.element_size() for t in tensors_of(state))
 
     @contextmanager
@@ -239,9 +239,10 @@ class Attention(nn.Module, ABC):
 
 
 def takes(options: type) -> Signature:
-    """The signature of a constructor whose parameters are the fields of a dataclass: the `__signature__` of its class.
+    """Return the `__signature__` of a class whose constructor takes the fields of a dataclass as its parameters.
 
-    So that `attnbench methods` and mistyped parameters find their names. What has no default follows from the problem.
+    By it `attnbench methods` lists the parameters, and mistyped ones are found. A field without a default follows from the
+    problem.
     """
     defaults = {f.name: None if f.default is MISSING else f.default for f in fields(options)}
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
@@ -249,27 +250,27 @@ def takes(options: type) -> Signature:
 
 
 def draw(problem: Problem, heads: int, width: int, generator: torch.Generator, layout: Layout) -> Tensor:
-    """N(0, 1) of shape [B, heads, N, width], contiguous in `layout`."""
+    """Draw N(0, 1) of shape [B, heads, N, width], contiguous in `layout`."""
     shape = (problem.B, heads, problem.N, width)
-    # drawn in one order whatever the layout: all methods of a block see the same numbers
+    # drawn in the same order for every layout, so that all methods of a block see the same numbers
     x = torch.randn(shape, generator=generator, device=generator.device, dtype=getattr(torch, problem.dtype))
     return laid_out(x, layout)
 
 
 def laid_out(x: Tensor, layout: Layout) -> Tensor:
-    """[B, heads, N, ·] in the order of `layout` in memory; one that is contiguous stays as it is in the plain order."""
+    """Return [B, heads, N, ·] with its memory in the order of `layout`; it is copied only where it has another order."""
     return x.transpose(1, 2).contiguous().transpose(1, 2) if layout is Layout.BNHD else x.contiguous()
 
 
 def padding_mask(problem: Problem, device: torch.device | str) -> Tensor | None:
-    """The keys that may be seen, bool [B, N]: the first `problem.lengths[b]` of row b; None without padding."""
+    """Return which keys may be seen, bool [B, N]: the first `problem.lengths[b]` of row b; None without padding."""
     if not problem.padding:
         return None
     return torch.arange(problem.N, device=device) < torch.tensor(problem.lengths, device=device).unsqueeze(1)
 
 
 def tensors_of(state: State) -> list[Tensor]:
-    """All tensors of a state, in order, however they are nested."""
+    """List all tensors of a state, in order, however they are nested."""
     if isinstance(state, Tensor):
         return [state]
     if is_dataclass(state):
@@ -278,7 +279,7 @@ def tensors_of(state: State) -> list[Tensor]:
 
 
 def nominal_flops(problem: Problem, workload: Workload) -> float:
-    """FLOPs of the whole workload by dense softmax attention: `nominal` of every method, with a cache where it decodes."""
+    """Return the FLOPs of the workload by dense softmax attention: every method's `nominal`; decoding uses a cache."""
     p = problem
     if workload is Workload.DECODE:
         return 2.0 * p.B * p.H * p.N * (p.D + p.M)
@@ -286,9 +287,9 @@ def nominal_flops(problem: Problem, workload: Workload) -> float:
 
 
 def dense_flops(problem: Problem) -> float:
-    """FLOPs of dense softmax attention of this shape, forward: the `nominal` of every method; half where causal.
+    """Return the FLOPs of a forward of dense softmax attention of this shape, counting matrix products only.
 
-    2 B H N^2 (D + M), or B H N (N + 1) (D + M): Vaswani et al. 2017, section 3.2.1, matrix products only.
+    They are 2 B H N^2 (D + M), or B H N (N + 1) (D + M) where it is causal: Vaswani et al. 2017, section 3.2.1.
     """
     p = problem
     pairs = p.N * (p.N + 1) / 2 if p.causal else p.N * p.N
@@ -296,9 +297,9 @@ def dense_flops(problem: Problem) -> float:
 
 
 def io_bytes(problem: Problem, workload: Workload) -> float:
-    """Bytes that any method must move: q, k, v in and o out; backward reads them and g again, and writes three gradients.
+    """Return the bytes that any method must move: q, k, v in and o out; a backward reads them and g and writes 3 gradients.
 
-    In decoding, of the tokens that are decoded; what is read of the state comes on top.
+    In decoding this counts the tokens that are decoded, without what is read of the state.
     """
     p = problem
     tokens = p.B * (1 if workload is Workload.DECODE else p.N)
@@ -309,5 +310,5 @@ def io_bytes(problem: Problem, workload: Workload) -> float:
 
 
 def default_scale(problem: Problem) -> float:
-    """1 / sqrt(D)."""
+    """Return 1 / sqrt(D)."""
     return 1.0 / math.sqrt(problem.D)

@@ -1,9 +1,9 @@
-"""From a method's name to its class: lazily, by entry point, `module:Class` or `path/to/file.py:Class`.
+"""Finding the class of a method by its name: by entry point, `module:Class` or `path/to/file.py:Class`.
 
-The catalogue is read without importing any method; nothing here imports torch.
+The list of methods is read without importing any of them, and nothing here imports torch.
 """
 
-import importlib.metadata
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, cast
 
 from packaging.requirements import Requirement
 
+from attnbench.measure.environment import version
+from attnbench.schema.errors import UsageError
+
 if TYPE_CHECKING:
     from attnbench.api import Attention
     from attnbench.schema.cell import Cell
@@ -25,21 +28,21 @@ if TYPE_CHECKING:
 GROUP = "attnbench.impls"
 
 
-class UnknownMethodError(LookupError):
-    """No method has that name, or what has it is none; the message says what was probably meant."""
+class UnknownMethodError(UsageError, LookupError):
+    """There is no method of that name, or it names no method; the message says what was probably meant."""
 
 
-class UnsupportedError(ValueError):
-    """The method says in its own words why it cannot do this."""
+class UnsupportedError(UsageError, ValueError):
+    """The method cannot do this; the message gives its own reason."""
 
 
-class MissingPackageError(ImportError):
+class MissingPackageError(UsageError, ImportError):
     """A package that the method needs is not installed; the message is the pip line."""
 
 
 @cache
 def catalogue() -> dict[str, EntryPoint]:
-    """All installed methods by name, without importing any of them."""
+    """Return all installed methods by name, without importing any of them."""
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         if entry.name in found and found[entry.name].value != entry.value:
@@ -49,7 +52,7 @@ def catalogue() -> dict[str, EntryPoint]:
 
 
 def find(name: str) -> EntryPoint:
-    """The entry point of a method; a name with a colon, `my_module:MyAttention` or `my.py:MyAttention`, is its own address."""
+    """Return the entry point of a method; `my_module:MyAttention` and `my.py:MyAttention` are entry points of their own."""
     if ":" in name:
         return EntryPoint(name=name, value=name, group=GROUP)
     try:
@@ -59,13 +62,13 @@ def find(name: str) -> EntryPoint:
 
 
 def no_method(name: str) -> str:
-    """That there is no such method, in words: the three nearest names, and where all of them stand."""
+    """Say that there is no such method, with the three nearest names and how to list all."""
     meant = meant_by(name, catalogue())
     return f"no method {name!r}; {meant}attnbench methods lists the {len(catalogue())} there are; one's own: module:Class"
 
 
 def meant_by(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'a', 'b' or 'c'? `, or nothing where no known name is near."""
+    """Return `did you mean 'a', 'b' or 'c'? `, or nothing where no known name is near."""
     near = [repr(each) for each in get_close_matches(name, list(known), n=3)]
     return f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if len(near) > 1 else near)}? " if near else ""
 
@@ -80,7 +83,7 @@ def load(name: str) -> "type[Attention]":
 
 
 def _addressed(address: str) -> object:
-    """What `module:Class` or `file.py:Class` names."""
+    """Import what `module:Class` or `file.py:Class` names. Raises UnknownMethodError."""
     place, _, path = address.rpartition(":")
     if place.endswith(".py"):
         module = _imported(address, "", partial(_module_in, Path(place)))
@@ -97,7 +100,7 @@ def _addressed(address: str) -> object:
 
 
 def own_module(name: str) -> str:
-    """What the module of a method is called once it is loaded. Raises UnknownMethodError."""
+    """Return the name that the module of a method has once it is loaded. Raises UnknownMethodError."""
     place, colon, _ = name.rpartition(":")
     if not colon:
         return find(name).module
@@ -105,9 +108,9 @@ def own_module(name: str) -> str:
 
 
 def look_here() -> None:
-    """Find modules in the current folder: before what is installed, behind what Python itself brings.
+    """Let Python find modules in the current folder, before installed packages but after the standard library.
 
-    Where torch is imported already, a file called random.py or torch.py takes nobody's place.
+    Where torch is imported already, a file named random.py or torch.py replaces nothing.
     """
     if (here := str(Path.cwd())) not in sys.path:
         first = next((i for i, folder in enumerate(sys.path) if "site-packages" in folder), len(sys.path))
@@ -115,7 +118,7 @@ def look_here() -> None:
 
 
 def _imported(name: str, module: str, load: Callable[[], object]) -> object:
-    """Load; raises MissingPackageError where another module than the method's own is absent."""
+    """Load a method. Raises MissingPackageError where another module than the method's own is absent."""
     try:
         return load()
     except ModuleNotFoundError as error:
@@ -130,7 +133,7 @@ def _is_attention(found: object) -> bool:
 
 
 def _module_in(file: Path) -> ModuleType:
-    """A file as a module; what lies beside it can be imported from it, as in a script."""
+    """Import a file as a module; it can import what lies beside it, as a script can."""
     own = _name_of(file)
     if own not in sys.modules:
         spec = importlib.util.spec_from_file_location(own, file)
@@ -144,48 +147,56 @@ def _module_in(file: Path) -> ModuleType:
 
 
 def _name_of(file: Path) -> str:
-    """A name that no other module has: a file may be called random.py."""
+    """Return a module name that no other module has, for a file may be called random.py."""
     return f"file {file.resolve()}"
 
 
 def missing(method: "type[Attention]") -> tuple[str, ...]:
-    """The requirements of a method that are not installed, as pip would be given them."""
-    return tuple(text for text in method.requires if not _installed(Requirement(text)))
-
-
-def _installed(requirement: Requirement) -> bool:
-    version = installed_version(str(requirement))
-    return version is not None and requirement.specifier.contains(version, prereleases=True)
+    """Return the requirements of a method that are not installed, as pip takes them."""
+    absent = []
+    for text in method.requires:
+        found = installed_version(text)
+        if found is None or not Requirement(text).specifier.contains(found, prereleases=True):
+            absent.append(text)
+    return tuple(absent)
 
 
 def installed_version(requirement: str) -> str | None:
-    """The version of a requirement's distribution that is installed, without importing it."""
-    try:
-        return importlib.metadata.version(Requirement(requirement).name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Return the installed version of a requirement's package, without importing it; None where there is none."""
+    return version(Requirement(requirement).name)
 
 
-def build(name: str, problem: "Problem", **params: "Scalar") -> "Attention":
-    """Build a method for a problem, on whichever device it runs.
+def address_of(method: type) -> str:
+    """The address by which another process finds a class. Raises UnknownMethodError where it cannot."""
+    module, name = method.__module__, method.__qualname__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not _is_attention(method):
+        raise UnknownMethodError(f"{name} is not an attention: subclass attnbench.api.Attention")
+    if "." in name or (module == "__main__" and file is None):
+        raise UnknownMethodError(f"{name} was written in a session or within a function; put it into a file of its own")
+    return f"{file if module == '__main__' else module}:{name}"
+
+
+def build(name: "str | type[Attention]", problem: "Problem", **params: "Scalar") -> "Attention":
+    """Build a method, by its name or its class, for a problem, if it runs on the CPU or on CUDA.
 
     Raises UnknownMethodError, MissingPackageError, UnsupportedError (with the method's own reason), or
     TypeError where a parameter is not one of the method's.
     """
     from attnbench.schema.cell import Cell
 
-    return _build([Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda")])
+    method, called = (load(name), name) if isinstance(name, str) else (name, name.__name__)
+    return _build(method, [Cell(method=called, problem=problem, params=params, device=device) for device in ("cpu", "cuda")])
 
 
 def build_for(cell: "Cell") -> "Attention":
-    """Build the method of a cell for all that the cell states. Raises as `build` does."""
-    return _build([cell])
+    """Build the method of a cell, if it can run that very cell. Raises as `build` does."""
+    return _build(load(cell.method), [cell])
 
 
-def _build(cells: "list[Cell]") -> "Attention":
-    """The method of these cells, unless it refuses them all."""
+def _build(method: "type[Attention]", cells: "list[Cell]") -> "Attention":
+    """Build the method of these cells, unless it refuses them all."""
     name = cells[0].method
-    method = load(name)
     if absent := missing(method):
         raise MissingPackageError(pip_line(name, absent))
     if all(reasons := [method.refusal(cell) for cell in cells]):
@@ -194,5 +205,5 @@ def _build(cells: "list[Cell]") -> "Attention":
 
 
 def pip_line(name: str, absent: tuple[str, ...]) -> str:
-    """What to type to get what a method misses."""
+    """Return the pip command that installs what a method lacks."""
     return f"{name} needs {', '.join(absent)}: pip install {' '.join(repr(a) if '>' in a else a for a in absent)}"

@@ -1,20 +1,24 @@
 """What tests of every room share: the fixture plugins, reachable by name, also in child processes."""
 
 import gc
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from attnbench.schema.cell import Cell
+    from attnbench.schema.run import RunInfo
 
 # two threads on a busy machine wait for each other at every operator; torch reads it when it is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,6 +46,53 @@ def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("ATTNBENCH_TEST_MARKS", str(tmp_path / "marks"))
     monkeypatch.syspath_prepend(str(PLUGINS))
     return PLUGINS
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run `attnbench …` in this process: how it ended, and what it printed."""
+    from attnbench.cli.app import main
+
+    def _run(*words: object) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["attnbench", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        code, out = left.value.code, capsys.readouterr()
+        return subprocess.CompletedProcess([*map(str, words)], int(code or 0), out.out, out.err)
+
+    return _run
+
+
+@pytest.fixture
+def refused(command: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., str]:
+    """Run `attnbench …` in this process; the words in which it is refused as bad input."""
+
+    def _refused(*words: object) -> str:
+        done = command(*words)
+        assert done.returncode == 2, done
+        return done.stderr.removeprefix("error: ").rstrip("\n")
+
+    return _refused
+
+
+@pytest.fixture(scope="session")
+def info_of() -> "Callable[..., RunInfo]":
+    """Describe a run of cells, on a CPU; `suite` are fields of its suite, all others those of the run."""
+    from attnbench.schema.run import RunInfo
+
+    def _described(cells: "Sequence[Cell]", suite: dict[str, Any] | None = None, **changes: Any) -> RunInfo:
+        axes, methods = {"N": sorted({cell.problem.N for cell in cells})}, list(dict.fromkeys(cell.method for cell in cells))
+        known: dict[str, Any] = {
+            **{"id": "x", "command": "attnbench run t", "started": "2026-01-02T03:04:05+00:00", "environment": {}},
+            **{"environment_digest": "e", "methods": {}, "cells": [cell.model_dump(mode="json") for cell in cells]},
+            "suite": {"name": "t", "device": "cpu", "axes": axes, "methods": methods, "replicates": 1, **(suite or {})},
+            "surroundings": {"device": "cpu", "facts": {}, "memory_bytes": 2**34, "roof": {}},
+        }
+        return RunInfo.model_validate_json(json.dumps({**known, **changes}))
+
+    return _described
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from attnbench.analyze.cells import NOT_RUN, OK
-from attnbench.analyze.gate import Exit
-from attnbench.cli import errors
+from attnbench.analyze.compare import Exit
+from attnbench.cli import terminal
 from attnbench.cli.app import app
 from attnbench.report.text.statuses import short
 from attnbench.schema.outcome import Status
@@ -59,7 +59,7 @@ def test_every_command_has_its_row_and_no_other() -> None:
 
 
 def test_every_exit_code_has_its_column_and_no_other() -> None:
-    named = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, int)}
+    named = {value for name, value in vars(terminal).items() if name.isupper() and isinstance(value, int)}
     assert {int(code) for column in HEAD[1:] for code in column.split(",")} == {0} | named | set(Exit) | INTERRUPTED
 
 

@@ -16,7 +16,7 @@ FAULTS: dict[str, list[str]] = {
         ENDS,
         "worker/test_confine.py::test_a_gpu_that_is_full_is_out_of_memory_whoever_asked_for_more",
         "measure/test_cuda_memory.py::test_more_memory_than_the_gpu_has_is_an_out_of_memory_error",
-        "report/questions/test_long_form.py::test_a_failed_row_has_a_reason_and_no_number",
+        "report/test_frame.py::test_a_failed_row_has_a_reason_and_no_number",
     ],
     "the kernel kills for lack of memory: oom_host where it counted one, else crashed (signal 9)": [
         ENDS,
@@ -130,7 +130,7 @@ FAULTS: dict[str, list[str]] = {
         "workloads/test_check.py::test_wrong_values_are_incorrect",
         "workloads/test_check.py::test_a_causal_call_that_sees_the_future_is_incorrect",
         "report/test_tables.py::test_a_wrong_method_is_never_the_best",
-        "cli/test_cheats.py::test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result",
+        "cli/test_scores_run.py::test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result",
     ],
     "hostile YAML: alias bombs, deep nesting, a thousand million cells, keys twice, objects of Python, a gibibyte": [
         "suite/test_hostile_files.py::test_a_hostile_file_is_a_suite_error_that_names_it",
@@ -139,8 +139,8 @@ FAULTS: dict[str, list[str]] = {
         "suite/test_suite_errors.py::test_a_key_that_stands_twice_is_placed_at_its_second_place",
     ],
     "hostile names: ../../x, absolute, NUL, very long, unicode: files stay in the folder, the name is kept as data": [
-        "store/test_run_names.py::test_any_name_becomes_one_plain_part_of_a_path",
-        "store/test_run_names.py::test_a_run_of_any_name_stays_in_the_folder_of_its_suite",
+        "store/test_run_json.py::test_any_name_becomes_one_plain_part_of_a_path",
+        "store/test_run_json.py::test_a_run_of_any_name_stays_in_the_folder_of_its_suite",
     ],
     "code in names: inert in HTML, LaTeX, CSV, Markdown, on a terminal and in exports": [
         "report/hostile/test_pages.py::test_a_browser_runs_nothing_of_a_name",
@@ -154,7 +154,7 @@ FAULTS: dict[str, list[str]] = {
     ],
     "a pickle in a run folder: nobody opens it, and no source knows how": [
         "test_floors.py::test_nothing_is_pickled",
-        "cli/test_poisoned_folder.py::test_what_is_pickled_in_a_run_folder_is_never_run",
+        "cli/test_strange_folders.py::test_what_is_pickled_in_a_run_folder_is_never_run",
     ],
     "a folder that is read-only, a file system without locks: a clear refusal": [
         "store/test_lock.py::test_a_file_system_without_locks_is_refused_in_words",
@@ -167,7 +167,7 @@ FAULTS: dict[str, list[str]] = {
         "cli/test_run.py::test_any_locale_and_terminal_will_do",
     ],
     "somebody else comes to the GPU in mid-run: flagged as shared, and measured again": [
-        "measure/test_telemetry.py::test_somebody_who_comes_in_mid_run_makes_the_measurement_shared",
+        "measure/test_nvml.py::test_somebody_who_comes_in_mid_run_makes_the_measurement_shared",
         "executors/test_local.py::test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_every_attempt_is_kept",
     ],
 }

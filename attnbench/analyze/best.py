@@ -1,25 +1,24 @@
-"""The best of one length, with all that cannot be told from it: by tests, where `fastest` goes by the overlap of ranges."""
+"""Who is best at a length, and who cannot be told from it: bold print, stars and sentences all go by this one rule.
+
+By two figures together it is a front, the Pareto front: methods that no other beats both in a cost and in a loss.
+"""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from attnbench.analyze.crossover import Lead
-from attnbench.analyze.metric import Metric
-from attnbench.analyze.ratio import ratio
+from attnbench.analyze.crossover import Lead, Versus
+from attnbench.analyze.quantities import Quantity
 from attnbench.analyze.sections import Section
-from attnbench.analyze.statistics import ENOUGH
-from attnbench.analyze.verdict import LEVEL
-from attnbench.analyze.versus import Versus
-
-_Values = Mapping[int, float]
-"""By replicate number; less is better."""
+from attnbench.analyze.statistics import ENOUGH, Estimate
+from attnbench.analyze.verdict import LEVEL, ratio
 
 
 @dataclass(frozen=True)
 class Best:
-    """Of the methods that have figures at one length, by rising geometric mean of their replicates."""
+    """The methods that have figures at one length, by rising geometric mean of their replicates."""
 
     N: int
     labels: tuple[str, ...]
@@ -40,36 +39,100 @@ class Best:
         return len(self.labels) + len(self.behind)
 
 
-def best(section: Section, labels: Sequence[str], N: int, metric: Metric) -> Best:
-    """Of these methods, at least one of which has figures at N.
+@dataclass(frozen=True)
+class Contest:
+    """Some methods of a section, held against each other by one quantity."""
 
-    To be told apart, a method must be behind the first at N by the crossover of the two, which is adjusted over the lengths;
-    and by the same paired t test, adjusted over the methods. The first is chosen by what the tests are made on: this is
-    why they are adjusted by Holm and not for the share of false ones, and why two methods that are alike are told apart in
-    less than 5 of 100 cases, however many others there are.
-    """
-    values = {label: found for label in labels if (found := metric.of(section.at(label, N)))}
-    first, *others = sorted(values, key=lambda label: statistics.fmean(map(math.log, values[label].values())))
-    chances = {label: _chance(values[first], values[label]) for label in others}
-    behind = {label for label in _holm(chances) if Versus(section, first, label, metric).crossover.leads.get(N) is Lead.OF}
-    pairs = [len(values[first].keys() & values[label].keys()) for label in others]
-    return Best(
-        N,
-        (first, *(label for label in others if label not in behind)),
-        tuple(label for label in others if label in behind),
-        min(pairs, default=len(values[first])),
-    )
+    section: Section
+    quantity: Quantity
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, section: Section, quantity: Quantity) -> "Contest":
+        """Hold all methods of a section against each other."""
+        return cls(section, quantity, tuple(section.series))
+
+    @cached_property
+    def bests(self) -> dict[int, Best]:
+        """By length, of those at which some method has a figure."""
+        return {N: found for N in self.section.lengths if (found := self.best(N)) is not None}
+
+    def wins(self, label: str, N: int) -> bool:
+        """Say whether a method is the best at a length or cannot be told from it."""
+        return N in self.bests and label in self.bests[N].labels
+
+    def best(self, N: int) -> Best | None:
+        """Return the best at one length; None where no method has a figure.
+
+        To be told apart, a method must be behind the first at N by the crossover of the two, which is adjusted over the
+        lengths; and by the same paired t test, adjusted over the methods. The first is chosen by what the tests are made on:
+        this is why they are adjusted by Holm and not for the share of false ones, and why two methods that are alike are told
+        apart in less than 5 of 100 cases, however many others there are. An error, or a number of bytes, of 0 needs no test.
+        """
+        cells = {label: self.section.at(label, N) for label in self.labels}
+        none = [label for label, cell in cells.items() if (found := self.quantity.values(cell)) and not any(found.values())]
+        values = {label: found for label, cell in cells.items() if (found := self.quantity.ranked(cell))}
+        rising = sorted(values, key=lambda label: statistics.fmean(map(math.log, values[label].values())))
+        if none and not self.quantity.more_is_better:
+            return Best(N, tuple(none), tuple(rising), 1)
+        if not rising:
+            return None
+        first, *others = rising
+        chances = {label: _chance(values[first], values[label]) for label in others}
+        likely = sorted(chances, key=lambda label: chances[label])
+        # Holm 1979: that any of these does not differ has a chance of at most the level
+        kept = next((i for i, label in enumerate(likely) if chances[label] * (len(likely) - i) > LEVEL), len(likely))
+        behind = {label for label in likely[:kept] if self._leads(first, label, N) is Lead.OF}
+        pairs = [len(values[first].keys() & values[label].keys()) for label in others]
+        return Best(
+            N,
+            (first, *(label for label in others if label not in behind)),
+            tuple(label for label in others if label in behind),
+            min(pairs, default=len(values[first])),
+        )
+
+    def _leads(self, of: str, over: str, N: int) -> Lead | None:
+        if (of, over) not in self._known:
+            self._known[of, over] = Versus(self.section, of, over, self.quantity).crossover.leads
+        return self._known[of, over].get(N)
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], Mapping[int, Lead]]:
+        """Pairs that were compared: the first at one length is often the first at another."""
+        return {}
 
 
-def _chance(first: _Values, other: _Values) -> float:
-    """Chance of no difference (p). Below five pairs no test says much: then 0 where the ranges lie apart, and else 1."""
+def _chance(first: Mapping[int, float], other: Mapping[int, float]) -> float:
+    """Return the chance of no difference (p). Below five pairs no test says much: then 0 where the ranges lie apart, else 1."""
     if len(first.keys() & other.keys()) >= ENOUGH:
         return ratio(first, other, paired=True).p
     return 0.0 if max(first.values()) < min(other.values()) else 1.0
 
 
-def _holm(chances: Mapping[str, float]) -> list[str]:
-    """Those that differ; that any of them does not has a chance of at most the level (Holm 1979)."""
-    rising = sorted(chances, key=lambda label: chances[label])
-    kept = next((i for i, label in enumerate(rising) if chances[label] * (len(rising) - i) > LEVEL), len(rising))
-    return rising[:kept]
+@dataclass(frozen=True)
+class Candidate:
+    """A method with its cost and its loss; of both less is better, and neither is NaN."""
+
+    label: str
+    cost: Estimate
+    loss: Estimate
+
+
+def front(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return those that no other beats (better in one figure, at least as good in the other), by rising cost."""
+    found: list[Candidate] = []
+    for candidate in sorted(candidates, key=_place):
+        if not found or candidate.loss.value < found[-1].loss.value or _place(candidate) == _place(found[-1]):
+            found.append(candidate)
+    return found
+
+
+def surely_beaten(candidate: Candidate, others: Sequence[Candidate]) -> bool:
+    """Say whether another is better in one figure and at least as good in the other by the intervals, not by chance."""
+    best = candidate.cost.ends[0], candidate.loss.ends[0]
+    worsts = ((other.cost.ends[1], other.loss.ends[1]) for other in others if other is not candidate)
+    return any(worst[0] <= best[0] and worst[1] <= best[1] and worst != best for worst in worsts)
+
+
+def _place(candidate: Candidate) -> tuple[float, float]:
+    return candidate.cost.value, candidate.loss.value

@@ -1,29 +1,52 @@
-"""From records to one summary per cell."""
+"""Summarise the records of each cell: its replicates, its scores, its curves, its memory, or why it failed."""
 
 import gc
+import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
-from attnbench.analyze.counters import Memory, memory_of
-from attnbench.analyze.digest import Digest, digest
-from attnbench.analyze.final import counts_over
-from attnbench.analyze.statistics import Estimate, Interval, spread
+from attnbench.analyze.digest import Digest, counts_over, digest
+from attnbench.analyze.statistics import Estimate, by_factors
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Status
+from attnbench.schema.outcome import CURVE, Counter, Failed, Status
 from attnbench.schema.record import Record
 
 OK = "ok"
 NOT_RUN = "not_run"
+_UPDATES, _SECONDS, LOSSES = CURVE
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Counters by name, bytes of the whole batch; where there are none at all, the reason."""
+
+    counters: Mapping[str, Counter] = field(default_factory=dict)
+    reason: str = "no memory pass was recorded"
+    flags: tuple[str, ...] = ()
+    replicates: int = 0
+
+    def bytes(self, name: str) -> int | None:
+        """One counter; None where it was not read."""
+        counter = self.counters.get(name)
+        return None if counter is None else counter.bytes
+
+    def why_not(self, name: str) -> str:
+        """Why a counter was not read; empty where it was."""
+        counter = self.counters.get(name)
+        if counter is None:
+            return self.reason or f"{name} was not recorded"
+        return "" if counter.bytes is not None else counter.reason or "it was not read"
 
 
 @dataclass(frozen=True)
 class CellSummary:
-    """What came of one cell over all its replicates; times are seconds per call of the whole batch."""
+    """One cell over all its replicates; medians are seconds per call of the whole batch."""
 
     cell: Cell
     status: str
@@ -32,35 +55,30 @@ class CellSummary:
     medians: Mapping[int, float] = field(default_factory=dict)
     """Median of the samples by replicate number; kept where another replicate failed, but then out of every ranking."""
     scores: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """Of fidelity, numerics and training: by metric and replicate number, the mean of the samples."""
+    """Figures besides the time, by name and replicate number: the mean of the samples."""
     series: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
-    """By name and replicate number, what means something by its order: the curves of training, the pixels of its images."""
+    """Samples whose order means something, by name and replicate number: curves of training, pixels of images."""
     samples: int = 0
     outliers: int = 0
     flags: tuple[str, ...] = ()
     facts: Mapping[str, Scalar | None] = field(default_factory=dict)
-    """Of the first measured replicate."""
+    """The facts that the first measured replicate recorded."""
     memory: Memory = field(default_factory=Memory)
     bound: str = ""
-    """How the smallest batch failed that was too large, where the largest was searched for: `oom_host`, `budget`, …"""
+    """The status of the smallest batch that was too large, where the largest was searched for: `oom_host`, `budget`, …"""
     refused: int | None = None
-    """That batch: the largest that fits lies below it."""
+    """The smallest batch that was too large."""
     environments: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every replicate that was run gave its samples."""
+        """Say whether every replicate that was run gave its samples."""
         return self.status == OK
 
     @cached_property
     def median(self) -> float | None:
         """Median of the replicate medians, seconds per call; None unless the cell is ok and was timed."""
         return statistics.median(self.medians.values()) if self.ok and self.medians else None
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        """Of the replicate medians; None unless the cell is ok and was timed."""
-        return spread(tuple(self.medians.values())) if self.ok and self.medians else None
 
     @cached_property
     def times(self) -> Mapping[int, float]:
@@ -70,13 +88,11 @@ class CellSummary:
     @cached_property
     def time(self) -> Estimate | None:
         """Seconds per sample of the batch: median of the replicate medians; None unless the cell is ok and was timed."""
-        if self.median is None or self.interval is None:
-            return None
-        return Estimate(self.median, self.interval).times(self.per_sample)
+        return by_factors(list(self.medians.values())).times(self.per_sample) if self.ok and self.medians else None
 
     @property
     def replicates(self) -> int:
-        """How many replicates gave their samples."""
+        """Count the replicates that gave their samples."""
         return len(self.medians or next(iter(self.scores.values()), ()))
 
     @cached_property
@@ -87,7 +103,7 @@ class CellSummary:
 
     @cached_property
     def per_sample(self) -> float:
-        """What turns a figure per call into one per sample of the batch: 1 / B."""
+        """The factor that turns a figure per call into one per sample of the batch: 1 / B."""
         return 1.0 / self.B
 
     @property
@@ -102,73 +118,36 @@ class CellSummary:
 
 
 def summarize(cells: Iterable[Cell], records: Iterable[Record]) -> list[CellSummary]:
-    """One summary per planned cell, in order; cells that only records know come last. Checks are not cells of a run.
+    """Return one summary per planned cell, in order, then those of cells that only records know. Checks are no cells of a run.
 
-    Records are taken one by one and not kept: there may be many more than would fit into memory.
+    Records are taken one by one and not kept: there may be more of them than fit into memory.
     """
-    return gather(cells, records).summaries
-
-
-def gather(cells: Iterable[Cell], records: Iterable[Record]) -> "Gathering":
-    """The same, on the way: a part of the records, to which later ones can be joined."""
-    gathering = Gathering({cell.key: _Gathered(cell) for cell in cells})
-    keys = _Keys()
-    with _uncollected():
-        for record in records:
-            if record.job.phase is not Pass.CHECK:
-                gathering.at(keys.of(record.job.cell), record.job.cell).add(record)
-    return gathering
-
-
-@dataclass(frozen=True)
-class Gathering:
-    """Records by cell, as far as they count."""
-
-    cells: "dict[str, _Gathered]"
-
-    def at(self, key: str, cell: Cell) -> "_Gathered":
-        """What is known of a cell; nothing yet of one that nobody planned."""
-        if key not in self.cells:
-            self.cells[key] = _Gathered(cell)
-        return self.cells[key]
-
-    def join(self, later: "Gathering") -> None:
-        """Take in records of the same run that were written after all of these."""
-        for key, gathered in later.cells.items():
-            self.at(key, gathered.cell).join(gathered)
-
-    @property
-    def summaries(self) -> list[CellSummary]:
-        """Of all cells, in order."""
-        return [gathered.summary() for gathered in self.cells.values()]
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Nothing of a record refers back to itself, and the collector would walk all that is kept again and again."""
-    before = gc.isenabled()
+    gathered = {cell.key: _Gathered(cell) for cell in cells}
+    keys: dict[tuple[object, ...], str] = {}
+    collects = gc.isenabled()
+    # nothing of a record refers back to itself, and the collector would walk all that is kept again and again
     gc.disable()
     try:
-        yield
+        for record in records:
+            if record.job.phase is not Pass.CHECK:
+                key = _key(record.job.cell, keys)
+                if key not in gathered:
+                    gathered[key] = _Gathered(record.job.cell)
+                gathered[key].add(record)
     finally:
-        if before:
+        if collects:
             gc.enable()
+    return [each.summary() for each in gathered.values()]
 
 
-class _Keys:
-    """Cell keys, each made once: they cost more than reading a record."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], str] = {}
-
-    def of(self, cell: Cell) -> str:
-        # 1, 1.0 and True are one dictionary key, and three parameters
-        params = tuple((name, type(value), value) for name, value in cell.params.items())
-        fields = (cell.method, cell.problem, cell.workload, params, cell.device, cell.inputs, cell.recording, cell.scale)
-        whole = (*fields, cell.allocator, cell.matmul_precision, cell.clock, cell.batch, cell.training)
-        if (key := self._known.get(whole)) is None:
-            key = self._known[whole] = cell.key
-        return key
+def _key(cell: Cell, known: dict[tuple[object, ...], str]) -> str:
+    """Return the key of a cell, each made once: they cost more than reading a record."""
+    # 1, 1.0 and True are one dictionary key, and three parameters
+    params = tuple((name, type(value), value) for name, value in cell.params.items())
+    fields = tuple({**vars(cell), "params": params}.values())
+    if fields not in known:
+        known[fields] = cell.key
+    return known[fields]
 
 
 @dataclass(slots=True)
@@ -179,53 +158,42 @@ class _Gathered:
     main: dict[int, Digest] = field(default_factory=dict)
     memory: dict[int, Digest] = field(default_factory=dict)
     trials: dict[int, Status] = field(default_factory=dict)
-    """Of the search for the largest batch: how each batch failed that did not fit."""
+    """The statuses of the batches that did not fit, where the largest was searched for."""
     environments: dict[str, None] = field(default_factory=dict)
-    outgrown: Digest | None = None
-    """The last batch that had fitted and ran out of memory when it was measured."""
+    cut_off: tuple[str, str] | None = None
+    """Status and reason, where the last batch that had fitted ran out of memory when it was measured."""
     has_facts: bool = False
 
     def add(self, record: Record) -> None:
-        phase, replicate = record.job.phase, record.job.replicate
+        job, failed = record.job, record.outcome if isinstance(record.outcome, Failed) else None
         self.environments[record.environment] = None
-        if phase is Pass.FIT or record.too_large:
-            trial = digest(record, facts=False)
-            self._add_trial(trial)
-            self.outgrown = trial if record.too_large else self.outgrown
-            return
-        is_main = phase is main_pass(self.cell)
-        # the facts are those of the first replicate
-        new = digest(record, facts=is_main and (replicate == 0 or not self.has_facts))
-        self.has_facts |= bool(new.facts)
-        if is_main or phase is Pass.MEMORY:
-            _count(self.main if is_main else self.memory, replicate, new)
-
-    def join(self, later: "_Gathered") -> None:
-        self.trials |= later.trials
-        self.outgrown = later.outgrown or self.outgrown
-        self.environments |= later.environments
-        self.has_facts |= later.has_facts
-        for ours, theirs in ((self.main, later.main), (self.memory, later.memory)):
-            for replicate, new in theirs.items():
-                _count(ours, replicate, new)
-
-    def _add_trial(self, trial: Digest) -> None:
-        if trial.failed is not None and not trial.interrupted:
-            self.trials[trial.B or 1] = trial.failed.status
+        if job.phase is Pass.FIT or record.too_large:
+            if failed and failed.status is not Status.INTERRUPTED:
+                self.trials[job.B or 1] = failed.status
+            if failed and record.too_large:
+                reason = f"B={job.B} fitted, and ran out of memory when it was measured; no smaller one has been measured"
+                self.cut_off = failed.status.value, reason
+        elif job.phase in {main_pass(self.cell), Pass.MEMORY}:
+            is_main = job.phase is not Pass.MEMORY
+            # the facts are those of the first replicate
+            new = digest(record, facts=is_main and (job.replicate == 0 or not self.has_facts))
+            self.has_facts |= bool(new.facts)
+            kept = self.main if is_main else self.memory
+            if counts_over(new, kept.get(job.replicate)):
+                kept[job.replicate] = new
 
     def summary(self) -> CellSummary:
         finals = dict(sorted(self.main.items()))
-        status, reason = _status(finals) if finals or self.outgrown is None else _cut_off(self.outgrown)
+        status, reason = self.cut_off if self.cut_off and not finals else _status(finals)
         useful = {replicate: final for replicate, final in finals.items() if final.useful}
-        names = dict.fromkeys(name for final in useful.values() for name in final.values)
-        whole = dict.fromkeys(name for final in useful.values() for name in final.series)
+        scores = _by_name({replicate: final.values for replicate, final in useful.items()})
         return CellSummary(
             cell=self.cell,
             status=status,
             reason=reason,
-            medians={i: final.values["time"] for i, final in useful.items() if "time" in final.values},
-            scores={name: _by_replicate(useful, name) for name in names if name != "time"},
-            series={name: {i: final.series[name] for i, final in useful.items() if name in final.series} for name in whole},
+            medians=scores.pop("time", {}),
+            scores=scores,
+            series=_by_name({replicate: final.series for replicate, final in useful.items()}),
             samples=sum(final.samples for final in useful.values()),
             outliers=sum(final.outliers for final in useful.values()),
             flags=tuple(dict.fromkeys(flag for final in useful.values() for flag in final.flags)),
@@ -237,24 +205,17 @@ class _Gathered:
         )
 
 
-def _cut_off(outgrown: Digest) -> tuple[str, str]:
-    """Of a search that did not come to its end."""
-    assert outgrown.failed is not None
-    reason = f"B={outgrown.B} fitted, and ran out of memory when it was measured; no smaller one has been measured"
-    return outgrown.failed.status.value, reason
-
-
-def _by_replicate(finals: Mapping[int, Digest], name: str) -> dict[int, float]:
-    return {i: final.values[name] for i, final in finals.items() if name in final.values}
-
-
-def _count(finals: dict[int, Digest], replicate: int, new: Digest) -> None:
-    if counts_over(new, finals.get(replicate)):
-        finals[replicate] = new
+def _by_name(found: Mapping[int, Mapping[str, _T]]) -> dict[str, dict[int, _T]]:
+    """Turn what each replicate has by name into what each name has by replicate."""
+    turned: dict[str, dict[int, _T]] = {}
+    for replicate, values in found.items():
+        for name, value in values.items():
+            turned.setdefault(name, {})[replicate] = value
+    return turned
 
 
 def _status(finals: Mapping[int, Digest]) -> tuple[str, str]:
-    """Of the first replicate that failed; an interrupted replicate beside a measured one is one that was not run."""
+    """Return status and reason of the first replicate that failed; one interrupted beside a measured one was not run."""
     failures = [final.failed for final in finals.values() if final.failed is not None]
     grave = [failed for failed in failures if failed.status is not Status.INTERRUPTED]
     useless = [final.useless for final in finals.values() if final.useless]
@@ -265,3 +226,58 @@ def _status(finals: Mapping[int, Digest]) -> tuple[str, str]:
     if len(failures) < len(finals):
         return OK, ""
     return (failures[0].status.value, failures[0].reason) if failures else (NOT_RUN, "no record of this cell yet")
+
+
+def memory_of(finals: Iterable[Digest]) -> Memory:
+    """The median of each counter over the memory replicates; their first failure is the reason where there are none."""
+    finals = list(finals)
+    measured = [final for final in finals if final.failed is None]
+    failures = [final.failed for final in finals if final.failed is not None]
+    if not measured:
+        reason = f"{failures[0].status.value}: {failures[0].reason}" if failures else Memory().reason
+        return Memory(reason=reason)
+    readings: dict[str, list[Counter]] = {}
+    for final in measured:
+        for name, counter in final.memory.items():
+            readings.setdefault(name, []).append(counter)
+    flags = tuple(dict.fromkeys(flag for final in measured for flag in final.flags))
+    return Memory({name: _median(counters) for name, counters in readings.items()}, "", flags, len(measured))
+
+
+def _median(counters: Sequence[Counter]) -> Counter:
+    """Over the readings of one source: of those read without reserve, else of whatever was read."""
+    read = [c for c in counters if c.bytes is not None]
+    if not read:
+        return counters[0]
+    first = next((c for c in read if c.reason is None), read[0])
+    values = [c.bytes for c in read if c.source == first.source and c.bytes is not None]
+    return first.model_copy(update={"bytes": round(statistics.median(values))})
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One evaluation: after so many updates, and after so many seconds of training (median of the seeds)."""
+
+    update: float
+    seconds: float
+    middle: float
+    low: float
+    high: float
+
+
+def learning_curve(summary: CellSummary, name: str = LOSSES) -> tuple[Moment, ...]:
+    """Return the moments of a series by rising update; nothing unless the cell is ok and has it.
+
+    Only seeds that were judged after the same updates as the first can be laid over each other; values that are no numbers
+    are left out.
+    """
+    series = [summary.series.get(each, {}) for each in (_UPDATES, _SECONDS, name)]
+    seeds = sorted(set.intersection(*map(set, series))) if summary.ok else []
+    whole = [seed for seed in seeds if len({len(each[seed]) for each in series}) == 1]
+    alike = [seed for seed in whole if series[0][seed] == series[0][seeds[0]]]
+    moments = []
+    for i, update in enumerate(series[0][alike[0]] if alike else ()):
+        seconds, values = ([each[seed][i] for seed in alike] for each in series[1:])
+        if finite := [value for value in values if math.isfinite(value)]:
+            moments.append(Moment(update, statistics.median(seconds), statistics.median(finite), min(finite), max(finite)))
+    return tuple(moments)

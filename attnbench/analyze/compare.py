@@ -1,18 +1,21 @@
-"""Comparisons: the cells of two sides, one with one, and what may be said of each.
+"""Comparisons: the cells of two sides, one with one, what may be said of each by one figure, and of all by an exit code.
 
-Time is judged by replicates; memory, which hardly varies, by its size alone.
+What every replicate has is judged by statistics; what is read once a cell, as memory, by its size alone.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
-from attnbench.analyze.ratio import Ratio, ratio
-from attnbench.analyze.verdict import LEVEL, MARGIN, Verdict, judge
+from attnbench.analyze.quantities import Quantity, Unit
+from attnbench.analyze.verdict import LEVEL, MARGIN, Ratio, Verdict, judge, ratio
 
 SMALLEST_BYTES = 2**20
 """Changes of memory below this are never worth a word: page sizes and pools."""
+FIRST = 5
+"""Replicates before the first look; below, an interval says too little."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Pair:
 
     @property
     def any(self) -> CellSummary:
-        """The new side, or the old where there is no new one."""
+        """Return the new side, or the old where there is no new one."""
         found = self.new or self.old
         assert found is not None
         return found
@@ -37,34 +40,36 @@ class MemoryChange:
     old: float
     new: float
     verdict: Verdict
-    """FASTER stands for less."""
+    """FASTER stands for less memory."""
 
     @property
     def value(self) -> float:
-        """New over old."""
+        """Return new over old."""
         return self.new / self.old
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What may be said of one pair."""
+    """A comparison holds all that may be said of one pair."""
 
     pair: Pair
     verdict: Verdict
+    """SLOWER stands for worse, and FASTER for better, whatever the figure is."""
     ratio: Ratio | None = None
+    """Of the figure itself, new over old: above 1 there is more of it."""
     memory: MemoryChange | None = None
     reason: str = ""
     """Why there is no ratio."""
 
     @property
     def effect(self) -> float:
-        """How far from 1, either way; 1 where there is no ratio."""
+        """Return how far the ratio is from 1, either way; 1 where there is none."""
         return 1.0 if self.ratio is None else max(self.ratio.value, 1 / self.ratio.value)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Under which pairs are judged."""
+    """The terms under which pairs are judged."""
 
     margin: float = MARGIN
     level: float = LEVEL
@@ -72,76 +77,88 @@ class Terms:
     """Whether replicates of one number were measured side by side."""
 
 
+@dataclass(frozen=True)
+class Figures:
+    """One figure as each side reads it: formulas of cost may have changed between the two."""
+
+    old: Quantity
+    new: Quantity
+
+
 def same_cells(old: Iterable[CellSummary], new: Iterable[CellSummary]) -> list[Pair]:
-    """Of two runs: cells of one key, in the order of the new run; what only the old one has comes last."""
+    """Pair the cells of two runs by key, in the order of the new run; what only the old one has comes last."""
     known = {summary.cell.key: summary for summary in old}
     pairs = [Pair(known.pop(summary.cell.key, None), summary) for summary in new]
     return pairs + [Pair(summary, None) for summary in known.values()]
 
 
-def compare(pairs: Sequence[Pair], terms: Terms, counter: MainCounter | None = None) -> list[Comparison]:
-    """One comparison a pair, in order; false discoveries are controlled over all of them together."""
-    ratios = {i: found for i, pair in enumerate(pairs) if (found := _ratio(pair, terms)) is not None}
-    verdicts = dict(zip(ratios, judge(list(ratios.values()), terms.margin, terms.level), strict=True))
-    return [
-        _comparison(pair, ratios[i], verdicts[i], _memory(pair, terms, counter)) if i in ratios else _without_ratio(pair)
-        for i, pair in enumerate(pairs)
-    ]
+def compare(pairs: Sequence[Pair], terms: Terms, figures: Figures, counter: MainCounter | None = None) -> list[Comparison]:
+    """Return one comparison a pair, in order; false discoveries are controlled over all of them together.
+
+    The counter is that of a memory which is judged beside the figure.
+    """
+    found = [_compared(pair, terms, figures) for pair in pairs]
+    # what needs no statistics has its verdict already
+    open_ = [i for i, each in enumerate(found) if each.ratio is not None and figures.new.is_replicated]
+    verdicts = judge([known for i in open_ if (known := found[i].ratio)], terms.margin, terms.level)
+    turned = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER} if figures.new.more_is_better else {}
+    for i, verdict in zip(open_, verdicts, strict=True):
+        found[i] = replace(found[i], verdict=turned.get(verdict, verdict))
+    if counter is None:
+        return found
+    return [replace(each, memory=_memory(each.pair, terms, counter)) if each.ratio else each for each in found]
 
 
-def _ratio(pair: Pair, terms: Terms) -> Ratio | None:
-    """Of times per sample; None where a side has none."""
-    old, new = pair.old, pair.new
-    if old is None or new is None or not (old.ok and new.ok and old.medians and new.medians):
-        return None
-    if terms.paired and not old.medians.keys() & new.medians.keys():
-        return None
-    return ratio(old.times, new.times, paired=terms.paired)
-
-
-def _comparison(pair: Pair, ratio: Ratio, verdict: Verdict, memory: MemoryChange | None) -> Comparison:
-    few = "one replicate a side: nothing is known of chance" if ratio.interval is None else ""
-    return Comparison(pair, verdict, ratio, memory, few)
-
-
-def _without_ratio(pair: Pair) -> Comparison:
+def _compared(pair: Pair, terms: Terms, figures: Figures) -> Comparison:
+    """Return the ratio of a pair, or why there is none; the verdict is final only where it needs no statistics."""
     old, new = pair.old, pair.new
     if old is None or new is None:
         return Comparison(pair, Verdict.ABSENT, reason=f"no such cell on the {'old' if old is None else 'new'} side")
-    if old.ok and not new.ok:
-        return Comparison(pair, Verdict.LOST, reason=_words(new))
-    if new.ok and not old.ok:
-        return Comparison(pair, Verdict.GAINED, reason=f"before, {_words(old)}")
-    return Comparison(pair, Verdict.ABSENT, reason=_words(new) if not new.ok else "it was not timed")
+    if not (old.ok and new.ok):
+        verdict = Verdict.LOST if old.ok else Verdict.GAINED if new.ok else Verdict.ABSENT
+        return Comparison(pair, verdict, reason=f"before, {_words(old)}" if new.ok else _words(new))
+    quantity, ours, theirs = figures.new, figures.new.values(new), figures.old.values(old)
+    if not ours or not theirs:
+        return Comparison(pair, Verdict.ABSENT, reason=f"no {quantity.title} was recorded")
+    if min(*ours.values(), *theirs.values()) <= 0:
+        return Comparison(pair, Verdict.ABSENT, reason=f"{quantity.title} is 0 or less on a side, and has no ratio")
+    if not quantity.is_replicated:
+        (now,), (before,) = ours.values(), theirs.values()
+        exact = Ratio(now / before, None, 1.0, paired=terms.paired, replicates=1)
+        return Comparison(pair, _by_size(before, now, quantity.unit, terms.margin, quantity.more_is_better), exact)
+    if terms.paired and not ours.keys() & theirs.keys():
+        return Comparison(pair, Verdict.ABSENT, reason="no replicate has numbers of both sides")
+    found = ratio(theirs, ours, paired=terms.paired)
+    few = "one replicate a side: nothing is known of chance" if found.interval is None else ""
+    return Comparison(pair, Verdict.UNCLEAR, found, reason=few)
 
 
 def _words(summary: CellSummary) -> str:
     return f"{summary.status}: {summary.reason}" if summary.reason else summary.status
 
 
-def _memory(pair: Pair, terms: Terms, counter: MainCounter | None) -> MemoryChange | None:
-    """By the one counter that both sides were read by."""
-    if counter is None or pair.old is None or pair.new is None:
-        return None
-    old, new = counter.per_sample(pair.old), counter.per_sample(pair.new)
-    return MemoryChange(old, new, _memory_verdict(old, new, terms.margin)) if old and new else None
+def _memory(pair: Pair, terms: Terms, counter: MainCounter) -> MemoryChange | None:
+    """Compare memory by the one counter that both sides were read by."""
+    old, new = (counter.per_sample(side) if side else None for side in (pair.old, pair.new))
+    return MemoryChange(old, new, _by_size(old, new, Unit.BYTES, terms.margin)) if old and new else None
 
 
-def _memory_verdict(old: float, new: float, margin: float) -> Verdict:
-    if abs(new - old) <= SMALLEST_BYTES or max(old, new) <= min(old, new) * (1 + margin):
+def _by_size(old: float, new: float, unit: Unit, margin: float, more_is_better: bool = False) -> Verdict:
+    """Judge what hardly varies: a change counts beyond the margin, and bytes beyond a mebibyte too."""
+    if (unit is Unit.BYTES and abs(new - old) <= SMALLEST_BYTES) or max(old, new) <= min(old, new) * (1 + margin):
         return Verdict.SAME
-    return Verdict.SLOWER if new > old else Verdict.FASTER
+    return Verdict.SLOWER if (new > old) != more_is_better else Verdict.FASTER
 
 
 def is_regression(comparison: Comparison) -> bool:
-    """Slower, or of more memory, beyond the margin."""
+    """Say whether a cell became worse, or takes more memory, beyond the margin."""
     return comparison.verdict is Verdict.SLOWER or (
         comparison.memory is not None and comparison.memory.verdict is Verdict.SLOWER
     )
 
 
 def is_lost(comparison: Comparison) -> bool:
-    """It used to give numbers and fails now, or is no longer planned at all."""
+    """Say whether a cell used to give numbers and fails now, or is no longer planned at all."""
     gone = comparison.pair.new is None and comparison.pair.old is not None and comparison.pair.old.ok
     return comparison.verdict is Verdict.LOST or gone
 
@@ -151,10 +168,54 @@ ORDER = (Verdict.LOST, Verdict.SLOWER, Verdict.UNCLEAR, Verdict.FASTER, Verdict.
 
 
 def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
-    """What needs a look comes first; within one verdict the largest effect."""
+    """Sort by what needs a look first; within one verdict by the largest effect."""
 
     def rank(comparison: Comparison) -> tuple[bool, int, float, int]:
         trouble, N = is_lost(comparison) or is_regression(comparison), comparison.pair.any.cell.problem.N
         return not trouble, ORDER.index(comparison.verdict), -round(comparison.effect, 3), N
 
     return sorted(comparisons, key=rank)
+
+
+class Exit(IntEnum):
+    """The exit codes of `attnbench gate`. A proven regression is said before lost cells, and these before what is unclear.
+
+    USAGE is said of whatever left no verdict, or one that could not be written: bad input, the machine, the disk.
+    """
+
+    FINE = 0
+    REGRESSION = 1
+    USAGE = 2
+    UNCLEAR = 3
+    LOST = 4
+
+
+def exit_of(comparisons: Sequence[Comparison]) -> Exit:
+    """Return the code of all cells together; UNCLEAR also where there was nothing to judge."""
+    if any(map(is_regression, comparisons)):
+        return Exit.REGRESSION
+    if any(map(is_lost, comparisons)):
+        return Exit.LOST
+    judged = [c for c in comparisons if c.ratio is not None]
+    return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in judged) else Exit.FINE
+
+
+def looks(most: int, first: int = FIRST) -> list[int]:
+    """Return the replicates after which verdicts are made: 5, 10, 20, … up to `most`; each look costs certainty."""
+    found = [min(first, most)]
+    while found[-1] < most:
+        found.append(min(2 * found[-1], most))
+    # a last step of less than half would not be worth its share of the level
+    if len(found) > 1 and 2 * (found[-1] - found[-2]) < found[-2]:
+        del found[-2]
+    return found
+
+
+def level_of(count: int) -> float:
+    """Return the level of each of so many looks, such that all together keep to that of a single look (Bonferroni)."""
+    return LEVEL / count
+
+
+def unclear(comparisons: Sequence[Comparison]) -> set[str]:
+    """Return the keys of the cells that more replicates may decide."""
+    return {c.pair.any.cell.key for c in comparisons if c.ratio is not None and c.verdict is Verdict.UNCLEAR}

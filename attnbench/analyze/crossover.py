@@ -8,14 +8,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 
-from attnbench.analyze.ratio import ratio
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.quantities import Quantity
+from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH, Interval, Spread, t_quantile
-from attnbench.analyze.verdict import LEVEL, adjusted
+from attnbench.analyze.verdict import LEVEL, adjusted, ratio
 
 Values = Mapping[int, Mapping[int, float]]
 """By length and replicate number, positive; less is better."""
+NOT_PLANNED, NO_FIGURE = "not in the suite", "n/a"
 _Logs = Mapping[int, Mapping[int, float]]
 """By length and replicate number, log(of / over)."""
 
@@ -103,43 +107,28 @@ def crossover(of: Values, over: Values) -> Crossover:
     From five replicates on somebody leads at a length where the paired t test, adjusted over the lengths, says so;
     with fewer, where all replicates agree.
     """
-    logs = _log_ratios(of, over)
-    leads = _leads(of, over, logs)
-    told = [N for N, lead in leads.items() if lead is not Lead.TIE]
-    changes = [(a, b) for a, b in pairwise(told) if leads[a] is not leads[b]]
-    crossings = [_crossing({N: logs[N] for N in logs if a <= N <= b}, gained=leads[b] is Lead.OF) for a, b in changes]
-    return Crossover(leads, tuple(crossings), min(map(len, logs.values()), default=0))
-
-
-def _log_ratios(of: Values, over: Values) -> dict[int, dict[int, float]]:
     common = {N: sorted(of[N].keys() & over[N].keys()) for N in sorted(of.keys() & over.keys())}
-    return {N: {r: math.log(of[N][r] / over[N][r]) for r in numbers} for N, numbers in common.items() if numbers}
-
-
-def _leads(of: Values, over: Values, logs: _Logs) -> dict[int, Lead]:
-    enough = [N for N, values in logs.items() if len(values) >= ENOUGH]
-    chance = dict(zip(enough, adjusted([ratio(over[N], of[N], paired=True).p for N in enough]), strict=True))
-    return {N: _lead(list(values.values()), chance.get(N)) for N, values in logs.items()}
-
-
-def _lead(logs: Sequence[float], chance: float | None) -> Lead:
-    """By the adjusted p where there is one."""
-    mean = statistics.fmean(logs)
-    told = all(value * mean > 0 for value in logs) if chance is None else chance <= LEVEL and mean != 0
-    if not told:
-        return Lead.TIE
-    return Lead.OF if mean < 0 else Lead.OVER
-
-
-def _crossing(logs: _Logs, *, gained: bool) -> Crossing:
-    """Between the first and the last of these lengths, at which different ones lead.
-
-    Where noise makes the mean log-ratio change its sign three times or more, the middle one counts.
-    """
+    logs = {N: {r: math.log(of[N][r] / over[N][r]) for r in numbers} for N, numbers in common.items() if numbers}
     means = {N: statistics.fmean(values.values()) for N, values in logs.items()}
-    turns = [(a, b) for a, b in pairwise(means) if means[a] * means[b] < 0 or (means[b] == 0 and means[a] != 0)]
-    N = statistics.median_low([_between(a, b, means[a] / (means[a] - means[b])) for a, b in turns])
-    return Crossing(N, (min(logs), max(logs)), _interval(logs, N), gained)
+    enough = [N for N, values in logs.items() if len(values) >= ENOUGH]
+    chances = dict(zip(enough, adjusted([ratio(over[N], of[N], paired=True).p for N in enough]), strict=True))
+    leads = {}
+    for N, mean in means.items():
+        agree = chances[N] <= LEVEL and mean != 0 if N in chances else all(value * mean > 0 for value in logs[N].values())
+        leads[N] = Lead.TIE if not agree else Lead.OF if mean < 0 else Lead.OVER
+    crossings = []
+    for start, end in pairwise(N for N in leads if leads[N] is not Lead.TIE):
+        if leads[start] is not leads[end]:
+            within = {N: values for N, values in logs.items() if start <= N <= end}
+            # where noise makes the mean log-ratio change its sign three times or more, the middle one counts
+            turns = [
+                _between(a, b, means[a] / (means[a] - means[b]))
+                for a, b in pairwise(within)
+                if means[a] * means[b] < 0 or (means[b] == 0 and means[a] != 0)
+            ]
+            middle = statistics.median_low(turns)
+            crossings.append(Crossing(middle, (start, end), _interval(within, middle), leads[end] is Lead.OF))
+    return Crossover(leads, tuple(crossings), min(map(len, logs.values()), default=0))
 
 
 def _between(a: int, b: int, t: float) -> float:
@@ -177,13 +166,55 @@ def _undecided(first: Sequence[float], last: Sequence[float]) -> list[float]:
     b = 2 * (at * slope - reach * statistics.covariance(first, steps))
     c = at**2 - reach * statistics.covariance(first, first)
     ends = [t for t, value in ((0.0, c), (1.0, a + b + c)) if value <= 0]
-    return [t for t in (*ends, *_roots(a, b, c)) if 0 <= t <= 1]
+    if (square := b * b - 4 * a * c) >= 0:
+        # both roots without cancellation
+        q = -(b + math.copysign(math.sqrt(square), b)) / 2
+        ends += [top / bottom for top, bottom in ((q, a), (c, q)) if bottom != 0]
+    return [t for t in ends if 0 <= t <= 1]
 
 
-def _roots(a: float, b: float, c: float) -> list[float]:
-    """Real solutions of a t² + b t + c = 0, without cancellation."""
-    square = b * b - 4 * a * c
-    if square < 0:
-        return []
-    q = -(b + math.copysign(math.sqrt(square), b)) / 2
-    return [top / bottom for top, bottom in ((q, a), (c, q)) if bottom != 0]
+@dataclass(frozen=True)
+class Gap:
+    """A length at which at least one of the two has no figure; the status is empty of one that has."""
+
+    N: int
+    of: str
+    over: str
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Method `of` against method `over` of one section, by one quantity; both are labels."""
+
+    section: Section
+    of: str
+    over: str
+    quantity: Quantity
+
+    @cached_property
+    def crossover(self) -> Crossover:
+        """Compare the two over all lengths at which both have figures."""
+        values = [
+            {N: found for N in self.section.lengths if (found := self.quantity.ranked(self.section.at(label, N)))}
+            for label in (self.of, self.over)
+        ]
+        return crossover(*values)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Return every length that could not be compared, rising."""
+        uncompared = [N for N in self.section.lengths if N not in self.crossover.leads]
+        gaps = [Gap(N, *(self._status(self.section.at(label, N)) for label in (self.of, self.over))) for N in uncompared]
+        return [gap for gap in gaps if gap.of or gap.over]
+
+    def _status(self, cell: CellSummary | None) -> str:
+        if cell is None:
+            return NOT_PLANNED
+        if not cell.ok:
+            return cell.status
+        return "" if self.quantity.ranked(cell) else NO_FIGURE
+
+    @property
+    def cells(self) -> tuple[CellSummary, ...]:
+        """Return the cells of both methods."""
+        return (*self.section.series[self.of], *self.section.series[self.over])

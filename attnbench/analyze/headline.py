@@ -1,197 +1,126 @@
-"""What a section amounts to: who is ahead and from which length on, or why that cannot be told."""
+"""Sum up a section: who is best at the longest common length, and over which lengths it leads the baseline."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 
-from attnbench.analyze.best import Best, best
-from attnbench.analyze.crossover import Lead
-from attnbench.analyze.headline_learning import Learning, learners, learning
-from attnbench.analyze.metric import TIME, Metric, compared_by, metrics
+from attnbench.analyze.best import Best, Contest
+from attnbench.analyze.crossover import Crossing, Lead, Versus
+from attnbench.analyze.quantities import SEEDS, TIME, Quantity, main_quantity, quantities
 from attnbench.analyze.sections import Section
-from attnbench.analyze.speedup import strongest_exact
-from attnbench.analyze.versus import Versus, baseline
+from attnbench.analyze.speedup import baseline, strongest_exact
+from attnbench.analyze.statistics import by_sums
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import OUTPUT_ERROR
 
+NEAR = 0.05
+"""Nats per judged token: a model reaches a loss if it stays at most so far above it."""
 _TELLING = (
     *(Workload.TRAIN, Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.GENERATE),
     *(Workload.DECODE, Workload.DECODE_TOTAL, Workload.FIDELITY, Workload.NUMERICS),
 )
-_Leads = Mapping[int, Lead]
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """`versus.of` leads at the longest length at which it can be told; the crossover says where else."""
+class Standing(StrEnum):
+    """Where the loss of a method lies beside that of the baseline."""
 
-    versus: Versus
-    best: Best
+    BELOW = "below"
+    REACHES = "reaches"
+    ABOVE = "above"
+    UNTOLD = "untold"
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Neighbouring lengths at which somebody leads, among those that were compared."""
+    """Neighbouring lengths at which a method leads the baseline, and the crossing that they begin with, where there is one."""
 
+    over: str
     led: tuple[int, ...]
-    compared: tuple[int, ...]
+    start: Crossing | None
+    replicates: int
 
 
 @dataclass(frozen=True)
-class Foremost:
-    """One method leads all others."""
+class Statement:
+    """A statement holds what there is to say; without `best` nothing can be compared."""
 
-    label: str
-    reach: Reach
-    best: Best
-
-
-@dataclass(frozen=True)
-class Tied:
-    """The best cannot be told apart; all of them lead `over`, where there is such a one."""
-
-    best: Best
-    over: str | None
-    reach: Reach
-
-
-class Why(StrEnum):
-    """Nothing can be compared."""
-
-    NOTHING = "nothing"
-    """No method has figures."""
-    ALONE = "alone"
-    """One has."""
-    APART = "apart"
-    """Several have, and no two of them at one length."""
-
-
-@dataclass(frozen=True)
-class Untold:
-    """There is nothing to compare; `labels` are the methods that have figures."""
-
-    why: Why
+    quantity: Quantity
     labels: tuple[str, ...]
-
-
-Statement = Ahead | Foremost | Tied | Learning | Untold
+    """The methods that have a figure at some length."""
+    replicates: int = 0
+    """Replicates, in training seeds, of the compared cell that has the fewest."""
+    best: Best | None = None
+    """At the longest of the lengths at which the most methods have a figure."""
+    reach: Reach | None = None
+    """Where the best leads the baseline; None where it is the baseline, or does not lead it."""
+    base: str = ""
+    """In training, the method whose loss the others are held against."""
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    """In training, by label."""
 
 
 def ranked(sections: Sequence[Section], named: Sequence[str], *, causal_first: bool) -> list[tuple[Section, Statement]]:
-    """All sections with what they amount to, the most telling first.
+    """Return all sections with what they amount to, the most telling first.
 
-    Chosen by what was measured and never by what came out: those where something can be compared; what was learnt
-    before speed, with the backward pass before without, decoding after, scores last; the mask that the suite names first;
-    the most methods.
+    They are ordered by what was measured and never by what came out: first those where something can be compared, then by
+    workload, then the mask that the suite names first, then the most methods.
     """
-    found = [(section, statement(section, named)) for section in sections]
 
     def key(each: tuple[Section, Statement]) -> tuple[bool, int, bool, int]:
         section, said = each
-        methods = sum(any(cell.ok for cell in series) for series in section.series.values())
-        telling = (*_TELLING, section.workload).index(section.workload)
-        return isinstance(said, Untold), telling, section.causal is not causal_first, -methods
+        return said.best is None, _TELLING.index(section.workload), section.causal is not causal_first, -len(said.labels)
 
-    return sorted(found, key=key)
+    return sorted(((section, statement(section, named)) for section in sections), key=key)
 
 
 def statement(section: Section, named: Sequence[str] = ()) -> Statement:
-    """By time, of fidelity by the error of the output, of numerics by rounding, of training by the loss that is left.
-
-    The baseline is a method that the suite names, else the strongest exact one. The method that is best at the longest
-    length in common, against the baseline where that is another one, else against all others; of training all of them
-    against the baseline.
-    """
+    """Compare a section by its main figure; the baseline is a method that the suite names, else the strongest exact softmax."""
+    quantity = quantities(section.summaries)[main_quantity(section.workload)]
+    having = [label for label, series in section.series.items() if any(quantity.values(cell) for cell in series)]
+    if quantity.name == OUTPUT_ERROR:
+        # that exact attention is exact is no finding
+        having = [label for label in having if strongest_exact(section.series[label]) is None] or having
+    contest = Contest(section, quantity, tuple(having))
+    counts = {N: sum(bool(quantity.values(section.at(label, N))) for label in having) for N in section.lengths}
+    N = max(counts, key=lambda N: (counts[N], N), default=0)
+    best = contest.best(N) if counts.get(N, 0) > 1 else None
+    if best is None:
+        return Statement(quantity, contest.labels)
+    rivals = [label for label in having if label in {*best.labels, *best.behind}]
+    few = min(len(quantity.values(section.at(label, N))) for label in rivals)
+    base, first = baseline(section, named), best.labels[0]
     if section.workload is Workload.TRAIN:
-        return learning(section, named) or _untold(learners(section))
-    metric = metrics(section.summaries).get(compared_by(section.workload))
-    if metric is None:
-        return _untold(())
-    labels = _contenders(section, metric)
-    N = _common_length(section, labels, metric)
-    if N is None:
-        return _untold(labels)
-    found = best(section, labels, N, metric)
-    base = baseline(section, named) if metric.name == TIME else None
-    rival = _rival(found, base, labels)
-    pair = _ahead(Versus(section, found.labels[0], rival, metric), found) if rival is not None else None
-    if pair is not None:
-        return pair
-    return _foremost(section, labels, found, metric) if found.alone else _tied(section, base, found, metric)
+        if base is None or base not in rivals:
+            base = first
+        standings = {label: _standing(contest, label, base, N) for label in rivals if label != base}
+        return Statement(quantity, contest.labels, few, best, base=base, standings=standings)
+    if base in {None, first} and len(rivals) == 2:
+        base = next(label for label in rivals if label != first)
+    if quantity.name != TIME or base is None or base in best.labels:
+        return Statement(quantity, contest.labels, few, best)
+    found = Versus(section, first, base, quantity).crossover
+    # the neighbouring lengths that it leads at, around the last one that was compared up to N
+    at = max((length for length in found.lengths if length <= N), default=None)
+    runs = ([N for N, _ in run] for lead, run in groupby(found.leads.items(), key=lambda each: each[1]) if lead is Lead.OF)
+    led = next((run for run in runs if at in run), None)
+    if led is None:
+        return Statement(quantity, contest.labels, few, best)
+    start = next((each for each in found.crossings if each.gained and each.bracket[1] == led[0]), None)
+    reach = Reach(base, tuple(led), start, found.replicates)
+    return Statement(quantity, contest.labels, min(few, reach.replicates), best, reach)
 
 
-def is_exact(section: Section, label: str) -> bool:
-    """Whether a method, where it has figures, is exact softmax attention."""
-    return strongest_exact(section.series[label]) is not None
-
-
-def _untold(labels: tuple[str, ...]) -> Untold:
-    if not labels:
-        return Untold(Why.NOTHING, ())
-    return Untold(Why.ALONE if len(labels) == 1 else Why.APART, labels)
-
-
-def _contenders(section: Section, metric: Metric) -> tuple[str, ...]:
-    """All methods with figures; that exact attention has all of the exact attention is no finding."""
-    found = [label for label, series in section.series.items() if any(metric.of(cell) for cell in series)]
-    inexact = [label for label in found if metric.name != OUTPUT_ERROR or not is_exact(section, label)]
-    return tuple(inexact or found)
-
-
-def _common_length(section: Section, labels: Sequence[str], metric: Metric) -> int | None:
-    """The longest of the lengths at which the most have figures; None where no two have."""
-    counts = {N: sum(bool(metric.of(section.at(label, N))) for label in labels) for N in section.lengths}
-    N = max(counts, key=lambda N: (counts[N], N))
-    return N if counts[N] > 1 else None
-
-
-def _rival(found: Best, base: str | None, labels: Sequence[str]) -> str | None:
-    """Whom the best is compared with, length by length; None where it is all others."""
-    first, *ties = found.labels
-    if ties:
-        # what cannot be told apart at the longest length may well be at others
-        two = len(ties) == 1 and (len(labels) == 2 or base in found.labels)
-        return ties[0] if two else None
-    if base is not None and base != first:
-        return base
-    return next(label for label in labels if label != first) if len(labels) == 2 else None
-
-
-def _ahead(versus: Versus, found: Best) -> Ahead | None:
-    """By who leads last; None where nobody does, or only at one length and that not the longest in common."""
-    leads, told = versus.crossover.leads, versus.crossover.told
-    if not told or (len(told) == 1 and not found.alone):
-        return None
-    if leads[told[-1]] is Lead.OVER:
-        versus = Versus(versus.section, versus.over, versus.of, versus.metric)
-    return Ahead(versus, found)
-
-
-def _foremost(section: Section, labels: Sequence[str], found: Best, metric: Metric) -> Foremost:
-    first = found.labels[0]
-    leads = [_leads(section, first, label, metric) for label in labels if label != first]
-    compared = tuple(N for N in section.lengths if any(N in each for each in leads))
-    return Foremost(first, _reach(found.N, compared, leads), found)
-
-
-def _tied(section: Section, base: str | None, found: Best, metric: Metric) -> Tied:
-    over = base if base not in found.labels else None
-    leads = [_leads(section, label, over, metric) for label in found.labels] if over is not None else []
-    compared = tuple(N for N in section.lengths if leads and all(N in each for each in leads))
-    reach = _reach(found.N, compared, leads)
-    return Tied(found, over if reach.led else None, reach)
-
-
-def _leads(section: Section, of: str, over: str, metric: Metric) -> _Leads:
-    return Versus(section, of, over, metric).crossover.leads
-
-
-def _reach(N: int, compared: tuple[int, ...], leads: Sequence[_Leads]) -> Reach:
-    """As far as all lead around N; who has no figure at a length is led there."""
-    led = [all(each.get(n, Lead.OF) is Lead.OF for each in leads) for n in compared]
-    if N not in compared or not led[compared.index(N)]:
-        return Reach((), compared)
-    at = compared.index(N)
-    start = next((i + 1 for i in range(at - 1, -1, -1) if not led[i]), 0)
-    end = next((i for i in range(at + 1, len(compared)) if not led[i]), len(compared))
-    return Reach(compared[start:end], compared)
+def _standing(contest: Contest, label: str, base: str, N: int) -> Standing:
+    """Judge a loss by the 95 % interval of the mean difference, paired by seed; below or above it lies by more than NEAR."""
+    ours, theirs = (contest.quantity.values(contest.section.at(each, N)) for each in (label, base))
+    differences = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()]
+    if len(differences) < SEEDS:
+        return Standing.UNTOLD
+    found = by_sums(differences, enough=SEEDS)
+    low, high = found.ends
+    if high < 0 and found.value < -NEAR:
+        return Standing.BELOW
+    if high <= NEAR:
+        return Standing.REACHES
+    return Standing.ABOVE if low > 0 and found.value > NEAR else Standing.UNTOLD

@@ -3,30 +3,27 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from attnbench.analyze.cells import NOT_RUN, OK, CellSummary
-from attnbench.analyze.counters import memory_of
+from attnbench.analyze.cells import NOT_RUN, OK, CellSummary, memory_of
 from attnbench.analyze.digest import digest
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
-
-_COARSE = 16
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What one search found."""
+    """The result of one search."""
 
     summary: CellSummary
-    """Of the largest that fits, with the memory of a call of it; where none does, of the smallest, with why not."""
+    """The cell of the largest that fits, with the memory of a call; where none does, of the smallest, with why not."""
     value: int
     """The largest N, or B; 0 where not even the smallest fits."""
     bound: Failed | None
-    """How the smallest failed that is larger; None where the search had a limit of its own."""
+    """The failure of the smallest that is larger; None where the search had a limit of its own."""
     bound_at: int | None
     finished: bool
-    """Whether the search came to its end; else `value` is the largest so far."""
+    """Say whether the search came to its end; else `value` is the largest so far."""
 
     @property
     def seconds(self) -> float | None:
@@ -36,15 +33,13 @@ class Limit:
 
 
 def precise(good: int, bad: int) -> bool:
-    """Whether the largest that fits is known to one part in sixteen: `good` fits, `bad` does not."""
-    return bad - good <= max(1, good // _COARSE)
+    """Say whether the largest that fits is known to one part in sixteen: `good` fits, `bad` does not."""
+    return bad - good <= max(1, good // 16)
 
 
 def search_of(cell: Cell) -> str:
     """Names all cells of one search: those that differ in length only; of a largest batch the cell itself."""
-    if cell.batch is Batch.LARGEST:
-        return cell.key
-    return cell.model_copy(update={"problem": cell.problem.model_copy(update={"N": 1})}).key
+    return cell.key if cell.batch is Batch.LARGEST else cell.reshaped(N=1).key
 
 
 def limits(cells: Iterable[Cell], records: Iterable[Record], most: int) -> list[Limit]:
@@ -53,13 +48,11 @@ def limits(cells: Iterable[Cell], records: Iterable[Record], most: int) -> list[
     found: dict[str, list[Record]] = {search: [] for search in firsts}
     for record in records:
         search = search_of(record.job.cell)
-        if search in found and record.job.phase is not Pass.CHECK and not _interrupted(record):
+        failed = _failure(record)
+        interrupted = failed is not None and failed.status is Status.INTERRUPTED
+        if search in found and record.job.phase is not Pass.CHECK and not interrupted:
             found[search].append(record)
     return [_limit(first, found[search], most) for search, first in firsts.items()]
-
-
-def _interrupted(record: Record) -> bool:
-    return isinstance(record.outcome, Failed) and record.outcome.status is Status.INTERRUPTED
 
 
 def _limit(first: Cell, records: list[Record], most: int) -> Limit:
@@ -70,8 +63,10 @@ def _limit(first: Cell, records: list[Record], most: int) -> Limit:
     if not good:
         # of a search that was never begun the reason stands beside it
         why = bound or next((failed for record in records if (failed := _failure(record))), None)
-        return Limit(_unfit(first, why), 0, why, bad, finished=why is not None)
-    summary = _fit(trials[good], [r for r in records if r.job.phase is Pass.MEMORY and _size(r) == good])
+        status, reason = (why.status.value, why.reason) if why else (NOT_RUN, "no record of this search yet")
+        return Limit(CellSummary(first, status, reason), 0, why, bad, finished=why is not None)
+    memory = memory_of(digest(record) for record in records if record.job.phase is Pass.MEMORY and _size(record) == good)
+    summary = CellSummary(trials[good].job.cell, OK, facts=trials[good].outcome.facts, memory=memory)
     return Limit(summary, good, bound, bad, finished=good >= most or (bad is not None and precise(good, bad)))
 
 
@@ -80,18 +75,6 @@ def _failure(record: Record) -> Failed | None:
 
 
 def _size(record: Record) -> int:
-    """What is searched for: the batch, or the length."""
+    """Return what is searched for: the batch, or the length."""
     cell = record.job.cell
     return record.job.B or 1 if cell.batch is Batch.LARGEST else cell.problem.N
-
-
-def _fit(trial: Record, memory: list[Record]) -> CellSummary:
-    assert isinstance(trial.outcome, Measured)
-    peaks = memory_of(digest(record) for record in memory)
-    return CellSummary(trial.job.cell, OK, facts=trial.outcome.facts, memory=peaks)
-
-
-def _unfit(first: Cell, why: Failed | None) -> CellSummary:
-    if why is None:
-        return CellSummary(first, NOT_RUN, "no record of this search yet")
-    return CellSummary(first, why.status.value, why.reason)

@@ -12,8 +12,6 @@ _PREFERRED = {
     "cpu": ("host_rss_peak", "torch_profiler_peak"),
 }
 
-_STEADY = ("torch_allocated_peak", "torch_profiler_peak")
-
 
 @dataclass(frozen=True)
 class MainCounter:
@@ -25,14 +23,13 @@ class MainCounter:
 
     def per_sample(self, summary: CellSummary) -> float | None:
         """Bytes per sample of the batch; None where this counter was not read by this source."""
-        counter = summary.memory.counters.get(self.name)
-        usable = summary.ok and counter is not None and counter.bytes is not None and counter.source == self.source
-        return counter.bytes * summary.per_sample if usable and counter and counter.bytes is not None else None
+        counter = summary.memory.counters.get(self.name) if summary.ok else None
+        if counter is None or counter.bytes is None or counter.source != self.source:
+            return None
+        return counter.bytes * summary.per_sample
 
     def why_not(self, summary: CellSummary) -> str:
         """Why this cell has no such number; empty where it has."""
-        if self.per_sample(summary) is not None:
-            return ""
         if not summary.ok:
             return f"no memory is shown where there is no time ({summary.status})"
         counter = summary.memory.counters.get(self.name)
@@ -42,7 +39,7 @@ class MainCounter:
 
 
 STATE = MainCounter("state_bytes", STATE_SOURCE)
-"""What decoding methods carry along; exact, by shape."""
+"""The bytes that a decoding method carries from token to token; exact, by shape."""
 
 
 def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
@@ -54,7 +51,9 @@ def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
         most = max(readings, key=lambda name: len(readings[name]))
         chosen = next((name for name in names if 2 * len(readings[name]) > len(cells)), most)
         if readings[chosen]:
-            note = "" if chosen == names[0] else f"{names[0]} could not be used: {_why(cells, names[0])}"
+            reserves = (c.reason for s in cells if (c := s.memory.counters.get(names[0])) and c.reason)
+            why = _usual(reserves) or "it was not recorded"
+            note = "" if chosen == names[0] else f"{names[0]} could not be used: {why}"
             return MainCounter(chosen, _usual(c.source for c in readings[chosen]), note)
     return None
 
@@ -65,20 +64,16 @@ def steady_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
     What the operating system counts is not: two runs of the same code differed by up to 85 % for small tensors.
     """
     cells = [s for s in summaries if s.ok and s.memory.counters]
-    for name in _STEADY:
+    for name in ("torch_allocated_peak", "torch_profiler_peak"):
         if found := _readings(cells, name, sure=True):
             return MainCounter(name, _usual(c.source for c in found))
     return None
 
 
 def _readings(cells: Sequence[CellSummary], name: str, *, sure: bool) -> list[Counter]:
-    """What was read; with `sure`, only what was read without reserve."""
+    """Return what was read; with `sure`, only what was read without reserve."""
     counters = (s.memory.counters.get(name) for s in cells)
     return [c for c in counters if c is not None and c.bytes is not None and not (sure and c.reason)]
-
-
-def _why(cells: Sequence[CellSummary], name: str) -> str:
-    return _usual(c.reason for s in cells if (c := s.memory.counters.get(name)) and c.reason) or "it was not recorded"
 
 
 def _usual(texts: Iterable[str]) -> str:

@@ -1,10 +1,11 @@
-"""What a history keeps of a run: a point for each cell that it came to; and what a run lacks to be whole."""
+"""A history keeps of a run a point for each cell with a result; here is also what a run lacks to be whole."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary, summarize
-from attnbench.analyze.main_counter import MainCounter, main_counter
+from attnbench.analyze.main_counter import main_counter
+from attnbench.analyze.quantities import recorded
 from attnbench.analyze.statistics import variance
 from attnbench.schema.history import Point, Summary
 from attnbench.schema.outcome import Status
@@ -15,34 +16,30 @@ _UNFINISHED = (NOT_RUN, Status.INTERRUPTED.value)
 
 
 def points(run: RunInfo, records: Iterable[Record]) -> Summary:
-    """Of all cells; those that were not run, or only interrupted, are counted and have no point."""
+    """Return a point with all its figures for each cell; cells that were not run, or only interrupted, are counted."""
     summaries = summarize(run.cells, records)
-    counter = main_counter(summaries)
-    found = tuple(_point(summary, counter) for summary in summaries if summary.status not in _UNFINISHED)
-    return Summary(found, unfinished=len(summaries) - len(found))
+    counter, known = main_counter(summaries), recorded(summaries, run)
 
+    def point(summary: CellSummary) -> Point:
+        found = {name: each.estimate(summary) for name, each in known.items()}
+        logs = [math.log(median) for median in summary.medians.values()] if summary.ok else []
+        read = counter is not None and counter.per_sample(summary) is not None
+        return Point(
+            cell=summary.cell,
+            key=summary.cell.key,
+            status=summary.status,
+            reason=summary.reason,
+            figures={name: estimate.value for name, estimate in found.items() if estimate is not None},
+            spread=math.sqrt(variance(logs)) if len(logs) > 1 else None,
+            counter=f"{counter.name} ({counter.source})" if counter is not None and read else "",
+        )
 
-def _point(summary: CellSummary, counter: MainCounter | None) -> Point:
-    bytes_ = counter.per_sample(summary) if counter else None
-    return Point(
-        cell=summary.cell,
-        key=summary.cell.key,
-        status=summary.status,
-        reason=summary.reason,
-        seconds=summary.time.value if summary.time else None,
-        spread=_spread(tuple(summary.medians.values())) if summary.ok else None,
-        replicates=summary.replicates,
-        bytes=bytes_,
-        counter=f"{counter.name} ({counter.source})" if counter and bytes_ is not None else "",
-    )
-
-
-def _spread(medians: Sequence[float]) -> float | None:
-    return math.sqrt(variance([math.log(median) for median in medians])) if len(medians) > 1 else None
+    finished = [summary for summary in summaries if summary.status not in _UNFINISHED]
+    return Summary(tuple(map(point, finished)), unfinished=len(summaries) - len(finished))
 
 
 def lacks(run: RunInfo, records: Iterable[Record]) -> list[str]:
-    """In words, what was planned and has no record; nothing of a run that is whole."""
+    """Say in words what was planned and has no record; return nothing for a run that is whole."""
     cells = summarize(run.cells, records)
     missing = [summary for summary in cells if summary.status in _UNFINISHED]
     # a comparison goes on only with what is not clear yet

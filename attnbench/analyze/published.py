@@ -1,21 +1,22 @@
-"""Published against reproduced: of each printed figure what a run has to say to it."""
+"""Published against reproduced: for each printed figure, what a run has to say to it."""
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain, product
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.main_counter import main_counter
-from attnbench.analyze.published_cells import FailedError, NoCellError, NoFigureError, UnclearError
-from attnbench.analyze.published_entries import Entry, entries
-from attnbench.analyze.published_figure import FEWEST, Figure, figure
-from attnbench.analyze.published_metrics import Measured
-from attnbench.schema.published import Published
+from attnbench.analyze.published_figures import FEWEST, Figure, Lack, NoFigureError, figure
+from attnbench.analyze.quantities import quantities
+from attnbench.schema.noun import Scalar
+from attnbench.schema.published import Comparable, Published
+
+NO_FIGURE = "n/a"
+"""Stands where nothing was printed, or not found."""
 
 
 class Finding(StrEnum):
-    """What came of holding a figure of ours against a printed one."""
+    """A finding says how a figure of ours stands to a printed one."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
@@ -23,6 +24,29 @@ class Finding(StrEnum):
     NOT_RUN = "not run"
     BESIDE = ""
     """Only shown beside it: no bounds were set."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One printed figure."""
+
+    written: Published
+    """As the suite has it; of a grid the whole."""
+    what: str
+    says: str
+    number: float | None
+    pinned: Mapping[str, Scalar] = field(default_factory=dict)
+    """Of a grid: by name of its two axes, where in it the figure stands."""
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """From where to where a figure of ours counts as this one; None where no bounds were set."""
+        return None if self.written.reproduced is None else self.written.reproduced.ends(self.number)
+
+    @property
+    def needed(self) -> str:
+        """Say what it would take, where the suite does."""
+        return f"it needs {self.written.needs}" if self.written.needs else ""
 
 
 @dataclass(frozen=True)
@@ -43,52 +67,42 @@ class Row:
     @property
     def elsewhere(self) -> bool:
         """Whether the run was not made for it: the suite says what it would take."""
-        return self.finding is Finding.NOT_RUN and self.why == _needed(self.entry) != ""
+        return self.finding is Finding.NOT_RUN and self.why == self.entry.needed != ""
 
 
 def rows(published: Iterable[Published], summaries: Sequence[CellSummary]) -> list[Row]:
-    """One for each printed figure, in the order in which they are written; whatever cannot be read says why."""
-    measured = Measured(summaries, main_counter(summaries))
-    return [_row(entry, measured) for entry in entries(published)]
+    """Return one for each printed figure, in the order in which they are written; whatever cannot be read says why."""
+    known = quantities(summaries)
+    found = []
+    for entry in entries(published):
+        if entry.written.ours is None:
+            found.append(Row(entry, None, Finding.NOT_RUN, entry.needed))
+            continue
+        try:
+            ours = figure(entry.written.ours, entry.pinned, summaries, known)
+        except NoFigureError as error:
+            # a claim that failed where it was tried is not one that nobody tried
+            tried = error.lack is Lack.UNCLEAR or (error.lack is Lack.FAILED and entry.band is not None)
+            why = entry.needed if error.lack is Lack.NO_CELL and entry.needed else str(error)
+            found.append(Row(entry, None, Finding.CANNOT_TELL if tried else Finding.NOT_RUN, why))
+        else:
+            found.append(Row(entry, ours, *_judged(ours, entry.band)))
+    return found
 
 
 def not_run(published: Iterable[Published], why: str) -> list[Row]:
-    """The same without any run: what each would need, or why there is none."""
-    return [Row(entry, None, Finding.NOT_RUN, _needed(entry) or why) for entry in entries(published)]
-
-
-def _row(entry: Entry, measured: Measured) -> Row:
-    ours = entry.written.ours
-    if ours is None:
-        return Row(entry, None, Finding.NOT_RUN, _needed(entry))
-    try:
-        found = figure(ours, entry.pinned, measured)
-    except UnclearError as error:
-        return Row(entry, None, Finding.CANNOT_TELL, str(error))
-    except FailedError as error:
-        # a claim that failed where it was tried is not one that nobody tried
-        return Row(entry, None, Finding.NOT_RUN if entry.band is None else Finding.CANNOT_TELL, str(error))
-    except NoCellError as error:
-        # what was never planned is not missed: the suite says what it would take
-        return Row(entry, None, Finding.NOT_RUN, _needed(entry) or str(error))
-    except NoFigureError as error:
-        return Row(entry, None, Finding.NOT_RUN, str(error))
-    return Row(entry, found, *_judged(found, entry.band))
-
-
-def _needed(entry: Entry) -> str:
-    needs = entry.written.needs
-    return f"it needs {needs}" if needs else ""
+    """Return the same without any run: what each would need, or why there is none."""
+    return [Row(entry, None, Finding.NOT_RUN, entry.needed or why) for entry in entries(published)]
 
 
 def _judged(found: Figure, band: tuple[float, float] | None) -> tuple[Finding, str]:
-    """By where the whole interval lies; what is exact is its own interval."""
+    """Judge by where the whole interval lies; what is exact is its own interval."""
     if band is None:
         return Finding.BESIDE, ""
-    low, high = _ends(found)
-    least, most = band
-    if math.isnan(low):
+    if found.interval is None and not found.exact:
         return Finding.CANNOT_TELL, f"{found.replicates} of at least {FEWEST} replicates"
+    low, high = (found.interval.low, found.interval.high) if found.interval else (found.value, found.value)
+    least, most = band
     if least <= low and high <= most:
         return Finding.REPRODUCED, ""
     if high < least or most < low:
@@ -96,7 +110,41 @@ def _judged(found: Figure, band: tuple[float, float] | None) -> tuple[Finding, s
     return Finding.CANNOT_TELL, "the interval reaches over a bound"
 
 
-def _ends(found: Figure) -> tuple[float, float]:
-    if found.exact:
-        return found.value, found.value
-    return (found.interval.low, found.interval.high) if found.interval else (math.nan, math.nan)
+def entries(published: Iterable[Published]) -> list[Entry]:
+    """Return the figures in the order in which they are written; a grid row by row, without its gaps."""
+    found = []
+    for each in published:
+        if each.grid is None:
+            found.append(Entry(each, each.what, _said(each, each.number), each.number))
+            continue
+        (down, below), (across, beside) = _axes(each).items()
+        for (row, column), number in zip(product(below, beside), chain(*each.grid.numbers), strict=True):
+            if number is not None:
+                pinned = {down: row, across: column}
+                found.append(Entry(each, _filled(each.what, pinned), _said(each, number), number, pinned))
+    return found
+
+
+def in_short(each: Published) -> str:
+    """Say what a whole grid is about: `n = 512…65536`; what is no grid keeps its own words."""
+    axes = {name: values for name, values in _axes(each).items() if values}
+    return _filled(each.what, {name: f"{v[0]}…{v[-1]}" if len(v) > 1 else str(v[0]) for name, v in axes.items()})
+
+
+def _axes(each: Published) -> dict[str, tuple[Scalar, ...]]:
+    return {} if each.grid is None else {**each.grid.down, **each.grid.across}
+
+
+def _filled(text: str, values: Mapping[str, Scalar]) -> str:
+    # not by `format`: whatever else is in braces stays as it is
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", str(value))
+    return text
+
+
+def _said(each: Published, number: float | None) -> str:
+    if number is None:
+        return each.says
+    if each.says != NO_FIGURE:
+        return each.says.replace("{number}", f"{number:g}")
+    return f"{number:g}{'×' if each.comparable is Comparable.RATIO else ''}"

@@ -1,4 +1,4 @@
-"""Measured time against the roof that was measured in the same run."""
+"""Where a cell stands under the roof that was measured in the same run (Williams, Waterman and Patterson 2009)."""
 
 from dataclasses import dataclass
 
@@ -7,23 +7,52 @@ from attnbench.schema.run import RunInfo
 
 
 @dataclass(frozen=True)
-class RoofShare:
-    """The least time of a call by its cost and the roof, in seconds, and its share of the measured time."""
+class Placed:
+    """A cell that has a time, a cost and a roof."""
 
-    floor_seconds: float
-    fraction: float
-    by_flops: float
-    """The share by FLOPs alone."""
+    flops: float
+    """Executed FLOPs of the batch that ran, by the method's cost."""
+    traffic: float
+    """Bytes that the batch moves at least, by the method's cost."""
+    seconds: float
+    """Median time of a call."""
+    peak_flops_per_second: float
+    peak_bytes_per_second: float
+
+    @property
+    def intensity(self) -> float:
+        """Executed FLOPs per byte of least traffic."""
+        return self.flops / self.traffic
+
+    @property
+    def flops_per_second(self) -> float:
+        """Executed FLOPs over the median time."""
+        return self.flops / self.seconds
+
+    @property
+    def roof(self) -> float:
+        """FLOPs per second that the roof allows at this intensity."""
+        return min(self.peak_flops_per_second, self.intensity * self.peak_bytes_per_second)
+
+    @property
+    def floor_seconds(self) -> float:
+        """The least time of a call by its cost and the roof."""
+        return max(self.flops / self.peak_flops_per_second, self.traffic / self.peak_bytes_per_second)
+
+    @property
+    def above(self) -> bool:
+        """Whether it is faster than the roof: what it touches stayed in cache, or something is wrong."""
+        return self.seconds < self.floor_seconds
 
     @property
     def in_cache(self) -> bool:
-        """Whether the data moved faster than the large copy of the roof, and the products no faster than its product."""
-        return self.by_flops <= 1 < self.fraction
+        """Whether it is above the roof of memory alone: what a call touches may stay in cache, the roof's copy does not."""
+        return self.above and self.flops / self.peak_flops_per_second <= self.seconds
 
     @property
     def warning(self) -> str:
-        """Set where the time is below the floor."""
-        if self.fraction <= 1:
+        """Say what is odd about a time below the floor; empty of all others."""
+        if not self.above:
             return ""
         floor = f"below the roof's floor of {self.floor_seconds:.3g} s"
         if self.in_cache:
@@ -31,13 +60,12 @@ class RoofShare:
         return f"{floor}: an error of measurement, of the roof or of the cost formula"
 
 
-def roof_share(summary: CellSummary, run: RunInfo) -> RoofShare | None:
-    """None where the cell has no time, its method no cost, or its dtype no roof."""
-    cost = run.costs.get(summary.cell.key)
-    roof = run.surroundings.roof.get(summary.cell.ceiling)
-    if cost is None or roof is None or summary.median is None:
+def placed(summary: CellSummary, run: RunInfo) -> Placed | None:
+    """Return where a cell stands; None where it has no time, its method no cost, or its dtype no roof."""
+    cost, roof = run.costs.get(summary.cell.key), run.surroundings.roof.get(summary.cell.ceiling)
+    if cost is None or roof is None or not summary.median:
         return None
     # costs are stated for the problem's batch, and grow with it
-    time = summary.median * summary.cell.problem.B / summary.B
-    floor = cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second)
-    return RoofShare(floor * summary.median / time, floor / time, cost.executed_flops / roof.flops_per_second / time)
+    grown = summary.B / summary.cell.problem.B
+    work = cost.executed_flops * grown, cost.traffic_bytes * grown
+    return Placed(*work, summary.median, roof.flops_per_second, roof.bytes_per_second)

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.suite import Axes
 from attnbench.schema.training import Training
-
-Belongs = Callable[[Cell], bool]
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Section:
 
     @property
     def mask(self) -> str:
-        """In words."""
+        """`causal` or `non-causal`."""
         return "causal" if self.causal else "non-causal"
 
     @property
@@ -34,14 +32,14 @@ class Section:
 
     @cached_property
     def series(self) -> dict[str, tuple[CellSummary, ...]]:
-        """By label (method with parameters), in suite order: its cells by rising N."""
+        """The cells of each label (method with parameters) by rising N, in suite order."""
         labels = dict.fromkeys(s.cell.label for s in self.summaries)
         rising = sorted(self.summaries, key=lambda s: s.cell.problem.N)
         return {label: tuple(s for s in rising if s.cell.label == label) for label in labels}
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """All N, rising."""
+        """All lengths, rising."""
         return tuple(sorted({s.cell.problem.N for s in self.summaries}))
 
     def at(self, label: str, N: int) -> CellSummary | None:
@@ -49,7 +47,7 @@ class Section:
         return next((s for s in self.series.get(label, ()) if s.cell.problem.N == N), None)
 
     def ok_at(self, N: int) -> dict[str, CellSummary]:
-        """By label, the cells of one length that have numbers."""
+        """Return the cells of one length that have numbers, by label."""
         return {s.cell.label: s for s in self.summaries if s.ok and s.cell.problem.N == N}
 
     @property
@@ -60,37 +58,41 @@ class Section:
 
 
 def sections(summaries: Sequence[CellSummary], axes: Axes) -> list[Section]:
-    """All sections of a run, in the order in which the suite names workloads, masks and conditions."""
-    varying = _varying([s.cell for s in summaries])
+    """Return all sections of a run, in the order in which the suite names workloads, masks and conditions."""
+    words = [axes_in_words(summary.cell) for summary in summaries]
+    models = [_model(summary.cell.training) for summary in summaries if summary.cell.training]
+    varying = {name for each in (words, models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
     grouped: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
     for rule, belongs in _batch_rules(axes):
         for summary in summaries:
             if belongs(cell := summary.cell):
-                conditions = ", ".join(filter(None, (_conditions(cell, varying), rule)))
-                grouped.setdefault((cell.workload, cell.problem.causal, conditions), []).append(summary)
+                about = axes_in_words(cell) | _model(cell.training)
+                conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
+                key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
+                grouped.setdefault(key, []).append(summary)
     found = [Section(*key, tuple(members)) for key, members in grouped.items()]
     return sorted(found, key=lambda s: (list(Workload).index(s.workload), not s.causal))
 
 
-def _batch_rules(axes: Axes) -> list[tuple[str, Belongs]]:
-    """How B follows from N, one rule per section; a single rule needs no name, but that methods differ in B is said."""
+def _batch_rules(axes: Axes) -> list[tuple[str, Callable[[Cell], bool]]]:
+    """Return the rules by which B follows from N, with their names: one rule a section; a single one needs no name."""
     if len(axes.B) > 1 or "max" in axes.B:
-        return [(f"B={B}" if B != "max" else "largest B that fits", _of_batch(B)) for B in axes.B]
+        return [("largest B that fits" if B == "max" else f"B={B}", partial(_has_batch, B)) for B in axes.B]
     if len(axes.tokens) > 1:
-        return [(f"tokens={tokens}", _of_tokens(tokens)) for tokens in axes.tokens]
+        return [(f"tokens={n}", partial(_has_tokens, n)) for n in axes.tokens]
     return [("", lambda _: True)]
 
 
-def _of_batch(B: int | str) -> Belongs:
-    return lambda cell: ("max" if cell.batch is Batch.LARGEST else cell.problem.B) == B
+def _has_batch(B: int | str, cell: Cell) -> bool:
+    return ("max" if cell.batch is Batch.LARGEST else cell.problem.B) == B
 
 
-def _of_tokens(tokens: int) -> Belongs:
-    return lambda cell: max(1, tokens // cell.problem.N) == cell.problem.B
+def _has_tokens(tokens: int, cell: Cell) -> bool:
+    return max(1, tokens // cell.problem.N) == cell.problem.B
 
 
-def _axes(cell: Cell) -> dict[str, str]:
-    """What makes a section, besides workload and mask, in words."""
+def axes_in_words(cell: Cell) -> dict[str, str]:
+    """Say in words what makes a section besides workload and mask."""
     p = cell.problem
     return {
         "H": f"H={p.H}",
@@ -103,13 +105,13 @@ def _axes(cell: Cell) -> dict[str, str]:
         "recording": cell.recording,
         "scale": f"scale {cell.scale:g}",
         "allocator": f"allocator {cell.allocator.value}",
-        "matmul_precision": f"matmul {cell.matmul_precision.value}",
+        "precision": f"matmul {cell.matmul_precision.value}",
         "clock": f"{cell.clock.value} clock",
     }
 
 
 def _model(training: Training | None) -> dict[str, str]:
-    """Of the model around the attention, in words; of a cell without one, nothing."""
+    """Describe the model around the attention; nothing of a cell without one."""
     if training is None:
         return {}
     words = "gradient checkpointing" if training.recompute else "no gradient checkpointing"
@@ -117,11 +119,23 @@ def _model(training: Training | None) -> dict[str, str]:
     return {name: plain.get(name, f"{name}={value}") for name, value in training.model_dump().items()}
 
 
-def _varying(cells: Sequence[Cell]) -> set[str]:
-    words, models = [_axes(cell) for cell in cells], [_model(cell.training) for cell in cells if cell.training]
-    return {name for each in (words, models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
+@dataclass(frozen=True)
+class Stop:
+    """A status and the lengths, rising, that it stands at."""
+
+    status: str
+    lengths: tuple[int, ...]
 
 
-def _conditions(cell: Cell, varying: set[str]) -> str:
-    words = [text for name, text in (_axes(cell) | _model(cell.training)).items() if name in varying and text]
-    return ", ".join([cell.problem.dtype.value, *words])
+def stops(series: Sequence[CellSummary]) -> list[Stop]:
+    """Return all statuses but ok of one method, by the first length of each."""
+    found: dict[str, list[int]] = {}
+    for summary in series:
+        if not summary.ok:
+            found.setdefault(summary.status, []).append(summary.cell.problem.N)
+    return [Stop(status, tuple(lengths)) for status, lengths in found.items()]
+
+
+def longest(series: Sequence[CellSummary]) -> CellSummary | None:
+    """The cell of the longest N that has numbers."""
+    return next((s for s in reversed(series) if s.ok), None)

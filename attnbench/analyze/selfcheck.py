@@ -1,19 +1,19 @@
-"""What a selfcheck found: how often one method is told apart from itself, and which slow-down would have been found."""
+"""What a selfcheck found: how often one method is told apart from itself, and which slow-down would have been found.
+
+A slow-down is put into the medians that were measured: those of side B are multiplied.
+"""
 
 import math
 import statistics
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TypeVar
+from functools import cache, partial
 
 from attnbench.analyze.cells import summarize
-from attnbench.analyze.pooled import Rule, rules
-from attnbench.analyze.power import SURE, Hits, Power, Sides, power, smallest
-from attnbench.analyze.ratio import Ratio, ratio
-from attnbench.analyze.statistics import variance
-from attnbench.analyze.verdict import Verdict, judge
+from attnbench.analyze.statistics import Interval, variance, wilson
+from attnbench.analyze.verdict import LEVEL, Ratio, Verdict, judge, ratio
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Measured
 from attnbench.schema.record import Record
@@ -22,7 +22,75 @@ from attnbench.schema.selfcheck import Place, Selfcheck
 FEWEST = 100
 """Verdicts below which a hit rate of nine in ten is known too badly to be the noise floor of a machine."""
 _COUNTS = (3, 5, 10, 20)
-_T = TypeVar("_T")
+INJECTED = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+"""Slow-downs that are tried; 0 leaves side B as it is."""
+SOUGHT = ((0.05, 0.025), (0.1, 0.05))
+"""Slow-downs that everybody asks for, each with the margin at which it is looked for: half of it."""
+SURE, LIKELY = 0.9, 0.8
+"""Shares of verdicts from which on a slow-down counts as found."""
+
+Sides = tuple[Mapping[int, float], Mapping[int, float]]
+"""Of one verdict: medians by replicate number, A and B."""
+_Trial = Callable[[float], Ratio]
+"""One verdict: what comes out where side B is slower by a share."""
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How many verdicts of how many."""
+
+    hits: int
+    of: int
+
+    @property
+    def share(self) -> float | None:
+        """Return the share of hits; None where there are no verdicts."""
+        return self.hits / self.of if self.of else None
+
+    @property
+    def interval(self) -> Interval:
+        """Return the 95 % interval of the share, by Wilson."""
+        return wilson(self.hits, self.of)
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest slow-down that is found often enough, with the ends that the hit rates' intervals give it.
+
+    None where even the largest that was tried is not found as often.
+    """
+
+    effect: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Power:
+    """How often verdicts that rest on so many replicates a side are false alarms, and how often they find a slow-down."""
+
+    replicates: int
+    paired: bool
+    faster: Hits
+    """At the margin, side B left as it is: false alarms, where both sides are the same."""
+    slower: Hits
+    significant: Hits
+    """As above, without a margin, either way: what the level of 5 % comes to."""
+    same: Hits
+    """Verdicts that say SAME at the margin."""
+    sought: tuple[Hits, ...]
+    """By SOUGHT: found SLOWER."""
+    at_margin: tuple[Hits, ...]
+    """By INJECTED: found SLOWER at the margin."""
+    bare: tuple[Hits, ...]
+    """By INJECTED: found SLOWER without a margin."""
+    half_width: float | None
+    """Median over the verdicts, of the 95 % interval of the ratio, as a share."""
+
+    @property
+    def alarms(self) -> Hits:
+        """Count the verdicts that say FASTER or SLOWER."""
+        return Hits(self.faster.hits + self.slower.hits, self.slower.of)
 
 
 @dataclass(frozen=True)
@@ -35,14 +103,12 @@ class Calibration:
     """By rising replicates; the last one is what was planned. Sides that ran one after the other, and are paired."""
     unpaired: tuple[Power, ...]
     """The same processes, as two stored runs would be compared."""
-    others: tuple[Rule, ...]
-    """What rules that pool all samples say of the processes of the last ones."""
     together: Hits
     """Alarms among all verdicts where they are judged as one suite."""
     overall: Ratio | None
     """B over A, every pair of processes of all verdicts."""
     seconds: float | None
-    """A call: geometric mean of all medians."""
+    """The time of a call: geometric mean of all medians."""
     processes: float | None
     """Standard deviation of the log medians of one side and round."""
     rounds: float | None
@@ -50,18 +116,18 @@ class Calibration:
     lost: int
     """Processes without a median."""
     reason: str
-    """Why, of the first one; empty where none was lost."""
+    """Why the first of them was lost; empty where none was lost."""
     flags: Mapping[str, int]
     """How many processes were marked `noisy`, `loaded`, …"""
 
     @property
     def measured(self) -> int:
-        """Processes with a median."""
+        """Return the number of processes with a median."""
         return self.plan.processes - self.lost
 
     @property
     def floor(self) -> tuple[tuple[int, float], ...]:
-        """By replicates a side: the slow-down that an interleaved comparison tells from chance nine times in ten."""
+        """Return by replicates a side the slow-down that an interleaved comparison tells from chance nine times in ten."""
         if self.plan.injected:
             return ()
         effects = ((p.replicates, smallest(p.bare, SURE).effect) for p in self.paired if p.slower.of >= FEWEST)
@@ -69,104 +135,129 @@ class Calibration:
 
 
 def calibrate(plan: Selfcheck, records: Sequence[Record], margin: float) -> Calibration:
-    """From the records alone; any number of them, also none."""
+    """Work out all figures from the records alone; any number of them, also none."""
     cells = summarize(plan.sides, records)
     medians = {number: median for cell in cells for number, median in cell.medians.items() if number < plan.processes}
-    outcomes = _outcomes(records, medians)
     counts = [count for count in _COUNTS if count < plan.replicates] + [plan.replicates]
-    sides = {count: _sides(plan, medians, count) for count in counts}
+    # what was planned gives several verdicts of fewer replicates, which are disjoint
+    sides = {
+        count: [
+            found
+            for verdict in range(plan.verdicts)
+            for start in range(0, plan.replicates - count + 1, count)
+            if (found := _sides(plan, medians, verdict, range(start, start + count)))
+        ]
+        for count in counts
+    }
+    suite = judge([ratio(a, b, paired=True) for a, b in sides[plan.replicates]], margin)
+    both: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    for number, median in medians.items():
+        both[plan.place(number).side][plan.pair(number)] = median
     lost = plan.processes - len(medians)
+    processes, rounds = _spreads(plan, medians)
     return Calibration(
         plan=plan,
         margin=margin,
         paired=tuple(power(sides[count], count, margin, paired=True) for count in counts),
         unpaired=tuple(power(sides[count], count, margin, paired=False) for count in counts),
-        others=rules(_pooled(plan, outcomes), margin),
-        together=_together(sides[plan.replicates], margin),
-        overall=_overall(plan, medians),
+        together=Hits(sum(verdict in {Verdict.FASTER, Verdict.SLOWER} for verdict in suite), len(suite)),
+        overall=ratio(*both, paired=True) if both[0].keys() & both[1].keys() else None,
         seconds=math.exp(statistics.fmean(map(math.log, medians.values()))) if medians else None,
-        processes=_between_processes(plan, medians),
-        rounds=_between_rounds(plan, medians),
+        processes=processes,
+        rounds=rounds,
         lost=lost,
         reason=next((f"{cell.status}: {cell.reason}" for cell in cells if not cell.ok), "") if lost else "",
-        flags=dict(sorted(Counter(flag for outcome in outcomes.values() for flag in outcome.flags).items())),
+        flags=_flags(records, medians),
     )
 
 
 def looked_at(plan: Selfcheck, records: Sequence[Record], count: int) -> list[Ratio]:
-    """B over A of every verdict after its first so many processes a side, paired; of those that lack none."""
+    """Return B over A of every verdict after its first so many processes a side, paired; of those that lack none."""
     cells = summarize(plan.sides, records)
     medians = {number: median for cell in cells for number, median in cell.medians.items() if number < plan.processes}
-    sides = ([_side(plan, medians, verdict, side, range(count)) for side in (0, 1)] for verdict in range(plan.verdicts))
-    return [ratio(a, b, paired=True) for a, b in sides if len(a) == len(b) == count]
+    every = (_sides(plan, medians, verdict, range(count)) for verdict in range(plan.verdicts))
+    return [ratio(*sides, paired=True) for sides in every if sides]
 
 
-def _outcomes(records: Iterable[Record], known: Container[int]) -> dict[int, Measured]:
-    """Of the processes that gave a time; of one that was repeated, the last attempt."""
-    found: dict[int, Measured] = {}
-    for record in records:
-        if record.job.phase is Pass.TIME and record.job.replicate in known and isinstance(record.outcome, Measured):
-            found[record.job.replicate] = record.outcome
-    return found
+def _sides(plan: Selfcheck, medians: Mapping[int, float], verdict: int, rounds: range) -> Sides | None:
+    """Return A and B of one verdict over some of its rounds; None where it lacks a process."""
+    a, b = ({r: medians.get(plan.number(Place(verdict, side, r)), math.nan) for r in rounds} for side in (0, 1))
+    return None if any(map(math.isnan, (*a.values(), *b.values()))) else (a, b)
 
 
-def _sides(plan: Selfcheck, values: Mapping[int, _T], count: int) -> list[tuple[dict[int, _T], dict[int, _T]]]:
-    """A and B of all verdicts of so many replicates a side; what was planned gives several of fewer, which share nothing.
+def _spreads(plan: Selfcheck, medians: Mapping[int, float]) -> tuple[float | None, float | None]:
+    """Return `processes` and `rounds` of a Calibration.
 
-    A verdict that lacks a process is left out.
+    The first is pooled over rounds and sides, so that drift and a planned slow-down do not count.
     """
-    found = []
-    for verdict in range(plan.verdicts):
-        for start in range(0, plan.replicates - count + 1, count):
-            a, b = (_side(plan, values, verdict, side, range(start, start + count)) for side in (0, 1))
-            if len(a) == len(b) == count:
-                found.append((a, b))
-    return found
-
-
-def _side(plan: Selfcheck, values: Mapping[int, _T], verdict: int, side: int, rounds: range) -> dict[int, _T]:
-    numbers = {r: plan.number(Place(verdict, side, r)) for r in rounds}
-    return {r: values[number] for r, number in numbers.items() if number in values}
-
-
-def _pooled(plan: Selfcheck, outcomes: Mapping[int, Measured]) -> list[tuple[list[float], list[float]]]:
-    """Of each verdict that lacks nothing, all samples of A, and of B."""
-    samples = {number: outcome.samples["time"].values for number, outcome in outcomes.items()}
-    return [
-        (list(chain.from_iterable(a.values())), list(chain.from_iterable(b.values())))
-        for a, b in _sides(plan, samples, plan.replicates)
-    ]
-
-
-def _together(sides: Sequence[Sides], margin: float) -> Hits:
-    verdicts = judge([ratio(a, b, paired=True) for a, b in sides], margin)
-    return Hits(sum(verdict in {Verdict.FASTER, Verdict.SLOWER} for verdict in verdicts), len(verdicts))
-
-
-def _overall(plan: Selfcheck, medians: Mapping[int, float]) -> Ratio | None:
-    both: tuple[dict[int, float], dict[int, float]] = ({}, {})
-    for number, median in medians.items():
-        both[plan.place(number).side][plan.pair(number)] = median
-    return ratio(*both, paired=True) if both[0].keys() & both[1].keys() else None
-
-
-def _by(plan: Selfcheck, medians: Mapping[int, float], *, side: bool) -> list[list[float]]:
-    """Log medians of each round, or of each round and side."""
-    groups: dict[tuple[int, int], list[float]] = {}
+    by_side: dict[tuple[int, int], list[float]] = {}
+    by_round: dict[int, list[float]] = {}
     for number, median in medians.items():
         place = plan.place(number)
-        groups.setdefault((place.replicate, place.side if side else 0), []).append(math.log(median))
-    return list(groups.values())
-
-
-def _between_processes(plan: Selfcheck, medians: Mapping[int, float]) -> float | None:
-    """Pooled over rounds and sides, so that neither drift nor a slow-down made on purpose counts."""
-    groups = [group for group in _by(plan, medians, side=True) if len(group) > 1]
+        by_side.setdefault((place.replicate, place.side), []).append(math.log(median))
+        by_round.setdefault(place.replicate, []).append(math.log(median))
+    groups = [group for group in by_side.values() if len(group) > 1]
     degrees = sum(len(group) - 1 for group in groups)
     squares = sum(variance(group) * (len(group) - 1) for group in groups)
-    return math.sqrt(squares / degrees) if degrees else None
+    means = [statistics.fmean(group) for group in by_round.values()]
+    processes = math.sqrt(squares / degrees) if degrees else None
+    return processes, math.expm1(max(means) - min(means)) if len(means) > 1 else None
 
 
-def _between_rounds(plan: Selfcheck, medians: Mapping[int, float]) -> float | None:
-    means = [statistics.fmean(group) for group in _by(plan, medians, side=False)]
-    return math.expm1(max(means) - min(means)) if len(means) > 1 else None
+def _flags(records: Iterable[Record], known: Mapping[int, float]) -> dict[str, int]:
+    """Count the processes by flag; of one that was repeated, the last attempt counts."""
+    found: dict[int, tuple[str, ...]] = {}
+    for record in records:
+        if record.job.phase is Pass.TIME and record.job.replicate in known and isinstance(record.outcome, Measured):
+            found[record.job.replicate] = record.outcome.flags
+    return dict(sorted(Counter(flag for flags in found.values() for flag in flags).items()))
+
+
+def power(sides: Sequence[Sides], replicates: int, margin: float, *, paired: bool) -> Power:
+    """Judge each verdict by itself, as in a suite of one cell. No verdicts give no hits."""
+    trials = [_trial(a, b, paired=paired) for a, b in sides]
+    ratios = [trial(0.0) for trial in trials]
+    still = [judge([each], margin)[0] for each in ratios]
+    widths = [math.sqrt(each.interval.high / each.interval.low) - 1 for each in ratios if each.interval]
+    return Power(
+        replicates=replicates,
+        paired=paired,
+        faster=Hits(still.count(Verdict.FASTER), len(still)),
+        slower=Hits(still.count(Verdict.SLOWER), len(still)),
+        significant=Hits(sum(each.p <= LEVEL for each in ratios), len(still)),
+        same=Hits(still.count(Verdict.SAME), len(still)),
+        sought=tuple(Hits(sum(_found(trial, at, share) for trial in trials), len(trials)) for share, at in SOUGHT),
+        at_margin=_curve(trials, margin),
+        bare=_curve(trials, 0.0),
+        half_width=statistics.median(widths) if widths else None,
+    )
+
+
+def _trial(a: Mapping[int, float], b: Mapping[int, float], *, paired: bool) -> _Trial:
+    return cache(lambda share: ratio(a, {replicate: median * (1 + share) for replicate, median in b.items()}, paired=paired))
+
+
+def _found(trial: _Trial, margin: float, share: float) -> bool:
+    return judge([trial(share)], margin) == [Verdict.SLOWER]
+
+
+def _curve(trials: Sequence[_Trial], margin: float) -> tuple[Hits, ...]:
+    """Return the hits by INJECTED. What finds a slow-down finds every larger one, so the first is searched for."""
+    firsts = [bisect_left(INJECTED, x=True, key=partial(_found, trial, margin)) for trial in trials]
+    return tuple(Hits(sum(first <= i for first in firsts), len(firsts)) for i in range(len(INJECTED)))
+
+
+def smallest(hits: Sequence[Hits], share: float) -> Smallest:
+    """Return where hit rates by INJECTED, which only rise, reach a share: between two that were tried along a straight line."""
+    rates = [each.share or 0.0 for each in hits]
+    ends = [each.interval for each in hits]
+    # the higher the rate may be, the smaller a slow-down may do
+    return Smallest(_reached(rates, share), _reached([i.high for i in ends], share), _reached([i.low for i in ends], share))
+
+
+def _reached(rates: Sequence[float], share: float) -> float | None:
+    at = next((i for i, rate in enumerate(rates) if rate >= share), None)
+    if at is None or at == 0:
+        return None if at is None else INJECTED[0]
+    rise = (share - rates[at - 1]) / (rates[at] - rates[at - 1])
+    return INJECTED[at - 1] + rise * (INJECTED[at] - INJECTED[at - 1])

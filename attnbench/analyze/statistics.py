@@ -12,12 +12,12 @@ from scipy import special
 ENOUGH = 5
 """Replicates from which on an interval is given; fewer give a band."""
 
-_LEVEL = 0.975
 _Z = 1.959963984540054
+"""The 0.975 quantile of the normal law."""
 
 
 class Spread(StrEnum):
-    """What `low` and `high` are: a 95 % t interval, the smallest and largest replicate, or of what was read once the number."""
+    """The meaning of `low` and `high`: a 95 % t interval, the least and greatest replicate, or twice a number that is exact."""
 
     INTERVAL = "interval"
     BAND = "band"
@@ -32,12 +32,8 @@ class Interval:
     high: float
     kind: Spread
 
-    def overlaps(self, other: "Interval") -> bool:
-        """Whether the two have a point in common."""
-        return self.low <= other.high and other.low <= self.high
-
     def times(self, factor: float) -> "Interval":
-        """In another unit."""
+        """Return the interval in another unit."""
         return Interval(self.low * factor, self.high * factor, self.kind)
 
 
@@ -50,30 +46,30 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> "Estimate":
-        """What was read once, or counted."""
+        """Return a number that was read once, or counted."""
         return cls(value, Interval(value, value, Spread.EXACT))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of the interval; of what is exact twice the value."""
+        """Both ends of the interval; of what is exact twice the value."""
         return self.interval.low, self.interval.high
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is no range to be shown."""
+        """Say whether there is no range to be shown."""
         return self.interval.kind is Spread.EXACT
 
     def times(self, factor: float) -> "Estimate":
-        """In another unit."""
+        """Return the number in another unit."""
         return Estimate(self.value * factor, self.interval.times(factor))
 
     def under(self, amount: float) -> "Estimate":
-        """An amount divided by it: of a time the rate."""
+        """Return an amount divided by the number: the rate, where it is a time."""
         low, high = self.ends
         return Estimate(amount / self.value, Interval(amount / high, amount / low, self.interval.kind))
 
     def rest(self) -> "Estimate":
-        """Of a share, what it leaves."""
+        """Return what a share leaves of 1."""
         low, high = self.ends
         return Estimate(1 - self.value, Interval(1 - high, 1 - low, self.interval.kind))
 
@@ -82,7 +78,7 @@ def t_quantile(df: float) -> float:
     """Student's t at 0.975 (two-sided 95 %) for `df` degrees of freedom, not necessarily whole. ValueError below 1."""
     if not df >= 1:
         raise ValueError(f"{df} degrees of freedom")
-    return float(special.stdtrit(df, _LEVEL))
+    return float(special.stdtrit(df, 0.975))
 
 
 def t_two_sided(t: float, df: float) -> float:
@@ -106,7 +102,7 @@ def wilson(hits: int, of: int) -> Interval:
 
 
 def variance(values: Sequence[float]) -> float:
-    """Of at least two; in floats, for that of the standard library is exact and takes twenty times as long."""
+    """Return the variance of at least two numbers; the standard library's is exact and takes twenty times as long."""
     mean = statistics.fmean(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
@@ -119,24 +115,31 @@ def t_interval(values: Sequence[float]) -> Interval:
 
 
 def spread(medians: Sequence[float]) -> Interval:
-    """Of positive replicate medians: t interval of the mean logarithm, back-transformed; below five, least and greatest."""
+    """Return the t interval of the mean logarithm of positive numbers, back-transformed; of fewer than five their range."""
     if len(medians) < ENOUGH:
         return Interval(min(medians), max(medians), Spread.BAND)
     logs = t_interval([math.log(value) for value in medians])
     return Interval(math.exp(logs.low), math.exp(logs.high), Spread.INTERVAL)
 
 
+def by_factors(values: Sequence[float]) -> Estimate:
+    """Return the median of positive replicates with their spread."""
+    return Estimate(statistics.median(values), spread(values))
+
+
+def by_sums(values: Sequence[float], bounds: tuple[float, float] = (-math.inf, math.inf), enough: int = ENOUGH) -> Estimate:
+    """Return the mean of the replicates with its t interval, cut off at the bounds; of fewer than `enough`, their range."""
+    found = t_interval(values) if len(values) >= enough else Interval(min(values), max(values), Spread.BAND)
+    return Estimate(statistics.fmean(values), Interval(max(bounds[0], found.low), min(bounds[1], found.high), found.kind))
+
+
 def outliers(rising: Sequence[float]) -> int:
-    """Of sorted samples, how many lie more than 1.5 interquartile ranges outside the quartiles (Tukey 1977); none goes."""
+    """Count the sorted samples that lie over 1.5 interquartile ranges outside the quartiles (Tukey 1977); none is dropped."""
     count = len(rising)
     if count < 4:
         return 0
-    low, high = (_quartile(rising, part) for part in (1, 3))
+    # a quartile lies between two samples, as `statistics.quantiles` has it, which is slow in its generality
+    quarters = (divmod(part * (count + 1), 4) for part in (1, 3))
+    low, high = ((rising[whole - 1] * (4 - rest) + rising[whole] * rest) / 4 for whole, rest in quarters)
     reach = 1.5 * (high - low)
     return bisect_left(rising, low - reach) + count - bisect_right(rising, high + reach)
-
-
-def _quartile(rising: Sequence[float], part: int) -> float:
-    """Between the two samples that it falls between, as `statistics.quantiles` has it, which is slow in its generality."""
-    whole, quarters = divmod(part * (len(rising) + 1), 4)
-    return (rising[whole - 1] * (4 - quarters) + rising[whole] * quarters) / 4

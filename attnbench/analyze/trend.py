@@ -2,25 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnbench.analyze.change_points import FEWEST, LEVEL, STAY, Step, deviation, smallest, steps
+from attnbench.analyze.change_points import LEVEL, STAY, Step, deviation, smallest, steps
 from attnbench.analyze.compare import SMALLEST_BYTES
+from attnbench.analyze.quantities import MEMORY, STATE_BYTES, Center, Quantity, Unit, quantities
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.analyze.verdict import MARGIN, Verdict
 from attnbench.schema.history import Entry, Floats, Integers, Track
-
-
-class Metric(StrEnum):
-    """What is followed, per sample of the batch."""
-
-    TIME = "time"
-    MEMORY = "memory"
 
 
 @dataclass(frozen=True)
@@ -28,7 +21,7 @@ class Turn:
     """What changed for one cell between two of its runs."""
 
     verdict: Verdict
-    """SLOWER, FASTER (of memory: more, less), LOST or GAINED."""
+    """SLOWER where a figure got worse, FASTER where it got better, LOST or GAINED."""
     last: int
     """The last run before, as a position in the list of entries."""
     first: int
@@ -36,12 +29,12 @@ class Turn:
     at: int
     """Position in the track of the first point after."""
     before: float = math.nan
-    """Geometric mean of the level; of what was lost or gained the last or the first number; NaN where there is none."""
+    """Geometric mean of the level; for LOST and GAINED the last or the first number; NaN where there is none."""
     after: float = math.nan
     interval: Interval | None = None
-    """95 %, of after over before."""
+    """The 95 % interval of after over before."""
     status: str = ""
-    """Of what was lost or gained, how it fails or failed."""
+    """For LOST and GAINED, how the cell fails or failed."""
     reason: str = ""
 
     @property
@@ -52,26 +45,25 @@ class Turn:
 
 @dataclass(frozen=True)
 class Trend:
-    """One track, looked at."""
+    """One track with what was found in it."""
 
     track: Track
-    metric: Metric
     used: Integers
-    """Positions in the track of the points that have the number."""
+    """Positions in the track of the points that are compared: those with a positive number, read by one counter."""
     turns: tuple[Turn, ...] = ()
     """In the order of the runs, and only those that are asked for."""
     steps: tuple[Step, ...] = ()
-    """All of them, `at` as a position in `used`."""
+    """All changes of the level, `at` as a position in `used`."""
     passing: int = 0
     """Failures that did not stay for two runs."""
     margin: float = MARGIN
     smallest: float = math.inf
-    """The smallest change, as a share, that could have been seen; the margin where none of that size was hidden by noise."""
+    """The smallest change, as a share, that could have been seen; the margin where noise could not hide one of that size."""
 
     @property
     def values(self) -> Floats:
-        """Seconds or bytes of the points that have them."""
-        return values(self.track, self.metric)[self.used]
+        """The numbers that are compared."""
+        return self.track.values[self.used]
 
     @property
     def failing(self) -> bool:
@@ -102,19 +94,19 @@ class Trend:
 
     @property
     def spread(self) -> float:
-        """Typical standard deviation of the logarithms within a run; NaN where each has one replicate."""
+        """Typical standard deviation of the logarithms of times within a run; NaN where each has one replicate."""
         known = self.track.spread[~np.isnan(self.track.spread)]
         return float(np.median(known)) if len(known) else math.nan
 
     @property
-    def few(self) -> bool:
-        """Whether there are too few numbers to see any change."""
-        return len(self.used) < FEWEST
+    def not_positive(self) -> int:
+        """Numbers of 0 or less, which have no ratio to any other and are left out."""
+        return int((self.track.values <= 0).sum())
 
     @property
     def other_counters(self) -> int:
-        """Points of memory that were read by another counter than the newest, and are left out."""
-        return int((self.track.counters >= 0).sum()) - len(self.used) if self.metric is Metric.MEMORY else 0
+        """Numbers that were read by another counter than the newest, and are left out."""
+        return int((self.track.values > 0).sum()) - len(self.used)
 
 
 @dataclass(frozen=True)
@@ -123,109 +115,91 @@ class Trends:
 
     entries: Sequence[Entry]
     trends: tuple[Trend, ...]
-    metric: Metric = Metric.TIME
+    quantity: Quantity
     margin: float = MARGIN
     since: int = 0
     """Only turns from this entry on were asked for."""
 
     @property
-    def unreadable(self) -> list[Entry]:
-        """Runs that could not be read."""
-        return [entry for entry in self.entries if entry.problem]
-
-    @property
     def turns(self) -> Iterator[tuple[Trend, Turn]]:
-        """All of them."""
+        """All changes, each with its trend."""
         return ((trend, turn) for trend in self.trends for turn in trend.turns)
 
     @property
     def regressed(self) -> list[Trend]:
-        """What was lost or got worse, and stayed so."""
+        """The trends whose cell was lost or got worse, and stayed so."""
         return [trend for trend in self.trends if trend.state in {Verdict.LOST, Verdict.SLOWER}]
 
 
-def look(entries: Sequence[Entry], tracks: Sequence[Track], metric: Metric, margin: float, since: str = "") -> Trends:
-    """Find the turns of all tracks; those in runs that started before `since` (ISO 8601, UTC) are not told.
+def quantity_called(name: str) -> Quantity:
+    """Return the quantity of a name in a history; a name that the vocabulary does not know is a memory counter's."""
+    return quantities(()).get(name) or Quantity(name, name, Unit.BYTES, lambda _: {}, center=Center.ONCE)
+
+
+def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, margin: float, since: str = "") -> Trends:
+    """Find the turns of all tracks of a quantity; those in runs that started before `since` (ISO 8601, UTC) are not told.
 
     Older runs are still what newer ones are held against.
     """
     first = sum(not entry.problem and entry.started < since for entry in entries)
-    used = [_used(track, metric) for track in tracks]
-    logs = [np.log(values(track, metric)[chosen]) for track, chosen in zip(tracks, used, strict=True)]
+    if quantity.unit is Unit.BYTES and quantity.name != STATE_BYTES:
+        # changes of little memory are page sizes and pools
+        tracks = [replace(track, values=np.maximum(track.values, SMALLEST_BYTES)) for track in tracks]
+    used = []
+    for track in tracks:
+        known = track.values > 0
+        if quantity.name == MEMORY and known.any():
+            # only those of the counter that was read last
+            known &= track.counters == track.counters[known][-1]
+        used.append(np.flatnonzero(known))
+    logs = [np.log(track.values[chosen]) for track, chosen in zip(tracks, used, strict=True)]
     stepped = steps(logs, margin)
     # what p one step more would have to keep to, among those that were found and all series without any
     level = LEVEL * (1 + sum(map(len, stepped))) / max(1, sum(max(1, len(found)) for found in stepped))
-    trends = [
-        _trend(track, metric, chosen, found, first, margin, smallest(y, found, margin, min(LEVEL, level)))
-        for track, chosen, found, y in zip(tracks, used, stepped, logs, strict=True)
-    ]
-    return Trends(
-        entries=entries,
-        trends=tuple(trends),
-        metric=metric,
-        margin=margin,
-        since=first,
-    )
+    trends = []
+    for track, chosen, y, found in zip(tracks, used, logs, stepped, strict=True):
+        switches, passing = _switches(track.failures < 0)
+        # the last word on a cell that comes back slower is that it is slower
+        turns = [*(_switch(track, at) for at in switches), *(_step(track, chosen, step, quantity) for step in found)]
+        told = tuple(sorted((turn for turn in turns if turn.first >= first), key=lambda turn: turn.at))
+        least = smallest(y, found, margin, min(LEVEL, level))
+        trends.append(Trend(track, chosen, told, found, passing, margin, least))
+    return Trends(entries, tuple(trends), quantity, margin, first)
 
 
-def values(track: Track, metric: Metric) -> Floats:
-    """Of all points, NaN where there is none. Little memory counts as 1 MiB: its changes are page sizes and pools."""
-    return track.seconds if metric is Metric.TIME else np.maximum(track.bytes, SMALLEST_BYTES)
-
-
-def _used(track: Track, metric: Metric) -> Integers:
-    """Positions of the points with a number; of memory, only those of the counter that was read last."""
-    if metric is Metric.TIME:
-        return np.flatnonzero(~np.isnan(track.seconds))
-    known = track.counters[track.counters >= 0]
-    return np.flatnonzero(track.counters == known[-1]) if len(known) else np.zeros(0, dtype=np.int64)
-
-
-def _trend(
-    track: Track, metric: Metric, used: Integers, found: tuple[Step, ...], first: int, margin: float, least: float
-) -> Trend:
-    switches, passing = _switches(track.failures < 0)
-    # of a cell that comes back slower, the last word is that it is slower
-    turns = [*(_switch(track, metric, at) for at in switches), *(_step(track, used, step) for step in found)]
-    told = sorted((turn for turn in turns if turn.first >= first), key=lambda turn: turn.at)
-    return Trend(track, metric, used, tuple(told), found, passing, margin, least)
-
-
-def _step(track: Track, used: Integers, step: Step) -> Turn:
+def _step(track: Track, used: Integers, step: Step, quantity: Quantity) -> Turn:
     height = step.after - step.before
-    low, high = math.exp(height - step.half), math.exp(height + step.half)
     at = int(used[step.at])
     return Turn(
-        verdict=Verdict.SLOWER if height > 0 else Verdict.FASTER,
+        verdict=Verdict.FASTER if (height > 0) == quantity.more_is_better else Verdict.SLOWER,
         last=int(track.runs[used[step.at - 1]]),
         first=int(track.runs[at]),
         at=at,
         before=math.exp(step.before),
         after=math.exp(step.after),
-        interval=Interval(low, high, Spread.INTERVAL),
+        interval=Interval(math.exp(height - step.half), math.exp(height + step.half), Spread.INTERVAL),
     )
 
 
-def _switch(track: Track, metric: Metric, at: int) -> Turn:
+def _switch(track: Track, at: int) -> Turn:
     lost = bool(track.failures[at] >= 0)
     status, reason = track.reasons[track.failures[at if lost else at - 1]]
-    number = float(values(track, metric)[at - 1 if lost else at])
     return Turn(
         verdict=Verdict.LOST if lost else Verdict.GAINED,
         last=int(track.runs[at - 1]),
         first=int(track.runs[at]),
         at=at,
-        before=number if lost else math.nan,
-        after=math.nan if lost else number,
+        before=float(track.values[at - 1]) if lost else math.nan,
+        after=math.nan if lost else float(track.values[at]),
         status=status,
         reason=reason,
     )
 
 
 def _switches(ok: NDArray[np.bool_]) -> tuple[list[int], int]:
-    """Where a cell is lost or gained, and how many failures passed.
+    """Return where a cell is lost or gained, and how many failures passed.
 
-    A change for a single run is none, but where it is the newest: that a cell fails now is said at once.
+    A change for a single run is none unless that run is the newest: that a cell fails now is said at once.
     """
     found, passing, state = [], 0, bool(ok[0])
     changes = (np.flatnonzero(ok[1:] != ok[:-1]) + 1).tolist()

@@ -1,1 +1,1 @@
-"""Where blocks of cells go."""
+"""Which jobs are run, and in which order."""

@@ -1,6 +1,6 @@
-"""Another commit of the project that one stands in, ready to be measured beside the present one.
+"""Checking out another commit of the user's project, to be measured beside the present one.
 
-Only methods come from it: the harness that measures is the one that runs, for both.
+Only methods are taken from it: both commits are measured by the harness that is running.
 """
 
 import shutil
@@ -12,60 +12,54 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnbench.measure.environment import GIT
+from attnbench.schema.errors import UsageError
 from attnbench.store.scratch import is_scratch, scratch
 
 _GIT_SECONDS, _INSTALL_SECONDS = 60.0, 600.0
 _LAST_LINES = 6
 
 
-class CheckoutError(RuntimeError):
-    """No repository, no such commit, or one that cannot be installed; the message says which."""
+class CheckoutError(UsageError):
+    """There is no repository or no such commit, or it cannot be installed; the message says which."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """Where a commit was put."""
+    """A commit and the folders that it was put into."""
 
     commit: str
     folder: Path
-    """The folder in it that corresponds to the one that was asked for."""
+    """The folder in the checkout that corresponds to the one that was asked for."""
     packages: Path | None
-    """Its distribution, installed apart from all others; None where the project is none."""
+    """The folder in which the project was installed; None where it is no package."""
 
 
 @contextmanager
 def checkout(ref: str, here: Path) -> Iterator[Checkout]:
-    """A worktree of the repository that `here` lies in, at `ref`; gone afterwards. Raises CheckoutError."""
+    """Make a worktree of the repository that `here` lies in, at `ref`, and remove it afterwards. Raises CheckoutError."""
     root = Path(_git(here, "rev-parse", "--show-toplevel"))
-    # a ref that begins with a dash would be an option
+    # --end-of-options, because a ref may begin with a dash
     commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", says=f"no commit {ref!r}")
     with scratch() as folder:
-        _forget_removed(root)
+        # git still lists worktrees whose process was killed, after their folder has been removed
+        for line in _git(root, "worktree", "list", "--porcelain").splitlines():
+            stale = Path(line.removeprefix("worktree "))
+            if line.startswith("worktree ") and is_scratch(stale.parent) and not stale.exists():
+                _git(root, "worktree", "remove", "--force", str(stale))
         tree = folder / "tree"
         _git(root, "worktree", "add", "--detach", "--force", str(tree), commit)
         try:
-            yield Checkout(commit, tree / here.resolve().relative_to(root), _installed(tree, folder / "packages"))
+            packages = None
+            if (tree / "pyproject.toml").exists() or (tree / "setup.py").exists():
+                packages = folder / "packages"
+                # its dependencies are installed already
+                pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+                _run([*pip, "--target", str(packages), str(tree)], _INSTALL_SECONDS, "the commit cannot be installed")
+                # if the project is attnbench itself, both sides are still measured by the running one
+                shutil.rmtree(packages / "attnbench", ignore_errors=True)
+            yield Checkout(commit, tree / here.resolve().relative_to(root), packages)
         finally:
             _git(root, "worktree", "remove", "--force", str(tree))
-
-
-def _forget_removed(root: Path) -> None:
-    """Of worktrees whose process was killed and whose folder has been removed since, git still keeps a note."""
-    for line in _git(root, "worktree", "list", "--porcelain").splitlines():
-        tree = Path(line.removeprefix("worktree "))
-        if line.startswith("worktree ") and is_scratch(tree.parent) and not tree.exists():
-            _git(root, "worktree", "remove", "--force", str(tree))
-
-
-def _installed(tree: Path, packages: Path) -> Path | None:
-    """The project of a worktree without what it depends on, which is installed already."""
-    if not (tree / "pyproject.toml").exists() and not (tree / "setup.py").exists():
-        return None
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    _run([*command, "--target", str(packages), str(tree)], _INSTALL_SECONDS, "the commit cannot be installed")
-    # where the project is this one: what measures must be the same on both sides
-    shutil.rmtree(packages / "attnbench", ignore_errors=True)
-    return packages
 
 
 def _git(folder: Path, *arguments: str, says: str = "git") -> str:
@@ -73,7 +67,7 @@ def _git(folder: Path, *arguments: str, says: str = "git") -> str:
 
 
 def _run(command: list[str], seconds: float, says: str) -> str:
-    """What it printed; raises CheckoutError with its last words."""
+    """Run a command and return what it printed. Raises CheckoutError with its last lines."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,11 +1,9 @@
-"""A lane: at most one measurement at a time on one device, of all that one user runs on this machine."""
+"""A lane: at most one measurement at a time on one device, among all processes of one user on this machine."""
 
 import fcntl
 import json
 import os
 import re
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,29 +11,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from attnbench.schema.errand import Surroundings
+from attnbench.schema.errors import AttnbenchError, BusyError
 
 
-class LaneError(RuntimeError):
+class LaneError(AttnbenchError):
     """The lock file of a device cannot be used; the message says which and why."""
 
 
-class LaneTakenError(RuntimeError):
-    """Another process measures on the device, and nobody wants to wait for it; the message names it."""
+class LaneTakenError(BusyError):
+    """Another process measures on the device, and waiting is not wanted; the message names the process."""
 
 
 @dataclass
 class Lane:
-    """Taken for each measurement and given back after it, so that several runs take turns.
+    """A lock that is taken for each measurement and given back after it, so that several runs take turns.
 
-    The lock is a file in a folder that is the same for all processes of a user, wherever their temporary files lie. The
-    kernel frees it when its holder dies. A second lock is held by the next in turn: without it, whoever gives the device
+    The lock is a file in a folder that is the same for all processes of a user, wherever their temporary files are. The
+    kernel frees it when its holder dies. The next in turn holds a second lock: without it, the process that gives the device
     back would mostly be the first to take it again.
     """
 
     wait: bool = True
-    """Where False, a device that is taken is refused, up to the first measurement; from then on turns are taken."""
+    """If False, a device that is taken raises LaneTakenError before the first measurement; later ones wait all the same."""
     say: Callable[[str], object] = id
-    """Is told for whom this process waits, once for each holder."""
+    """Is told which process this one waits for, once for each."""
+    command: str = "attnbench"
+    """What the processes are told that wait for this one."""
     _told: set[str] = field(default_factory=set, init=False, repr=False)
     _since: str = field(default="", init=False, repr=False)
 
@@ -49,11 +50,16 @@ class Lane:
                 try:
                     self._take(turn, device)
                     self._take(device, device)
-                    self._sign(device)
+                    # signed before the next in turn can ask who has the device
+                    self.wait = True
+                    self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
+                    holder = {"pid": os.getpid(), "command": self.command, "since": self._since}
+                    os.ftruncate(device, 0)
+                    os.pwrite(device, json.dumps(holder).encode(), 0)
                 except OSError as error:
                     raise _unusable(file, error) from None
             yield
-            # whoever finds it taken next, by somebody who has not signed yet, must not be told of this process
+            # emptied, so that this process is not named as the holder before the next one has signed
             os.ftruncate(device, 0)
 
     def _take(self, lock: int, device: int) -> None:
@@ -69,19 +75,11 @@ class Lane:
                 self.say(f"waiting for {holder}, which is measuring on this device")
             fcntl.flock(lock, fcntl.LOCK_EX)
 
-    def _sign(self, device: int) -> None:
-        """Say who has it, before the next in turn can ask."""
-        self.wait = True
-        self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
-        command = shlex.join(["attnbench", *sys.argv[1:]])
-        os.ftruncate(device, 0)
-        os.pwrite(device, json.dumps({"pid": os.getpid(), "command": command, "since": self._since}).encode(), 0)
-
 
 @contextmanager
 def _opened(file: Path) -> Iterator[int]:
     try:
-        # never through a link: in a folder that all users share, somebody else may have put one there
+        # links are not followed: in a folder that all users share, somebody else may have made one
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise _unusable(file, error) from None
@@ -92,7 +90,7 @@ def _opened(file: Path) -> Iterator[int]:
 
 
 def _folder() -> Path:
-    """The folder of a user for what lives as long as its processes; /tmp where the system gives none."""
+    """Return the user's runtime folder; /tmp where the system gives none."""
     for name in (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{os.getuid()}"):
         # after `su` the variable may still name the folder of another user
         if name and os.access(name, os.W_OK | os.X_OK) and Path(name).stat().st_uid == os.getuid():
@@ -101,7 +99,7 @@ def _folder() -> Path:
 
 
 def _holder(device: int) -> str | None:
-    """Who signed the lock file, in words; None where nobody has."""
+    """Name the process that signed the lock file; None where none has."""
     try:
         data = json.loads(os.pread(device, 1 << 16, 0))
         return f"process {data['pid']} ({data['command']}; since {data['since']})"

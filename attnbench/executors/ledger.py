@@ -1,95 +1,86 @@
-"""The ledger: what is known so far of a run, and so what need not be started (again)."""
+"""The ledger: what is known about a run so far, and so which jobs need not be started (again)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from attnbench.executors.base import check_group, sweep_of
-from attnbench.executors.largest import largest, next_trial
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 
 CHANCE = frozenset({Status.CRASHED})
-"""Failures that something outside of the method may have caused, as a stray kill: they are not believed on one try."""
+"""Failures that may have a cause outside of the method, such as a stray kill: they count only if they happen twice."""
 _RERUN = frozenset({"throttled", "shared"})
 _MOST_ATTEMPTS = 3
+_COARSE = 16
 _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", Status.BUDGET: "over budget"}
 
 
 @dataclass
 class Ledger:
-    """Filled from the records on disk and from each new one; a resumed run decides as the undisturbed one would have."""
+    """Is filled from the records on disk and from each new one, so that a resumed run decides as an undisturbed one would."""
 
     doubted: frozenset[Status] = CHANCE
-    """How a job may fail and be tried once more."""
+    """The failures after which a job is tried once more."""
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
+    """The cell key, pass and replicate of each job with a record that counts."""
     _attempts: dict[tuple[str, Pass, int, int | None], int] = field(default_factory=dict)
-    """By cell key, pass, replicate and batch: attempts that were disturbed."""
+    """The number of disturbed attempts, by cell key, pass, replicate and batch."""
     _failed: dict[str, Failed] = field(default_factory=dict)
     _checks: dict[str, list[tuple[int, Failed]]] = field(default_factory=dict)
-    """By check group: on how many tokens a check failed, and how."""
+    """The tokens and the failure of each failed check, by check group."""
     _checked: set[str] = field(default_factory=set)
-    """Keys of the cells on which a method was checked."""
+    """The keys of the cells on which a method was checked."""
     _flops: dict[str, dict[int, float]] = field(default_factory=dict)
-    """By check group and length: FLOPs for each sample and head, as they were counted in a check."""
+    """The FLOPs of one sample and head that a check counted, by check group and length."""
     _ceilings: dict[str, set[tuple[int, int, Status]]] = field(default_factory=dict)
-    """By sweep: the length and the tokens in the batch at which memory or time ran out, and how."""
+    """The length and the tokens in the batch at which memory or time ran out, and the status, by sweep."""
     _warmups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """By cell key: replicate, attempt and count of the earliest measurement."""
+    """The replicate, attempt and warm-up calls of the earliest measurement, by cell key."""
     _above: dict[str, float] = field(default_factory=dict)
-    """By ceiling: how many times as fast as its roof the fastest products were."""
+    """How many times as fast as its roof the fastest call was, by ceiling."""
     _fits: dict[str, dict[int, bool]] = field(default_factory=dict)
-    """By cell key: batches that were tried, and whether they fit."""
+    """The batches that were tried, and whether they fitted, by cell key."""
     _misfits: dict[str, Failed] = field(default_factory=dict)
-    """By cell key: how the smallest batch failed that did not fit."""
+    """The failure of the smallest batch that did not fit, by cell key."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Ledger":
-        """What a folder's records tell."""
+        """Return a ledger filled from records."""
         ledger = cls()
         for record in records:
             ledger.add(record)
         return ledger
 
     def add(self, record: Record) -> None:
-        """Take one record into account; an interrupted one is as good as none."""
-        job, outcome = record.job, record.outcome
+        """Take one record into account; an interrupted one counts for nothing."""
+        job, outcome, key, p = record.job, record.outcome, record.job.cell.key, record.job.cell.problem
         if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
             return
         if self.disturbed(record):
             self._attempts[_try_of(job)] = job.attempt + 1
-            return
-        if job.phase is Pass.CHECK:
-            self._take_check(job.cell, outcome)
-            return
-        if job.phase is Pass.FIT or record.too_large:
-            self._take_fit(job, outcome)
-            return
-        self._done.add((job.cell.key, job.phase, job.replicate))
-        if job.phase is main_pass(job.cell):
-            self._take_main(job, outcome)
-
-    def _take_check(self, cell: Cell, outcome: Measured | Failed) -> None:
-        group, p = check_group(cell), cell.problem
-        self._checked.add(cell.key)
-        if isinstance(outcome, Failed):
-            self._checks.setdefault(group, []).append((p.N, outcome))
-        elif isinstance(flops := outcome.facts.get("flops"), int | float):
-            self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
-
-    def _take_fit(self, job: Job, outcome: Measured | Failed) -> None:
-        key, B = job.cell.key, job.B or 1
-        tried = self._fits.setdefault(key, {})
-        tried[B] = isinstance(outcome, Measured)
-        if isinstance(outcome, Failed) and not any(b < B and not fit for b, fit in tried.items()):
-            self._misfits[key] = outcome
+        elif job.phase is Pass.CHECK:
+            group = check_group(job.cell)
+            self._checked.add(key)
+            if isinstance(outcome, Failed):
+                self._checks.setdefault(group, []).append((p.N, outcome))
+            elif isinstance(flops := outcome.facts.get("flops"), int | float):
+                self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
+        elif job.phase is Pass.FIT or record.too_large:
+            tried, B = self._fits.setdefault(key, {}), job.B or 1
+            tried[B] = isinstance(outcome, Measured)
+            if isinstance(outcome, Failed) and not any(b < B and not fit for b, fit in tried.items()):
+                self._misfits[key] = outcome
+        else:
+            self._done.add((key, job.phase, job.replicate))
+            if job.phase is main_pass(job.cell):
+                self._take_main(job, outcome)
 
     def _take_main(self, job: Job, outcome: Measured | Failed) -> None:
         key, problem = job.cell.key, job.cell.problem
         if isinstance(outcome, Failed):
             self._failed[key] = outcome
-            # a longer sequence whose batch is searched for takes a smaller one
+            # where the batch is searched for, a longer sequence may still fit, with a smaller one
             if outcome.status.monotonic and job.B is None:
                 ceiling = (problem.N, problem.B * problem.N, outcome.status)
                 self._ceilings.setdefault(sweep_of(job.cell), set()).add(ceiling)
@@ -102,9 +93,10 @@ class Ledger:
             self._above[job.cell.ceiling] = max(times_as_fast, self.above_roof(job.cell.ceiling))
 
     def disturbed(self, record: Record) -> bool:
-        """Whether the job is tried again: heat or another process slowed it, or it failed as chance may make it fail.
+        """Say whether the job is tried again: heat or another process slowed it, or it failed in a way that may be chance.
 
-        Twice more at most where it gave samples, once where it failed. What a training is measured for, heat does not change.
+        That is at most twice where it gave samples, and once where it failed. A training is not tried again for heat, which
+        does not change what is learnt.
         """
         job, outcome = record.job, record.outcome
         if isinstance(outcome, Measured):
@@ -114,34 +106,34 @@ class Ledger:
         return was_started and job.attempt == 0 and outcome.status in self.doubted and not record.too_large
 
     def attempts(self, job: Job) -> int:
-        """How many attempts at this job were disturbed, and count for nothing."""
+        """Return how many attempts at this job were disturbed, and count for nothing."""
         return self._attempts.get(_try_of(job), 0)
 
     def finished(self, cell: Cell, phase: Pass, replicate: int) -> bool:
-        """Whether that pass of that replicate has its record."""
+        """Say whether that pass of that replicate has a record that counts."""
         return (cell.key, phase, replicate) in self._done
 
     def measured(self, cell: Cell) -> bool:
-        """Whether some replicate gave its samples and none failed."""
+        """Say whether the first replicate gave samples and none failed."""
         return cell.key not in self._failed and (cell.key, main_pass(cell), 0) in self._done
 
     def failed(self, cell: Cell) -> bool:
-        """Whether the cell has its final, failed record."""
+        """Say whether the cell has failed for good."""
         return cell.key in self._failed
 
     def checked(self, small: Cell) -> bool:
-        """Whether its method has been checked on this very cell."""
+        """Say whether the method has been checked on this very cell."""
         return small.key in self._checked
 
     def rejected(self, cell: Cell) -> Failed | None:
-        """The failed check of those that speak for this cell: not one that ran out of memory or time on more tokens."""
+        """Return the failed check that rules this cell out: one that ran out of memory or time on more tokens does not."""
         failed = self._checks.get(check_group(cell), ())
         return next((check for N, check in failed if not check.status.monotonic or N <= cell.problem.N), None)
 
     def counted_flops(self, cell: Cell) -> float:
-        """FLOPs of one sample and head, at least: from the two lengths that were checked on, along a straight line.
+        """Return the least FLOPs of one sample and head, extended along a straight line from the two lengths of the checks.
 
-        No method has less to do for a later token than for an early one. 0 where they were not counted.
+        This is a lower bound, for no method has less to do for a later token than for an early one. 0 where none were counted.
         """
         counted = sorted(self._flops.get(check_group(cell), {}).items())
         if len(counted) < 2 or cell.workload.decodes or counted[-1][0] > cell.problem.N:
@@ -150,36 +142,67 @@ class Ledger:
         return many + max(0.0, many - few) / (long - short) * (cell.problem.N - long)
 
     def above_roof(self, ceiling: str) -> float:
-        """How many times as fast as the roof some measured call was: 1, unless the roof was measured on a busy machine."""
+        """Return how many times as fast as the roof a call was: 1, unless the roof was measured on a busy machine."""
         return self._above.get(ceiling, 1.0)
 
     def warmup(self, cell: Cell) -> int | None:
-        """The warm-up calls of the first replicate; every later one takes the same."""
+        """Return the number of warm-up calls of the first replicate, which every later one repeats."""
         *_, count = self._warmups.get(cell.key, (None,))
         return count
 
     def next_batch(self, cell: Cell, most: int) -> int | None:
-        """The batch to try next on the way to the largest that fits; None once it is found, or where none can be."""
+        """Return the batch to try next in the search for the largest that fits; None once it is found, or if none fits."""
         return None if self.misfit(cell) else next_trial(self._fits.get(cell.key, {}), most)
 
     def batch(self, cell: Cell) -> int | None:
-        """The largest batch that was seen to fit; None for a cell that states its batch, or where none was found."""
+        """Return the largest batch that fitted; None for a cell that states its batch, or where none was found."""
         return largest(self._fits.get(cell.key, {})) or None
 
     def misfit(self, cell: Cell) -> Failed | None:
-        """Why no batch can be found: not even B = 1 can be run. A larger one that fails, in whatever way, is too large."""
+        """Return the failure of B = 1, after which no batch can be found; a larger batch that fails is only too large."""
         return self._misfits[cell.key] if self._fits.get(cell.key, {}).get(1) is False else None
 
     def hopeless(self, cell: Cell) -> Failed | None:
-        """Why this cell need not start: its check failed, or a shorter one of no more tokens ran out of memory or time."""
+        """Say why this cell need not be started: its check failed, or a shorter cell ran out of memory or time."""
         if (check := self.rejected(cell)) is not None:
             return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
         tokens = cell.problem.B * cell.problem.N
         ceilings = self._ceilings.get(sweep_of(cell), ())
-        # a smaller batch may fit where a larger one did not
+        # only cells of no more tokens count: a smaller batch may fit where a larger one did not
         for N, _, status in sorted(c for c in ceilings if c[0] < cell.problem.N and c[1] <= tokens)[:1]:
             return Failed(status=status, reason=f"not started: {_CAUSE.get(status, status.value)} at N={N}")
         return None
+
+
+def sweep_of(cell: Cell) -> str:
+    """Name all cells that differ in length and batch only: a cell that runs out of memory does so with more of both."""
+    return cell.reshaped(N=1, B=1).key
+
+
+def check_group(cell: Cell) -> str:
+    """Name all cells for which the same checks hold."""
+    kv_heads = 2 if cell.problem.kv_heads == cell.problem.H else 1
+    problem = cell.reshaped(N=1, B=1, H=2, kv_heads=kv_heads).problem
+    workload = Workload.DECODE if cell.workload.decodes else Workload.FORWARD
+    same = Cell(method=cell.method, params=cell.params, problem=problem, device=cell.device, workload=workload)
+    return same.model_copy(update={"matmul_precision": cell.matmul_precision}).key
+
+
+def next_trial(fits: Mapping[int, bool], most: int) -> int | None:
+    """Return the number to try next, of 1 … most, in the search for the largest that fits: fourfold, then halving the gap.
+
+    `fits` holds what was tried so far. If a number did not fit and a larger one did, the larger one counts. None once the
+    largest is known to one part in sixteen.
+    """
+    good, bad = largest(fits), min((n for n, fit in fits.items() if not fit), default=most + 1)
+    if bad - good <= max(1, good // _COARSE):
+        return None
+    return min(max(1, 4 * good), most) if bad > most else (good + bad) // 2
+
+
+def largest(fits: Mapping[int, bool]) -> int:
+    """Return the largest number that fitted; 0 where none did."""
+    return max((n for n, fit in fits.items() if fit), default=0)
 
 
 def _try_of(job: Job) -> tuple[str, Pass, int, int | None]:

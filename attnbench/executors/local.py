@@ -1,36 +1,54 @@
-"""The local executor: one process per replicate on this machine, in interleaved random order, one at a time."""
+"""The executors of this machine: one process per replicate, one at a time, in a random order; one run, or two in turns."""
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from attnbench.executors.base import in_order
 from attnbench.executors.lane import Lane
 from attnbench.executors.ledger import Ledger
-from attnbench.schema.cell import Allocator, Batch, Cell
-from attnbench.schema.errand import FIT_SHARE, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey, main_pass
+from attnbench.schema.cell import Allocator, Batch, Cell, draw_seed
+from attnbench.schema.errand import FIT_SHARE, Answer, Errand, Job, Limits, Pass, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from attnbench.schema.seeds import draw_seed
 from attnbench.worker.isolate import Isolation
 
 _PIECES, _MOST_MEMORY = 2.0, 0.9
-"""How many times its share of memory the timing of a found batch may take where freed blocks are kept; at most this of all."""
+"""The timing of a batch that was found may take so many times its share of memory, but at most this share of all."""
 MOST_ROWS = 2**16 - 1
-"""The largest batch that a search tries: CUDA kernels that count rows along a grid know no more."""
-Answer = Measured | Failed | Description | Surroundings
+"""The largest batch that a search tries: CUDA kernels that count rows along a grid can have no more."""
+
+
+def blocks(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Group the cells of one shape, workload and set of conditions, which are compared; small lengths first."""
+
+    def block(cell: Cell) -> tuple[str, ...]:
+        inputs = (cell.inputs, cell.recording, f"{cell.scale!r}")
+        conditions = (*inputs, cell.allocator, cell.matmul_precision, cell.clock, cell.batch)
+        model = cell.training.model_dump_json() if cell.training else ""
+        return (f"{cell.problem.N:020d}", cell.problem.model_dump_json(), cell.workload, *conditions, model)
+
+    return [list(group) for _, group in groupby(sorted(cells, key=block), key=block)]
+
+
+def in_order(cells: Sequence[Cell], seed: int, replicate: int) -> Iterator[Cell]:
+    """Give the cells of one replicate, block after block, within a block in random order."""
+    for number, block in enumerate(blocks(cells)):
+        random.Random(f"{seed}/{replicate}/{number}").shuffle(block)  # noqa: S311 - an order, not a secret
+        yield from block
 
 
 class Asking(Protocol):
-    """What the executor needs of an Isolation."""
+    """The part of an Isolation that the executor needs."""
 
-    def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
-        """The answer, and how long the process lived."""
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
+        """Return the answer, and the seconds that the process lived."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -40,29 +58,29 @@ class Asking(Protocol):
 
 @dataclass
 class LocalExecutor:
-    """Runs what the ledger does not have yet.
+    """Runs all jobs that the ledger does not have yet.
 
     Round r takes replicate r of every cell, so that replicates of one cell lie far apart in time and the methods
     of a block close together. Each round has a warm server of its own: forked children share one address layout,
-    and one server for all would hide the variance between processes.
+    so that a single server would hide the variance between processes.
     """
 
     run_info: RunInfo
     ledger: Ledger
     refusals: dict[str, Failed] = field(default_factory=dict)
-    """By cell key: cells that their method, or the lack of a package, rules out before anything is started."""
+    """The reason, by cell key, for cells that their method or a missing package rules out before anything is started."""
     check_cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
-    """By cell key: the cells on which the method is checked first."""
+    """The cells on which the method is checked first, by cell key."""
     isolation: Callable[[], Asking] = Isolation
     on_start: Callable[[Job], object] = id
     checkpoints: Path | None = None
-    """Where a training that is interrupted goes on from."""
+    """The folder of the files from which an interrupted training is resumed."""
     lane: Lane = field(default_factory=Lane)
     _worker: Asking = field(init=False, repr=False)
     _in_flight: Job | None = field(default=None, init=False)
 
     def run(self) -> Iterator[Record]:
-        """Records as they come; the caller stores each before it asks for the next."""
+        """Give each record as soon as it exists; the caller stores it before it asks for the next."""
         for replicate in range(self.run_info.suite.replicates):
             with self.round():
                 for cell in in_order(self.run_info.cells, self.run_info.suite.seed, replicate):
@@ -70,19 +88,20 @@ class LocalExecutor:
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """The warm server of one replicate of every cell."""
+        """Open the warm server of a round."""
         with self.isolation() as self._worker:
             yield
 
     def interrupted(self) -> Record | None:
-        """The record of the job that was in flight when an interruption ended `run`, if one was."""
+        """Return the record of the job that an interruption ended, if there was one."""
         if self._in_flight is None:
             return None
-        reason = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
-        return self._record(self._in_flight, reason, _now(), None)
+        return self._record(
+            self._in_flight, Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
+        )
 
     def replicate(self, cell: Cell, replicate: int) -> Iterator[Record]:
-        """What one replicate of one cell still lacks; within a round."""
+        """Run what one replicate of one cell still lacks, within a round."""
         if self.ledger.failed(cell):
             return
         if not self.ledger.finished(cell, main_pass(cell), replicate):
@@ -96,37 +115,34 @@ class LocalExecutor:
         if reason is None:
             yield from self._checks(cell)
         reason = reason or self.ledger.hopeless(cell)
-        if reason is None and cell.batch is Batch.LARGEST:
-            yield from self._fitted(cell, replicate)
-        else:
+        if reason is not None or cell.batch is not Batch.LARGEST:
             yield from self._once(cell, replicate, reason)
-
-    def _checks(self, cell: Cell) -> Iterator[Record]:
-        """Of its method, what has not been checked yet; nothing more once it has failed."""
-        for small in self.check_cells.get(cell.key, ()):
-            if not self.ledger.checked(small) and self.ledger.rejected(cell) is None:
-                yield from self._attempts(self._job(small, Pass.CHECK, 0))
-
-    def _fitted(self, cell: Cell, replicate: int) -> Iterator[Record]:
-        """At the largest batch: one that fitted for two calls, and runs out of memory when measured, was too large."""
+            return
+        # a batch that fitted for two calls and runs out of memory when measured was too large: the search goes on
         while not self.ledger.finished(cell, main_pass(cell), replicate):
             yield from self._fit(cell)
             yield from self._once(cell, replicate, self.ledger.misfit(cell))
 
+    def _checks(self, cell: Cell) -> Iterator[Record]:
+        """Run the checks of its method that have not been made yet, until one fails."""
+        for small in self.check_cells.get(cell.key, ()):
+            if not self.ledger.checked(small) and self.ledger.rejected(cell) is None:
+                yield from self._attempts(self._job(small, Pass.CHECK, 0))
+
     def _fit(self, cell: Cell) -> Iterator[Record]:
-        """Search for the largest batch that fits, each trial in a process of its own."""
+        """Search for the largest batch that fits, with each trial in a process of its own."""
         while (B := self.ledger.next_batch(cell, MOST_ROWS)) is not None:
             yield from self._attempts(self._job(cell, Pass.FIT, 0).model_copy(update={"B": B}))
 
     def _once(self, cell: Cell, replicate: int, reason: Failed | None) -> Iterator[Record]:
         job = self._job(cell, main_pass(cell), replicate)
         if reason is not None:
-            yield self._note(job, reason)
+            yield self._record(job, reason)
         else:
             yield from self._attempts(job)
 
     def _attempts(self, job: Job) -> Iterator[Record]:
-        """Once; again where it was disturbed. Every attempt is a record."""
+        """Run a job, and again while it was disturbed. Every attempt is a record."""
         disturbed = True
         while disturbed:
             record = self._do(job.model_copy(update={"attempt": self.ledger.attempts(job)}))
@@ -134,9 +150,9 @@ class LocalExecutor:
             yield record
 
     def _over_budget(self, cell: Cell) -> Failed | None:
-        """A cell whose every call must exceed half the budget, by its FLOPs and bytes against the measured roof.
+        """Refuse a cell whose every call must take more than half the budget, by its FLOPs and bytes and the measured roof.
 
-        Where a call of this run was faster than that roof allows, the roof is raised by as much.
+        Where a call of this run was faster than the roof allows, the roof is raised by as much.
         """
         cost = self.run_info.costs.get(cell.key)
         roof = self.run_info.surroundings.roof.get(cell.ceiling)
@@ -150,7 +166,13 @@ class LocalExecutor:
         return Failed(status=Status.BUDGET, reason=reason)
 
     def _job(self, cell: Cell, phase: Pass, replicate: int) -> Job:
-        suite = self.run_info.suite
+        suite, B, p = self.run_info.suite, self.ledger.batch(cell), cell.problem
+        flops = 0.0
+        if phase is Pass.TIME:
+            # the least that a call executes: by the method's formula, or as torch counted in its checks, whichever is more
+            cost = self.run_info.costs.get(cell.key)
+            stated = cost.executed_flops * (B or p.B) / p.B if cost is not None else 0.0
+            flops = max(stated, self.ledger.counted_flops(cell) * (B or p.B) * p.H)
         # only the first replicate may find a cell too slow: later ones repeat what was found to fit
         # (and a batch was searched for under that very limit)
         first_time = phase is Pass.TIME and cell.batch is Batch.FIXED and not self.ledger.measured(cell)
@@ -160,61 +182,81 @@ class LocalExecutor:
             timeout=suite.budget.timeout_seconds,
             memory_bytes=self.memory_bytes(cell, phase),
             first_call=first_call,
-            flops=self._least_flops(cell) if phase is Pass.TIME else 0.0,
+            flops=flops,
             roof=self.run_info.surroundings.roof.get(cell.ceiling) if phase is Pass.TIME else None,
         )
-        seed = draw_seed(suite.seed, cell, replicate)
-        warmup, B = self.ledger.warmup(cell), self.ledger.batch(cell)
+        seed, warmup = draw_seed(suite.seed, cell, replicate), self.ledger.warmup(cell)
         return Job(cell=cell, phase=phase, replicate=replicate, seed=seed, B=B, warmup=warmup, limits=limits)
 
-    def _least_flops(self, cell: Cell) -> float:
-        """That a call executes at least: by the method's formula, or as torch counted them in its checks, whichever is more."""
-        cost, p = self.run_info.costs.get(cell.key), cell.problem
-        B = self.ledger.batch(cell) or p.B
-        stated = cost.executed_flops * B / p.B if cost is not None else 0.0
-        return max(stated, self.ledger.counted_flops(cell) * B * p.H)
-
     def memory_bytes(self, cell: Cell, phase: Pass) -> int | None:
-        """The suite's share of what was free at the start; the device's allocator knows its own limit."""
+        """Return the suite's share of the memory that was free at the start; None on a GPU, whose allocator limits itself."""
         if cell.device_kind != "cpu":
             return None
         share = self.run_info.suite.budget.memory
         if phase is Pass.FIT:
-            # what just fits would fail in a pass that looks at it while it runs
+            # a batch that only just fits would fail in a pass that measures memory while it runs
             share *= FIT_SHARE
         elif phase is main_pass(cell) and cell.batch is Batch.LARGEST and cell.allocator is Allocator.RETAIN:
-            # it was found to fit: what the heap keeps between calls, in pieces that no tensor fits into, is not the method's
+            # this batch was found to fit: small free blocks that the heap keeps between calls are not the method's memory
             share = max(share, min(_PIECES * share, _MOST_MEMORY))
         return int(share * self.run_info.surroundings.memory_bytes)
 
     def _do(self, job: Job) -> Record:
         self.on_start(job)
-        self._in_flight = job
+        self._in_flight = errand = job
+        if self.checkpoints is not None and job.phase is Pass.TRAIN:
+            # the folder of the checkpoints is for the worker only and not for the record, which names no place on this machine
+            errand = job.model_copy(update={"folder": str(self.checkpoints.absolute())})
         with self.lane.held(self.run_info.surroundings):
-            started = _now()
-            answer, seconds = self._worker.ask(self._with_folder(job), job.limits.timeout)
+            started = datetime.now(UTC)
+            answer, seconds = self._worker.ask(errand, job.limits.timeout)
         self._in_flight = None
         if not isinstance(answer, Measured | Failed):
             answer = Failed(status=Status.ERROR, reason=f"the worker answered with a {type(answer).__name__}")
-        return self._taken(self._record(job, answer, started, seconds))
+        return self._record(job, answer, started, seconds)
 
-    def _with_folder(self, job: Job) -> Job:
-        """What a record never says: where on this machine the checkpoints are."""
-        if self.checkpoints is None or job.phase is not Pass.TRAIN:
-            return job
-        return job.model_copy(update={"folder": str(self.checkpoints.absolute())})
-
-    def _note(self, job: Job, reason: Failed) -> Record:
-        """A record for a cell that was not started."""
-        return self._taken(self._record(job, reason, _now(), None))
-
-    def _taken(self, record: Record) -> Record:
+    def _record(
+        self, job: Job, outcome: Measured | Failed, started: datetime | None = None, seconds: float | None = None
+    ) -> Record:
+        """Return the record of a job, which the ledger knows from then on. A job that was not started took no seconds."""
+        moment, digest = (started or datetime.now(UTC)).isoformat(timespec="milliseconds"), self.run_info.environment_digest
+        record = Record(job=job, outcome=outcome, environment=digest, started=moment, seconds=seconds)
         self.ledger.add(record)
         return record
 
-    def _record(self, job: Job, outcome: Measured | Failed, started: str, seconds: float | None) -> Record:
-        return Record(job=job, outcome=outcome, environment=self.run_info.environment_digest, started=started, seconds=seconds)
+
+@dataclass
+class CheckExecutor(LocalExecutor):
+    """Makes the checks of a run without timing anything."""
+
+    def run(self) -> Iterator[Record]:
+        """Give each record as soon as it exists."""
+        with self.round():
+            for cell in self.run_info.cells:
+                yield from self._checks(cell)
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+@dataclass
+class Interleaved:
+    """Measures two runs of the same cells in turns, so that whatever disturbs the machine affects both.
+
+    Each replicate of a cell is measured on both sides, one right after the other, in random order. Each side has its own
+    warm server in every round.
+    """
+
+    sides: tuple[LocalExecutor, LocalExecutor]
+
+    def run(self, replicates: range, wanted: Container[str]) -> Iterator[tuple[int, Record]]:
+        """Give each record of the wanted cells with its side; the caller stores it before it asks for the next."""
+        info = self.sides[0].run_info
+        for replicate in replicates:
+            turns = random.Random(f"{info.suite.seed}/{replicate}/turns")  # noqa: S311 - an order, not a secret
+            with self.sides[0].round(), self.sides[1].round():
+                for cell in in_order(info.cells, info.suite.seed, replicate):
+                    for side in turns.sample((0, 1), 2) if cell.key in wanted else ():
+                        for record in self.sides[side].replicate(cell, replicate):
+                            yield side, record
+
+    def interrupted(self) -> list[tuple[int, Record]]:
+        """Return the records of jobs that an interruption ended."""
+        return [(i, record) for i, side in enumerate(self.sides) if (record := side.interrupted()) is not None]

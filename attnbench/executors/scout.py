@@ -1,73 +1,70 @@
-"""Scouting: what the machine and the methods say of a suite before anything is measured."""
+"""Scouting: asking the machine and the methods about a suite before anything is measured."""
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from attnbench.executors.lane import Lane
-from attnbench.executors.local import Answer, Asking
+from attnbench.executors.local import Asking
 from attnbench.measure import environment
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
-from attnbench.schema.errand import Description, Inquiry, Prospect, Surroundings, Survey
+from attnbench.schema.errand import Answer, Description, Inquiry, Prospect, Surroundings, Survey
+from attnbench.schema.errors import AttnbenchError
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.suite import Suite
-from attnbench.store import roofs
+from attnbench.store.cache import with_highest_roofs
 from attnbench.suite.expand import expand
 
 SURVEY_TIMEOUT = 120.0
 INQUIRY_TIMEOUT = 30.0
 
 
-class ScoutError(RuntimeError):
+class ScoutError(AttnbenchError):
     """The machine cannot be surveyed: no such device, or torch does not work."""
 
 
 @dataclass
 class Scouted:
-    """A suite resolved for its device, its cells, and what is known of each."""
+    """A suite resolved for its device, its cells, and what is known about each of them."""
 
     suite: Suite
     cells: tuple[Cell, ...]
     surroundings: Surroundings
     descriptions: dict[str, Description] = field(default_factory=dict)
     failures: dict[str, Failed] = field(default_factory=dict)
-    """By method: one that cannot even be asked."""
+    """How a method failed that could not be asked, by its name."""
     prospects: dict[str, Prospect] = field(default_factory=dict)
 
     def refusals(self) -> dict[str, Failed]:
-        """By cell key: cells that are ruled out, and why."""
-        found = {cell.key: self._refusal(cell) for cell in self.cells}
-        return {key: failed for key, failed in found.items() if failed is not None}
-
-    def _refusal(self, cell: Cell) -> Failed | None:
-        if (failed := self.failures.get(cell.method)) is not None:
-            return failed
-        if absent := self.descriptions[cell.method].missing:
-            return Failed(
-                status=Status.MISSING,
-                reason=f"not installed; pip install {' '.join(map(repr, absent))}, or as docs/peers.md says",
-            )
-        reason = self.prospects[cell.key].why_not
-        return None if reason is None else Failed(status=Status.UNSUPPORTED, reason=reason)
+        """Return why cells are ruled out, by cell key."""
+        found = {}
+        for cell in self.cells:
+            if (failed := self.failures.get(cell.method)) is not None:
+                found[cell.key] = failed
+            elif absent := self.descriptions[cell.method].missing:
+                reason = f"not installed; pip install {' '.join(map(repr, absent))}, or as docs/peers.md says"
+                found[cell.key] = Failed(status=Status.MISSING, reason=reason)
+            elif (why_not := self.prospects[cell.key].why_not) is not None:
+                found[cell.key] = Failed(status=Status.UNSUPPORTED, reason=why_not)
+        return found
 
     def descriptions_without_prospects(self) -> dict[str, Description]:
-        """Who the methods are, without the cells they were asked about."""
+        """Return what the methods say about themselves, without what they say about cells."""
         return {name: d.model_copy(update={"prospects": ()}) for name, d in self.descriptions.items()}
 
     def costs(self) -> dict[str, Cost]:
-        """By cell key, where the method has a formula."""
+        """Return the cost by cell key, where the method has a formula."""
         return {key: p.cost for key, p in self.prospects.items() if p.cost is not None}
 
     def check_cells(self) -> dict[str, tuple[Cell, ...]]:
-        """By cell key: the cells to check its method on."""
+        """Return the cells on which to check the method, by cell key."""
         return {key: p.checks for key, p in self.prospects.items() if p.checks}
 
 
 def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None = None) -> Scouted:
-    """Resolve `device: auto`, expand, and ask every method about its cells; with a lane, not while another run measures.
+    """Resolve `device: auto`, expand the suite, and ask every method about its cells.
 
-    Raises ScoutError, TooManyCellsError, LaneTakenError.
+    With a lane, this waits while another run measures. Raises ScoutError, TooManyCellsError, LaneTakenError.
     """
     surroundings = _survey(suite.device, (), worker)
     resolved = suite.resolved(surroundings.device)
@@ -75,10 +72,17 @@ def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None 
     with lane.held(surroundings) if lane else nullcontext():
         if roof:
             surroundings = _survey(suite.device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
-            surroundings = roofs.raised(environment.digest(environment.gather() | surroundings.facts), surroundings)
+            surroundings = with_highest_roofs(environment.digest(environment.gather() | surroundings.facts), surroundings)
         scouted = Scouted(resolved, cells, surroundings)
-        for method in dict.fromkeys(cell.method for cell in scouted.cells):
-            _ask(scouted, worker, method, [cell for cell in scouted.cells if cell.method == method])
+        for method in dict.fromkeys(cell.method for cell in cells):
+            own = tuple(cell for cell in cells if cell.method == method)
+            answer = _answer(worker, Inquiry(method=method, cells=own), INQUIRY_TIMEOUT)
+            if isinstance(answer, Description):
+                scouted.descriptions[method] = answer
+                scouted.prospects |= {cell.key: p for cell, p in zip(own, answer.prospects, strict=True)}
+            else:
+                unknown = Failed(status=Status.ERROR, reason=f"it answered with a {type(answer).__name__}")
+                scouted.failures[method] = answer if isinstance(answer, Failed) else unknown
     return scouted
 
 
@@ -91,18 +95,8 @@ def _survey(device: str, ceilings: tuple[str, ...], worker: Asking) -> Surroundi
 
 
 def _answer(worker: Asking, question: Inquiry | Survey, timeout: float) -> Answer:
-    """The answer; asked once more where the process died of it, for it may have been killed by somebody else."""
+    """Return the answer; if the process died, ask once more, for it may have been killed from outside."""
     answer, _ = worker.ask(question, timeout)
     if isinstance(answer, Failed) and answer.status is Status.CRASHED:
         answer, _ = worker.ask(question, timeout)
     return answer
-
-
-def _ask(scouted: Scouted, worker: Asking, method: str, cells: Sequence[Cell]) -> None:
-    answer = _answer(worker, Inquiry(method=method, cells=tuple(cells)), INQUIRY_TIMEOUT)
-    if isinstance(answer, Description):
-        scouted.descriptions[method] = answer
-        scouted.prospects |= {cell.key: p for cell, p in zip(cells, answer.prospects, strict=True)}
-    else:
-        unknown = Failed(status=Status.ERROR, reason=f"it answered with a {type(answer).__name__}")
-        scouted.failures[method] = answer if isinstance(answer, Failed) else unknown

@@ -1,1 +1,1 @@
-"""One hazard of measuring, one small file. Nothing of ours is imported here."""
+"""Measuring: one small file for each hazard. Nothing here imports another room."""

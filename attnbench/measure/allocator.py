@@ -8,7 +8,7 @@ import ctypes
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
 PAD = 256 * 2**20
-"""Bytes of address space that the heap reserves ahead, under `retain`; no memory until they are touched."""
+"""The bytes of address space that the heap reserves ahead under `retain`; they take no memory until they are touched."""
 
 
 def retain(ahead: int = PAD) -> bool:
@@ -16,7 +16,7 @@ def retain(ahead: int = PAD) -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    # no block of its own mapping, no trimming of the heap's top, and growth in large steps
+    # give no block a mapping of its own, do not trim the heap's top, and grow in large steps
     return all(mallopt(option, value) for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, ahead)))
 
 

@@ -3,52 +3,50 @@
 import math
 from collections.abc import Callable
 
-# bound here, before any plugin is imported: whoever replaces time.perf_counter afterwards changes no measurement
+# bound here, before any plugin is imported, so that a plugin that replaces time.perf_counter changes no measurement
 from time import perf_counter, perf_counter_ns
 from typing import Any, Protocol
 
 import torch
 
-from attnbench.measure.cache_flush import CacheFlush
-
 Call = Callable[[], object]
 Look = Callable[[object], None]
-"""Told what the last call of a sample gave, once the time is taken."""
+"""Is given the result of the last call of a sample, once the time is taken."""
 _MIN_SAMPLE = 0.005
 _COLD_RATIO = 1.1
 _FEW = 0.1
 _LATE = 1e-4
-"""Seconds that a device may still take to become idle once the call's own stream is."""
+"""The seconds that a device may still be busy after the call's own stream has finished."""
 _CYCLES_PER_SECOND = 2e9  # at or above the SM clock of current devices: the stream is held at least as long as asked
 
 
 def drop(_: object) -> None:
-    """Look at nothing."""
+    """Ignore a result."""
 
 
 class Clock(Protocol):
-    """Turns a call into seconds."""
+    """Measures the seconds that a call takes."""
 
     label: str
     min_sample: float
-    """Seconds that one sample should last at least; calls are batched until it does."""
+    """The least seconds that one sample should last; calls are batched until it does."""
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What is to be known of the samples taken so far."""
+        """Warnings about the samples taken so far."""
 
     def synchronize(self) -> None:
         """Wait until the device has done all that was queued."""
 
     def prepare(self, call: Call) -> Call:
-        """Give the call that is timed from now on (a captured graph of it, say)."""
+        """Return what is timed in place of the call, such as a captured graph of it."""
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:
-        """Seconds per call over `batch` calls."""
+        """Return the seconds per call over `batch` calls."""
 
 
 class WallClock:
-    """Host time by `perf_counter`, with the device idle before and after; includes launch and Python overhead."""
+    """Reads host time by `perf_counter`, with the device idle before and after; launch and Python overhead are included."""
 
     label = "wall"
     min_sample = _MIN_SAMPLE
@@ -58,11 +56,11 @@ class WallClock:
         self.synchronize = synchronize or (lambda: None)
 
     def prepare(self, call: Call) -> Call:
-        """Nothing to prepare."""
+        """Return the call itself."""
         return call
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:
-        """Seconds per call of a loop over `batch` calls; to free what the last one gave is not part of it."""
+        """Return the seconds per call of a loop over `batch` calls; freeing the last result is not part of it."""
         self.synchronize()
         start = perf_counter_ns()
         for _ in range(batch - 1):
@@ -74,29 +72,48 @@ class WallClock:
         return seconds
 
 
-class ColdClock:
-    """Device time between two CUDA events on the current stream, with L2 evicted before each sample.
+class CacheFlush:
+    """Evicts a GPU's L2 cache by overwriting a buffer of at least twice its size."""
 
-    The stream is held back while the host queues the call, so that gaps between launches stay outside. A call that
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401 - the module, or a stub of it
+        l2 = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 * 2**20
+        self.buffer = torch.empty(2 * l2, dtype=torch.int8, device="cpu" if cuda is not torch.cuda else device)
+
+    def __call__(self) -> None:
+        """Queue the overwrite on the current stream."""
+        self.buffer.zero_()
+
+
+class _CudaClock:
+    """What the clocks of a GPU share; `cuda` is torch's module, or a stub of it."""
+
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
+        self.device, self.cuda = device, cuda
+
+    def synchronize(self) -> None:
+        """Wait for the GPU."""
+        self.cuda.synchronize(self.device)
+
+
+class ColdClock(_CudaClock):
+    """Reads device time between two CUDA events on the current stream, with L2 evicted before each sample.
+
+    The stream is held back while the host queues the call, so that gaps between launches are not counted. A call that
     synchronises inside itself, or launches more than a stream takes in (about a thousand kernels), still shows gaps, and
-    `gaps` counts its samples. A copy of known size is timed cold and warm first: where the two do not differ the label
-    `cold` is refused.
+    `gaps` counts its samples. A copy of known size is timed cold and warm first: where the two do not differ, the label is
+    `events` and not `cold`.
     """
 
     min_sample = 0.0
 
-    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401 - the module, or a stub of it
-        self.device, self.cuda = device, cuda
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
+        super().__init__(device, cuda)
         self.flush = CacheFlush(device, cuda)
         self.queue_seconds = 1e-3
         self.taken = self.gaps = self.late = 0
         self.cold_ratio = self._cold_ratio()
         self.label = "cold" if self.cold_ratio >= _COLD_RATIO else "events"
         self.taken = self.gaps = self.late = 0
-
-    def synchronize(self) -> None:
-        """Wait for the GPU."""
-        self.cuda.synchronize(self.device)
 
     def prepare(self, call: Call) -> Call:
         """Learn how long the host takes to queue the call."""
@@ -108,12 +125,12 @@ class ColdClock:
         return call
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:
-        """Seconds of device time per call; `batch` calls are each flushed and timed on their own."""
+        """Return the seconds of device time per call; each of the `batch` calls is timed on its own, after a flush."""
         return sum(self._once(call, cold=True, look=look if i == batch - 1 else drop) for i in range(batch)) / batch
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """`gaps`: the device had begun before all was queued; `late`: it went on after the call; in over a tenth of calls."""
+        """`gaps` where the device began before all was queued, `late` where it went on after; in over a tenth of the calls."""
         counted = {"gaps": self.gaps, "late": self.late}
         return tuple(name for name, count in counted.items() if count > _FEW * self.taken)
 
@@ -124,21 +141,21 @@ class ColdClock:
         self.cuda._sleep(math.ceil(self.queue_seconds * _CYCLES_PER_SECOND))
         start.record()
         result = call()
-        # the stream was let go already: what the host was late with counts as the device's time
+        # the stream has already begun: the time that the host was late is counted as the device's
         self.gaps += bool(start.query())
         self.taken += 1
         end.record()
         end.synchronize()
         done = perf_counter()
         self.synchronize()
-        # the current stream was through, and another one was not
+        # another stream was still busy after the current one
         self.late += perf_counter() - done > _LATE
         seconds = float(start.elapsed_time(end)) / 1e3
         look(result)
         return seconds
 
     def _cold_ratio(self) -> float:
-        """How much longer a copy that fits in L2 takes cold than warm; medians of seven."""
+        """Measure how many times as long a copy that fits in L2 takes cold as warm, by medians of seven."""
         size = self.flush.buffer.numel() // 8
         source = torch.ones(size, dtype=torch.int8, device=self.flush.buffer.device)
         target = torch.empty_like(source)
@@ -151,25 +168,18 @@ class ColdClock:
         return cold / warm if warm > 0 else 1.0
 
 
-class GraphClock:
-    """Device time per replay of a CUDA graph captured from the call; caches warm, no launch cost per kernel.
+class GraphClock(_CudaClock):
+    """Reads device time per replay of a CUDA graph of the call, with warm caches and no launch cost for each kernel.
 
-    The host's launch of the first replay lies between the events: many replays a sample make it small.
+    The host's launch of the first replay lies between the events; many replays in a sample make its share small.
     """
 
     label = "graph"
     min_sample = _MIN_SAMPLE
     flags = ()
 
-    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
-        self.device, self.cuda = device, cuda
-
-    def synchronize(self) -> None:
-        """Wait for the GPU."""
-        self.cuda.synchronize(self.device)
-
     def prepare(self, call: Call) -> Call:
-        """Capture the call after three runs on a side stream, as CUDA graphs ask for; give its replay."""
+        """Capture the call after three runs on a side stream, as CUDA graphs require, and return its replay."""
         stream = self.cuda.Stream(self.device)
         stream.wait_stream(self.cuda.current_stream(self.device))
         with self.cuda.stream(stream):
@@ -187,7 +197,7 @@ class GraphClock:
         return replay
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:
-        """Seconds of device time per replay."""
+        """Return the seconds of device time per replay."""
         start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         for _ in range(batch - 1):

@@ -1,30 +1,29 @@
-"""Peaks of torch's CUDA allocator over one call; blind to the context and to what bypasses the allocator."""
+"""Peaks of torch's CUDA allocator over one call, which do not see the context and what bypasses the allocator."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from attnbench.measure.reading import Reading
-
-_ALLOCATED = "torch.cuda.max_memory_allocated after a reset, less memory_allocated before"
+from attnbench.measure.host_memory import Reading
 
 
 def allocator_peaks(call: Callable[[], object], device: str, cuda: Any = torch.cuda) -> dict[str, Reading]:  # noqa: ANN401 - the module, or a stub of it
-    """torch_allocated_peak (beyond what lived before) and torch_reserved_peak (absolute; depends on history)."""
+    """Measure torch_allocated_peak (beyond what was allocated before) and torch_reserved_peak (absolute)."""
     cuda.synchronize(device)
     cuda.reset_peak_memory_stats(device)
     before = cuda.memory_allocated(device)
     call()
     cuda.synchronize(device)
+    allocated = "torch.cuda.max_memory_allocated after a reset, less memory_allocated before"
     return {
-        "torch_allocated_peak": Reading(cuda.max_memory_allocated(device) - before, _ALLOCATED),
+        "torch_allocated_peak": Reading(cuda.max_memory_allocated(device) - before, allocated),
         "torch_reserved_peak": Reading(cuda.max_memory_reserved(device), "torch.cuda.max_memory_reserved, absolute"),
     }
 
 
 def saved_for_backward(forward: Callable[[], torch.Tensor], device: str, cuda: Any = torch.cuda) -> Reading:  # noqa: ANN401
-    """Bytes alive after a forward under autograd, less the output: what is kept for the backward."""
+    """Measure the bytes alive after a forward under autograd, less the output: what is kept for the backward."""
     cuda.synchronize(device)
     before = cuda.memory_allocated(device)
     output = forward()

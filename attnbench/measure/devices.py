@@ -6,6 +6,7 @@ import psutil
 import torch
 
 from attnbench.measure.clock import Clock, ColdClock, GraphClock, WallClock
+from attnbench.measure.environment import Facts
 from attnbench.measure.host_conditions import cgroup_file
 
 
@@ -14,14 +15,14 @@ class NoDeviceError(RuntimeError):
 
 
 def resolve(device: str) -> str:
-    """`auto` becomes cuda:0 where torch finds a GPU, else cpu; `cuda` becomes cuda:0."""
+    """Return the device meant: `auto` is cuda:0 where torch finds a GPU, else cpu; `cuda` is cuda:0."""
     if device == "auto":
         return "cuda:0" if torch.cuda.is_available() else "cpu"
     return "cuda:0" if device == "cuda" else device
 
 
 def require(device: str) -> None:
-    """Raises NoDeviceError where torch cannot reach it."""
+    """Raise NoDeviceError where torch cannot reach the device."""
     if not device.startswith("cuda"):
         return
     if not torch.backends.cuda.is_built():
@@ -32,7 +33,7 @@ def require(device: str) -> None:
 
 
 def clock(device: str, mode: str) -> Clock:
-    """The clock of a mode (default, cold, graph, wall); ValueError where the device has none such."""
+    """Return the clock of a mode (default, cold, graph, wall). Raises ValueError where the device has no such clock."""
     if not device.startswith("cuda"):
         if mode not in {"default", "wall"}:
             raise ValueError(f"a CPU has no {mode!r} clock; use wall")
@@ -43,14 +44,10 @@ def clock(device: str, mode: str) -> Clock:
 
 
 def free_bytes(device: str) -> int:
-    """Memory that is free now: of the GPU, or of the host within its container's limit."""
+    """Return the bytes that are free now, on the GPU or on the host."""
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(device)[0])
-    return host_free_bytes()
-
-
-def host_free_bytes() -> int:
-    """What the kernel says is available, or what the container's limit leaves, whichever is less."""
+    # what the kernel says is available, or what the container's limit leaves, whichever is less
     available = int(psutil.virtual_memory().available)
     limit, current = (cgroup_file(name) for name in ("memory.max", "memory.current"))
     if limit is None or current is None or (text := limit.read_text().strip()) == "max":
@@ -58,9 +55,9 @@ def host_free_bytes() -> int:
     return max(0, min(available, int(text) - int(current.read_text())))
 
 
-def facts(device: str) -> dict[str, bool | int | float | str | None]:
-    """What a reader must know of the device and of how torch will use it."""
-    found: dict[str, bool | int | float | str | None] = {
+def facts(device: str) -> Facts:
+    """Return the facts about the device and about how torch uses it that a reader must know."""
+    found: Facts = {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),

@@ -1,4 +1,4 @@
-"""What numbers depend on besides the device: processor, memory, kernel, interpreter, versions. Never imports torch."""
+"""The facts that numbers depend on besides the device: processor, memory, kernel, interpreter, versions. Needs no torch."""
 
 import hashlib
 import importlib.metadata
@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "numpy", "triton", "reformer-pytorch", "nvidia-ml-py")
 
 
 def gather() -> Facts:
-    """Facts that stay the same from run to run on one machine with one set of packages."""
+    """Return the facts that stay the same from run to run on one machine with one set of packages."""
     return {
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -28,12 +28,12 @@ def gather() -> Facts:
 
 
 def digest(facts: Facts) -> str:
-    """Twelve hex digits that name an environment."""
+    """Return twelve hex digits that name an environment."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def version(package: str) -> str | None:
-    """Version of an installed distribution, without importing it."""
+    """Return the version of an installed distribution, without importing it."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -41,7 +41,7 @@ def version(package: str) -> str | None:
 
 
 def processor() -> str:
-    """The processor's model name."""
+    """Return the processor's model name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -51,11 +51,11 @@ def processor() -> str:
 
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""A stranger's checkout may name programs that git would start."""
+"""git without the programs that the configuration of a stranger's checkout could make it start."""
 
 
 def git_state(folder: Path) -> Facts:
-    """Commit and cleanliness of the checkout that a folder lies in; empty outside one."""
+    """Return the commit of the checkout that a folder lies in, and whether it has changes; empty outside of a checkout."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run([*GIT, "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=True)

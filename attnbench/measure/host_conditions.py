@@ -1,17 +1,19 @@
 """The state of a CPU around a measurement: load, stolen time, throttling by the container, governor."""
 
 import os
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-Facts = dict[str, bool | int | float | str | None]
+from attnbench.measure.environment import Facts
+
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
 @dataclass(frozen=True)
 class HostCounters:
-    """Counters that only rise; two of them around a measurement tell what happened in between."""
+    """Counters that only rise; read before and after a measurement, they tell what happened in between."""
 
     total_ticks: int
     steal_ticks: int
@@ -32,15 +34,17 @@ class HostCounters:
 
 
 def throttled_periods() -> int | None:
-    """How often this container was held back by its CPU quota; None without a quota."""
-    for line in _lines(cgroup_file("cpu.stat")):
-        if line.startswith("nr_throttled"):
-            return int(line.split()[1])
-    return None
+    """Return how often this container was held back by its CPU quota; None without a quota."""
+    return counted(cgroup_file("cpu.stat"), "nr_throttled")
+
+
+def counted(file: Path | None, name: str) -> int | None:
+    """Return the count of that name in a file of the kernel with one on each line; None where there is none."""
+    return next((int(line.split()[1]) for line in _lines(file) if line.startswith(f"{name} ")), None)
 
 
 def cgroup_file(name: str) -> Path | None:
-    """A file of this process' own control group (version 2), where there is one."""
+    """Return the path of a file of this process' own control group (version 2); None where there is none."""
     for line in _lines(Path("/proc/self/cgroup")):
         if line.startswith("0::"):
             path = Path("/sys/fs/cgroup") / line[3:].lstrip("/") / name
@@ -56,7 +60,7 @@ def _lines(path: Path | None) -> list[str]:
 
 
 def facts(before: HostCounters, after: HostCounters) -> Facts:
-    """What a reader must know of the host during a measurement."""
+    """Return what a reader must know about the host during a measurement."""
     ticks = after.total_ticks - before.total_ticks
     own = (after.own_seconds - before.own_seconds) * os.sysconf("SC_CLK_TCK")
     others = max(0.0, after.busy_ticks - before.busy_ticks - own)
@@ -70,24 +74,15 @@ def facts(before: HostCounters, after: HostCounters) -> Facts:
 
 
 def flags(conditions: Facts, samples: list[float]) -> tuple[str, ...]:
-    """`noisy` (spread over 10 %), `loaded` (other processes took over 5 %), `stolen` (over 1 %), `throttled`.
+    """Return the warnings that apply: `noisy` (spread over 10 %), `loaded` (others took over 5 %), `stolen`, `throttled`.
 
-    The load average is no measure of others: it holds our own threads, and lags by a minute.
+    `loaded` does not use the load average, which counts our own threads too and lags by a minute.
     """
     steal, others = float(conditions.get("steal_percent") or 0), float(conditions.get("others_percent") or 0)
     found = {
-        "noisy": _spread(samples) > 0.10,
+        "noisy": len(samples) > 1 and statistics.stdev(samples) > 0.10 * statistics.fmean(samples),
         "loaded": others > 5.0,
         "stolen": steal > 1.0,
         "throttled": bool(conditions.get("cgroup_throttled")),
     }
     return tuple(name for name, holds in found.items() if holds)
-
-
-def _spread(samples: list[float]) -> float:
-    """Standard deviation over mean."""
-    if len(samples) < 2:
-        return 0.0
-    mean = sum(samples) / len(samples)
-    variance = sum((x - mean) ** 2 for x in samples) / (len(samples) - 1)
-    return float(variance**0.5 / mean) if mean else 0.0

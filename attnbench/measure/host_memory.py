@@ -1,22 +1,32 @@
-"""Peak resident memory of this process over one call, by the kernel's own high-water mark."""
+"""Memory counters, and the first of them: peak resident memory over one call, by the kernel's own high-water mark."""
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from attnbench.measure.allocator import trim
-from attnbench.measure.reading import Reading
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _SOURCE = "VmHWM of /proc/self/status after a reset, less VmRSS before"
 
 
-def host_rss_peak(call: Callable[[], object]) -> Reading:
-    """Bytes that the call touched beyond what was resident before; pages it never touched do not count.
+@dataclass(frozen=True)
+class Reading:
+    """One memory counter; `bytes` is None, never 0, where it could not be read, and `reason` says why."""
 
-    The heap is trimmed first: a dirty heap hides allocations that reuse its pages. Where the high-water mark
+    bytes: int | None
+    source: str
+    reason: str | None = None
+    flag: str | None = None
+
+
+def host_rss_peak(call: Callable[[], object]) -> Reading:
+    """Measure the bytes that the call touched beyond what was resident before; pages it never touched do not count.
+
+    The heap is trimmed first, because allocations that reuse its pages would not be seen. Where the high-water mark
     cannot be reset, a thread samples instead, which misses short peaks, and the reading is flagged.
     """
     trim()

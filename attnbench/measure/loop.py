@@ -14,14 +14,14 @@ _MIN_SECONDS = 0.5
 _STEADY = 0.01
 _WINDOW = 3
 _WARMUP_SECONDS = 5.0
-# imports and thread pools that a first call may set up; one more call tells them from a slow method
 _START_UP = 2.0
+"""The seconds that a first call may need for imports and thread pools; a second call tells them from a slow method."""
 _TRIES = 3
-"""Calls of which the fastest has to keep to the limit: a single slow one may be the machine's doing."""
+"""The number of calls of which the fastest must keep to the limit: a single slow call may be the machine's fault."""
 
 
 class OverBudgetError(Exception):
-    """One call alone takes more than it may; `seconds` says how long."""
+    """One call alone takes longer than a call may; `seconds` says how long."""
 
     def __init__(self, seconds: float, limit: float) -> None:
         super().__init__(f"one call took {seconds:.3g} s, above the {limit:.3g} s that a call may take")
@@ -39,35 +39,38 @@ class Timing:
     batch: int = 1
     stop: str = "budget"
     sampling_seconds: float = 0.0
-    """From the first sample to the last, with all that lies between them."""
+    """The seconds from the beginning of the first sample to the end of the last."""
 
 
 @dataclass
 class Loop:
-    """Times a call by a clock within a budget of seconds, warm-up included."""
+    """Times a call by a clock, within a budget of seconds that includes the warm-up."""
 
     clock: Clock
     seconds: float
     first_call: float | None = None
     compiles: bool = False
     look: Look = drop
-    """Told what the last call of each sample gave."""
+    """Is given the result of the last call of each sample."""
     mark: Callable[[], object] = int
-    """Called where sampling begins and where it ends."""
+    """Is called where sampling begins and where it ends."""
     reserve: int = 0
-    """Calls after the last sample that the budget has to have room for."""
+    """The number of calls after the last sample for which the budget must leave room."""
     now: Callable[[], float] = perf_counter
     prepared: Call | None = field(default=None, init=False)
     """What was sampled: the call, or a captured graph of it."""
 
     def run(self, call: Call, warmup_calls: int | None = None) -> Timing:
-        """Warm up (adaptively, or by that many calls) and sample; raises OverBudgetError."""
+        """Warm up (adaptively, or by that many calls) and sample. Raises OverBudgetError."""
         start = self.now()
-        timing = Timing(first_call=self._timed_once(call))
-        # a first call that was slow by more than a start-up has been one try already
+        call()
+        self.clock.synchronize()
+        timing = Timing(first_call=max(self.now() - start, 1e-9))
+        # a first call that was slower than any start-up counts as a try
         tries = 1 if not self.compiles and self._over(timing.first_call - _START_UP) else _TRIES
         if self.compiles or self._over(timing.first_call):
-            start = self.now()  # compiling, or a process' own start: a metric of its own, no share of the budget
+            # compiling and the start of a process are measured as the first call, and do not count against the budget
+            start = self.now()
         call = self.prepared = self.clock.prepare(call)
         gc.collect()
         gc.disable()
@@ -82,17 +85,11 @@ class Loop:
             gc.enable()
         return timing
 
-    def _timed_once(self, call: Call) -> float:
-        start = self.now()
-        call()
-        self.clock.synchronize()
-        return max(self.now() - start, 1e-9)
-
     def _over(self, seconds: float) -> bool:
         return self.first_call is not None and seconds > self.first_call
 
     def _warm_up(self, call: Call, timing: Timing, count: int | None, end: float, tries: int) -> None:
-        """Until the medians of two windows agree, or the time for it is over, or by the count of an earlier replicate."""
+        """Call until the medians of two windows agree or the time is over, or as often as an earlier replicate did."""
         if count == 1:
             return
         enough = self.now() + min(_WARMUP_SECONDS, self.seconds / 3)
@@ -103,21 +100,23 @@ class Loop:
         if self._over(again):
             raise OverBudgetError(again, self.first_call or 0.0)
         if again > self.seconds / 3:
-            timing.samples.append(again)  # one call fills the warm-up's share of the budget: the rest are samples
+            # one call fills the warm-up's share of the budget: all that follow are samples
+            timing.samples.append(again)
             return
         timing.warmup.append(again)
         timing.warmup_calls += 1
         timing.batch = self._batch(timing.warmup)
         while timing.warmup_calls < count if count is not None else not steady(timing.warmup) and self.now() < enough:
             if self.now() + 2 * timing.batch * timing.warmup[-1] > end:
-                return  # there must be room for a sample, also where an earlier replicate's count takes longer now
+                # there must be room for a sample, even where as many calls as in an earlier replicate take longer now
+                return
             batch = timing.batch if count is None else min(timing.batch, count - timing.warmup_calls)
             timing.warmup.append(self.clock.sample(call, batch))
             timing.warmup_calls += batch
             timing.batch = self._batch(timing.warmup)
 
     def _batch(self, values: list[float]) -> int:
-        """Calls per sample, by the fastest of the last window: the very first calls are often slow."""
+        """Return the calls per sample, by the fastest of the last window: the very first calls are often slow."""
         fastest = max(min(values[-_WINDOW:]), 1e-9)
         return max(1, min(10_000, math.ceil(self.clock.min_sample / fastest)))
 
@@ -129,11 +128,12 @@ class Loop:
                 if stable(timing.samples):
                     timing.stop = "stable"
                     return
-                look = math.ceil(1.05 * len(timing.samples))  # sorting them all each time would eat the budget
+                # sorting all samples after each one would take too much of the budget
+                look = math.ceil(1.05 * len(timing.samples))
 
 
 def steady(values: list[float]) -> bool:
-    """Whether the medians of the last two windows agree within 1 %."""
+    """Say whether the medians of the last two windows agree within 1 %."""
     if len(values) < 2 * _WINDOW:
         return False
     last, before = statistics.median(values[-_WINDOW:]), statistics.median(values[-2 * _WINDOW : -_WINDOW])
@@ -141,7 +141,7 @@ def steady(values: list[float]) -> bool:
 
 
 def stable(values: list[float]) -> bool:
-    """IQR / median below 1 %, or the median moved by less than 1 % over the last half of the samples."""
+    """Say whether IQR / median is below 1 %, or the median moved by less than 1 % over the last half of the samples."""
     median = statistics.median(values)
     low, _, high = statistics.quantiles(values, n=4)
     return high - low < _STEADY * median or abs(statistics.median(values[: len(values) // 2]) - median) < _STEADY * median

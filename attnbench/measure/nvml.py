@@ -1,4 +1,4 @@
-"""NVML: memory of a device and of this process on it, and its state; every failure is a reason in words.
+"""NVML: the memory of a device and of this process on it, and the device's state; every failure is a reason in words.
 
 Devices are matched to torch's by UUID, never by index: CUDA_VISIBLE_DEVICES renumbers torch's only.
 """
@@ -8,12 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
-from attnbench.measure.reading import Reading
+from attnbench.measure.environment import Facts
+from attnbench.measure.host_memory import Reading
 
 _PERIOD = 0.005
+# bits of nvmlClocksEventReasons, as nvml.h names them
+POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
+HEAT = HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
 
 
 class NvmlUnavailableError(RuntimeError):
@@ -21,7 +24,7 @@ class NvmlUnavailableError(RuntimeError):
 
 
 def library() -> Any:  # noqa: ANN401 - a module without types
-    """The initialised NVML bindings (package nvidia-ml-py, module pynvml)."""
+    """Return the initialised NVML bindings (package nvidia-ml-py, module pynvml). Raises NvmlUnavailableError."""
     try:
         import pynvml
     except ImportError as error:
@@ -35,7 +38,7 @@ def library() -> Any:  # noqa: ANN401 - a module without types
 
 @contextmanager
 def session(nvml: Any = None) -> Iterator[Any]:  # noqa: ANN401
-    """NVML between init and shutdown."""
+    """Open NVML, and shut it down afterwards."""
     nvml = nvml or library()
     try:
         yield nvml
@@ -45,7 +48,7 @@ def session(nvml: Any = None) -> Iterator[Any]:  # noqa: ANN401
 
 
 def handle(nvml: Any, uuid: str) -> Any:  # noqa: ANN401
-    """The device with that UUID, as torch prints it (with or without the prefix `GPU-`)."""
+    """Return the device with a UUID as torch prints it (with or without the prefix `GPU-`)."""
     name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
     try:
         return nvml.nvmlDeviceGetHandleByUUID(name)
@@ -53,20 +56,19 @@ def handle(nvml: Any, uuid: str) -> Any:  # noqa: ANN401
         raise NvmlUnavailableError(f"NVML knows no device {name}: {error}") from error
 
 
-def process_bytes(nvml: Any, device: Any, pid: int | None = None) -> int | None:  # noqa: ANN401
-    """Memory of one process on the device; None where NVML does not tell (WSL, containers, MIG)."""
-    pid = pid or os.getpid()
-    used = (p.usedGpuMemory for p in _running(nvml, device) or () if p.pid == pid)
+def process_bytes(nvml: Any, device: Any) -> int | None:  # noqa: ANN401
+    """Return the bytes of this process on the device; None where NVML does not tell (WSL, containers, MIG)."""
+    used = (p.usedGpuMemory for p in _running(nvml, device) or () if p.pid == os.getpid())
     return next((int(found) for found in used if found), None)
 
 
 def other_processes(nvml: Any, device: Any, *, present: bool = True) -> int | None:  # noqa: ANN401
-    """How many others compute on the device, where this process does too (`present`); None where NVML does not tell."""
+    """Count the other processes on the device, where this one computes too (`present`); None where NVML does not tell."""
     running = _running(nvml, device)
     if running is None:
         return None
     others: int = sum(p.pid != os.getpid() for p in running)
-    # in a container NVML gives the host's numbers: where none is ours, one of them is this process
+    # in a container NVML gives the process numbers of the host: where none is ours, one of them is this process
     return max(0, others - 1) if present and others == len(running) else others
 
 
@@ -77,11 +79,44 @@ def _running(nvml: Any, device: Any) -> Any:  # noqa: ANN401
         return None
 
 
+def device_state(nvml: Any, device: Any, *, present: bool = True) -> Facts:  # noqa: ANN401
+    """Return facts by name, None for what the device does not tell; `present` says that this process computes there too."""
+
+    def ask(function: str, *arguments: object) -> Any:  # noqa: ANN401
+        try:
+            return getattr(nvml, function)(device, *arguments)
+        except (nvml.NVMLError, AttributeError):
+            return None
+
+    power = ask("nvmlDeviceGetPowerUsage")
+    return {
+        "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+        "power_w": None if power is None else power / 1000,
+        "temperature_c": ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+        "throttle_reasons": ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        "other_processes": other_processes(nvml, device, present=present),
+    }
+
+
+def state_flags(states: list[Facts]) -> tuple[str, ...]:
+    """Return the warnings that hold in any state: `throttled` (heat or hardware), `power_capped`, `shared` with others."""
+    reasons = 0
+    for facts in states:
+        reasons |= int(facts.get("throttle_reasons") or 0)
+    found = {
+        "throttled": bool(reasons & HEAT),
+        "power_capped": bool(reasons & POWER_CAP),
+        "shared": any(facts.get("other_processes") for facts in states),
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
 @dataclass
 class NvmlSampler:
-    """Samples this process' and the whole device's memory by a thread while it is open; disturbs timing.
+    """Samples the memory of this process and of the whole device in a thread, which disturbs timing.
 
-    Raises NvmlUnavailableError on opening; a device that is lost later is told by the readings.
+    Raises NvmlUnavailableError on opening; if a device is lost later, the readings say so.
     """
 
     nvml: Any
@@ -96,11 +131,16 @@ class NvmlSampler:
         self.base_process = self.peak_process = process_bytes(self.nvml, self.device)
         self.base_device = self.peak_device = self._used()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+        def watch() -> None:
+            while not self._done.wait(_PERIOD):
+                self._sample()
+
+        self._thread = threading.Thread(target=watch, daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
         self._sample()  # once more, before anything is freed
@@ -120,15 +160,11 @@ class NvmlSampler:
         if own is not None:
             self.peak_process = max(self.peak_process or 0, own)
 
-    def _watch(self) -> None:
-        while not self._done.wait(_PERIOD):
-            self._sample()
-
     def readings(self) -> dict[str, Reading]:
-        """Counters by name; call it after the block has closed."""
+        """Return the counters by name, after the block has closed."""
         if self.lost:
             return unavailable(self.lost)
-        # the device's delta sees every process: it is the fall-back, and flagged where it is needed
+        # the whole device includes other processes: this is used, and flagged, only where ours cannot be seen
         delta = Reading(
             self.peak_device - self.base_device,
             "NVML, whole device, less the baseline",
@@ -148,5 +184,5 @@ def _own(found: int | None, source: str) -> Reading:
 
 
 def unavailable(reason: str) -> dict[str, Reading]:
-    """All NVML counters as not read, with the reason."""
+    """Return all NVML counters as not read, with the reason."""
     return {name: Reading(None, "NVML", reason) for name in ("nvml_process_peak", "nvml_process_base", "nvml_device_delta")}

@@ -1,4 +1,4 @@
-"""What a measurement is made under and what a method could change: threads, modes of torch, whom it leaves at work."""
+"""What a method could change in its process: threads, clocks, modes of torch, and work that goes on after a call."""
 
 import os
 import time
@@ -10,20 +10,20 @@ import psutil
 import torch
 
 _CLOCKS = {name: getattr(time, name) for name in ("perf_counter", "perf_counter_ns", "monotonic", "time", "process_time")}
-"""Bound here, before any plugin is imported."""
+"""Python's own clocks, bound here before any plugin is imported."""
 _CORES_TO_SPARE = 0.5
-"""Cores that may be busy beyond torch's threads: an interpreter's own, a driver's."""
+"""The cores that may be busy beyond torch's threads, for threads of the interpreter or a driver."""
 _SPIN = 0.012
-"""Seconds of a processor that a thread may spin for its next work before it gives up."""
+"""The seconds of processor time that a thread may spin, waiting for its next work, before it gives up."""
 _WATCH, _LONGEST = 0.01, 0.5
-"""Seconds in which nothing may be done before a process counts as quiet, and for how long that is waited for."""
+"""The seconds over which a process must be idle to count as quiet, and the longest wait for that."""
 _BUSY = 0.5
-"""Cores at work while nothing was asked for."""
+"""The number of busy cores above which a process is not quiet."""
 
 
 @dataclass(frozen=True)
 class ProcessState:
-    """As it is now; two of them tell what a method changed."""
+    """Settings of this process; compared before and after, they tell what a method changed."""
 
     threads: int
     cores: int
@@ -34,11 +34,11 @@ class ProcessState:
     autocast: bool
     deterministic: bool
     clocks: str
-    """Python's own, or those that somebody has put in their place."""
+    """`Python's`, or the names of the clocks that were replaced."""
 
     @classmethod
     def read(cls) -> Self:
-        """Ask torch and the operating system."""
+        """Read the settings as they are now."""
         return cls(
             threads=torch.get_num_threads(),
             cores=len(os.sched_getaffinity(0)),
@@ -53,38 +53,26 @@ class ProcessState:
         )
 
     def changed(self, now: "ProcessState") -> str:
-        """In words, what is not as it was; empty where all is."""
+        """Say in words what has changed; empty where nothing has."""
         different = [f.name for f in fields(self) if getattr(self, f.name) != getattr(now, f.name)]
         said = [f"{name.replace('_', ' ')} from {getattr(self, name)} to {getattr(now, name)}" for name in different]
         return f"it changed {' and '.join(said)}" if said else ""
 
 
-class Vigil:
-    """Compares this process with what it was whenever it is asked (5 µs), so that what is put back in time is seen too."""
-
-    def __init__(self, before: ProcessState) -> None:
-        self.before, self.words = before, ""
-
-    def look(self) -> str:
-        """In words, the first change seen by now; empty where there was none."""
-        self.words = self.words or self.before.changed(ProcessState.read())
-        return self.words
-
-
 @dataclass
 class Work:
-    """Processor time of this process since a moment: more cores than it was given cannot have been at work."""
+    """The processor time of this process since a moment, which shows whether more cores were busy than it was given."""
 
     wall: float
     own: float
 
     @classmethod
     def begin(cls) -> Self:
-        """From now on."""
+        """Start counting now."""
         return cls(perf_counter(), process_time())
 
     def too_much(self, threads: int) -> str:
-        """In words, where more cores were busy than torch has threads; empty where not."""
+        """Say in words that more cores were busy than torch has threads; empty where not."""
         seconds = perf_counter() - self.wall
         busy = (process_time() - self.own) / seconds if seconds > 0 else 0.0
         if busy <= threads + _CORES_TO_SPARE:
@@ -93,16 +81,16 @@ class Work:
 
 
 def still_at_work() -> str:
-    """In words, what goes on although no call is running; empty where nothing does."""
+    """Say in words what goes on although no call is running; empty where nothing does."""
     if children := psutil.Process().children(recursive=True):
         return f"it left {len(children)} {'process' if len(children) == 1 else 'processes'} running"
-    # in seconds of processors: on a busy machine a thread that spins takes long to give up
+    # counted in processor time: on a busy machine a spinning thread takes long to give up
     begin, own, last = perf_counter(), process_time(), process_time()
     while (now := perf_counter()) - begin < _LONGEST:
         sleep(_WATCH)
         if process_time() - last <= _BUSY * (perf_counter() - now):
             break
         last = process_time()
-    # those of a backward have pools of their own
+    # the threads of a backward have a pool of their own
     may_spin = 2 * torch.get_num_threads()
     return "it went on computing after its last call had returned" if process_time() - own > _SPIN * may_spin else ""

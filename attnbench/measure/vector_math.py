@@ -1,4 +1,4 @@
-"""Vector mathematics of the MKL, which chooses a kernel for each function at its first call in a process.
+"""The MKL's vector mathematics, which chooses a kernel for each function at its first call in a process.
 
 Where two threads make that call at once, one of them may compute its share with a kernel of lower precision
 (pytorch/pytorch#188792). A worker is a fresh process, so a method whose first such call is threaded could be found off by 1e-5.

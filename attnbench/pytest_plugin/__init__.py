@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attnbench.pytest_plugin.marks import host_timer, with_timer
-from attnbench.pytest_plugin.session import SESSION, Session
-from attnbench.pytest_plugin.timer import Timer
+from attnbench.pytest_plugin.session import SESSION, Session, Timer, marked, option
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -19,25 +17,31 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to remember."""
+    """Begin an empty record of this session."""
     config.stash[SESSION] = Session()
 
 
 # a hook of pytest-benchmark, which need not be there
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, object]) -> None:
-    """Beside what was timed goes what was not, with the reason."""
+    """Add what was not timed, with the reasons, to pytest-benchmark's JSON."""
     if left_out := config.stash[SESSION].left_out:
         output_json["attnbench"] = {"left_out": left_out}
 
 
 @pytest.fixture
 def attention_timer(request: pytest.FixtureRequest) -> Timer:
-    """A part of attention_benchmark: made before `benchmark`, which takes the timer of its mark and keeps it."""
+    """Give the timer of attention_benchmark; it is made before `benchmark`, which reads its timer from its mark only once."""
     if not request.config.pluginmanager.hasplugin("pytest-benchmark"):
         pytest.fail("attention_benchmark needs pytest-benchmark: pip install pytest-benchmark", pytrace=False)
-    timer = Timer(host_timer(request.node))
-    with_timer(request.node, timer)
+    host = option(request.node, "timer")
+    if not callable(host):
+        from pytest_benchmark.utils import load_timer
+
+        host = load_timer(host).target
+    timer = Timer(host)
+    # all else that the mark says stays
+    request.node.add_marker(pytest.mark.benchmark(**{**marked(request.node), "timer": timer}), append=False)
     return timer
 
 
@@ -45,10 +49,10 @@ def attention_timer(request: pytest.FixtureRequest) -> Timer:
 def attention_benchmark(
     request: pytest.FixtureRequest, attention_timer: Timer, benchmark: "BenchmarkFixture"
 ) -> "Iterator[AttentionBenchmark]":
-    """Check, time and weigh an attention, called as ("linear.chunked", N=1024, causal=True, chunk=64)."""
+    """Check and time an attention, and measure its memory; called as ("linear.chunked", N=1024, causal=True, chunk=64)."""
     from attnbench.pytest_plugin.fixture import AttentionBenchmark
 
     made = AttentionBenchmark(benchmark, attention_timer, request.node, request.config.stash[SESSION])
     yield made
-    # one that was refused, or failed before it was timed, is no benchmark that was forgotten
+    # pytest-benchmark warns of a benchmark that was not used: one that was refused or failed early is not meant
     benchmark.skipped = benchmark.skipped or made.called

@@ -1,8 +1,9 @@
-"""What the fixture does: check, time and weigh one attention inside one of pytest-benchmark's benchmarks."""
+"""The fixture's work: check and time one attention, and measure its memory, inside of one pytest-benchmark benchmark."""
 
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import NoReturn, cast
 
 import pytest
@@ -13,29 +14,29 @@ from attnbench import registry
 from attnbench.api import Attention, Problem, Scalar
 from attnbench.measure import devices
 from attnbench.measure.clock import Call, Clock, WallClock
+from attnbench.measure.loop import steady
 from attnbench.measure.process_state import ProcessState
-from attnbench.pytest_plugin.facts import facts, group, memory_facts, weigh
 from attnbench.pytest_plugin.given import Built, named
-from attnbench.pytest_plugin.marks import option
-from attnbench.pytest_plugin.session import Session
-from attnbench.pytest_plugin.timer import Timer
-from attnbench.pytest_plugin.torch_state import as_it_was
-from attnbench.pytest_plugin.warm_up import first_look, warm_up
-from attnbench.schema.cell import Allocator, Cell
+from attnbench.pytest_plugin.session import Session, Timer, option
+from attnbench.schema.cell import Allocator, Cell, draw_seed
 from attnbench.schema.errand import Job, Pass
-from attnbench.schema.outcome import Failed, Outcome, Status
-from attnbench.schema.seeds import draw_seed
+from attnbench.schema.outcome import Counter, Failed, Outcome, Status
+from attnbench.version import __version__
 from attnbench.workloads.check import check, check_cells
+from attnbench.workloads.decoding import Sequence
+from attnbench.workloads.describe import version
+from attnbench.workloads.footprint import read_all
 from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import prepare
-from attnbench.workloads.proof import Proof
+from attnbench.workloads.proof import Proof, Witness
 from attnbench.workloads.setting import Setting
 from attnbench.workloads.timing import clock_of, input_sets, state_for, watched
-from attnbench.workloads.witness import Witness
+
+_MAIN_COUNTER = {"cpu": "host_rss_peak", "cuda": "torch_allocated_peak"}
 
 
 class AttentionBenchmark:
-    """Called once in a test: `attention_benchmark("linear.chunked", N=1024, causal=True, chunk=64)`."""
+    """What a test calls once, as `attention_benchmark("linear.chunked", N=1024, causal=True, chunk=64)`."""
 
     def __init__(self, benchmark: BenchmarkFixture, timer: Timer, item: pytest.Item, session: Session) -> None:
         self.benchmark, self.timer, self.item, self.session = benchmark, timer, item, session
@@ -51,14 +52,22 @@ class AttentionBenchmark:
         matmul_precision: str = "highest",
         **given: Scalar,
     ) -> object:
-        """Time a method, as its name, its class, or an object that is already built; gives what one call of it gives.
+        """Time a method, given by its name, its class, or an object that is already built; return the result of one call.
 
         `given` are fields of the problem (B, H, N, D, M, kv_heads, dtype, causal, padding) and the method's own parameters.
-        Skips, in the method's own words, what it refuses or lacks a package for; fails where it is not its own reference.
-        Raises TypeError and ValueError on what cannot be meant, and whatever the method raises.
+        The test is skipped, in the method's own words, where the method refuses or lacks a package, and fails where the
+        method is not equal to its own reference. Raises TypeError and ValueError for bad arguments, and whatever the method
+        raises.
         """
         self.called = True
-        problem, params = _problem_and_params(method, given)
+        shape = {name: value for name, value in given.items() if name in Problem.model_fields}
+        params = {name: value for name, value in given.items() if name not in shape}
+        if not isinstance(method, Attention):
+            problem = Problem(**shape)
+        elif given:
+            raise TypeError(f"an attention that is already built has its problem and parameters: leave out {', '.join(given)}")
+        else:
+            problem = method.problem
         with named(method) as name:
             cell = Cell.model_validate(
                 {
@@ -67,44 +76,34 @@ class AttentionBenchmark:
                     "workload": workload,
                     "params": params,
                     "device": devices.resolve(device),
-                    # as this process has it: too late to choose
+                    # this process is running already, so it is too late to choose
                     "allocator": Allocator.SYSTEM,
                     "matmul_precision": matmul_precision,
                     "clock": clock,
                 }
             )
             _insist_on_what_can_be_timed(cell)
-            return self._whatever_comes(cell)
+            try:
+                if (refusal := _refusal(cell)) is not None:
+                    self._leave_out(cell, *refusal)
+                    pytest.skip(refusal[1])
+                with as_it_was(cell.device):
+                    for outcome in self._checks(cell):
+                        if isinstance(outcome, Failed):
+                            self._fail(cell, outcome.status, outcome.reason)
+                    return self._measured(cell)
+            except Exception as error:
+                self.benchmark.has_error = True
+                self._leave_out(cell, Status.ERROR, f"{type(error).__name__}: {error}")
+                raise
 
-    def _whatever_comes(self, cell: Cell) -> object:
-        """Its result; an exception of the method is told, and goes on."""
-        try:
-            self._refuse(cell)
-            with as_it_was(cell.device):
-                self._check(cell)
-                return self._measured(cell)
-        except Exception as error:
-            self.benchmark.has_error = True
-            self._leave_out(cell, Status.ERROR, f"{type(error).__name__}: {error}")
-            raise
-
-    def _refuse(self, cell: Cell) -> None:
-        if (refusal := _refusal(cell)) is not None:
-            self._leave_out(cell, *refusal)
-            pytest.skip(refusal[1])
-
-    def _check(self, cell: Cell) -> None:
-        """Against its own reference, once a session for each kind of cell."""
-        for outcome in self._outcomes(cell):
-            if isinstance(outcome, Failed):
-                self._fail(cell, outcome.status, outcome.reason)
-
-    def _outcomes(self, cell: Cell) -> Iterator[Outcome]:
+    def _checks(self, cell: Cell) -> Iterator[Outcome]:
+        """Check the method against its own reference, once a session for each kind of cell."""
         method = cast("type[Attention] | Built", registry.load(cell.method))
         if isinstance(method, Built):
             yield _checked(method.check_cell(cell))
             return
-        # none where no length is short enough to be checked
+        # there is no such cell where no length is short enough to be checked
         for small in check_cells(method, cell):
             key = (method, small.key)
             if key not in self.session.checks:
@@ -117,12 +116,25 @@ class AttentionBenchmark:
         pytest.fail(f"{cell.label} is {status}: {reason}", pytrace=False)
 
     def _measured(self, cell: Cell) -> object:
-        """Time with its proof, then memory: weighing would disturb. Where benchmarks are disabled, one call."""
+        """Time the method and prove the time, then measure memory, which would disturb; or call once if timing is disabled."""
         job = Job(cell=cell, seed=draw_seed(0, cell, 0))
         clock, before, begin = clock_of(cell), state_for(cell), time.perf_counter()
         setting = prepare(job)
-        self.benchmark.group = self.benchmark.group or group(cell)
-        self.benchmark.extra_info.update(facts(setting))
+        self.benchmark.group = self.benchmark.group or _group(cell)
+        self.benchmark.extra_info.update(
+            status="ok",
+            method=cell.method,
+            params=cell.params,
+            tier=setting.method.tier.value,
+            source=version(cell.method, type(setting.method)),
+            workload=cell.workload.value,
+            shape=cell.problem.model_dump(mode="json"),
+            device=cell.device,
+            matmul_precision=cell.matmul_precision.value,
+            allocator=cell.allocator.value,
+            attnbench=__version__,
+            **devices.facts(cell.device),
+        )
         if not self.benchmark.enabled:
             return self.benchmark(setting.call)
         setting.add_sets(input_sets(setting, job))
@@ -137,15 +149,22 @@ class AttentionBenchmark:
             proof.make()
         except WrongError as error:
             self._fail(cell, error.status, str(error))
-        self.benchmark.extra_info.update(proof.facts)
-        flags = (*clock.flags, *conditions.flags(self._samples()))
-        readings = weigh(setting)
-        flags += tuple(r.flag for r in readings.values() if r.flag)
-        self.benchmark.extra_info.update(memory_facts(cell, readings), flags=flags, conditions=conditions.facts)
+        flags, readings = (*clock.flags, *conditions.flags(self._samples())), read_all(setting)
+        counters = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
+        # the device's main counter has a name of its own; it is None where that was not read
+        main = _MAIN_COUNTER[cell.device_kind]
+        self.benchmark.extra_info.update(
+            proof.facts,
+            peak_bytes=counters[main].bytes,
+            peak_counter=main,
+            memory={name: counter.model_dump(exclude_none=True) for name, counter in counters.items()},
+            flags=(*flags, *(r.flag for r in readings.values() if r.flag)),
+            conditions=conditions.facts,
+        )
         return result
 
     def _samples(self) -> list[float]:
-        """The seconds of each round. Raises RuntimeError where they were read from another timer than ours."""
+        """Return the seconds of each round. Raises RuntimeError where they were read from another timer than ours."""
         taken = self.benchmark.stats
         if taken is None or taken.options["timer"] is not self.timer:
             raise RuntimeError("ask for attention_benchmark before benchmark, which has a timer that knows no device")
@@ -153,17 +172,24 @@ class AttentionBenchmark:
         return samples
 
     def _timed(self, setting: Setting, clock: Clock) -> tuple[object, Call]:
-        """What one call gave, and what was called."""
+        """Return the result of one call, and what was called."""
         self.timer.label = clock.label
-        self.benchmark.extra_info.update(first_look(setting), clock=clock.label)
-        warm_up(setting.call, clock, self._max_time / 3)
+        # the method notes in its first call which kernel it reached; one token of a sequence is enough for that
+        look = setting.first_token if isinstance(setting, Sequence) else setting.call
+        with setting.method.observe() as noted:
+            look()
+        self.benchmark.extra_info.update(noted, clock=clock.label)
+        # pytest-benchmark chooses the number of its rounds by the first call that it sees, which must not be a slow one
+        end, values = time.perf_counter() + self._max_time / 3, list[float]()
+        while not steady(values) and time.perf_counter() < end:
+            values.append(clock.sample(setting.call, 1))
         if not isinstance(clock, WallClock):
             return self._by_device(setting, clock)
         self.timer.wait = clock.synchronize
         return self.benchmark(setting.call), setting.call
 
     def _by_device(self, setting: Setting, clock: Clock) -> tuple[object, Call]:
-        """A round is one sample of the clock, whose seconds drive the timer; as many as fit into the time on the host."""
+        """Take one sample of the clock in each round, which sets the timer; as many rounds as fit into the time."""
         call = clock.prepare(setting.call)
         batch = max(1, math.ceil(clock.min_sample / max(clock.sample(call, 1), 1e-9)))
         self.timer.device_seconds = seconds = 0.0
@@ -189,15 +215,29 @@ class AttentionBenchmark:
         )
 
 
-def _problem_and_params(
-    method: str | type[Attention] | Attention, given: dict[str, Scalar]
-) -> tuple[Problem, dict[str, Scalar]]:
-    if isinstance(method, Attention):
-        if given:
-            raise TypeError(f"an attention that is already built has its problem and parameters: leave out {', '.join(given)}")
-        return method.problem, {}
-    shape = {name: value for name, value in given.items() if name in Problem.model_fields}
-    return Problem(**shape), {name: value for name, value in given.items() if name not in shape}
+@contextmanager
+def as_it_was(device: str) -> Iterator[None]:
+    """Restore what a workload sets for its whole process: gradients, matmul precision, random state and current GPU."""
+    gradients, precision = torch.is_grad_enabled(), torch.get_float32_matmul_precision()
+    gpu = torch.device(device) if device.startswith("cuda") else None
+    here = nullcontext() if gpu is None else torch.cuda.device(gpu)
+    with torch.random.fork_rng(devices=[] if gpu is None else [gpu.index]), here:
+        try:
+            yield
+        finally:
+            torch.set_grad_enabled(gradients)
+            torch.set_float32_matmul_precision(precision)
+
+
+def _group(cell: Cell) -> str:
+    """Return all but the method, as `forward causal float32 B=1 H=8 N=512 D=64 cpu`, so that a table compares methods."""
+    p = cell.problem
+    sizes = {"B": p.B, "H": p.H, "N": p.N, "D": p.D}
+    sizes |= {"kv_heads": p.kv_heads} if p.kv_heads != p.H else {}
+    sizes |= {"M": p.M} if p.M != p.D else {}
+    padding = [f"padding={p.padding:g}"] if p.padding else []
+    mask = "causal" if p.causal else "non-causal"
+    return " ".join([cell.workload, mask, p.dtype, *(f"{name}={size}" for name, size in sizes.items()), *padding, cell.device])
 
 
 def _insist_on_what_can_be_timed(cell: Cell) -> None:
@@ -210,7 +250,7 @@ def _insist_on_what_can_be_timed(cell: Cell) -> None:
 
 
 def _refusal(cell: Cell) -> tuple[Status, str] | None:
-    """Why this cell is not for here: no such device, a package that is missing, or the method's own reason."""
+    """Say why this cell cannot run here: no such device, a missing package, or the method's own reason."""
     if cell.device_kind == "cuda" and not torch.cuda.is_available():
         return Status.UNSUPPORTED, f"{cell.label}: there is no CUDA device here"
     try:

@@ -1,6 +1,6 @@
-"""An attention that is given as a class or as an object, under a name for as long as it is needed.
+"""Giving a temporary name to an attention that is passed as a class or as an object.
 
-The harness knows methods by name, where it checks them and where it builds them.
+The harness checks and builds methods by their names.
 """
 
 import copy
@@ -15,11 +15,11 @@ from attnbench.api import Attention
 from attnbench.schema.cell import Batch, Cell, Workload
 
 _LARGEST = 2**27
-"""B H N² of the largest problem on which an object is compared with its dense reference: a gibibyte of float64 scores."""
+"""The most scores B H N² on which an object is compared with its dense reference: a gibibyte in float64."""
 
 
 class Built:
-    """An object in the place of its class: asked as the class is, and called for a copy of the object."""
+    """An object in the place of its class: it has the attributes of the class, and a call returns a copy of the object."""
 
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
@@ -28,11 +28,11 @@ class Built:
         return getattr(type(self.attention), name)
 
     def __call__(self, *_: object) -> Attention:
-        """A copy, which may be moved to another device and changed."""
+        """Return a copy, which may be moved to another device and changed."""
         return copy.deepcopy(self.attention)
 
     def check_cell(self, cell: Cell) -> Cell:
-        """Its own problem: its parameters may fit no smaller one.
+        """Return a cell with the object's own problem, because its parameters may fit no smaller one.
 
         Raises ValueError where the reference would be too large and the method defines no rows.
         """
@@ -48,7 +48,7 @@ class Built:
 
 @contextmanager
 def named(method: str | type[Attention] | Attention) -> Iterator[str]:
-    """The name by which the registry finds a method; one that is no name itself is known only inside."""
+    """Give the name by which the registry finds a method; a class or an object is registered only inside of this."""
     if isinstance(method, str):
         yield method
         return
@@ -64,7 +64,7 @@ def named(method: str | type[Attention] | Attention) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Here:
-    """What an entry point is asked for, of something that is already imported."""
+    """An entry point of something that is already imported."""
 
     value: str
     method: type[Attention] | Built

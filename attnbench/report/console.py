@@ -3,235 +3,197 @@
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from itertools import product
 
 from tabulate import tabulate
 
+from attnbench.analyze.best import Contest
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.fastest import fastest
-from attnbench.analyze.fidelity import score
-from attnbench.analyze.metric import TIME, compared_by
-from attnbench.analyze.scaling import time_exponent
+from attnbench.analyze.quantities import TIME, Center, Quantity, main_quantity
+from attnbench.analyze.scaling import exponent
 from attnbench.analyze.sections import Section
+from attnbench.analyze.speedup import baseline
 from attnbench.analyze.statistics import ENOUGH
-from attnbench.analyze.versus import baseline
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
 from attnbench.report.findings import Findings
-from attnbench.report.headline.sentence import headline
-from attnbench.report.questions.fidelity.metrics import main_metric
-from attnbench.report.questions.learning.console import ABOUT, Terminal, train_lines
-from attnbench.report.questions.published.console import published_lines
+from attnbench.report.headline import headline
+from attnbench.report.questions.learning.words import by_length, qualities, where
+from attnbench.report.questions.published.table import published_lines
 from attnbench.report.text.names import ascii_only, one_line, short_names, shorten
-from attnbench.report.text.per import per
-from attnbench.report.text.sparkline import BLOCKS, PLAIN, Scale, sparkline
+from attnbench.report.text.numbers import heading, shown, written
 from attnbench.report.text.statuses import reasons, short
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
-from attnbench.schema.units import length, seconds
+from attnbench.schema.units import length
 
 WIDTH = 80
-_NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25), 5, 16
-"""Letters of a name, lengths with a time, lengths in a sparkline: at most."""
+_NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25, 16), 5, 16
+"""Letters of a name, lengths with a number, lengths in a sparkline: at most."""
 _ROWS, _REASONS, _LINES = 24, 12, 4
 """Methods of a section, reasons, and lines of each: at most; the rest is counted and stands in table.md."""
 # neither stripped by tabulate, nor a place to break a line at
 _SPACE = "\u00a0"
-_SCORES = {
-    Workload.FIDELITY: "fidelity is the output's error over the exact output",
-    Workload.NUMERICS: "numerics is the error of a row against its definition in float64",
-}
-"""What a section shows where it shows no times; of each the mean of replicates."""
 _BRIEF = {Status.UNSUPPORTED.value: "unsupp.", Status.INTERRUPTED.value: "interr."}
 """As wide as a time; below the tables statuses stand in full."""
 _Plain = Callable[[str], str]
 """Leaves a text as it is, or makes it ASCII."""
+BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "._-=#"
+"""Signs of a sparkline by rising height; the second for terminals that know no others."""
 _ASCII = str.maketrans({BLOCKS[0]: PLAIN[0], BLOCKS[-1]: PLAIN[-1]})
 
 
 def summary(findings: Findings, *, unicode: bool = True) -> str:
-    """The sentence of result, times per sample with the best marked by *, and what the statuses mean; else plain ASCII."""
+    """Return the sentence of result, a grid a section with the best marked by *, and what the statuses mean."""
     # some signs become two letters: before the lines are broken
-    plain = _same if unicode else _ascii
-    lines = [*_sentence(plain(headline(findings))), ""]
-    lines += textwrap.wrap(plain(f"{findings.run.suite.name}: {'; '.join(_about(findings.sections))}"), WIDTH)
+    plain: _Plain = str if unicode else lambda text: ascii_only(text.translate(_ASCII))
+    # every length stays beside its N
+    held = plain(headline(findings)).replace("N = ", f"N{_SPACE}={_SPACE}")
+    lines = [line.replace(_SPACE, " ") for line in textwrap.wrap(held, WIDTH, break_on_hyphens=False)]
+    lines += ["", *textwrap.wrap(plain(f"{findings.run.suite.name}: {'; '.join(_about(findings))}"), WIDTH)]
     for section in findings.sections:
-        lines += ["", *_section(findings, section, plain)]
+        for part in by_length(section) if section.workload is Workload.TRAIN else [section]:
+            lines += ["", *_section(findings, part, plain)]
     if claims := published_lines(findings):
         lines += ["", "published, and what came of it:", *map(plain, claims)]
-    return plain("\n".join([*lines, "", *(part for line in _explained(findings) for part in _wrapped(plain(line)))]))
-
-
-def _same(text: str) -> str:
-    return text
-
-
-def _ascii(text: str) -> str:
-    return ascii_only(text.translate(_ASCII))
-
-
-def _sentence(text: str) -> list[str]:
-    """Wrapped, with every length beside its N."""
-    held = text.replace("N = ", f"N{_SPACE}={_SPACE}")
-    return [line.replace(_SPACE, " ") for line in textwrap.wrap(held, WIDTH, break_on_hyphens=False)]
-
-
-def _about(sections: Sequence[Section]) -> list[str]:
-    """What the numbers are, of all sections together."""
-    timed = [s for s in sections if compared_by(s.workload) == TIME]
-    least = ", mean of replicates; * least, and whatever overlaps"
-    scored = [_SCORES[s.workload] + least for s in sections if not s.workload.is_timed]
-    learnt = [ABOUT] if any(s.workload is Workload.TRAIN for s in sections) else []
-    what = " or ".join(dict.fromkeys(per(s.workload) for s in timed)) or "per sample"
-    shape = f"; over N: from {BLOCKS[0]} to {BLOCKS[-1]} on one logarithmic scale a section, × no number"
-    time = f"time {what}, median of replicates; * fastest, and whatever overlaps with it"
-    shaped = any(len(section.lengths) > 1 for section in timed)
-    said = [*([time + shape * shaped] if timed else []), *dict.fromkeys(scored), *learnt]
-    return said or [time]
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A section, and those of its methods that are shown."""
-
-    section: Section
-    labels: tuple[str, ...]
-    plain: _Plain
-
-    def names(self, width: int) -> dict[str, str]:
-        """By label, at most so wide."""
-        return {label: self.plain(name)[:width] for label, name in short_names(self.section.series, width).items()}
-
-
-def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
-    """Title and grid, and how many methods are left out."""
-    if section.workload is Workload.TRAIN:
-        return train_lines(section, Terminal(WIDTH, plain))
-    labels = _labels(findings, section)
-    shown, N = _Shown(section, labels, plain), section.common_length
-    more = len(section.series) - len(labels)
-    worse = "slower" if section.workload.is_timed else "of larger errors"
-    why = f"{worse} at {length(N)} or without a number there" if N else "all without a number"
-    out = [f"and {more} more method{'s' if more > 1 else ''}, {why}: see table.md"] if more else []
-    return [*textwrap.wrap(plain(one_line(section.title)), WIDTH), *_grid(shown), *out]
-
-
-def _labels(findings: Findings, section: Section) -> tuple[str, ...]:
-    """All in suite order; of very many the fastest or most faithful first, and the baseline whatever its place."""
-    if len(section.series) <= _ROWS:
-        return tuple(section.series)
-    N = section.common_length
-    cells = section.ok_at(N) if N is not None else {}
-    rank = _time if section.workload.is_timed else partial(_error, compared_by(section.workload))
-    rising = sorted(section.series, key=lambda label: rank(cells.get(label)))
-    base = baseline(section, findings.run.suite.report.baselines)
-    first = rising[:_ROWS]
-    return (*first[:-1], base) if base is not None and base not in first else tuple(first)
-
-
-def _time(cell: CellSummary | None) -> float:
-    """Per sample; infinite where there is none."""
-    return math.inf if cell is None or cell.time is None else cell.time.value
-
-
-def _error(metric: str, cell: CellSummary | None) -> float:
-    """Of the output; infinite where there is none."""
-    found = score(cell, metric) if cell is not None else None
-    return math.inf if found is None else found.value
-
-
-def _grid(shown: _Shown) -> list[str]:
-    """Methods by as many lengths as fit, and then with as much of their names; how time grows, and its shape."""
-    columns = _times if shown.section.workload.is_timed else _errors
-    tries = (columns(shown, count, name) for count in range(_COLUMNS, 0, -1) for name in _NAMES)
-    return next((lines for lines in tries if max(map(len, lines)) <= WIDTH), columns(shown, 1, _NAMES[-1]))
-
-
-def _errors(shown: _Shown, count: int, name: int) -> list[str]:
-    section, lengths = shown.section, _few(shown.section.lengths, count)
-    names, best, metric = shown.names(name), {N: _least(section, N) for N in lengths}, main_metric(section.workload)
-    rows = []
-    for label in shown.labels:
-        cells = {N: section.at(label, N) for N in lengths}
-        rows.append([names[label], *(_marked(metric.text(c), label in best[N]) if c else "" for N, c in cells.items())])
-    return _table(["method", *(f"N={length(N)}{_SPACE}" for N in lengths)], rows)
-
-
-def _least(section: Section, N: int) -> set[str]:
-    """The methods of least error at a length, and those whose range overlaps."""
-    metric = compared_by(section.workload)
-    found = {label: kept for label, cell in section.ok_at(N).items() if (kept := score(cell, metric)) is not None}
-    best = min(found.values(), key=lambda kept: kept.value, default=None)
-    return {label for label, kept in found.items() if best is not None and kept.interval.overlaps(best.interval)}
-
-
-def _times(shown: _Shown, count: int, name: int) -> list[str]:
-    section, lengths = shown.section, _few(shown.section.lengths, count)
-    names, best = shown.names(name), {N: fastest(section, N) for N in lengths}
-    shapes = _shapes(shown) if len(section.lengths) > 1 else {}
-    rows = []
-    for label in shown.labels:
-        fit = time_exponent(section.series[label])
-        cells = {N: section.at(label, N) for N in lengths}
-        times = [_entry(cell, best=label in best[N]) for N, cell in cells.items()]
-        shape = [shapes[label]] if shapes else []
-        rows.append([names[label], *times, f"N^{fit.value:z.2f}" if fit else "", *shape])
-    return _table(["method", *(f"N={length(N)}{_SPACE}" for N in lengths), "growth", *(["over N"] if shapes else [])], rows)
-
-
-def _shapes(shown: _Shown) -> dict[str, str]:
-    """By label: time over all lengths, on a scale that all methods of the section share."""
-    section, lengths = shown.section, _few(shown.section.lengths, _SIGNS)
-    heights = [math.log(_time(cell)) for cell in section.summaries if cell.median is not None]
-    scale = Scale(min(heights, default=0.0), max(heights, default=0.0), PLAIN if shown.plain is _ascii else BLOCKS)
-    return {label: sparkline([_point(section.at(label, N)) for N in lengths], scale) for label in shown.labels}
-
-
-def _point(cell: CellSummary | None) -> float | str:
-    if cell is None:
-        return _SPACE
-    return "×" if cell.median is None else math.log(_time(cell))
-
-
-def _table(headers: list[str], rows: list[list[str]]) -> list[str]:
-    """The first column is text, and so is a sparkline; all others are numbers."""
-    align = ["left", *("left" if header == "over N" else "right" for header in headers[1:])]
-    table = tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
-    return [line.replace(_SPACE, " ").rstrip() for line in table.split("\n")]
-
-
-def _few(lengths: Sequence[int], count: int) -> list[int]:
-    """The last, the first and evenly spaced ones between."""
-    if len(lengths) <= count or count == 1:
-        return list(lengths[-count:])
-    step = (len(lengths) - 1) / (count - 1)
-    return [lengths[round(i * step)] for i in range(count)]
-
-
-def _entry(cell: CellSummary | None, *, best: bool) -> str:
-    if cell is None:
-        return ""
-    if cell.median is None:
-        return _marked(_BRIEF.get(cell.status, short(cell.status)), best)
-    return _marked(seconds(_time(cell)), best)
-
-
-def _marked(text: str, best: bool) -> str:
-    return f"{text}{'*' if best else _SPACE}"
-
-
-def _explained(findings: Findings) -> list[str]:
-    """Reasons, flags, the machine."""
     why = reasons(findings.summaries)
     more = [f"{len(why) - _REASONS} more reasons: see table.md"] if len(why) > _REASONS else []
     timed = [s for s in findings.summaries if s.ok and s.cell.workload is not Workload.TRAIN]
     look = [FIRST_LOOK] if any(s.replicates < ENOUGH for s in timed) else []
     about = (*warnings(findings, findings.summaries), *backends(findings, findings.summaries), machine(findings))
-    return [*why[:_REASONS], *more, *look, *about]
+    lines.append("")
+    for line in (*why[:_REASONS], *more, *look, *about):
+        # over a few lines; of a longer one the middle goes, where most methods are listed
+        lengths = range(_LINES * WIDTH, WIDTH, -10)
+        tries = (textwrap.wrap(shorten(plain(line), letters), WIDTH, subsequent_indent="  ") for letters in lengths)
+        lines += next(wrapped for wrapped in tries if len(wrapped) <= _LINES)
+    return plain("\n".join(lines))
 
 
-def _wrapped(line: str) -> list[str]:
-    """Over a few lines; of a longer one the middle goes, where most methods are listed."""
-    lengths = range(_LINES * WIDTH, WIDTH, -10)
-    tries = (textwrap.wrap(shorten(line, letters), WIDTH, subsequent_indent="  ") for letters in lengths)
-    return next(lines for lines in tries if len(lines) <= _LINES)
+def _about(findings: Findings) -> list[str]:
+    """Say what the numbers are, of all sections together."""
+    found: dict[str, None] = {}
+    for section in findings.sections:
+        quantity = findings.quantities[main_quantity(section.workload)]
+        middle = "mean" if quantity.center is Center.SUMS else "median"
+        found[f"{heading(quantity, section.workload)}, {middle} of replicates"] = None
+    shaped = any(_is_shaped(section) for section in findings.sections)
+    shape = [f"over N: from {BLOCKS[0]} to {BLOCKS[-1]} on one logarithmic scale a section, × no number"] if shaped else []
+    return [*(found or {"time per sample": None}), "* the best, and what cannot be told from it", *shape]
+
+
+def _is_shaped(section: Section) -> bool:
+    return main_quantity(section.workload) == TIME and len(section.lengths) > 1
+
+
+def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
+    """Return title and grid, and how many methods are left out."""
+    trained = section.workload is Workload.TRAIN
+    title = f"training: {where(section)}" if trained else one_line(section.title)
+    contest = Contest.of(section, findings.quantities[main_quantity(section.workload)])
+    labels, N = list(section.series), section.common_length
+    if len(labels) > _ROWS:
+        # all in suite order; of very many the best first, and the baseline whatever its place
+        cells = section.ok_at(N) if N is not None else {}
+        labels = sorted(labels, key=lambda label: _value(contest.quantity, cells.get(label)))[:_ROWS]
+        base = baseline(section, findings.run.suite.report.baselines)
+        labels = [*labels[:-1], base] if base is not None and base not in labels else labels
+    widest: list[str] = []
+    for count, name in product(range(_COLUMNS, 0, -1), _NAMES):
+        heads, rows = _learnt(findings, contest, labels) if trained else _over_lengths(contest, labels, count, plain)
+        # the first column is text, and so is a sparkline; all others are numbers
+        align = ["left", *("left" if head == "over N" else "right" for head in heads)]
+        names = short_names(labels, name)
+        texts = [[plain(names[label])[:name], *rows[label]] for label in labels]
+        table = tabulate(texts, ["method", *heads], tablefmt="simple", colalign=align, disable_numparse=True)
+        widest = [line.replace(_SPACE, " ").rstrip() for line in table.split("\n")]
+        if max(map(len, widest)) <= WIDTH:
+            break
+    more = len(section.series) - len(labels)
+    why = f"behind at {length(N)} or without a number there" if N else "all without a number"
+    out = [f"and {more} more method{'s' if more > 1 else ''}, {why}: see table.md"] if more else []
+    return [*textwrap.wrap(plain(title), WIDTH), *widest, *out]
+
+
+def _value(quantity: Quantity, cell: CellSummary | None) -> float:
+    """Return what methods are sorted by; infinite where there is no number."""
+    found = quantity.estimate(cell)
+    return math.inf if found is None else -found.value if quantity.more_is_better else found.value
+
+
+_Grid = tuple[list[str], dict[str, list[str]]]
+"""Heads but for the method's; by label the texts of a row."""
+
+
+def _over_lengths(contest: Contest, labels: Sequence[str], count: int, plain: _Plain) -> _Grid:
+    """Return the figure at some lengths; of times how they grow, and their shape over all lengths."""
+    section, quantity = contest.section, contest.quantity
+    lengths = _few(section.lengths, count)
+    heads = [f"N={length(N)}{_SPACE}" for N in lengths]
+    rows = {label: [_entry(contest, label, N) for N in lengths] for label in labels}
+    if quantity.grows:
+        heads.append("growth")
+        for label, row in rows.items():
+            fit = exponent(section.series[label], quantity)
+            row.append(f"N^{fit.value:z.2f}" if fit else "")
+    if _is_shaped(section):
+        heads.append("over N")
+        ok = [cell for cell in section.summaries if quantity.values(cell)]
+        heights = {(s.cell.label, s.cell.problem.N): math.log(_value(quantity, s)) for s in ok}
+        low, high = min(heights.values(), default=0.0), max(heights.values(), default=0.0)
+        signs = BLOCKS if plain(BLOCKS) == BLOCKS else PLAIN
+        for label, row in rows.items():
+            shown_at = _few(section.lengths, _SIGNS)
+            points = [heights.get((label, N), "×" if section.at(label, N) else _SPACE) for N in shown_at]
+            row.append(sparkline(points, low, high, signs))
+    return heads, rows
+
+
+def sparkline(points: Sequence[float | str], low: float, high: float, signs: str = BLOCKS) -> str:
+    """Return a sign for each height, in equal steps from `low` to `high`; what is no number stands for itself.
+
+    Beyond the ends stands the sign of the end, and the lowest where there is no range.
+    """
+    letters = []
+    for point in points:
+        if isinstance(point, str):
+            letters.append(point)
+        else:
+            share = (point - low) / (high - low) if low < high else 0.0
+            letters.append(signs[min(int(max(0.0, min(share, 1.0)) * len(signs)), len(signs) - 1)])
+    return "".join(letters)
+
+
+def _learnt(findings: Findings, contest: Contest, labels: Sequence[str]) -> _Grid:
+    """Return the loss with its range, accuracy or bits, and the time of an update, of one length."""
+    section, time = contest.section, findings.quantities[TIME]
+    (N,) = section.lengths
+    more = [(Contest.of(section, findings.quantities[name]), head) for name, head in qualities(section).items()]
+    rows = {}
+    for label in labels:
+        cell = section.at(label, N)
+        update = time.estimate(cell)
+        scores = [_entry(other, label, N).replace(_SPACE, "") for other, _ in more]
+        written_time = written(update.value * cell.B, time.unit) if update and cell else ""
+        rows[label] = [_entry(contest, label, N, ranged=True), *(f"{text}{_SPACE}" for text in scores), written_time]
+    return [f"loss{_SPACE}", *(f"{head}{_SPACE}" for _, head in more), "update"], rows
+
+
+def _entry(contest: Contest, label: str, N: int, *, ranged: bool = False) -> str:
+    """Return a number, marked where it is the best; a status in few letters; nothing where no cell was planned."""
+    cell, quantity = contest.section.at(label, N), contest.quantity
+    if cell is None:
+        return ""
+    found = quantity.estimate(cell)
+    if found is None:
+        return f"{_BRIEF.get(cell.status, short(cell.status))}{_SPACE}" if not cell.ok else ""
+    alone = quantity.center is not Center.SUMS or contest.section.workload is Workload.TRAIN
+    text = written(found.value, quantity.unit) if alone and not ranged else shown(quantity, found)
+    return f"{text}{'*' if contest.wins(label, N) else _SPACE}"
+
+
+def _few(lengths: Sequence[int], count: int) -> list[int]:
+    """Return the last, the first and evenly spaced ones between."""
+    if len(lengths) <= count or count == 1:
+        return list(lengths[-count:])
+    step = (len(lengths) - 1) / (count - 1)
+    return [lengths[round(i * step)] for i in range(count)]

@@ -7,8 +7,10 @@ from functools import cached_property
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.headline import Statement, ranked
 from attnbench.analyze.main_counter import MainCounter, main_counter
+from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, quantities
 from attnbench.analyze.sections import Section, sections
 from attnbench.report.text.names import drawable, short_names
+from attnbench.schema.figures import FIGURES
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 
@@ -21,46 +23,71 @@ class Findings:
     summaries: tuple[CellSummary, ...]
     sections: tuple[Section, ...]
     counter: MainCounter | None
-    rivals: tuple[str, ...] = ()
-    """Labels that figures tell apart from each other; where there are none, those of the whole run."""
 
     @classmethod
     def of(cls, run: RunInfo, records: Iterable[Record]) -> "Findings":
-        """From the records alone; any number of them, also none."""
+        """Make findings from the records alone, of which there may be none."""
         return cls.over(run, summarize(run.cells, records))
 
     @classmethod
     def over(cls, run: RunInfo, summaries: Sequence[CellSummary]) -> "Findings":
-        """From what the records came to."""
+        """Make findings from cells that are summarized already."""
         return cls(run, tuple(summaries), tuple(sections(summaries, run.suite.axes)), main_counter(summaries))
 
     @cached_property
     def statements(self) -> list[tuple[Section, Statement]]:
-        """All sections with what they amount to, the most telling first."""
+        """Return each section with what it amounts to, the most telling first."""
         suite = self.run.suite
         return ranked(self.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
 
+    @cached_property
+    def quantities(self) -> dict[str, Quantity]:
+        """Return all figures by name, as the cells of this run have them."""
+        return quantities(self.summaries, self.run)
+
+    @property
+    def figures(self) -> list[Quantity]:
+        """Return the figures of the vocabulary in its order, without the single counters of memory."""
+        return [self.quantities[name] for name in FIGURES]
+
+    def shows(self, section: Section, quantity: Quantity) -> bool:
+        """Say whether a figure belongs to a section: some cell has it, or its failures are worth a look where cells should."""
+        usual = {TIME: section.workload.is_timed, MEMORY: section.workload.is_timed, STATE_BYTES: section.workload.keeps_state}
+        return usual.get(quantity.name, False) or any(quantity.values(cell) for cell in section.summaries)
+
     @property
     def labels(self) -> list[str]:
-        """All methods with their parameters, in suite order."""
+        """Return all methods with their parameters, in suite order."""
         return list(dict.fromkeys(s.cell.label for s in self.summaries))
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """By label, what tables call the method: on one line and not too long; table.csv has it in full."""
-        return short_names(self.labels, 48)
+        """Return by label what tables call the method: on one line and not too long; table.csv has it in full."""
+        return self._short(48)
 
     @cached_property
     def plot_names(self) -> dict[str, str]:
-        """By label, what figures call the method: shorter, and only of letters that their font has."""
-        return {label: drawable(name) for label, name in short_names(self.labels, 40).items()}
+        """Return by label what figures call the method: shorter, and only of letters that their font has."""
+        return {label: drawable(name) for label, name in self._short(40).items()}
+
+    def _short(self, width: int) -> dict[str, str]:
+        called = [self.called(label) for label in self.labels]
+        # two methods that the suite calls the same are told apart by their own names
+        texts = [text if called.count(text) == 1 else label for label, text in zip(self.labels, called, strict=True)]
+        names = short_names(texts, width)
+        return {label: names[text] for label, text in zip(self.labels, texts, strict=True)}
+
+    def called(self, label: str) -> str:
+        """Return a label under the name that the suite gives it, or its method: `report: {labels: {softmax.sdpa: Flash}}`."""
+        chosen, (method, bracket, params) = self.run.suite.report.labels, label.partition("(")
+        return chosen.get(label) or chosen.get(method, method) + bracket + params
 
     def tier(self, summary: CellSummary) -> str:
-        """How the method is implemented; empty where it was never described."""
+        """Say how the method is implemented; empty where it was never described."""
         description = self.run.methods.get(summary.cell.method)
         return description.tier if description else ""
 
     def paper(self, summary: CellSummary) -> str:
-        """The method's paper; empty where it was never described."""
+        """Name the method's paper; empty where it was never described."""
         description = self.run.methods.get(summary.cell.method)
         return description.paper if description else ""

@@ -4,10 +4,12 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from attnbench.report.figures.run_folder import plots
+from attnbench.report.conditions import measured
+from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
+from attnbench.report.frame import csv
+from attnbench.report.headline import headline
 from attnbench.report.page import page
-from attnbench.report.questions.growth import long_form as long_table
 from attnbench.report.tables import tables
 from attnbench.report.text import latex, markdown
 from attnbench.store.files import write_within
@@ -15,7 +17,7 @@ from attnbench.store.run_folder import StoreError
 
 
 def write(folder: Path, findings: Findings) -> list[Path]:
-    """Write table.csv, table.md, table.tex, index.html and <workload>/<plot>.{png,svg,pdf,txt}; the paths, in that order.
+    """Write table.{csv,md,tex}, index.html, tables/<title>.tex and <workload>/<plot>.{png,svg,pdf,txt}; return the paths.
 
     Each file is replaced as a whole. Also for runs that are unfinished, failed or empty. Raises StoreError.
     """
@@ -30,13 +32,14 @@ def write(folder: Path, findings: Findings) -> list[Path]:
 
 
 def contents(findings: Findings) -> Iterator[tuple[str, bytes]]:
-    """Names relative to the folder, and bytes; all text is UTF-8, whatever the locale."""
+    """Yield names relative to the folder, and bytes; all text is UTF-8, whatever the locale."""
     texts, run = tables(findings), findings.run
-    yield "table.csv", long_table.csv(findings).encode()
-    yield "table.md", markdown.markdown(texts, f"{run.suite.name}, run {run.id}").encode()
+    yield "table.csv", csv(findings).encode()
+    yield (
+        "table.md",
+        markdown.markdown(texts, f"{run.suite.name}, run {run.id}", headline(findings), measured(findings)).encode(),
+    )
     yield "table.tex", latex.latex(texts).encode()
     yield "index.html", page([findings]).encode()
-    for plot in plots(findings):
-        for form, image in plot.images.items():
-            yield f"{plot.workload.value}/{plot.kind}.{form}", image
-        yield f"{plot.workload.value}/{plot.kind}.txt", plot.caption.encode()
+    yield from ((f"tables/{name}", text.encode()) for name, text in latex.files(texts).items())
+    yield from folder_files(findings).items()

@@ -18,36 +18,36 @@ class Workload(StrEnum):
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward_backward"
     DECODE = "decode"
-    """One token more, when it and all before it are N."""
+    """Decode one more token, the N-th."""
     DECODE_TOTAL = "decode_total"
-    """N tokens, one after the other, from nothing."""
+    """Decode N tokens one after the other, starting from an empty state."""
     FIDELITY = "fidelity"
-    """How much of the exact attention a forward keeps; not timed."""
+    """Measure how close a forward comes to exact attention; not timed."""
     NUMERICS = "numerics"
-    """How far rounding takes a forward and its gradients from their definition; not timed."""
+    """Measure how far rounding moves a forward and its gradients away from their definition; not timed."""
     TRAIN = "train"
-    """A model around the method learns a task; one call is one update."""
+    """Train a model around the method on a task; one call is one update."""
     GENERATE = "generate"
-    """That model makes B sequences of N tokens, one token after the other; its weights are as they were drawn."""
+    """Let an untrained model around the method generate B sequences of N tokens, one token after the other."""
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model around the attention."""
+        """Say whether there is a model around the attention."""
         return self in {Workload.TRAIN, Workload.GENERATE}
 
     @property
     def is_timed(self) -> bool:
-        """Whether a call takes time that counts: what is held against a definition has a score and neither time nor memory."""
+        """Say whether calls are timed; comparisons with a definition have a score, but neither time nor memory."""
         return self not in {Workload.FIDELITY, Workload.NUMERICS}
 
     @property
     def decodes(self) -> bool:
-        """Whether tokens come one at a time."""
+        """Say whether the attention alone is called with one token at a time."""
         return self in {Workload.DECODE, Workload.DECODE_TOTAL}
 
     @property
     def keeps_state(self) -> bool:
-        """Whether tokens come one at a time, of an attention alone or of a model around it: there is a state to show."""
+        """Say whether tokens come one at a time, to the attention alone or to a model around it: then there is a state."""
         return self.decodes or self is Workload.GENERATE
 
 
@@ -88,20 +88,21 @@ class Inputs(StrEnum):
     NORMAL = "normal"
     """N(0, 1)."""
     PEAKED = "peaked"
-    """Each query has one key that it wants: softmax attention puts most of its mass there."""
+    """Each query matches one key, which gets most of its softmax weight."""
     CLUSTERED = "clustered"
     """Queries and keys lie around a few common centres."""
     RECORDED = "recorded"
-    """Those of a trained model, from a file."""
+    """q, k and v that a trained model made, read from a file."""
 
 
 _CALLS = {
     Workload.FIDELITY: Workload.FORWARD,
     Workload.NUMERICS: Workload.FORWARD,
     Workload.TRAIN: Workload.FORWARD_BACKWARD,
-    # what cannot decode attends the whole prefix anew
+    # a method that cannot decode attends the whole prefix again for each token
     Workload.GENERATE: Workload.FORWARD,
 }
+"""The workload that a method itself is asked about, where a score or a model is built on its calls."""
 
 
 class Cell(Noun):
@@ -122,13 +123,13 @@ class Cell(Noun):
     training: Training | None = Field(default=None, description="the model around the attention, where there is one")
 
     def canonical(self) -> dict[str, Any]:
-        """JSON-ready fields with defaults left out, so that a field added later changes no old key."""
+        """Return the fields as JSON data without defaults, so that a field added later changes no old key."""
         data = self.model_dump(mode="json", exclude_defaults=True, exclude={"problem"})
         return {**data, "problem": self.problem.canonical()}
 
     @property
     def call(self) -> Self:
-        """The cell as its method is asked about it: what is made of a call, a score or a model, it knows nothing of."""
+        """The cell as its method sees it: the workload of a single call, without a model around it."""
         if self.workload not in _CALLS:
             return self
         return self.model_copy(update={"workload": _CALLS[self.workload], "training": None})
@@ -136,13 +137,13 @@ class Cell(Noun):
     # not cached: a copy with other fields would take the cached key along
     @property
     def key(self) -> str:
-        """sha256 of the canonical JSON."""
+        """The sha256 of the canonical JSON."""
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def values(self) -> dict[str, Scalar]:
-        """What a condition may speak of."""
+        """The names that a `when` condition can use, with their values."""
         about = {"workload": self.workload.value, "device": self.device_kind, "batch": self.batch.value}
         about |= {"inputs": self.inputs.value}
         model = self.training.model_dump(mode="json") if self.training else {}
@@ -155,7 +156,7 @@ class Cell(Noun):
 
     @property
     def ceiling(self) -> str:
-        """Which of a run's roofs stands over it: that of its dtype, of float32 also by what its products may be rounded to."""
+        """The name of the measured roof that applies: its dtype, and for float32 the matmul precision if that is lower."""
         p, precision = self.problem.dtype, self.matmul_precision
         rounded = p is DType.FLOAT32 and precision is not Precision.HIGHEST
         return f"{p.value}, matmul {precision.value}" if rounded else p.value
@@ -165,8 +166,21 @@ class Cell(Noun):
         """The device without its index: cpu or cuda."""
         return self.device.partition(":")[0]
 
+    def reshaped(self, **shape: int | bool) -> Self:
+        """Return the cell with other values for some fields of its problem, such as B or N."""
+        return self.model_copy(update={"problem": self.problem.model_copy(update=shape)})
+
 
 def label(method: str, params: dict[str, Scalar]) -> str:
-    """`linear.chunked`, or `linear.chunked(chunk=32)`."""
+    """Return the name of a method with its parameters, such as `linear.chunked(chunk=32)`."""
     inner = ", ".join(f"{name}={value}" for name, value in sorted(params.items()))
     return f"{method}({inner})" if inner else method
+
+
+def draw_seed(suite_seed: int, cell: Cell, replicate: int) -> int:
+    """Return the seed of a cell's inputs: another one for each replicate, and the same for all methods of a block."""
+    # canonical: a field added later changes no old seed
+    shape = json.dumps(cell.problem.canonical(), sort_keys=True)
+    kind = cell.inputs if cell.training is None else f"{cell.training.task}/{cell.training.data}"
+    text = f"{suite_seed}/{shape}/{kind}/{replicate}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) >> 1

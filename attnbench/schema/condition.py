@@ -1,6 +1,6 @@
 """Conditions: the small language of `when:`, as in `N >= 2^12 and not causal`.
 
-Comparisons of a cell's axes and parameters with constants, joined by and, or, not. Nothing else is evaluated.
+A condition compares a cell's axes and parameters with constants, joined by and, or, not. Nothing else is evaluated.
 """
 
 import ast
@@ -35,9 +35,9 @@ Condition = Callable[[Mapping[str, Scalar]], bool]
 
 
 def compile_condition(text: str, params: frozenset[str] | None = frozenset()) -> Condition:
-    """A predicate over a cell's axes and parameters; any name may be one where they are not known (None).
+    """Return a predicate over a cell's axes and parameters. `params` None allows any name.
 
-    ValueError says what is wrong and what is allowed.
+    Raises ValueError, which says what is wrong and what is allowed.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"a condition of over {_LONGEST} characters")
@@ -45,46 +45,38 @@ def compile_condition(text: str, params: frozenset[str] | None = frozenset()) ->
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"{text!r} is not a condition; write one like N >= 4096 and not causal") from None
-    if _depth(tree) > _DEEPEST:
+    # counted without recursion, which a deep tree would exhaust
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
         raise ValueError(f"a condition nested more than {_DEEPEST} deep")
-    _check(tree, None if params is None else NAMES | params)
+    _refuse_what_is_not_allowed(tree, None if params is None else NAMES | params)
     return lambda values: bool(_value(tree, values))
 
 
-def _depth(tree: ast.AST) -> int:
-    """Levels of a tree, counted without recursion."""
-    level, depth = [tree], 0
-    while level:
-        level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
-    return depth
-
-
-def _check(tree: ast.expr, names: frozenset[str] | None) -> None:
-    """Refuse, before anything is evaluated, whatever the small language does not have."""
+def _refuse_what_is_not_allowed(tree: ast.expr, names: frozenset[str] | None) -> None:
+    """Raise ValueError, before anything is evaluated, for whatever the small language does not have."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and names is not None and node.id not in names:
-            raise ValueError(f"unknown name {node.id!r}; allowed: {', '.join(sorted(names))}")
-        if isinstance(node, ast.Constant) and not isinstance(node.value, bool | int | float | str):
-            raise ValueError(f"{node.value!r} is not a number, a text, True or False")
-        if isinstance(node, ast.expr) and not _allowed(node):
-            raise ValueError(f"{ast.unparse(node)!r} is not allowed; use comparisons, and, or, not, + - * // % ^")
-
-
-def _allowed(node: ast.expr) -> bool:
-    match node:
-        case ast.Name() | ast.Constant() | ast.BoolOp() | ast.Tuple() | ast.List():
-            return True
-        case ast.UnaryOp(op=ast.Not() | ast.USub()):
-            return True
-        case ast.BinOp(op=op):
-            return type(op) in _ARITHMETIC or _is_power(node)
-        case ast.Compare(ops=ops):
-            return all(type(op) in _COMPARE for op in ops)
-    return False
+        match node:
+            case ast.Name(id=name) if names is not None and name not in names:
+                raise ValueError(f"unknown name {name!r}; allowed: {', '.join(sorted(names))}")
+            case ast.Constant(value=value) if not isinstance(value, bool | int | float | str):
+                raise ValueError(f"{value!r} is not a number, a text, True or False")
+            case ast.Name() | ast.Constant() | ast.BoolOp() | ast.Tuple() | ast.List():
+                continue
+            case ast.UnaryOp(op=ast.Not() | ast.USub()):
+                continue
+            case ast.BinOp(op=op) if type(op) in _ARITHMETIC or _is_power(node):
+                continue
+            case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
+                continue
+            case ast.expr():
+                raise ValueError(f"{ast.unparse(node)!r} is not allowed; use comparisons, and, or, not, + - * // % ^")
 
 
 def _is_power(node: ast.BinOp) -> bool:
-    """`2^12`, as lengths are written; both sides plain numbers and small, so that nothing can explode."""
+    """Say whether this is a power such as `2^12`, of two small plain numbers, so that no result can grow without bound."""
     sides = (node.left, node.right)
     plain = all(isinstance(side, ast.Constant) and isinstance(side.value, int) and 0 <= side.value <= 64 for side in sides)
     return plain and isinstance(node.op, ast.BitXor | ast.Pow)
@@ -104,8 +96,17 @@ def _value(node: ast.expr, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, values)
             return not inner if isinstance(op, ast.Not) else _calculate(node, operator.neg, inner)
-        case ast.Compare():
-            return _compare(node, values)
+        case ast.Compare(left=first, ops=ops, comparators=others):
+            left = _value(first, values)
+            for comparison, part in zip(ops, others, strict=True):
+                right = _value(part, values)
+                try:
+                    if not _COMPARE[type(comparison)](left, right):
+                        return False
+                except TypeError:
+                    raise ValueError(f"{ast.unparse(node)!r} compares {left!r} with {right!r}") from None
+                left = right
+            return True
         case ast.BinOp(left=left, op=op, right=right):
             apply = operator.pow if _is_power(node) else _ARITHMETIC[type(op)]
             return _calculate(node, apply, _value(left, values), _value(right, values))
@@ -113,23 +114,10 @@ def _value(node: ast.expr, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401
 
 
 def _calculate(node: ast.expr, apply: Callable[..., Any], *operands: Any) -> Any:  # noqa: ANN401
-    """Numbers only: a text times a number, or formatted by one, could grow without bound."""
+    """Apply an operation to numbers only: a text times a number, or formatted by one, could grow without bound."""
     if not all(isinstance(operand, int | float) for operand in operands):
         raise ValueError(f"{ast.unparse(node)!r} calculates with {' and '.join(map(repr, operands))}")
     try:
         return apply(*operands)
     except ArithmeticError as error:
         raise ValueError(f"{ast.unparse(node)!r}: {error}") from None
-
-
-def _compare(node: ast.Compare, values: Mapping[str, Scalar]) -> bool:
-    left = _value(node.left, values)
-    for op, part in zip(node.ops, node.comparators, strict=True):
-        right = _value(part, values)
-        try:
-            if not _COMPARE[type(op)](left, right):
-                return False
-        except TypeError:
-            raise ValueError(f"{ast.unparse(node)!r} compares {left!r} with {right!r}") from None
-        left = right
-    return True

@@ -19,5 +19,5 @@ class Cost(Noun):
     peak_bytes: float = Field(ge=0, description="expected peak beyond inputs and parameters; output and gradients included")
 
     def floor_seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """No call of this implementation can be faster than this on a machine with that roof."""
+        """Return the least seconds that a call of this implementation can take on a machine with that roof."""
         return max(self.executed_flops / flops_per_second, self.traffic_bytes / bytes_per_second)

@@ -1,6 +1,6 @@
-"""Errands: the objects that go down to a child process; their answers come back up as JSON.
+"""Errands: what a child process is asked to do, and what it answers, both sent as JSON.
 
-Job -> Outcome. Inquiry -> Description. Survey -> Surroundings. Any of them may come back as Failed.
+A Job is answered by an Outcome, an Inquiry by a Description, a Survey by Surroundings; each of them may be answered by Failed.
 """
 
 from enum import StrEnum
@@ -10,15 +10,15 @@ from pydantic import Field, TypeAdapter
 
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.cost import Cost
-from attnbench.schema.noun import Lax, Noun, Scalar
+from attnbench.schema.noun import Facts, Lax, Noun
 from attnbench.schema.outcome import Failed, Measured
 
 
 class Pass(StrEnum):
-    """Correctness, time and memory are separate: polling disturbs timing, and profiling disturbs both.
+    """What one process measures. Time and memory are separate passes, for polling and profiling disturb timing.
 
-    A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, and dense weights; numerics need
-    the definition in float64. Training is timed on its way.
+    A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, but dense weights; numerics need
+    the definition in float64. The training pass times its own updates.
     """
 
     CHECK = "check"
@@ -34,25 +34,25 @@ _MAIN = {Workload.FIDELITY: Pass.FIDELITY, Workload.NUMERICS: Pass.NUMERICS, Wor
 
 
 def main_pass(cell: Cell) -> Pass:
-    """The pass whose samples a cell is measured for, and whose failure is the cell's."""
+    """Return the pass whose samples a cell is measured for. Where it fails, the cell has failed."""
     return _MAIN.get(cell.workload, Pass.TIME)
 
 
 SETS_SHARE = 0.05
-"""Of the memory that a cell may use, what further sets of inputs may take while it is timed; on top of it."""
+"""The share of a cell's memory that further sets of inputs may take while it is timed, in addition to that memory."""
 FIT_SHARE = 0.9
-"""Of the memory that a cell may use, what a batch that is searched for may."""
+"""The share of a cell's memory that a batch may take while the largest one is searched for."""
 
 
 class Roof(Noun):
-    """Measured ceilings of one dtype: a large matrix product, a large copy and one in cache (bytes read plus written)."""
+    """The measured speed of a large matrix product, a large copy and a copy in cache (bytes read plus written)."""
 
     flops_per_second: float = Field(gt=0, allow_inf_nan=False)
     bytes_per_second: float = Field(gt=0, allow_inf_nan=False)
     cached_bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     def fastest(self, flops: float, moved: float) -> float:
-        """Seconds that no call with this work can stay below, were all that it touches in cache."""
+        """Return the least seconds that a call with this work can take, even if all its data is in cache."""
         return max(flops / self.flops_per_second, moved / max(self.bytes_per_second, self.cached_bytes_per_second or 0.0))
 
 
@@ -62,7 +62,7 @@ class Limits(Noun):
     seconds: float = Field(default=15.0, gt=0, description="warm-up and samples together end by then")
     timeout: float = Field(default=120.0, gt=0, description="the whole process group is killed then")
     flops: float = Field(
-        default=0.0, ge=0, description="that a call executes at least: by its method, or as counted in its check"
+        default=0.0, ge=0, description="the least that a call executes: by its method, or as counted in its check"
     )
     roof: Roof | None = Field(default=None, description="under which no call can be faster than its FLOPs and bytes allow")
     memory_bytes: int | None = Field(default=None, description="host memory beyond the interpreter's own; CPU cells only")
@@ -83,9 +83,14 @@ class Job(Noun):
     folder: str | None = Field(default=None, description="where checkpoints are kept; never part of a record")
     limits: Limits = Limits()
 
+    @property
+    def sized(self) -> Cell:
+        """The cell with the batch that was found for it, if one was searched for."""
+        return self.cell if self.B is None else self.cell.reshaped(B=self.B)
+
 
 class Inquiry(Noun):
-    """A question to one method: who are you, which of these cells can you run, and what do they cost?"""
+    """A question to one method: what it is, which of these cells it can run, and what they cost."""
 
     kind: Literal["inquiry"] = "inquiry"
     method: str
@@ -93,16 +98,16 @@ class Inquiry(Noun):
 
 
 class Survey(Noun):
-    """A question to the machine: which device, what is it, and how fast are its products and copies?"""
+    """A question to the machine: which device it has, and how fast that multiplies and copies."""
 
     kind: Literal["survey"] = "survey"
     device: str = "auto"
     ceilings: tuple[str, ...] = ()
-    """Of cells, each once."""
+    """The names of the roofs to measure: `Cell.ceiling` of all cells, each once."""
 
 
 class Prospect(Noun):
-    """What a method says of one cell: the reason it cannot run; or its cost, and the cells to check it on."""
+    """What a method says about one cell: why it cannot run, or its cost and the cells on which to check the method."""
 
     why_not: str | None = None
     cost: Cost | None = None
@@ -110,7 +115,7 @@ class Prospect(Noun):
 
 
 class Description(Noun):
-    """What a method says of itself."""
+    """What a method says about itself."""
 
     kind: Literal["description"] = "description"
     method: str
@@ -125,16 +130,16 @@ class Description(Noun):
 
 
 class Surroundings(Noun):
-    """The device that `auto` came to, its facts, and the roofs, each under the `ceiling` of a cell."""
+    """The device that `auto` stands for, facts about it, and its measured roofs by the name that `Cell.ceiling` gives."""
 
     kind: Literal["surroundings"] = "surroundings"
     device: str
-    facts: dict[str, Scalar | None]
+    facts: Facts
     memory_bytes: int
     roof: dict[str, Roof]
 
 
-Errand = Annotated[Job | Inquiry | Survey, Field(discriminator="kind")]
-Answer = Annotated[Measured | Failed | Description | Surroundings, Field(discriminator="kind")]
-ERRAND: TypeAdapter[Job | Inquiry | Survey] = TypeAdapter(Errand)
-ANSWER: TypeAdapter[Measured | Failed | Description | Surroundings] = TypeAdapter(Answer)
+Errand = Job | Inquiry | Survey
+Answer = Measured | Failed | Description | Surroundings
+ERRAND: TypeAdapter[Errand] = TypeAdapter(Annotated[Errand, Field(discriminator="kind")])
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])

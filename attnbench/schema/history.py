@@ -1,4 +1,4 @@
-"""What a history is made of: its runs, the points that cells leave in them, and the tracks of those points over time."""
+"""What a history is made of: its runs, one point for each cell of a run, and the track of a cell's points over time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,25 +19,23 @@ _SHORT = 8
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One cell in one run, boiled down; seconds and bytes per sample of the batch, None where there are none."""
+    """One cell in one run, summarised."""
 
     cell: Cell
     key: str
     status: str
     reason: str = ""
-    seconds: float | None = None
-    """Median of the replicate medians."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """By the name of each quantity that the cell has, its number in SI units."""
     spread: float | None = None
-    """Standard deviation of the logarithms of the replicate medians; None of a single one."""
-    replicates: int = 0
-    bytes: float | None = None
+    """The standard deviation of the logarithms of the replicates' median times; None for a single replicate."""
     counter: str = ""
-    """The run's main memory counter, with its source."""
+    """The name of the run's main memory counter, with its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All that is kept of a run: the points of the cells that it came to, and how many it did not come to."""
+    """What is kept of a run: a point for each cell with a result, and the number of cells without one."""
 
     points: tuple[Point, ...]
     unfinished: int = 0
@@ -45,37 +43,39 @@ class Summary:
 
 @dataclass(frozen=True)
 class Entry:
-    """One run of a history. One that cannot be read has a problem in words, and nothing else but its place."""
+    """One run of a history. A run that cannot be read has only its place and a problem in words."""
 
     place: str
-    """Folder within the history, as `quick/20260102-030405-abcdef`."""
+    """The folder within the history, such as `quick/20260102-030405-abcdef`."""
     suite: str = ""
     run: str = ""
     started: str = ""
-    """In UTC, ISO 8601: entries sort by it as text."""
+    """The time in UTC, ISO 8601, so that entries can be sorted by it as text."""
     machine: str = ""
     commit: str = ""
     dirty: bool = False
     facts: Facts = field(default_factory=dict)
-    """What numbers depend on: versions, processor, device."""
+    """The facts that numbers depend on: versions, processor, device."""
     methods: Mapping[str, str] = field(default_factory=dict)
-    """Version of the package and digest of the source, by method."""
+    """The version of the package and a digest of the source, by method."""
     ok: int = 0
     failed: int = 0
     unfinished: int = 0
     base: bool = False
-    """Whether an older commit was measured here again, to compare a newer one with: no news of any cell."""
+    """True where an older commit was measured again for comparison: such a run adds no points to a track."""
     problem: str = ""
 
     @classmethod
     def of(cls, place: str, info: RunInfo, summary: Summary) -> "Entry":
-        """A run that can be read; ValueError where it does not say when it was started."""
+        """Return the entry of a readable run. Raises ValueError where its start is no time in ISO 8601."""
         ok = sum(point.status == "ok" for point in summary.points)
+        moment = datetime.fromisoformat(info.started)
+        started = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
         return cls(
             place=place,
             suite=info.suite.name,
             run=info.id,
-            started=_utc(info.started),
+            started=started,
             machine=machine(info),
             commit=str(info.git.get("commit") or ""),
             dirty=bool(info.git.get("dirty")),
@@ -94,22 +94,25 @@ class Entry:
 
     @property
     def short_commit(self) -> str:
-        """`1a2b3c4d`, with a + where the checkout had changes; empty where the run was outside of one."""
+        """The commit as `1a2b3c4d`, with a + if the checkout had changes; empty for a run outside of a checkout."""
         return f"{self.commit[:_SHORT]}{'+' if self.dirty else ''}" if self.commit else ""
 
     def changes_to(self, other: "Entry", method: str) -> list[str]:
-        """In words, what is different where another run measured a method: `torch 2.12.0 → 2.13.0`."""
-        known = (*self.facts, *(name for name in other.facts if name not in self.facts))
-        pairs = [(name, self.facts.get(name), other.facts.get(name)) for name in known]
+        """List in words what differs where another run measured a method, such as `torch 2.12.0 → 2.13.0`."""
+        pairs = [(name, self.facts.get(name), other.facts.get(name)) for name in {**self.facts, **other.facts}]
         pairs.append((method, self.methods.get(method), other.methods.get(method)))
-        return [f"{name} {_said(old)} → {_said(new)}" for name, old, new in pairs if old != new]
+        return [
+            f"{name} {' → '.join('none' if value is None else str(value) for value in (old, new))}"
+            for name, old, new in pairs
+            if old != new
+        ]
 
 
 @dataclass(frozen=True)
 class Track:
-    """The points of one cell of one suite on one machine, in the order in which its runs were started.
+    """One quantity of one cell of one suite on one machine, in the order in which its runs were started.
 
-    Versions of software may change along it: that is what it is looked at for.
+    Versions of software may change along a track: a track exists to show what they change.
     """
 
     suite: str
@@ -117,35 +120,25 @@ class Track:
     cell: Cell
     runs: Integers
     """For each point its run, as a position in the list of all entries; rising."""
-    seconds: Floats
-    """NaN where there are none; so the two that follow."""
+    values: Floats
+    """The number of each point, NaN where there is none; the same holds for `spread`, that of the times within a run."""
     spread: Floats
-    bytes: Floats
     counters: Integers
-    """For each point its counter, as a position in `names`; -1 where there is none."""
+    """For each point the memory counter of its run, as a position in `names`; -1 where there is none."""
     failures: Integers
     """For each point how it failed, as a position in `reasons`; -1 where it is ok."""
     names: tuple[str, ...] = ()
     reasons: tuple[tuple[str, str], ...] = ()
-    """Status and reason."""
+    """The status and the reason of each kind of failure."""
 
     def __len__(self) -> int:
         return len(self.runs)
 
 
 def machine(info: RunInfo) -> str:
-    """What makes numbers comparable: the GPU, the processor, cores and threads, in words; not the software on it."""
+    """Name the hardware that makes numbers comparable: the GPU, the processor, cores and threads; not the software."""
     facts = info.environment | info.surroundings.facts
     words = [facts.get("gpu"), facts.get("processor")]
     counts = [f"{facts[name]} {name}" for name in ("cores", "threads") if facts.get(name) is not None]
     known = [str(word) for word in words if word]
     return ", ".join([*known, *counts]) or info.surroundings.device
-
-
-def _utc(text: str) -> str:
-    moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _said(value: Scalar | None) -> str:
-    return "none" if value is None else str(value)

@@ -1,11 +1,13 @@
-"""Noun: the frozen, strict base of everything that is stored or sent, and what is wrong with one in words."""
+"""Noun: the frozen, strict base class of everything that is stored or sent, and validation errors in words."""
 
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
 Scalar = bool | int | float | str
-"""What a method parameter or a recorded fact may be."""
+"""The types that a method parameter or a recorded fact can have."""
+Facts = dict[str, Scalar | None]
+"""Recorded facts by name, None where one is not known."""
 
 _T = TypeVar("_T")
 # enum members may be written as plain strings in Python, as they are in JSON
@@ -19,15 +21,15 @@ class Noun(BaseModel):
 
 
 def in_words(error: BaseException) -> str:
-    """What an exception says, never empty; of data that does not fit, each place and what stands there."""
+    """Return the text of an exception, never empty; for invalid data, name each wrong field and its value."""
     if isinstance(error, ValidationError):
-        wrong = [(".".join(map(str, (error.title, *e["loc"]))), e["msg"], e["input"]) for e in error.errors()]
-        return "; ".join(f"{place}: {said[0].lower()}{said[1:]}{_it_is(given)}" for place, said, given in wrong)
+        parts = []
+        for each in error.errors():
+            place, said, given = ".".join(map(str, (error.title, *each["loc"]))), each["msg"], each["input"]
+            it_is = f"{given!r}" if isinstance(given, Scalar | None) else f"a {type(given).__name__}"
+            parts.append(f"{place}: {said[0].lower()}{said[1:]}; it is {it_is}")
+        return "; ".join(parts)
     try:
         return str(error).strip() or type(error).__name__
-    except BaseException as another:  # noqa: BLE001 - the text of an exception is code of whoever wrote it
+    except BaseException as another:  # noqa: BLE001 - an exception's __str__ can be a plugin's code and raise anything
         return f"{type(error).__name__}, whose own text cannot be had: it raises {type(another).__name__}"
-
-
-def _it_is(given: object) -> str:
-    return f"; it is {given!r}" if isinstance(given, bool | int | float | str | None) else f"; it is a {type(given).__name__}"

@@ -1,15 +1,15 @@
-"""Outcome: what came of a job. A sum type, so that every reader must face failure."""
+"""Outcome: the result of a job, either Measured or Failed, so that every reader has to handle failure."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from attnbench.schema.noun import Lax, Noun, Scalar
+from attnbench.schema.noun import Facts, Lax, Noun
 
 
 class Status(StrEnum):
-    """Why there are no numbers."""
+    """The reason why a job has no valid numbers."""
 
     UNSUPPORTED = "unsupported"
     MISSING = "missing"
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
     @property
     def monotonic(self) -> bool:
-        """Whether a longer sequence would surely end the same way."""
+        """Say whether a longer sequence would surely fail in the same way."""
         return self in {Status.OOM_DEVICE, Status.OOM_HOST, Status.BUDGET, Status.TIMEOUT}
 
 
@@ -45,69 +45,71 @@ class Counter(Noun):
     reason: str | None = None
 
 
+FIRST_CALL = "first_call"
+"""Seconds of the first call in a fresh process, of the whole batch."""
+
 MASS_RECALL = "mass_recall"
-"""Mean over queries: of the exact attention mass of its top keys, the share of those that the method gives any weight."""
+"""How much of the exact weight on a query's top keys lies on keys to which the method gives any weight; mean over queries."""
 OUTPUT_ERROR = "output_error"
-"""‖o - o*‖ / ‖o*‖, o* by the exact attention."""
+"""‖o - o*‖ / ‖o*‖, with o* by exact attention."""
 COSINE = "cosine"
-"""Mean over queries: cosine of the angle between o and o*."""
+"""The cosine of the angle between o and o*, mean over queries."""
 TOP_OVERLAP = "top_overlap"
-"""Mean over queries: the share of the exact top keys that are also among the top keys of the method."""
+"""The share of the exact top keys that are also among the top keys of the method, mean over queries."""
 FIDELITY_SCORES = (MASS_RECALL, TOP_OVERLAP, COSINE, OUTPUT_ERROR)
 
 ROUNDING = "rounding"
-"""‖o - o*‖ / ‖o*‖ of a row, o* by the method's own definition in float64 on the same inputs; root mean square over rows."""
+"""‖o - o*‖ / ‖o*‖ of a row, with o* by the method's own definition in float64 on the same inputs; RMS over rows."""
 WORST_ROW = "worst_row"
-"""The same of the row that is off the most."""
+"""The rounding of the row with the largest one."""
 GRADIENT_ROUNDING = "gradient_rounding"
-"""The same of gradients, each head of an input, and each parameter, in the place of a row."""
+"""The rounding of gradients; each head of an input and each parameter counts as one row."""
 DRIFT = "drift"
-"""The rounding of rows in the last quarter of the tokens over that in the first."""
+"""The rounding of rows in the last quarter of the tokens, divided by that in the first quarter."""
 BATCH_DIFFERENCE = "batch_difference"
-"""‖o - o'‖ / ‖o'‖ of one sample alone and in its batch; 0 where they are the same bit for bit."""
+"""‖o - o'‖ / ‖o'‖ between one sample alone and in its batch; 0 where they are the same bit for bit."""
 STEP_DIFFERENCE = "step_difference"
-"""The same of the last tokens, decoded one by one, and attended all at once."""
+"""The same difference between the last tokens decoded one by one and attended all at once."""
 RUN_DIFFERENCE = "run_difference"
-"""The same of one call made again, outputs and gradients; the most."""
+"""The same difference between a call and its repetitions: the largest of all outputs and gradients."""
 DETERMINISTIC_COST = "deterministic_cost"
-"""Time with torch's deterministic algorithms over time without."""
+"""The time with torch's deterministic algorithms, divided by the time without."""
 NUMERICS_SCORES = (
     *(ROUNDING, WORST_ROW, GRADIENT_ROUNDING, DRIFT),
     *(BATCH_DIFFERENCE, STEP_DIFFERENCE, RUN_DIFFERENCE, DETERMINISTIC_COST),
 )
 
 LOSS = "loss"
-"""Cross-entropy of the held-out sequences after the last update, nats per token that is judged."""
+"""The cross-entropy of the held-out sequences after the last update, in nats per judged token."""
 ACCURACY = "accuracy"
-"""Share of the judged tokens whose most likely value is the right one."""
+"""The share of the judged tokens whose most likely value is the right one."""
 BITS = "bits"
-"""Loss / ln 2: bits per dimension of an image, bits per byte of a text."""
-LEARNT_SCORES = (LOSS, ACCURACY, BITS)
+"""The loss divided by ln 2: bits per dimension of an image, bits per byte of a text."""
 CURVE = ("curve_update", "curve_seconds", "curve_loss")
-"""Of the held-out sequences on the way: after how many updates, after how many seconds of training, which loss."""
+"""The points at which held-out sequences were judged: after how many updates and seconds of training, and with which loss."""
 CURVE_ACCURACY = "curve_accuracy"
 DRAWN, COMPLETED, GIVEN = "drawn", "completed", "given"
-"""Pixels of images, row by row, one image after the other: drawn from nothing; completed from the upper half of those that
-were given; and these."""
+"""Pixels of images, row by row, one image after the other: drawn from nothing; completed from the upper half of given images;
+and the given images."""
 SERVER = "server"
-"""The fact that says how the process of a job came about otherwise than it should."""
+"""The name of the fact that says what went wrong when the process of a job was started."""
 STATE_SOURCE = "the method's own count of what it keeps between tokens"
 
 
 class Measured(Noun):
-    """Raw samples and counters; statistics are computed by the reader, never stored."""
+    """Raw samples and counters. Statistics are not stored: the reader computes them."""
 
     kind: Literal["measured"] = "measured"
     samples: dict[str, Series] = Field(default_factory=dict)
     memory: dict[str, Counter] = Field(default_factory=dict)
-    facts: dict[str, Scalar | None] = Field(default_factory=dict)
+    facts: Facts = Field(default_factory=dict)
     flags: tuple[str, ...] = ()
 
 
 class Failed(Noun):
-    """No numbers that count, and why: a status, a reason in words, and the last lines that were seen.
+    """A job without valid numbers: a status, a reason in words, and the last lines of output.
 
-    `samples` and `facts` are what had been measured before it was found wrong: kept, and never ranked.
+    `samples` and `facts` were measured before the job was found wrong: they are kept, but never ranked.
     """
 
     kind: Literal["failed"] = "failed"
@@ -115,7 +117,7 @@ class Failed(Noun):
     reason: str
     detail: str = ""
     samples: dict[str, Series] = Field(default_factory=dict)
-    facts: dict[str, Scalar | None] = Field(default_factory=dict)
+    facts: Facts = Field(default_factory=dict)
 
 
 Outcome = Annotated[Measured | Failed, Field(discriminator="kind")]

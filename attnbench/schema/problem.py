@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from attnbench.schema.noun import Lax, Noun
 
 LARGEST_BATCH = 2**20
-"""Sixteen times the rows that a grid of CUDA knows; what has rows of its own, as lengths with padding, fits into memory."""
+"""The largest batch: sixteen times the rows of a CUDA grid, and few enough that a list with one entry a row fits in memory."""
 
 
 class DType(StrEnum):
@@ -24,7 +24,7 @@ class DType(StrEnum):
 
     @property
     def bytes(self) -> int:
-        """Bytes per element."""
+        """The bytes of one element."""
         return {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}[self.value]
 
 
@@ -51,16 +51,16 @@ class Problem(Noun):
         return self
 
     if TYPE_CHECKING:
-        # any mapping may be tried; pydantic judges it
+        # pydantic validates whatever is given
         def __init__(self, **data: Any) -> None: ...  # noqa: ANN401
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Keys of each row: from nearly N in the first, evenly down to (1 - padding) N in the last; at least one."""
+        """The number of keys of each row: nearly N in the first, falling to (1 - padding) N in the last; at least one."""
         return tuple(max(1, self.N - round(self.padding * self.N * (b + 1) / self.B)) for b in range(self.B))
 
     def canonical(self) -> dict[str, Any]:
-        """JSON-ready fields, with defaults left out: the part of a cell's key."""
+        """Return the fields as JSON data without defaults, for the key of a cell."""
         data = self.model_dump(mode="json", exclude_defaults=True)
         if self.M == self.D:
             del data["M"]

@@ -1,4 +1,4 @@
-"""Published: a figure or a claim that others printed, and how the same is read off a run."""
+"""Published: a figure or a claim that others printed, and how the same figure is read off a run."""
 
 import math
 from enum import StrEnum
@@ -8,24 +8,25 @@ from pydantic import Field, field_validator, model_validator
 
 from attnbench.schema.cell import Workload
 from attnbench.schema.condition import compile_condition
+from attnbench.schema.figures import Figure, OverLengths
 from attnbench.schema.noun import Lax, Noun, Scalar
 
 
 class Comparable(StrEnum):
-    """What of a printed figure may be held against one that was measured here."""
+    """How far a printed figure can be compared with one that was measured here."""
 
     RATIO = "ratio"
-    """The ratio of two methods, which mostly survives other hardware."""
+    """The ratio of two methods, which mostly stays the same on other hardware."""
     QUALITY = "quality"
-    """What a model has learnt: no matter of hardware, but of size, data and patience."""
+    """How well a model has learnt, which depends on size, data and training time, not on hardware."""
     HARDWARE = "hardware"
-    """An absolute figure of one machine: to be seen beside ours, never to be judged by it."""
+    """An absolute figure of one machine: it is shown beside ours, and nothing is judged by it."""
     CLAIM = "claim"
     """An order or a shape that was claimed in words or drawn as a curve."""
 
 
 class Side(Noun):
-    """Which cells of a run: a method, those of its parameters that are written, and a condition."""
+    """A choice of cells of a run: by method, by the parameters that are given, and by a condition."""
 
     method: str = Field(min_length=1)
     params: dict[str, Scalar] = Field(default_factory=dict)
@@ -40,28 +41,12 @@ class Side(Noun):
         return value
 
 
-Metric = Literal[
-    "time",
-    "throughput",
-    "tokens",
-    "memory",
-    "batch",
-    "loss",
-    "accuracy",
-    "bits",
-    "mass_recall",
-    "output_error",
-    "cosine",
-    "top_overlap",
-    "growth",
-    "memory_growth",
-    "longest",
-]
-"""What can be read off a run: of one cell, or, the last three, of all lengths."""
+Metric = Literal[Figure, OverLengths, "batch"]
+"""What can be read off a run: of one cell, or of all lengths together."""
 
 
 class Ours(Noun):
-    """How a figure is read off a run: a metric of one side, alone, over another's, or less another's."""
+    """How a figure is read off a run: a metric of one side, alone, divided by another side's, or minus another side's."""
 
     metric: Metric
     workload: Lax[Workload]
@@ -77,11 +62,11 @@ class Ours(Noun):
 
 
 Bound = float | Literal["printed"]
-"""A number, or the printed one, whichever it is."""
+"""A number, or the word `printed` for the printed number."""
 
 
 class Band(Noun):
-    """When a figure of ours counts as the published one."""
+    """The range in which a figure of ours counts as the published one."""
 
     at_least: Bound | None = None
     at_most: Bound | None = None
@@ -94,23 +79,14 @@ class Band(Noun):
             raise ValueError("`at_least` is above `at_most`")
         return self
 
-    @property
-    def needs_printed(self) -> bool:
-        """Whether a bound is the printed number."""
-        return "printed" in (self.at_least, self.at_most)
-
     def ends(self, printed: float | None) -> tuple[float, float]:
-        """The same in numbers, infinite where there is no bound."""
-        return _number(self.at_least, printed, -math.inf), _number(self.at_most, printed, math.inf)
-
-
-def _number(bound: Bound | None, printed: float | None, otherwise: float) -> float:
-    number = printed if bound == "printed" else bound
-    return otherwise if number is None else number
+        """Return both bounds as numbers, infinite where there is no bound."""
+        low, high = (printed if bound == "printed" else bound for bound in (self.at_least, self.at_most))
+        return -math.inf if low is None else low, math.inf if high is None else high
 
 
 class Grid(Noun):
-    """A printed table: a number for each value of one name (down) and of another (across); null where none is printed."""
+    """A printed table: a number for each pair of values of two names, `down` and `across`; null where none is printed."""
 
     down: dict[str, tuple[Scalar, ...]] = Field(min_length=1, max_length=1)
     across: dict[str, tuple[Scalar, ...]] = Field(min_length=1, max_length=1)
@@ -127,7 +103,7 @@ class Grid(Noun):
 
 
 class Published(Noun):
-    """One row, or with a grid one for each printed number, of a table `published | reproduced | comparable?`."""
+    """One row of the table `published | reproduced | comparable?`; with a grid, one row for each printed number."""
 
     where: str = Field(description="Table 1, Figure 2, abstract")
     what: str = Field(description="in words, with the unit")
@@ -145,6 +121,7 @@ class Published(Noun):
             raise ValueError(
                 f"{self.where}, {self.what}: say by `ours` how it is read off a run, or by `needs` what it would take"
             )
-        if self.reproduced and self.reproduced.needs_printed and self.grid is None and self.number is None:
+        by_print = self.reproduced and "printed" in (self.reproduced.at_least, self.reproduced.at_most)
+        if by_print and self.grid is None and self.number is None:
             raise ValueError(f"{self.where}, {self.what}: a bound `printed` needs the printed `number`, or a `grid`")
         return self

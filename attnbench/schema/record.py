@@ -1,4 +1,4 @@
-"""Record: one line of records.jsonl, and how older lines are read."""
+"""Record: one line of records.jsonl, and how lines of older versions are read."""
 
 import json
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 
 VERSION = 1
 _OURS = f'{{"schema_version":{VERSION},'
-# from a version to the function that lifts a line of that version to the next
+# for each older version, the function that turns a line of it into one of the next version
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
 class Record(Noun):
-    """What came of one job, when and where; `seconds` is the whole process, start to end."""
+    """The outcome of one job, when and where; `seconds` counts the whole process, from start to end."""
 
     schema_version: int = VERSION
     job: Job
@@ -28,31 +28,28 @@ class Record(Noun):
 
     @property
     def ok(self) -> bool:
-        """Whether there are numbers."""
+        """Say whether there are valid numbers."""
         return isinstance(self.outcome, Measured)
 
     @property
     def too_large(self) -> bool:
-        """Whether a batch that was searched for, and had fitted for two calls, ran out of memory when first measured."""
+        """Say whether the batch found by a search, which had fitted for two calls, ran out of memory when first measured."""
         job = self.job
         first = job.phase is main_pass(job.cell) and job.cell.batch is Batch.LARGEST and job.replicate == job.attempt == 0
         full = isinstance(self.outcome, Failed) and self.outcome.status in {Status.OOM_DEVICE, Status.OOM_HOST}
-        # without a batch it is the note that not even one row fits
+        # a record without a batch is the note that not even one row fits
         return first and full and job.B is not None
 
     def line(self) -> str:
-        """One line of strict JSON; raises ValueError on NaN and infinities, which are no measurements."""
+        """Return one line of strict JSON. Raises ValueError for NaN and infinities, which are no measurements."""
         return json.dumps(self.model_dump(mode="json"), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
 def parse(line: str) -> Record:
-    """Read one line of any known version; ValueError says what is wrong with it."""
-    # as `line` writes it, which is how all but a few lines begin: read once, not twice
-    return Record.model_validate_json(line) if line.startswith(_OURS) else _lifted(line)
-
-
-def _lifted(line: str) -> Record:
-    """A line of another version, or of another hand."""
+    """Read one line of any known version. Raises ValueError, which says what is wrong with the line."""
+    # nearly all lines begin as `Record.line` writes them; for those, the JSON is parsed once instead of twice
+    if line.startswith(_OURS):
+        return Record.model_validate_json(line)
     try:
         data = json.loads(line)
     except RecursionError:

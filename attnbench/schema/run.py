@@ -1,4 +1,4 @@
-"""RunInfo: what run.json holds: everything about a run but its records."""
+"""RunInfo: the content of run.json, which is everything about a run except its records."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Surroundings
-from attnbench.schema.noun import Noun, Scalar
+from attnbench.schema.noun import Facts, Noun
 from attnbench.schema.suite import Suite
 
 RUN_VERSION = 1
@@ -24,9 +24,9 @@ class RunInfo(Noun):
     suite: Suite
     command: str
     started: str
-    environment: dict[str, Scalar | None] = Field(description="what numbers depend on: versions, processor, device")
+    environment: Facts = Field(description="what numbers depend on: versions, processor, device")
     environment_digest: str
-    git: dict[str, Scalar | None] = Field(default_factory=dict)
+    git: Facts = Field(default_factory=dict)
     surroundings: Surroundings
     methods: dict[str, Description]
     cells: tuple[Cell, ...]
@@ -40,11 +40,11 @@ class RunInfo(Noun):
         return value
 
     def with_answers_of(self, other: "RunInfo") -> "RunInfo":
-        """This run, with what methods say in the other that could not be asked when this one began."""
+        """Return this run, with the other run's answers of methods that could not be asked when this one began."""
         return self.model_copy(update={"methods": other.methods | self.methods, "costs": other.costs | self.costs})
 
     def differences(self, other: "RunInfo") -> list[str]:
-        """In words, what keeps two runs from being one: suite, method versions, environment.
+        """List in words the differences in suite, method versions and environment that keep two runs from being one.
 
         A method that could not be asked when this run began has no version that could have changed.
         """

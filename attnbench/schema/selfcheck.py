@@ -1,7 +1,7 @@
-"""Selfcheck: what is planned where one method is compared with itself, and how its processes are numbered.
+"""Selfcheck: the plan for comparing one method with itself, and how its processes are numbered.
 
-Both sides are the same cell, so the replicate number tells them apart: verdict by verdict, in each the replicates of
-side A and then those of side B.
+Both sides are the same cell, so the replicate number tells them apart: the verdicts are numbered one after the other, each
+with the replicates of side A first and then those of side B.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from attnbench.schema.noun import Noun
 
 @dataclass(frozen=True)
 class Place:
-    """Which process of a selfcheck a replicate number stands for; side 0 is A, 1 is B."""
+    """One process of a selfcheck; side 0 is A, side 1 is B."""
 
     verdict: int
     side: int
@@ -23,11 +23,11 @@ class Place:
 
 
 class Selfcheck(Noun):
-    """So many verdicts, each from so many processes a side."""
+    """How many verdicts are planned, and from how many processes a side each of them is found."""
 
     schema_version: Literal[1] = 1
     sides: tuple[Cell, Cell]
-    """A and B: one cell twice, or, where a slow-down is made on purpose, the same method without it and with it."""
+    """A and B: the same cell twice; or, where a slow-down is made on purpose, the method without and with it."""
     verdicts: int = Field(default=200, ge=1)
     replicates: int = Field(default=10, ge=2)
     margin: float = Field(default=0.05, gt=0)
@@ -35,23 +35,23 @@ class Selfcheck(Noun):
 
     @property
     def processes(self) -> int:
-        """All that are planned; they are numbered from 0."""
+        """The number of all planned processes; they are numbered from 0."""
         return 2 * self.verdicts * self.replicates
 
     def number(self, place: Place) -> int:
-        """The replicate number of a process."""
+        """Return the replicate number of a process."""
         return place.replicate + self.replicates * (2 * place.verdict + place.side)
 
     def place(self, number: int) -> Place:
-        """Which process a replicate number stands for."""
+        """Return the process that a replicate number stands for."""
         row, replicate = divmod(number, self.replicates)
         return Place(*divmod(row, 2), replicate)
 
     def pair(self, number: int) -> int:
-        """A number that the two processes of a pair share, and no other pair has."""
+        """Return a number that the two processes of a pair share and that no other pair has."""
         place = self.place(number)
         return place.replicate + self.replicates * place.verdict
 
     def cell(self, number: int) -> Cell:
-        """What a process measures."""
+        """Return the cell that a process measures."""
         return self.sides[self.place(number).side]

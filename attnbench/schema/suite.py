@@ -1,4 +1,4 @@
-"""Suite: what to compare, as a suite file says it. The fields are the documentation of the file's keys."""
+"""Suite: what to compare, as a suite file states it. The fields document the keys of the file."""
 
 import re
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -16,6 +16,7 @@ from pydantic import (
 
 from attnbench.schema.cell import Allocator, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.condition import compile_condition
+from attnbench.schema.figures import Figure
 from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.problem import LARGEST_BATCH, DType
 from attnbench.schema.published import Published
@@ -25,14 +26,14 @@ _T = TypeVar("_T")
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?")
 _POWER = re.compile(r"\s*(?:(\d+)\s*\^\s*)?(\d+)\s*")
 _LARGEST = 2**24
-"""Of any number of a suite: some costs are sums over tokens, and must be told in seconds."""
+"""The largest number in a suite: some costs are sums over all tokens, and must be computed in seconds."""
 MOST_PROCESSES = 10**6
-"""Of one run; at a second each they take eleven days."""
+"""The most processes of one run; at a second each they take eleven days."""
 _DAY = 86_400.0
 
 
 def _integer(text: str) -> int:
-    """`512` or `2^9`."""
+    """Read a number such as `512` or `2^9`."""
     match = _POWER.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a number; write 512, 2^9, or a range 2^9..2^16")
@@ -46,7 +47,7 @@ def _integer(text: str) -> int:
 
 
 def _integers(value: Any) -> Any:  # noqa: ANN401 - whatever the file says; pydantic judges the rest
-    """One number, `2^9`, `2^9..2^16` (steps by powers of two), or a list of these, as a flat tuple."""
+    """Return the flat tuple of one number, `2^9`, `2^9..2^16` (in steps by powers of two), or a list of these."""
     if isinstance(value, list | tuple):
         return tuple(item for part in value for item in (_integers(part) if isinstance(part, str) else (part,)))
     if not isinstance(value, str):
@@ -65,22 +66,18 @@ def _many(value: Any) -> Any:  # noqa: ANN401
 
 
 def _batches(value: Any) -> Any:  # noqa: ANN401
-    """Numbers as elsewhere, and the word `max`."""
-    parts = value if isinstance(value, list | tuple) else (value,)
-    return tuple(item for part in parts for item in (("max",) if _is_max(part) else _integers(part)))
-
-
-def _is_max(part: Any) -> bool:  # noqa: ANN401
-    if isinstance(part, str) and part.isalpha() and part != "max":
-        raise ValueError(f"{part!r} is no batch; write 512, 2^9, a range 2^9..2^16, or max")
-    return bool(part == "max")
+    """Return the flat tuple of numbers, as `_integers` reads them, and of the word `max`."""
+    parts = _many(value)
+    if strange := [part for part in parts if isinstance(part, str) and part.isalpha() and part != "max"]:
+        raise ValueError(f"{strange[0]!r} is not a batch; write 512, 2^9, a range 2^9..2^16, or max")
+    return tuple(item for part in parts for item in (("max",) if part == "max" else _integers(part)))
 
 
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
 Replicates = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
 Sizes = Annotated[tuple[Annotated[int, Field(ge=1, le=2**16)], ...], BeforeValidator(_integers)]
-# one error for one mistake; a step in brackets is none of the file
+# the tags give one error for one mistake; error paths leave out what stands in brackets, for it is not a key of the file
 Size = Annotated[
     Annotated[Annotated[int, Field(ge=1, le=LARGEST_BATCH)], Tag("[number]")] | Annotated[Literal["max"], Tag("[max]")],
     Discriminator(lambda value: "[max]" if value == "max" else "[number]"),
@@ -90,7 +87,7 @@ Many = Annotated[tuple[_T, ...], BeforeValidator(_many), Field(min_length=1)]
 
 
 class Axes(Noun):
-    """The axes of the sweep; each is one value or a list. Fields of one name mean the same as in Problem and Cell."""
+    """The axes of the sweep; each is one value or a list. The fields mean the same as in Problem and Cell."""
 
     N: Integers = Field(default=(), description="tokens: 512, 2^9, 2^9..2^16 (by powers of two), or a list")
     B: Batches = Field(default=(), description="batch, or `max`: the largest that fits, found for each cell; or give `tokens`")
@@ -117,7 +114,7 @@ class Axes(Noun):
 
 
 class TrainingAxes(Noun):
-    """The model around the attention and what it learns; each is one value or a list. Fields as in Training."""
+    """The model around the attention and its task, with the fields of Training; each is one value or a list."""
 
     task: Many[Lax[Task]] = (Task.COPY,)
     data: Many[str] = ("",)
@@ -139,7 +136,7 @@ class TrainingAxes(Noun):
     @field_validator("*")
     @classmethod
     def _as_one_training(cls, values: tuple[Scalar, ...], info: ValidationInfo) -> tuple[Scalar, ...]:
-        """Each value within the bounds that Training has."""
+        """Refuse values outside of the bounds that Training has."""
         for value in values:
             try:
                 Training.model_validate({"task": Task.COPY, info.field_name: value}, strict=False)
@@ -163,7 +160,7 @@ class Method(Noun):
     @field_validator("when")
     @classmethod
     def _is_a_condition(cls, value: str | None, info: ValidationInfo) -> str | None:
-        # params that were refused have their own error, and their names are not known here
+        # where params were refused, their names are not known here, and the error about them is enough
         if value is not None and "params" in info.data:
             compile_condition(value, frozenset(info.data["params"]))
         return value
@@ -174,34 +171,38 @@ class Budget(Noun):
 
     seconds: float = Field(default=15.0, gt=0, le=2 * _DAY, description="warm-up and samples of one replicate")
     memory: float = Field(default=0.7, gt=0, le=1, description="share of the memory that is free at the start")
-    # the kernel counts milliseconds in 32 bits: no wait is longer than 24 days
+    # the kernel counts milliseconds in 32 bits, so that no wait can be longer than 24 days
     timeout: float | None = Field(
         default=None, gt=0, le=20 * _DAY, description="seconds until a replicate is killed; else 60 + 8 x seconds"
     )
 
     @property
     def timeout_seconds(self) -> float:
-        """When a replicate's processes are killed."""
+        """The seconds after which a replicate's process is killed."""
         return self.timeout or 60.0 + 8.0 * self.seconds
 
 
-class ReportSpec(Noun):
-    """Which tables and plots a run ends in."""
+TableKind = Literal["summary", "speedup", "fidelity", "numerics", "published", Figure]
+PlotKind = Literal["fidelity", "numerics", "curves", "drawings", Figure]
 
-    tables: tuple[Literal["summary", "time", "speedup", "memory", "state", "fidelity", "numerics", "published"], ...] = (
-        "summary",
-        "time",
-        "memory",
-    )
-    plots: tuple[Literal["time", "memory", "state", "fidelity", "numerics", "curves", "drawings"], ...] = ("time", "memory")
+
+class ReportSpec(Noun):
+    """The tables and plots that are made at the end of a run."""
+
+    tables: tuple[TableKind, ...] = ("summary", "time", "memory")
+    plots: tuple[PlotKind, ...] = ("time", "memory")
     baselines: tuple[str, ...] = Field(
         default=(),
-        description="methods that speed-ups are over; else the strongest exact softmax (and, in decoding, the uncached one)",
+        description="what speed-ups are relative to; else the fastest exact softmax (and, in decoding, the uncached one)",
+    )
+    labels: dict[str, Annotated[str, Field(min_length=1, max_length=48)]] = Field(
+        default_factory=dict,
+        description="what tables and figures call a method, or one with its parameters: softmax.sdpa: FlashAttention",
     )
 
 
 class Override(Noun):
-    """What is different on one kind of device; only the keys that are written count."""
+    """What is different on one kind of device; only keys that are written in the file count."""
 
     axes: Axes = Axes()
     budget: Budget = Budget()
@@ -227,44 +228,38 @@ class Suite(Noun):
     training: TrainingAxes | None = Field(default=None, description="the model, for the workloads train and generate")
     on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict)
     report: ReportSpec = ReportSpec()
-    published: tuple[Published, ...] = Field(default=(), description="what others printed, and how it is got from this run")
+    published: tuple[Published, ...] = Field(default=(), description="what others printed, and how it is read off this run")
 
     @field_validator("device")
     @classmethod
     def _is_a_device(cls, value: str) -> str:
         if not _DEVICE.fullmatch(value):
-            raise ValueError(f"{value!r} is no device; write auto, cpu, cuda or cuda:1")
+            raise ValueError(f"{value!r} is not a device; write auto, cpu, cuda or cuda:1")
         return value
 
     @model_validator(mode="after")
-    def _has_lengths(self) -> Self:
+    def _is_whole(self) -> Self:
+        """Refuse a suite without lengths or a model that it needs, and one whose report names methods that it does not have."""
         if not self.axes.N:
             raise ValueError("axes.N is missing; write N: 2^9..2^16, or a list of lengths")
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_model(self) -> Self:
         every: tuple[Suite | Override, ...] = (self, *self.on.values())
         trains = any(workload.has_model for each in every for workload in each.workloads or ())
         if trains and not any(each.training for each in every):
             raise ValueError("training is missing; the workloads train and generate need a model: training: {task: copy}")
-        return self
-
-    @model_validator(mode="after")
-    def _baselines_are_methods(self) -> Self:
+        known = ", ".join(sorted(self.names))
         if strange := [name for name in self.report.baselines if name not in self.names]:
-            raise ValueError(
-                f"report.baselines: {strange[0]!r} is none of the suite's methods: {', '.join(sorted(self.names))}"
-            )
+            raise ValueError(f"report.baselines: {strange[0]!r} is not a method of this suite, which has {known}")
+        if strange := [label for label in self.report.labels if label.partition("(")[0] not in self.names]:
+            raise ValueError(f"report.labels: {strange[0]!r} is none of the suite's methods: {known}")
         return self
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all methods, on whichever device."""
+        """The names of all methods, of every device."""
         return frozenset(m.name for methods in (self.methods, *(o.methods or () for o in self.on.values())) for m in methods)
 
     def resolved(self, device: str) -> "Suite":
-        """This suite on one device: its overrides folded in, and of the baselines those that are there."""
+        """Return this suite for one device: overrides applied, baselines and labels only of methods that are there."""
         override = self.on.get("cuda" if device.startswith("cuda") else "cpu")
         changed: dict[str, Any] = {"device": device, "on": {}}
         if override is not None:
@@ -275,10 +270,12 @@ class Suite(Noun):
                 changed["training"] = _fold(self.training, override.training)
         found = self.model_copy(update=changed)
         there = tuple(name for name in found.report.baselines if name in found.names)
-        return found.model_copy(update={"report": found.report.model_copy(update={"baselines": there})})
+        labels = {label: text for label, text in found.report.labels.items() if label.partition("(")[0] in found.names}
+        return found.model_copy(update={"report": found.report.model_copy(update={"baselines": there, "labels": labels})})
 
 
 def _fold(base: Any, over: Any) -> Any:  # noqa: ANN401 - two nouns of one type
+    """Return the base with the keys that were written in the override."""
     written = {name: getattr(over, name) for name in over.model_fields_set}
     if {"B", "tokens"} & set(written):
         written = {"B": (), "tokens": ()} | written

@@ -1,6 +1,5 @@
 """Training: the model around an attention, what it learns, and for how long."""
 
-from collections.abc import Iterator
 from enum import StrEnum
 
 from pydantic import Field
@@ -10,26 +9,26 @@ from attnbench.schema.problem import DType, Problem
 
 
 class Task(StrEnum):
-    """What there is to learn; none of them needs a download."""
+    """What a model can learn; by default no task needs a download."""
 
     COPY = "copy"
-    """The second half of a sequence repeats the first."""
+    """Repeat the first half of a sequence in the second."""
     RECALL = "recall"
-    """Multi-query associative recall: keys with values, then the keys again; no key is ever given another value."""
+    """Multi-query associative recall: say the value of each key that comes again; no key is ever given another value."""
     INDUCTION = "induction"
-    """What followed the last token the first time."""
+    """Say what followed the last token the first time it came."""
     LISTOPS = "listops"
-    """The value of a nested expression over digits."""
+    """Say the value of a nested expression over digits."""
     BYTES = "bytes"
-    """The next byte of a text."""
+    """Predict the next byte of a text."""
     PIXELS = "pixels"
-    """The next pixel of an image, by a mixture of logistics."""
+    """Predict the next pixel of an image, by a mixture of logistics."""
 
 
 LANGUAGE = frozenset({Task.BYTES, Task.PIXELS})
-"""Tasks whose every token is to be predicted, and that have no right answer."""
+"""The tasks in which every token is predicted, and which have no right answer."""
 PIXELS = {"digits": (8, 8, 17), "mnist": (28, 28, 256), "cifar10": (32, 96, 256)}
-"""By name of the data: rows, columns (times colours) and levels of an image."""
+"""The rows, columns (times colours) and levels of an image, by the name of the data."""
 _LEAST = {Task.COPY: 4, Task.INDUCTION: 4, Task.LISTOPS: 8}
 
 
@@ -55,32 +54,33 @@ class Training(Noun):
 
     @property
     def images(self) -> str:
-        """The name of the images; empty where there are none."""
+        """The name of the images; empty for other tasks."""
         return (self.data or "digits") if self.task is Task.PIXELS else ""
 
     def why_not(self, problem: Problem) -> str | None:
-        """Why no model can be trained on this problem, in words and with what would be right; None where one can."""
-        return next((why for wrong, why in (*self._shapes(problem), *self._lengths(problem.N)) if wrong), None)
-
-    def _shapes(self, problem: Problem) -> Iterator[tuple[bool, str]]:
-        task, D = self.task, problem.D
-        yield not problem.causal and task is not Task.LISTOPS, f"task {task} is causal; set causal: true"
-        yield problem.M != D, f"a model's heads are as wide in values as in keys; set M to D={D}"
-        yield problem.padding > 0, "training is without padding"
-        yield problem.dtype is DType.FLOAT16, "float16 would need its losses scaled; train in bfloat16 or float32"
-        yield bool(self.data) and task not in LANGUAGE, f"task {task} makes its own data; leave out data: {self.data}"
-
-    def _lengths(self, N: int) -> Iterator[tuple[bool, str]]:
-        least, keys = _LEAST.get(self.task, 2), self.symbols // 2
-        if self.task is Task.PIXELS:
+        """Say why no model can be trained on this problem, and what would be right; None where one can."""
+        task, N, D = self.task, problem.N, problem.D
+        least = 2 * self.pairs + 2 if task is Task.RECALL else _LEAST.get(task, 2)
+        found = [
+            (not problem.causal and task is not Task.LISTOPS, f"task {task} is causal; set causal: true"),
+            (problem.M != D, f"a model's heads are as wide in values as in keys; set M to D={D}"),
+            (problem.padding > 0, "training is without padding"),
+            (problem.dtype is DType.FLOAT16, "float16 would need its losses scaled; train in bfloat16 or float32"),
+            (bool(self.data) and task not in LANGUAGE, f"task {task} makes its own data; leave out data: {self.data}"),
+        ]
+        if task is Task.PIXELS:
             rows, columns, _ = PIXELS.get(self.images, (0, 0, 0))
-            yield not rows, f"no images are called {self.images!r}; write one of {', '.join(PIXELS)}"
-            yield rows * columns != N, f"an image of {self.images} has {rows * columns} pixels; set N to that, not {N}"
-        if self.task is Task.RECALL:
-            least = 2 * self.pairs + 2
-            yield self.pairs > keys, f"half of symbols={self.symbols} are keys; pairs={self.pairs} are more than that"
-        yield least > N, f"task {self.task} needs N of at least {least}; it is {N}"
-        if self.task is Task.COPY:
+            found += [
+                (not rows, f"no images are called {self.images!r}; write one of {', '.join(PIXELS)}"),
+                (rows * columns != N, f"an image of {self.images} has {rows * columns} pixels; set N to that, not {N}"),
+            ]
+        if task is Task.RECALL:
+            too_many = f"half of symbols={self.symbols} are keys; pairs={self.pairs} are more than that"
+            found.append((self.pairs > self.symbols // 2, too_many))
+        found.append((least > N, f"task {task} needs N of at least {least}; it is {N}"))
+        if task is Task.COPY:
             longest = N // 2 - 1
-            yield self.shortest > longest, f"a word of copy has at most N / 2 - 1 = {longest} symbols; shortest={self.shortest}"
-        yield self.task is Task.COPY and N % 2 > 0, f"copy repeats the first half of a sequence; N={N} must be even"
+            too_long = f"a word of copy has at most N / 2 - 1 = {longest} symbols; shortest={self.shortest}"
+            found.append((self.shortest > longest, too_long))
+            found.append((N % 2 > 0, f"copy repeats the first half of a sequence; N={N} must be even"))
+        return next((why for wrong, why in found if wrong), None)

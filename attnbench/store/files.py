@@ -1,4 +1,4 @@
-"""Files as they are written and read here: as a whole or not at all, and nothing that only passes for a file.
+"""Reading and writing files: they are written as a whole or not at all, and links, pipes and devices are refused.
 
 Run folders come from strangers too. A link in one may lead anywhere, and a pipe or a device never ends.
 """
@@ -11,15 +11,14 @@ from contextlib import ExitStack, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-_LINK = "it is a link, and where it leads nothing is written"
-_NO_FILE = "it is no regular file"
+_NO_FILE = "it is not a regular file"
 
 
 def write_within(folder: Path, name: str, content: bytes, *, durably: bool = False) -> Path:
-    """Replace the file `name`, which may be a path, within a folder that is there; gives its path.
+    """Replace the file `name`, which may be a path, within an existing folder, and return its path.
 
     Folders between the two are made, and no link between the two is followed. `durably` waits until the file is on the disk.
-    Raises OSError that names the file, and then what was there before is as it was.
+    Raises OSError that names the file; then the file is unchanged.
     """
     file = folder / name
     *between, last = PurePosixPath(name).parts
@@ -39,11 +38,11 @@ def write_within(folder: Path, name: str, content: bytes, *, durably: bool = Fal
 
 
 def _entered(handles: ExitStack, folder: str | Path, flags: int = 0, within: int | None = None) -> int:
-    """A handle of a folder, which is closed with the others."""
+    """Open a folder and return its handle, which is closed with the others."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=within)
     except NotADirectoryError as error:
-        raise NotADirectoryError(error.errno, f"{folder} is no folder, or a link to one, which is not followed") from error
+        raise NotADirectoryError(error.errno, f"{folder} is not a folder, or is a link, which is not followed") from error
     handles.callback(os.close, handle)
     return handle
 
@@ -67,14 +66,14 @@ def _replace(folder: int, name: str, content: bytes, *, durably: bool) -> None:
 
 
 def write_durably(file: Path, content: bytes) -> None:
-    """Replace a file as a whole, and wait until it is on the disk; raises OSError."""
+    """Replace a file as a whole, and wait until it is on the disk. Raises OSError."""
     write_within(file.parent, file.name, content, durably=True)
 
 
 def write_named(file: Path, content: bytes) -> None:
-    """Write the file that a user named, as a whole; raises OSError.
+    """Write the file that a user named, as a whole. Raises OSError.
 
-    What is there and is no regular file, as a device, a pipe or a link, stays what it is and is written into.
+    A device, a pipe or a link that is already there stays what it is and is written into.
     """
     if os.path.lexists(file) and not stat.S_ISREG(file.lstat().st_mode):
         file.write_bytes(content)
@@ -83,21 +82,31 @@ def write_named(file: Path, content: bytes) -> None:
 
 
 def open_to_read(file: Path) -> BinaryIO:
-    """Open a regular file, or a link to one; raises OSError of anything else."""
+    """Open a regular file, or a link to one. Raises OSError for anything else."""
     mode = file.stat().st_mode
-    # opening a folder says in better words that it is one
+    # for a folder, the error of opening it is clearer
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, _NO_FILE, str(file))
     return file.open("rb")
 
 
 def open_to_write(file: Path, flags: int) -> int:
-    """Open a regular file, and no link to one, to change it where it is; a descriptor. Raises OSError."""
+    """Open a regular file, but no link to one, to change it in place, and return its descriptor. Raises OSError."""
     try:
         descriptor = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        raise OSError(error.errno, _LINK if error.errno == errno.ELOOP else error.strerror, str(file)) from error
+        why = "it is a link, and nothing is written through a link" if error.errno == errno.ELOOP else error.strerror
+        raise OSError(error.errno, why, str(file)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, _NO_FILE, str(file))
     return descriptor
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

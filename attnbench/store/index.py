@@ -1,21 +1,29 @@
-"""The index of a history: what each run came to, in SQLite. It holds nothing that the runs do not, and can be made anew."""
+"""The index of a history: the results of each run, in SQLite. All of it comes from the runs, so it can be made anew.
 
+A history is read through its index: only runs that are new are read, and a damaged index is made anew.
+"""
+
+import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from attnbench.schema.cell import Cell
-from attnbench.schema.history import Entry, Floats, Integers, Point, Track
+from attnbench.schema.history import Entry, Floats, Integers, Point, Summary, Track
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.store.cache import cache_folder
+from attnbench.store.history import History
+from attnbench.store.run_folder import StoreError
 
-VERSION = 1
-"""Of the layout, and of what is kept of a run; another one, and all runs are read again."""
+VERSION = 2
+"""The version of the layout and of what is kept of a run; where a file has another version, all runs are read again."""
 _LAYOUT = """
 create table runs (id integer primary key, place text unique not null, stamp text, entry text not null);
 create table series (
@@ -25,33 +33,40 @@ create table series (
 create table counters (id integer primary key, name text unique not null);
 create table failures (id integer primary key, status text not null, reason text not null, unique (status, reason));
 create table points (
-    series integer not null, run integer not null, seconds real, spread real, replicates integer not null, bytes real,
-    counter integer, failure integer, primary key (series, run)
+    series integer not null, run integer not null, spread real, counter integer, failure integer, primary key (series, run)
+) without rowid;
+create table quantities (id integer primary key, name text unique not null);
+create table figures (
+    quantity integer not null, series integer not null, run integer not null, value real not null,
+    primary key (quantity, series, run)
 ) without rowid;
 """
 _WAIT = 30.0
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NOWHERE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_PERM)
 
 Wanted = Callable[[str, Cell], bool]
-"""Of a suite's name and a cell of it."""
-
-
-@dataclass(frozen=True)
-class _Series:
-    number: int
-    suite: str
-    machine: str
-    cell: Cell
+"""Says whether a cell of a suite, given with the suite's name, is asked for."""
+Summarize = Callable[[RunInfo, Iterable[Record]], Summary]
+Say = Callable[[int, int], None]
+"""Is called with the number of runs that were read, and the number of all that have to be."""
 
 
 class Index:
-    """An open index; `file` None is one that is kept nowhere. Every method raises sqlite3.DatabaseError."""
+    """An open index; with `file` None it is kept in memory only. Every method raises sqlite3.DatabaseError."""
 
     def __init__(self, file: Path | None) -> None:
-        # None: a statement is its own transaction, but where one is begun
+        # isolation level None: each statement is a transaction of its own, except where one is begun
         self._base = sqlite3.connect(file or ":memory:", timeout=_WAIT, isolation_level=None)
         self._ids: dict[tuple[str, ...], int] = {}
         try:
-            self._begin()
+            # the index can be made again, so no write waits for the disk
+            self._base.execute("pragma synchronous = off")
+            with self._whole():
+                if self._base.execute("pragma user_version").fetchone()[0] != VERSION:
+                    for statement in _LAYOUT.split(";"):
+                        self._base.execute(statement)
+                    self._base.execute(f"pragma user_version = {VERSION}")
         except BaseException:
             self._base.close()
             raise
@@ -59,12 +74,12 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._base.close()
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """A transaction: all of it or nothing."""
+        """Make what happens inside one transaction."""
         self._base.execute("begin immediate")
         try:
             yield
@@ -75,57 +90,46 @@ class Index:
             raise
         self._base.execute("commit")
 
-    def _begin(self) -> None:
-        # it can be made again, so no write waits for the disk
-        self._base.execute("pragma synchronous = off")
-        with self._whole():
-            if self._base.execute("pragma user_version").fetchone()[0] != VERSION:
-                self._lay_out()
-
-    def _lay_out(self) -> None:
-        for statement in _LAYOUT.split(";"):
-            self._base.execute(statement)
-        self._base.execute(f"pragma user_version = {VERSION}")
-
     def stamps(self) -> dict[str, str | None]:
-        """By place, the stamp of each run as it was when it was read; None where it could not be."""
+        """Return by place the stamp that each run had when it was read; None where it could not be read."""
         return dict(self._base.execute("select place, stamp from runs"))
 
     def forget(self, places: Iterable[str]) -> None:
-        """Leave these runs out from now on."""
+        """Remove these runs from the index."""
         chosen = (json.dumps(list(places)),)
         with self._whole():
             ids = "select id from runs where place in (select value from json_each(?))"
-            self._base.execute(f"delete from points where run in ({ids})", chosen)  # noqa: S608 - of constants
+            for table in ("points", "figures"):
+                self._base.execute(f"delete from {table} where run in ({ids})", chosen)  # noqa: S608 - of constants
             self._base.execute("delete from runs where place in (select value from json_each(?))", chosen)
 
     def add(self, entry: Entry, points: Iterable[Point] = (), stamp: str | None = None) -> None:
-        """One run with all its points, or nothing of it."""
+        """Add one run with all its points."""
         with self._whole():
             text = json.dumps(asdict(entry))
-            # another process may have been quicker
+            # ignored where another process was quicker
             insert = "insert or ignore into runs (place, stamp, entry) values (?, ?, ?)"
             done = self._base.execute(insert, (entry.place, stamp, text))
-            if done.rowcount and done.lastrowid is not None:
-                rows = [self._row(entry, point, done.lastrowid) for point in points]
-                self._base.executemany("insert or replace into points values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-
-    def _row(self, entry: Entry, point: Point, run: int) -> tuple[int | float | None, ...]:
-        series = self._series(entry, point)
-        counter = self._id("counters", name=point.counter) if point.counter else None
-        failure = None if point.status == "ok" else self._id("failures", status=point.status, reason=point.reason)
-        return series, run, point.seconds, point.spread, point.replicates, point.bytes, counter, failure
-
-    def _series(self, entry: Entry, point: Point) -> int:
-        known = self._ids.get((entry.suite, entry.machine, point.key))
-        if known is None:
-            cell = point.cell.model_dump_json()
-            known = self._id("series", suite=entry.suite, machine=entry.machine, key=point.key, cell=cell)
-            self._ids[entry.suite, entry.machine, point.key] = known
-        return known
+            if not done.rowcount or done.lastrowid is None:
+                return
+            rows: list[tuple[int | float | None, ...]] = []
+            figures: list[tuple[int, int, int, float]] = []
+            for point in points:
+                name = (entry.suite, entry.machine, point.key)
+                if name not in self._ids:
+                    cell = point.cell.model_dump_json()
+                    self._ids[name] = self._id("series", suite=name[0], machine=name[1], key=name[2], cell=cell)
+                counter = self._id("counters", name=point.counter) if point.counter else None
+                failure = None if point.status == "ok" else self._id("failures", status=point.status, reason=point.reason)
+                series = self._ids[name]
+                rows.append((series, done.lastrowid, point.spread, counter, failure))
+                numbers = point.figures.items()
+                figures += [(self._id("quantities", name=each), series, done.lastrowid, value) for each, value in numbers]
+            self._base.executemany("insert or replace into points values (?, ?, ?, ?, ?)", rows)
+            self._base.executemany("insert or replace into figures values (?, ?, ?, ?)", figures)
 
     def _id(self, table: str, **fields: str) -> int:
-        """Of the row with these fields, which is made where there is none."""
+        """Return the id of the row with these fields, which is made where there is none."""
         names, values = ", ".join(fields), tuple(fields.values())
         known = self._ids.get((table, *values))
         if known is None:
@@ -137,39 +141,58 @@ class Index:
         return known
 
     def entries(self) -> list[Entry]:
-        """All runs in the order in which they were started; those that cannot be read come last."""
+        """Return all runs in the order in which they were started; runs that cannot be read come last."""
         return [entry for _, entry in self._runs()]
 
     def _runs(self) -> list[tuple[int, Entry]]:
-        found = [(number, _entry(text)) for number, text in self._base.execute("select id, entry from runs")]
+        try:
+            found = [(number, Entry(**json.loads(text))) for number, text in self._base.execute("select id, entry from runs")]
+        except (ValueError, TypeError) as error:
+            raise sqlite3.DatabaseError(f"a run cannot be read: {error}") from error
         return sorted(found, key=lambda each: (bool(each[1].problem), each[1].started, each[1].run, each[1].place))
 
-    def tracks(self, wanted: Wanted) -> list[Track]:
-        """The tracks of these cells; their runs are positions in `entries`."""
+    def quantities(self) -> list[str]:
+        """Return the names of all figures that any run has."""
+        return [name for (name,) in self._base.execute("select name from quantities order by name")]
+
+    def tracks(self, wanted: Wanted, quantity: str) -> list[Track]:
+        """Return the tracks of these cells with the numbers of one quantity; their runs are positions in `entries`."""
         runs = np.array([number for number, _ in self._runs()], dtype=np.int64)
-        found = self._base.execute("select id, suite, machine, cell from series order by id").fetchall()
-        series = [_Series(number, suite, machine, _cell(text)) for number, suite, machine, text in found]
-        tracks = (self._track(each, runs) for each in series if wanted(each.suite, each.cell))
+        tracks = []
+        series = self._base.execute("select id, suite, machine, cell from series order by id").fetchall()
+        select = """select p.run, f.value, p.spread, p.counter, p.failure from points p left join figures f
+            on f.quantity = (select id from quantities where name = ?) and f.series = p.series and f.run = p.run
+            where p.series = ?"""
+        for number, suite, machine, text in series:
+            try:
+                cell = Cell.model_validate_json(text)
+            except ValueError as error:
+                raise sqlite3.DatabaseError(f"a cell cannot be read: {error}") from error
+            if wanted(suite, cell):
+                rows = self._base.execute(select, (quantity, number)).fetchall()
+                # what is null becomes NaN
+                tracks.append(self._track(suite, machine, cell, runs, np.array(rows, dtype=np.float64).reshape(-1, 5)))
         return [track for track in tracks if len(track)]
 
-    def _track(self, series: _Series, runs: Integers) -> Track:
-        select = "select run, seconds, spread, bytes, counter, failure from points where series = ?"
-        rows = self._base.execute(select, (series.number,)).fetchall()
-        # what is null becomes NaN
-        values = np.array(rows, dtype=np.float64).reshape(-1, 6)
-        positions = _positions(values[:, 0], runs)
+    def _track(self, suite: str, machine: str, cell: Cell, runs: Integers, values: Floats) -> Track:
+        """Return the track of a cell from its rows: run, number, spread, counter, failure."""
+        # where each point's run stands in the list of runs
+        by_number = runs.argsort()
+        places = np.minimum(np.searchsorted(runs, values[:, 0], sorter=by_number), len(runs) - 1)
+        positions = by_number[places] if len(runs) else np.zeros(0, dtype=np.int64)
+        if len(positions) != len(values) or not np.array_equal(runs[positions], values[:, 0]):
+            raise sqlite3.DatabaseError("points refer to runs that are not there")
         order = positions.argsort()
         values = values[order]
-        counters, names = self._told("select name from counters where id = ?", values[:, 4])
-        failures, reasons = self._told("select status, reason from failures where id = ?", values[:, 5])
+        counters, names = self._told("select name from counters where id = ?", values[:, 3])
+        failures, reasons = self._told("select status, reason from failures where id = ?", values[:, 4])
         return Track(
-            suite=series.suite,
-            machine=series.machine,
-            cell=series.cell,
+            suite=suite,
+            machine=machine,
+            cell=cell,
             runs=positions[order],
-            seconds=values[:, 1],
+            values=values[:, 1],
             spread=values[:, 2],
-            bytes=values[:, 3],
             counters=counters,
             failures=failures,
             names=tuple(name for (name,) in names),
@@ -177,36 +200,74 @@ class Index:
         )
 
     def _told(self, select: str, column: Floats) -> tuple[Integers, list[tuple[str, ...]]]:
-        """For each entry of a column of numbers its position among the rows they stand for, or -1; and these rows."""
+        """Return, for each id in a column, its position among the rows that the ids stand for, or -1; and these rows."""
         some = ~np.isnan(column)
         known, places = np.unique(column[some], return_inverse=True)
         positions = np.full(len(column), -1, dtype=np.int64)
         positions[some] = places
         rows = [self._base.execute(select, (int(each),)).fetchone() for each in known]
         if None in rows:
-            raise sqlite3.DatabaseError("points refer to what is not there")
+            raise sqlite3.DatabaseError("points refer to rows that are not there")
         return positions, rows
 
 
-def _positions(ids: Floats, runs: Integers) -> Integers:
-    """Of runs by number, where they stand in a list of numbers."""
-    order = runs.argsort()
-    places = np.minimum(np.searchsorted(runs, ids, sorter=order), len(runs) - 1)
-    found = order[places] if len(runs) else np.zeros(0, dtype=np.int64)
-    if len(found) != len(ids) or not np.array_equal(runs[found], ids):
-        raise sqlite3.DatabaseError("points refer to runs that are not there")
-    return found
+@dataclass(frozen=True)
+class Found:
+    """All runs in the order in which they were started, and the tracks that were asked for."""
+
+    entries: list[Entry]
+    tracks: list[Track]
+    quantities: list[str]
+    """The names of all figures that any of the runs has."""
 
 
-def _cell(text: str) -> Cell:
-    try:
-        return Cell.model_validate_json(text)
-    except ValueError as error:
-        raise sqlite3.DatabaseError(f"a cell cannot be read: {error}") from error
+def look_up(history: History, summarize: Summarize, wanted: Wanted, quantity: str, say: Say = lambda *_: None) -> Found:
+    """Return what a history holds now. Raises HistoryError, StoreError."""
+    kept = index_file(history)
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    # the second try is for an index that was damaged, the last one for a cache that cannot be written
+    for file in (kept, kept, None):
+        try:
+            with Index(file) as index:
+                _refresh(index, history, summarize, say)
+                return Found(index.entries(), index.tracks(wanted, quantity), index.quantities())
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            if code in _BUSY:
+                raise StoreError(f"another attnbench is at work on the index {kept}; try again") from error
+            if file is None or code in _NOWHERE:
+                continue
+            for damaged in (file, file.with_name(f"{file.name}-journal")):
+                try:
+                    damaged.unlink(missing_ok=True)
+                except OSError as refused:
+                    raise StoreError(f"the index {damaged} is damaged and cannot be removed: {refused.strerror}") from refused
+    raise StoreError(f"no index can be made of {history.address}")
 
 
-def _entry(text: str) -> Entry:
-    try:
-        return Entry(**json.loads(text))
-    except (ValueError, TypeError) as error:
-        raise sqlite3.DatabaseError(f"a run cannot be read: {error}") from error
+def index_file(history: History) -> Path:
+    """Return the file in which the index of a history is kept."""
+    return cache_folder() / f"history-{hashlib.sha256(history.address.encode()).hexdigest()[:16]}.sqlite"
+
+
+def _refresh(index: Index, history: History, summarize: Summarize, say: Say) -> None:
+    """Forget runs that are gone or have changed, and read those that are new."""
+    now, known = history.places(), index.stamps()
+    gone = [place for place, stamp in known.items() if place not in now or now[place] != stamp]
+    if gone:
+        index.forget(gone)
+    new = sorted(now.keys() - (known.keys() - set(gone)))
+    for number, place in enumerate(new):
+        say(number, len(new))
+        try:
+            with history.folder(place) as folder:
+                info = folder.info()
+                summary = summarize(info, folder.read())
+                entry = Entry.of(place, info, summary)
+                index.add(entry, () if entry.base else summary.points, stamp=now[place])
+        except (StoreError, ValueError, OverflowError) as error:
+            # without a stamp, so that it is tried again the next time
+            index.add(Entry(place=place, problem=str(error)))
+    if new:
+        say(len(new), len(new))

@@ -1,4 +1,4 @@
-"""The lock of a run folder: one writer at a time, a stale lock is taken over and said."""
+"""The lock of a run folder: it has one writer at a time, and taking over a stale lock is reported."""
 
 import fcntl
 import json
@@ -7,19 +7,24 @@ import socket
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
+from attnbench.schema.errors import UsageError
 from attnbench.store.files import open_to_write
 
+LOCK = "run.lock"
 
-class LockedError(RuntimeError):
+
+class LockedError(UsageError):
     """Another run writes to this folder; the message names its process and host."""
 
 
 @dataclass
 class FolderLock:
-    """Held while open. `took_over` says whose stale lock was found, if any; the kernel frees a dead holder's lock."""
+    """A lock that is held within `with`; the kernel frees the lock of a process that dies.
+
+    `took_over` names the process whose stale lock was found, if any.
+    """
 
     folder: Path
     took_over: str | None = None
@@ -27,9 +32,8 @@ class FolderLock:
 
     def __enter__(self) -> Self:
         try:
-            file = os.fdopen(
-                open_to_write(self.folder / "run.lock", os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8"
-            )
+            descriptor = open_to_write(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            file = os.fdopen(descriptor, "a+", encoding="utf-8")
         except OSError as error:
             raise LockedError(f"{self.folder} cannot be locked ({error.strerror})") from None
         try:
@@ -41,7 +45,7 @@ class FolderLock:
         except OSError as error:
             file.close()
             raise LockedError(f"{self.folder} cannot be locked ({error.strerror}); use a local folder") from None
-        # read under the lock: before it, a holder may still be leaving in good order
+        # read once the lock is ours: before that, the last holder may still be emptying the file
         self.took_over = _holder(file)
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}))
@@ -49,15 +53,15 @@ class FolderLock:
         self._file = file
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._file is not None
-        # emptied, not removed: removing it would let two processes lock two files of one name
+        # emptied and not removed: otherwise two processes could lock two files of the same name
         self._file.truncate(0)
         self._file.close()
 
 
 def _holder(file: IO[str]) -> str | None:
-    """Who wrote the lock file, in words; None where it is empty."""
+    """Name the process that wrote the lock file; None where the file is empty."""
     file.seek(0)
     try:
         data = json.loads(file.read() or "null")

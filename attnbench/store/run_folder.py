@@ -1,28 +1,36 @@
-"""A run folder: run.json, records.jsonl, and only this file knows their names.
+"""A run folder: run.json and records.jsonl; in that of a selfcheck also plan.json.
 
-Appending is durable; a torn last line and lines that cannot be read are set aside with the reason, never lost.
+Appending is durable. A torn last line and lines that cannot be read are set aside with the reason, and never lost. Where `gzip`
+made a run smaller that is to be kept, records.jsonl.gz is read in place of records.jsonl.
 """
 
 import errno
+import gzip
 import os
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import TypeVar
 
 from pydantic import ValidationError
 
+from attnbench.schema.cell import Cell
+from attnbench.schema.errors import AttnbenchError
+from attnbench.schema.noun import Noun
 from attnbench.schema.record import Record, parse
 from attnbench.schema.run import RunInfo
-from attnbench.store.files import open_to_read, open_to_write, write_durably
+from attnbench.schema.selfcheck import Selfcheck
+from attnbench.store.files import open_to_read, open_to_write, sync, write_durably
 
-_RUN, _RECORDS, _ASIDE = "run.json", "records.jsonl", "records.aside"
+RUN, RECORDS, PACKED, _PLAN, _ASIDE = "run.json", "records.jsonl", "records.jsonl.gz", "plan.json", "records.aside"
+_Stored = TypeVar("_Stored", bound=Noun)
 
 
-class StoreError(RuntimeError):
-    """A run folder that cannot be read or written; the message says which and what to do."""
+class StoreError(AttnbenchError):
+    """A run folder cannot be read or written; the message says which and what to do."""
 
 
 @dataclass
@@ -31,82 +39,95 @@ class RunFolder:
 
     path: Path
     set_aside: list[str] = field(default_factory=list)
-    """In words, lines of records.jsonl that were moved to records.aside."""
-    _left: "_State | None" = field(default=None, repr=False, compare=False)
-    """The records file as this object left it; None while it has neither read it for writing on nor written it."""
+    """The lines of records.jsonl that were moved to records.aside, in words."""
+    _left: tuple[int, int, int] | None = field(default=None, repr=False, compare=False)
+    """The `_state` in which this object left the records file; None before `repair` and `append`."""
 
     @classmethod
     def create(cls, results: Path, info: RunInfo) -> "RunFolder":
-        """Make `results/<suite>/<run id>/` with its run.json; raises StoreError."""
+        """Make `results/<suite>/<run id>/` with its run.json. Raises StoreError."""
         folder = cls(results / safe_name(info.suite.name) / safe_name(info.id))
         try:
             folder.path.mkdir(parents=True)
-            write_durably(folder.path / _RUN, info.model_dump_json(indent=1).encode())
-            _sync(folder.path.parent)
+            write_durably(folder.path / RUN, info.model_dump_json(indent=1).encode())
+            sync(folder.path.parent)
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot create {folder.path}: {_words(error)}") from error
         return folder
 
     @property
     def checkpoints(self) -> Path:
-        """Where trainings keep their weights; nothing that a report needs is there."""
+        """The folder in which trainings keep their weights; reports need nothing from it."""
         return self.path / "checkpoints"
 
     def info(self) -> RunInfo:
-        """What run.json says; raises StoreError."""
-        file = self.path / _RUN
-        try:
-            with open_to_read(file) as data:
-                return RunInfo.model_validate_json(data.read().decode())
-        except OSError as error:
-            raise StoreError(f"{self.path} is not a run folder: {_RUN}: {_words(error)}") from error
-        except ValueError as error:
-            raise StoreError(f"{file} cannot be read: {_words(error)}") from error
+        """Read run.json. Raises StoreError."""
+        return self._load(RUN, RunInfo, "a run folder")
 
     def rewrite(self, info: RunInfo) -> None:
-        """Replace run.json as a whole; raises StoreError, and then the old one stands."""
+        """Replace run.json as a whole. Raises StoreError, and then the old file stays."""
+        self._keep(RUN, info)
+
+    def plan(self) -> Selfcheck:
+        """Read the plan of a selfcheck: which process each replicate number stands for. Raises StoreError where none is."""
+        return self._load(_PLAN, Selfcheck, "the folder of a selfcheck")
+
+    def keep_plan(self, plan: Selfcheck) -> None:
+        """Write the plan of a selfcheck beside its records. Raises StoreError."""
+        self._keep(_PLAN, plan)
+
+    def _load(self, name: str, kind: type[_Stored], what: str) -> _Stored:
         try:
-            write_durably(self.path / _RUN, info.model_dump_json(indent=1).encode())
+            with open_to_read(self.path / name) as data:
+                return kind.model_validate_json(data.read().decode())
+        except OSError as error:
+            raise StoreError(f"{self.path} is not {what}: {name}: {_words(error)}") from error
+        except ValueError as error:
+            raise StoreError(f"{self.path / name} cannot be read: {_words(error)}") from error
+
+    def _keep(self, name: str, stored: Noun) -> None:
+        try:
+            write_durably(self.path / name, stored.model_dump_json(indent=1).encode())
         except (OSError, ValueError) as error:
-            raise StoreError(f"cannot write {self.path / _RUN}: {_words(error)}") from error
+            raise StoreError(f"cannot write {self.path / name}: {_words(error)}") from error
 
     def records(self) -> list[Record]:
-        """All records that can be read, in the order they were written; changes nothing on disk. Raises StoreError."""
+        """Return all records that can be read, in the order they were written; the disk is not changed. Raises StoreError."""
         return list(self.read())
 
-    def read(self, part: range | None = None) -> Iterator[Record]:
-        """The same, one by one: a long run need not fit into memory; or those in one of its `parts`. Raises StoreError."""
-        file = self.path / _RECORDS
+    def read(self) -> Iterator[Record]:
+        """Give the records one by one, for a long run need not fit into memory. Raises StoreError."""
+        file = self.path / RECORDS
+        if not file.exists() and (self.path / PACKED).exists():
+            file = self.path / PACKED
         try:
-            with open_to_read(file) as lines:
-                for line in lines if part is None else _within(lines, part):
+            with open_to_read(file) as stored, gzip.open(stored) if file.name == PACKED else nullcontext(stored) as lines:
+                for line in lines:
                     if line.strip() and isinstance(record := _try_parse(line), Record):
                         yield record
         except FileNotFoundError:
             return
-        except OSError as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise StoreError(f"cannot read {file}: {_words(error)}") from error
-
-    def parts(self, most: int, least_bytes: int) -> list[range]:
-        """Cut the records into so many parts of about equal size, at ends of lines; as bytes, in order. Raises StoreError."""
-        file = self.path / _RECORDS
-        try:
-            with open_to_read(file) as lines:
-                size = lines.seek(0, os.SEEK_END)
-                count = max(1, min(most, size // least_bytes))
-                ends = [_line_end(lines, size * number // count) for number in range(1, count)]
-        except FileNotFoundError:
-            return [range(0)]
-        except OSError as error:
-            raise StoreError(f"cannot read {file}: {_words(error)}") from error
-        return [range(start, end) for start, end in pairwise((0, *ends, size))]
 
     def repair(self) -> list[Record]:
-        """Read for writing on: bad lines and a torn end go to records.aside with the reason, the rest stays.
+        """Prepare the records for appending, and return them. Raises StoreError.
 
-        Raises StoreError.
+        Bad lines and a torn end go to records.aside with the reason, the rest stays. Compressed records are expanded.
         """
-        parsed = [(line, _try_parse(line)) for line in self._lines()]
+        file, packed = self.path / RECORDS, self.path / PACKED
+        try:
+            if packed.exists() and not file.exists():
+                with open_to_read(packed) as stored:
+                    write_durably(file, gzip.decompress(stored.read()))
+                packed.unlink()
+            with open_to_read(file) as stored:
+                lines = [line for line in stored.read().split(b"\n") if line.strip()]
+        except FileNotFoundError:
+            lines = []
+        except (OSError, EOFError, zlib.error) as error:
+            raise StoreError(f"cannot read {file}: {_words(error)}") from error
+        parsed = [(line, _try_parse(line)) for line in lines]
         bad = [(line, reason) for line, reason in parsed if isinstance(reason, str)]
         self.set_aside = [f"{reason}: {line[:80].decode(errors='replace')!r}" for line, reason in bad]
         try:
@@ -114,18 +135,22 @@ class RunFolder:
                 aside = b"".join(b"# %s\n%s\n" % (reason.encode(errors="replace"), line) for line, reason in bad)
                 _append_durably(self.path / _ASIDE, aside)
                 good = b"".join(line + b"\n" for line, record in parsed if isinstance(record, Record))
-                write_durably(self.path / _RECORDS, good)
+                write_durably(file, good)
             elif parsed:
-                self._end_the_last_line()
+                # a kill may have come between a whole line and its newline, and the next record needs a line of its own
+                with os.fdopen(open_to_write(file, os.O_RDWR), "rb+") as stored:
+                    stored.seek(-1, os.SEEK_END)
+                    if stored.read(1) != b"\n":
+                        stored.write(b"\n")
+            self._left = _state(file.lstat()) if file.exists() else None
         except OSError as error:
             raise StoreError(f"cannot repair {self.path}: {_words(error)}") from error
-        self._left = _state(self.path / _RECORDS)
         return [record for _, record in parsed if isinstance(record, Record)]
 
     def append(self, record: Record) -> None:
-        """Add one record and wait until it is on the disk; raises StoreError, and then leaves no half line."""
-        file = self.path / _RECORDS
-        if self._left is not None and _state(file) != self._left:
+        """Add one record and wait until it is on the disk. Raises StoreError, and then leaves no half line."""
+        file = self.path / RECORDS
+        if self._left is not None and not (file.exists() and _state(file.lstat()) == self._left):
             raise StoreError(
                 f"{file} was removed, replaced or changed by another program since the last record was added to it"
             )
@@ -134,84 +159,61 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
 
-    def _lines(self) -> list[bytes]:
-        try:
-            with open_to_read(self.path / _RECORDS) as file:
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StoreError(f"cannot read {self.path / _RECORDS}: {_words(error)}") from error
-        return [line for line in data.split(b"\n") if line.strip()]
-
-    def _end_the_last_line(self) -> None:
-        """A kill between a whole line and its newline must not glue the next record to it."""
-        with os.fdopen(open_to_write(self.path / _RECORDS, os.O_RDWR), "rb+") as file:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-
-
-def _within(lines: BinaryIO, part: range) -> Iterator[bytes]:
-    place = lines.seek(part.start)
-    while place < part.stop and (line := lines.readline()):
-        place += len(line)
-        yield line
-
-
-def _line_end(lines: BinaryIO, place: int) -> int:
-    """Where the line ends that a byte lies in."""
-    lines.seek(place)
-    lines.readline()
-    return lines.tell()
-
 
 def _try_parse(line: bytes) -> Record | str:
-    """The record, or why it is none."""
+    """Return the record, or the reason why the line is none."""
     try:
         return parse(line.decode())
     except ValueError as error:
         return _words(error)
 
 
-def _words(error: OSError | ValueError) -> str:
-    """One line of what went wrong."""
+def _words(error: Exception) -> str:
+    """Say in one line what went wrong; of a file, name the first field that does not fit."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {first['msg']}" if where else first["msg"]
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return text.partition("\n")[0]
 
 
 def safe_name(name: str) -> str:
-    """A file name of at most 80 plain characters; names come from users and are data, never paths."""
+    """Return a file name of at most 80 plain characters; names come from users and are never used as paths."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".")[:80]
     return plain or "_"
 
 
-@dataclass(frozen=True)
-class _State:
-    """What tells a file from another of the same name, and from itself before it was written."""
-
-    device: int
-    number: int
-    size: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> "_State":
-        return cls(found.st_dev, found.st_ino, found.st_size)
+def checkpoint_of(folder: Path, cell: Cell, replicate: int) -> Path:
+    """Return the checkpoint file of one replicate of a cell, in the folder that `RunFolder.checkpoints` names."""
+    return folder / f"{cell.key[:16]}-{replicate}.safetensors"
 
 
-def _state(file: Path) -> _State | None:
-    """None where it is not there."""
-    try:
-        return _State.of(file.lstat())
-    except OSError:
-        return None
+def find_runs(root: Path, refused: Callable[[OSError], object]) -> Iterator[Path]:
+    """Find the run folders at any depth, sorted by path; `refused` is called for folders that cannot be read.
+
+    A run folder holds a run.json, or records that lack one. Hidden folders are passed over, and links are followed once.
+    """
+    seen: set[Path] = set()
+    for name, inner, files in os.walk(root, onerror=refused, followlinks=True):
+        folder = Path(name)
+        if (real := folder.resolve()) in seen:
+            inner.clear()
+            continue
+        seen.add(real)
+        # os.walk goes into the folders that are left in this list, in its order
+        inner[:] = sorted(each for each in inner if not each.startswith("."))
+        if {RUN, RECORDS, PACKED}.intersection(files):
+            yield folder
 
 
-def _append_durably(file: Path, data: bytes) -> _State:
-    """Add to a file, all or nothing, and wait until it is on the disk; the file as it is then."""
+def _state(found: os.stat_result) -> tuple[int, int, int]:
+    """Return what tells a file from another of the same name, and from itself before it was written."""
+    return found.st_dev, found.st_ino, found.st_size
+
+
+def _append_durably(file: Path, data: bytes) -> tuple[int, int, int]:
+    """Add to a file, all or nothing, wait until it is on the disk, and return the file's state."""
     descriptor = open_to_write(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     before = os.fstat(descriptor).st_size
     try:
@@ -219,18 +221,10 @@ def _append_durably(file: Path, data: bytes) -> _State:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(descriptor)
         if not before:
-            _sync(file.parent)
-        return _State.of(os.fstat(descriptor))
+            sync(file.parent)
+        return _state(os.fstat(descriptor))
     except OSError:
         os.ftruncate(descriptor, before)
         raise
-    finally:
-        os.close(descriptor)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -1,1 +1,1 @@
-"""From YAML to cells: loading with line numbers, and expansion."""
+"""Loading suite files, with line numbers in errors, and expanding them to cells."""

@@ -1,4 +1,4 @@
-"""From a Suite to its cells: sorted small to large, pure."""
+"""Expanding a suite to its cells, sorted from small to large."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -8,29 +8,28 @@ from pydantic import ValidationError
 
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.condition import compile_condition
-from attnbench.schema.noun import Scalar
+from attnbench.schema.errors import UsageError
 from attnbench.schema.problem import Problem
-from attnbench.schema.suite import MOST_PROCESSES, Axes, Method, Suite, TrainingAxes
+from attnbench.schema.suite import MOST_PROCESSES, Axes, Suite
 from attnbench.schema.training import Training
 from attnbench.suite.load import SuiteError
 
 MOST_CELLS = 100_000
-# the fields of a cell that say how it is run; they have the names of their axes
+# fields of a cell that say how it is run; their axes have the same names
 _CONDITIONS = ("inputs", "recording", "scale", "allocator", "matmul_precision", "clock")
 
 
-class TooManyCellsError(ValueError):
-    """A suite whose product of axes is beyond reason."""
+class TooManyCellsError(UsageError):
+    """A suite whose axes have far too many combinations."""
 
 
 def expand(suite: Suite) -> list[Cell]:
-    """All cells of a suite that was resolved for its device; small lengths first, one shape after another.
+    """Return all cells of a suite that was resolved for its device; small lengths first, one shape after another.
 
     Raises TooManyCellsError before anything is built, and SuiteError where a combination of axes makes no problem,
     a `when` cannot be decided, or no cell is left.
     """
-    variants = sum(prod(len(v) for v in m.params.values()) for m in suite.methods)
-    count = _kinds(suite) * _shapes(suite.axes) * variants
+    count = _count(suite)
     if count > MOST_CELLS:
         raise TooManyCellsError(f"suite {suite.name!r} has {count:,} cells; at most {MOST_CELLS:,} make sense")
     try:
@@ -48,70 +47,52 @@ def expand(suite: Suite) -> list[Cell]:
     return list(cells.values())
 
 
+def _count(suite: Suite) -> int:
+    """Count the cells before any `when`, without making them."""
+    axes = suite.axes
+    shape = (axes.N, axes.B or axes.tokens, axes.H, axes.D, axes.M, axes.kv_heads, axes.dtype, axes.causal, axes.padding)
+    shapes = prod(len(axis) or 1 for axis in (*shape, *(getattr(axes, name) for name in _CONDITIONS)))
+    models = prod(len(getattr(suite.training, name)) for name in Training.model_fields) if suite.training else 1
+    works = sum(models if workload.has_model else 1 for workload in suite.workloads)
+    return shapes * works * sum(prod(len(values) for values in method.params.values()) for method in suite.methods)
+
+
 def _cells(suite: Suite) -> Iterator[Cell]:
+    """Make the cells for which the `when` of their method holds. Raises ValueError."""
     methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-    for (problem, batch), kind, conditions in product(_problems(suite.axes), _works(suite), _conditions(suite.axes)):
-        same = {"problem": problem, "batch": batch, "device": suite.device, **kind, **conditions}
+    conditions = [
+        dict(zip(_CONDITIONS, values, strict=True)) for values in product(*(getattr(suite.axes, name) for name in _CONDITIONS))
+    ]
+    for (problem, batch), work, condition in product(_problems(suite.axes), _works(suite), conditions):
+        same = {"problem": problem, "batch": batch, "device": suite.device, **work, **condition}
         for method, when in methods:
-            for params in _variants(method):
+            for values in product(*method.params.values()):
+                params = dict(zip(method.params, values, strict=True))
                 cell = Cell.model_validate({"method": method.name, "params": params, **same})
-                if when is None or when(cell.values):
-                    yield _trainable(cell)
-
-
-def _shapes(axes: Axes) -> int:
-    per_axis = (axes.N, axes.B or axes.tokens, axes.H, axes.D, axes.M, axes.kv_heads, axes.dtype, axes.causal, axes.padding)
-    return prod(len(axis) or 1 for axis in (*per_axis, *(getattr(axes, name) for name in _CONDITIONS)))
+                if when is not None and not when(cell.values):
+                    continue
+                # a model that only generates needs no data
+                if cell.workload is Workload.TRAIN and cell.training and (why := cell.training.why_not(problem)):
+                    raise ValueError(why)
+                yield cell
 
 
 def _problems(axes: Axes) -> Iterator[tuple[Problem, Batch]]:
+    """Make all shapes, with the rule for their batch; a batch that is searched for starts from 1."""
     for N, dtype, causal, padding, H, D in product(sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D):
-        for (B, batch), M, kv_heads in product(_batches(axes, N), axes.M or (D,), axes.kv_heads or (H,)):
+        sizes = axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
+        for size, M, kv_heads in product(sizes, axes.M or (D,), axes.kv_heads or (H,)):
+            B, batch = (1, Batch.LARGEST) if size == "max" else (size, Batch.FIXED)
             same = {"dtype": dtype, "causal": causal, "padding": padding}
             yield Problem(B=B, H=H, N=N, D=D, M=M, kv_heads=kv_heads, **same), batch
 
 
-def _batches(axes: Axes, N: int) -> list[tuple[int, Batch]]:
-    """B and where it comes from; one that is searched for starts from 1."""
-    sizes = axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
-    return [(1, Batch.LARGEST) if B == "max" else (B, Batch.FIXED) for B in sizes]
-
-
-def _conditions(axes: Axes) -> Iterator[dict[str, str]]:
-    """How cells are run."""
-    for values in product(*(getattr(axes, name) for name in _CONDITIONS)):
-        yield dict(zip(_CONDITIONS, values, strict=True))
-
-
 def _works(suite: Suite) -> Iterator[dict[str, Workload | Training]]:
-    """What is done: a workload, and with it the model around the attention where it has one."""
+    """Give each workload, together with each model around the attention where the workload has one."""
+    names = tuple(Training.model_fields)
     for workload in suite.workloads:
         if workload.has_model and suite.training is not None:
-            for training in _trainings(suite.training):
-                yield {"workload": workload, "training": training}
+            for values in product(*(getattr(suite.training, name) for name in names)):
+                yield {"workload": workload, "training": Training.model_validate(dict(zip(names, values, strict=True)))}
         else:
             yield {"workload": workload}
-
-
-def _trainings(axes: TrainingAxes) -> Iterator[Training]:
-    names = tuple(Training.model_fields)
-    for values in product(*(getattr(axes, name) for name in names)):
-        yield Training.model_validate(dict(zip(names, values, strict=True)))
-
-
-def _kinds(suite: Suite) -> int:
-    """How many `_works` there are."""
-    models = prod(len(getattr(suite.training, name)) for name in Training.model_fields) if suite.training else 1
-    return sum(models if workload.has_model else 1 for workload in suite.workloads)
-
-
-def _trainable(cell: Cell) -> Cell:
-    """Raises ValueError where no model can be trained on this problem; one that only generates needs no data."""
-    if cell.workload is Workload.TRAIN and cell.training is not None and (why := cell.training.why_not(cell.problem)):
-        raise ValueError(why)
-    return cell
-
-
-def _variants(method: Method) -> Iterator[dict[str, Scalar]]:
-    for values in product(*method.params.values()):
-        yield dict(zip(method.params, values, strict=True))

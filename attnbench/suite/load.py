@@ -1,8 +1,8 @@
-"""From a suite file to a Suite: every error at once, each with file, line, column, key and what would be right."""
+"""From a suite file, or a dict, to a Suite: every error at once, each with its place, its key and what would be right."""
 
 import importlib.resources
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,72 +11,71 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from attnbench.schema.errors import UsageError
 from attnbench.schema.suite import Suite
 from attnbench.suite import yaml_tree
 
-SHIPPED = "attnbench_suites"
+
+class SuiteError(UsageError):
+    """A suite file that is wrong, with one line for each error: `file:line:column: key: what, and what would be right`."""
 
 
-class SuiteError(ValueError):
-    """One line for each thing that is wrong: `file:line:column: key: what, and what would be right`."""
+@dataclass(frozen=True)
+class _Source:
+    """A file with its text as a tree, or what was given in its place and has no lines."""
+
+    name: str
+    data: Any
+    tree: yaml_tree.Tree | None = None
+
+    def order(self, path: yaml_tree.Path) -> tuple[int, int]:
+        """Line and column of what stands at a path."""
+        return self.tree.position(path) if self.tree else (0, 0)
+
+    def line(self, path: yaml_tree.Path, message: str) -> str:
+        """One line for something wrong at a path."""
+        return f"{':'.join(map(str, (self.name, *(self.order(path) if self.tree else ()))))}: {message}"
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A suite, and where in which file each part of it stands."""
+    """A suite, and where in its file each part of it stands."""
 
     suite: Suite
-    file: str
-    tree: yaml_tree.Tree
+    source: _Source
 
     def error(self, path: yaml_tree.Path, message: str) -> str:
-        """One line for something wrong at a path, in the form of all others."""
-        line, column = self.tree.position(path)
-        return f"{self.file}:{line}:{column}: {'.'.join(map(str, path))}: {message}"
+        """Return the line of an error at a path, in the form of all others."""
+        return self.source.line(path, f"{'.'.join(map(str, path))}: {message}")
 
 
-def load(name: str) -> Loaded:
-    """Load a suite by path, or by the name of one that ships; raises SuiteError."""
-    file, text = _read(name)
+def load(suite: "str | Path | Mapping[str, Any] | Suite") -> Loaded:
+    """Load a suite by path, by the name of one that ships, or from a dict as its file would be. Raises SuiteError."""
+    if isinstance(suite, Suite):
+        return Loaded(suite, _Source("suite", {}))
+    source = _Source("suite", suite) if isinstance(suite, Mapping) else _parsed(str(suite))
+    if not isinstance(source.data, Mapping):
+        raise SuiteError(source.line((), "a suite is a mapping of keys such as name, axes, methods"))
     try:
-        tree = yaml_tree.parse(text)
-    except yaml_tree.TreeError as error:
-        line, column = error.position
-        raise SuiteError(f"{file}:{line}:{column}: {error}") from None
-    if not isinstance(tree.data, dict):
-        raise SuiteError(f"{file}:1:1: a suite is a mapping of keys such as name, axes, methods")
-    try:
-        loaded = Loaded(Suite.model_validate_json(json.dumps(tree.data)), file, tree)
+        loaded = Loaded(Suite.model_validate_json(json.dumps(source.data)), source)
     except ValidationError as error:
-        lines = sorted({(*tree.position(_path(e)), _message(e)) for e in error.errors() if not _follows(e)})
-        raise SuiteError("\n".join(f"{file}:{line}:{column}: {message}" for line, column, message in lines)) from None
-    if wrong := list(_strangers(loaded)):
+        lines = set()
+        for each in error.errors():
+            # a list whose every entry was refused counts as empty, which is no error of its own
+            if each["type"] == "too_short" and each["input"]:
+                continue
+            path = _path(each)
+            said = ": ".join(filter(None, (".".join(map(str, path)), words(each))))
+            lines.add((*source.order(path), source.line(path, said)))
+        raise SuiteError("\n".join(line for *_, line in sorted(lines))) from None
+    except TypeError as error:
+        raise SuiteError(source.line((), f"a suite holds numbers, texts, lists and dicts ({error})")) from None
+    if wrong := list(_unknown_methods(loaded)):
         raise SuiteError("\n".join(wrong))
     return loaded
 
 
-def _strangers(loaded: Loaded) -> Iterator[str]:
-    """Methods that `published` speaks of and no device has: a suite that was resolved for one knows only its own."""
-    suite = loaded.suite
-    names = suite.names
-    for i, each in enumerate(suite.published):
-        for part in ("of", "over", "less") if each.ours else ():
-            side = getattr(each.ours, part)
-            if side is not None and side.method not in names:
-                meant = get_close_matches(side.method, names, n=1)
-                hint = f"did you mean {meant[0]!r}? " if meant else ""
-                known = ", ".join(sorted(names))
-                words = f"{side.method!r} is none of the suite's methods; {hint}they are {known}"
-                yield loaded.error(("published", i, "ours", part, "method"), words)
-
-
-def shipped() -> dict[str, Path]:
-    """The suites that come with the project, by name."""
-    folder = Path(str(importlib.resources.files(SHIPPED)))
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
-
-
-def _read(name: str) -> tuple[str, str]:
+def _parsed(name: str) -> _Source:
     path = Path(name)
     try:
         found = path if path.suffix in {".yaml", ".yml"} or path.is_file() else shipped().get(name, path)
@@ -84,47 +83,66 @@ def _read(name: str) -> tuple[str, str]:
             raise OSError(0, "it is a device or a pipe, which may never end")
         if found.stat().st_size > 4 * 2**20:
             raise SuiteError(f"{name}:1:1: the file has {found.stat().st_size:,} bytes; a suite has at most a few thousand")
-        return (name if found is path else str(found)), found.read_text(encoding="utf-8")
+        file, text = name if found is path else str(found), found.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        if isinstance(error, SuiteError):
-            raise
-        meant = get_close_matches(path.stem, shipped(), n=1)
-        hint = f"did you mean {meant[0]!r}? " if meant else ""
+        hint = _did_you_mean(path.stem, shipped())
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SuiteError(f"{name}: cannot read it ({why}); {hint}suites that ship: {', '.join(shipped())}") from None
+    try:
+        tree = yaml_tree.parse(text)
+    except yaml_tree.TreeError as error:
+        line, column = error.position
+        raise SuiteError(f"{file}:{line}:{column}: {error}") from None
+    return _Source(file, tree.data, tree)
 
 
-def _follows(error: ErrorDetails) -> bool:
-    """Whether it only repeats another: a list whose every entry was refused counts as empty."""
-    return error["type"] == "too_short" and bool(error["input"])
+def _unknown_methods(loaded: Loaded) -> Iterator[str]:
+    """Report methods that `published` names and that the suite has on no device."""
+    names = loaded.suite.names
+    for i, each in enumerate(loaded.suite.published):
+        for part in ("of", "over", "less") if each.ours else ():
+            side = getattr(each.ours, part)
+            if side is not None and side.method not in names:
+                hint, known = _did_you_mean(side.method, names), ", ".join(sorted(names))
+                message = f"{side.method!r} is not a method of this suite; {hint}it has {known}"
+                yield loaded.error(("published", i, "ours", part, "method"), message)
+
+
+def _did_you_mean(written: str, known: Iterable[str]) -> str:
+    near = get_close_matches(written, list(known), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def shipped() -> dict[str, Path]:
+    """Return the suites that come with the project, by name."""
+    folder = Path(str(importlib.resources.files("attnbench_suites")))
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
 
 
 def _no_scalar(error: ErrorDetails) -> bool:
-    """One of the four refusals, one a type, of what is neither number nor text nor truth value."""
+    """Say whether a list or a mapping was refused as a scalar, for which pydantic gives one error for each type."""
     return error["loc"][-1:] in {("bool",), ("int",), ("float",), ("str",)} and error["type"].endswith("_type")
 
 
 def _path(error: ErrorDetails) -> yaml_tree.Path:
-    """A path into the file: pydantic's own, less the steps that exist only in its types."""
+    """Return the path in the file: pydantic's own without the steps that exist only in its types."""
     steps = error["loc"][:-1] if _no_scalar(error) else error["loc"]
     return tuple(step for step in steps if not (isinstance(step, str) and step.endswith("]")))
 
 
-def _message(error: ErrorDetails) -> str:
-    path = ".".join(str(step) for step in _path(error))
-    return f"{path}: {words(error)}" if path else words(error)
-
-
 def words(error: ErrorDetails) -> str:
-    """What is wrong and what would be right."""
+    """Say what is wrong and what would be right."""
     given, context = error["input"], error.get("ctx", {})
     if _no_scalar(error):
         return f"write a number, a text, true or false; it is {given!r}"
     match error["type"]:
         case "extra_forbidden":
-            keys = sorted(_fields_at(error["loc"][:-1]))
-            meant = get_close_matches(str(error["loc"][-1]), keys, n=1)
-            return f"unknown key; {f'did you mean {meant[0]!r}? ' if meant else ''}known here: {', '.join(keys)}"
+            model: Any = Suite
+            for step in error["loc"][:-1]:
+                if isinstance(step, str) and step in model.model_fields:
+                    model = _model_in(model.model_fields[step].annotation) or model
+            keys = sorted(model.model_fields)
+            return f"unknown key; {_did_you_mean(str(error['loc'][-1]), keys)}known here: {', '.join(keys)}"
         case "missing":
             return "this key is missing"
         case "too_short":
@@ -138,17 +156,8 @@ def words(error: ErrorDetails) -> str:
     return f"{error['msg'][0].lower()}{error['msg'][1:]}; it is {given!r}"
 
 
-def _fields_at(path: tuple[int | str, ...]) -> set[str]:
-    """The keys that a place in a suite file knows."""
-    model: Any = Suite
-    for step in path:
-        if isinstance(step, str) and isinstance(model, type) and issubclass(model, BaseModel) and step in model.model_fields:
-            model = _model_in(model.model_fields[step].annotation) or model
-    return set(model.model_fields)
-
-
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - any type annotation
-    """The data class inside an annotation such as tuple[Method, ...] or dict[str, Override]."""
+    """Return the data class inside an annotation such as tuple[Method, ...] or dict[str, Override]."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

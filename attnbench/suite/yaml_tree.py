@@ -1,7 +1,7 @@
-"""YAML as plain data with the position of every key and value; hostile files are refused before they can hurt.
+"""Reading YAML as plain data with the position of every key and value.
 
-Positions: (line, column), 1-based, by path. Refused: aliases and anchors (a bomb is made of them), tags of other
-types, duplicate keys, deep nesting, large files.
+Positions are (line, column), 1-based, by path. Hostile files are refused: aliases (YAML bombs consist of them), tags of
+other types, duplicate keys, deep nesting, large files.
 """
 
 import math
@@ -15,16 +15,17 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 Path = tuple[str | int, ...]
 Position = tuple[int, int]
-# a pure Python parser reads some 60 kB a second
+# the parser is pure Python and reads about 60 kB a second
 _MAX_BYTES = 2**16
 _MAX_DEPTH = 20
 _TAG = "tag:yaml.org,2002:"
 _KNOWN = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
+# ruamel alone takes four seconds for 60 kB of brackets before it gives up
 _TOO_DEEP = re.compile(r"[\[{(]{200}|(?:- ){200}")
 
 
 class TreeError(ValueError):
-    """What is wrong, and where."""
+    """YAML that cannot be read or is not allowed, and where."""
 
     def __init__(self, message: str, position: Position = (1, 1)) -> None:
         super().__init__(message)
@@ -33,20 +34,20 @@ class TreeError(ValueError):
 
 @dataclass
 class Tree:
-    """Plain data, and where each part of it stands."""
+    """Plain data, and the position of each part of it."""
 
     data: Any = None
     positions: dict[Path, Position] = field(default_factory=dict)
 
     def position(self, path: Path) -> Position:
-        """Where a path stands, or the nearest thing above it that is in the file."""
+        """Return the position of a path, or of the nearest part above it that is in the file."""
         while path and path not in self.positions:
             path = path[:-1]
         return self.positions.get(path, (1, 1))
 
 
 def parse(text: str) -> Tree:
-    """Plain data from one YAML document; raises TreeError."""
+    """Read one YAML document. Raises TreeError."""
     if len(text) > _MAX_BYTES:
         raise TreeError(f"the file has {len(text):,} characters; a suite has at most {_MAX_BYTES:,}")
     if _TOO_DEEP.search(text):
@@ -78,15 +79,11 @@ def _plain(node: Node, path: Path, tree: Tree, seen: set[int]) -> Any:  # noqa: 
     tag = str(node.tag)
     if not tag.startswith(_TAG) or tag.removeprefix(_TAG) not in _KNOWN:
         raise TreeError(f"the tag {tag} is not used in suites", here)
-    if isinstance(node, MappingNode):
-        return _mapping(node, path, tree, seen)
     if isinstance(node, SequenceNode):
         return [_plain(item, (*path, i), tree, seen) for i, item in enumerate(node.value)]
-    assert isinstance(node, ScalarNode)
-    return _scalar(tag.removeprefix(_TAG), node.value, here)
-
-
-def _mapping(node: MappingNode, path: Path, tree: Tree, seen: set[int]) -> dict[str, Any]:
+    if isinstance(node, ScalarNode):
+        return _scalar(tag.removeprefix(_TAG), node.value, here)
+    assert isinstance(node, MappingNode)
     data: dict[str, Any] = {}
     for key, value in node.value:
         here = (key.start_mark.line + 1, key.start_mark.column + 1)
@@ -95,14 +92,14 @@ def _mapping(node: MappingNode, path: Path, tree: Tree, seen: set[int]) -> dict[
         # `on` is a word here, as it is in YAML 1.2
         name = str(key.value)
         if name in data:
-            raise TreeError(f"the key {name!r} stands twice", here)
+            raise TreeError(f"the key {name!r} is written twice", here)
         tree.positions[(*path, name)] = here
         data[name] = _plain(value, (*path, name), tree, seen)
     return data
 
 
 def _scalar(kind: str, text: str, here: Position) -> Any:  # noqa: ANN401 - bool, number, text or None
-    """A scalar by YAML 1.2's core rules."""
+    """Read a scalar by the core rules of YAML 1.2."""
     try:
         match kind:
             case "null":
@@ -112,13 +109,11 @@ def _scalar(kind: str, text: str, here: Position) -> Any:  # noqa: ANN401 - bool
             case "int":
                 return int(text.replace("_", ""), 0) if text.lower().lstrip("+-")[:2] in {"0x", "0o", "0b"} else int(text)
             case "float":
-                return _finite(float(text.replace("_", "")))
+                number = float(text.replace("_", ""))
+                if math.isfinite(number):
+                    return number
+            case _:
+                return text
     except (KeyError, ValueError):
-        raise TreeError(f"{text!r} is not {'true or false' if kind == 'bool' else 'a finite number'}", here) from None
-    return text
-
-
-def _finite(number: float) -> float:
-    if not math.isfinite(number):
-        raise ValueError(number)
-    return number
+        pass
+    raise TreeError(f"{text!r} is not {'true or false' if kind == 'bool' else 'a finite number'}", here)

@@ -4,6 +4,7 @@ B sequences, n tokens, H heads, D width of a head's queries and keys, M of its v
 """
 
 import inspect
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +13,24 @@ from torch import Tensor, nn
 from attnbench import registry
 from attnbench.api import Attention, laid_out
 from attnbench.schema.cell import Cell
-from attnbench.training.learns import Learns
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """An attention with state that training changes but no gradient reaches, such as a codebook.
+
+    Both methods get the inputs of a forward, and the choices that it was made with.
+    """
+
+    def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
+        """Return what is added to the loss: a number, with a gradient."""
+
+    def learn(self, *inputs: Tensor, choices: Tensor | None) -> None:
+        """Change the state, once an update, after the backward."""
 
 
 def attention_of(cell: Cell, layer: int, layers: int) -> Attention:
-    """The method of a cell in one layer; it is told which one where its constructor asks. Raises what the registry raises."""
+    """Build the method of a cell for one layer, whose number its constructor may ask for. Raises what the registry raises."""
     asked = inspect.signature(registry.load(cell.method)).parameters
     told = {name: value for name, value in (("layer", layer), ("layers", layers)) if name in asked}
     method = registry.build_for(cell.call.model_copy(update={"params": {**told, **cell.params}}))
@@ -24,7 +38,7 @@ def attention_of(cell: Cell, layer: int, layers: int) -> Attention:
 
 
 class Block(nn.Module):
-    """One layer around one attention, whatever that takes: it says by `projections` and `admit` what it is made of."""
+    """One layer around one attention, which says by `projections` and `admit` what it takes."""
 
     def __init__(self, attention: Attention, feedforward: int) -> None:
         super().__init__()
@@ -40,47 +54,51 @@ class Block(nn.Module):
         self._seen: tuple[tuple[Tensor, ...], Tensor | None] | None = None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, N, W] -> the same, and what the attention adds to the loss: a number, mostly 0."""
-        o, penalty = self._attend(self.inputs(x))
+        """Return the output, [B, N, W] as the input, and what the attention adds to the loss: a number, mostly 0."""
+        inputs = self.inputs(x)
+        penalty = inputs[0].new_zeros((), dtype=torch.float32)
+        if not (self.training and isinstance(self.attention, Learns)):
+            return self.onwards(x, self.attend(inputs)), penalty
+        with plainly(x):
+            choices = self.attention.choose(*inputs)
+            self._seen = tuple(each.detach() for each in inputs), choices
+            o = self.attention(*inputs) if choices is None else self.attention(*inputs, choices=choices)
+            penalty = penalty + self.attention.penalty(*inputs, choices=choices)
         return self.onwards(x, o), penalty
 
+    def attend(self, inputs: tuple[Tensor, ...], attention: Attention | None = None) -> Tensor:
+        """Call the attention, or another one in its place, in the dtype that its cell states."""
+        with plainly(inputs[0]):
+            o: Tensor = (self.attention if attention is None else attention)(*inputs)
+        return o
+
     def raw(self, x: Tensor) -> list[Tensor]:
-        """One tensor [B, heads, n, width] for each projection, dense in the attention's own layout."""
+        """Return one tensor [B, heads, n, width] for each projection, dense in the attention's own layout."""
         sizes = [each.heads * each.width for each in self.projections]
         parts = self.into(self.before_attention(x)).to(self.dtype).split(sizes, dim=-1)
         by_head = (part.unflatten(-1, (e.heads, e.width)) for part, e in zip(parts, self.projections, strict=True))
         return [laid_out(x_BNHC.transpose(1, 2), self.attention.layout) for x_BNHC in by_head]
 
     def inputs(self, x: Tensor) -> tuple[Tensor, ...]:
-        """What the attention takes, of any n tokens: [B, n, W] -> [B, heads, n, ·] each."""
+        """Return what the attention takes, for any n tokens: [B, n, W] -> [B, heads, n, ·] each."""
         raw = self.raw(x)
         with plainly(x):
             return self.attention.admit(self.attention.problem, *raw)
 
     def onwards(self, x: Tensor, o: Tensor) -> Tensor:
-        """What comes in, [B, n, W], with the attention's output, [B, H, n, M], and the feed-forward part added."""
+        """Add the attention's output, [B, H, n, M], and the feed-forward part to what came in, [B, n, W]."""
         x = x + self.out(o.transpose(1, 2).flatten(2))
         fed: Tensor = self.down(F.gelu(self.up(self.before_feedforward(x))))
         return x + fed
 
     def learn(self) -> None:
-        """Move what no gradient reaches, by the last forward in training; nothing for most methods."""
+        """Update what no gradient reaches, by the last forward in training; most methods have nothing of the kind."""
         if self._seen is not None and isinstance(self.attention, Learns):
             inputs, choices = self._seen
             self.attention.learn(*inputs, choices=choices)
         self._seen = None
 
-    def _attend(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        nothing = inputs[0].new_zeros((), dtype=torch.float32)
-        with plainly(inputs[0]):
-            if not (self.training and isinstance(self.attention, Learns)):
-                return self.attention(*inputs), nothing
-            choices = self.attention.choose(*inputs)
-            self._seen = tuple(x.detach() for x in inputs), choices
-            o = self.attention(*inputs) if choices is None else self.attention(*inputs, choices=choices)
-            return o, nothing + self.attention.penalty(*inputs, choices=choices)
-
 
 def plainly(x: Tensor) -> torch.autocast:
-    """Without mixed precision: an attention is called in the dtype that its cell states."""
+    """Turn mixed precision off: an attention is called in the dtype that its cell states."""
     return torch.autocast(x.device.type, enabled=False)

@@ -1,6 +1,6 @@
-"""Checkpoints: files that a training goes on from, bit for bit, and that keep the weights of a trained model.
+"""Checkpoints: files from which a training is resumed bit for bit, and which keep the weights of a trained model.
 
-safetensors: tensors and words, and nothing that could run. They are written as a whole or not at all.
+They are safetensors files, which hold tensors and words but no code. They are written as a whole or not at all.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from attnbench.schema.errand import Job
 from attnbench.store.files import write_durably
-from attnbench.training.files import checkpoint_of
-from attnbench.training.progress import Curve, Progress
+from attnbench.store.run_folder import checkpoint_of
+from attnbench.training.loop import Curve, Progress
 from attnbench.version import __version__
 
 _FORMAT = "1"
@@ -27,7 +27,7 @@ _MODEL, _OPTIMISER = "model.", "optimiser."
 
 
 def name_of(progress: Progress, job: Job) -> dict[str, str]:
-    """What must be the same for a training to go on: the cell, its batch and seed, the data, and what adds up."""
+    """Return what must be the same for a training to be resumed: the cell, its batch and seed, the data, and versions."""
     same = {
         "key": job.cell.key,
         "replicate": job.replicate,
@@ -42,7 +42,7 @@ def name_of(progress: Progress, job: Job) -> dict[str, str]:
 
 @cache
 def _trainer() -> str:
-    """The version, and a digest of the sources of this room: another rate or another order of data is another training."""
+    """Return the version and a digest of this room's sources, for a changed order of data is another training."""
     room = Path(__file__).parent
     digest = hashlib.sha256()
     for file in sorted(room.rglob("*.py")):
@@ -52,7 +52,7 @@ def _trainer() -> str:
 
 @dataclass
 class Keeper:
-    """Saves every half a minute, and when the training has come to its end."""
+    """Saves every half minute, and at the end of the training."""
 
     job: Job
     every: float = _EVERY
@@ -63,91 +63,73 @@ class Keeper:
         self._last = self.now()
 
     def __call__(self, progress: Progress) -> None:
-        """Save where it is time to; never without a folder."""
+        """Save if it is time to and there is a folder."""
         if self.job.folder is not None and (progress.finished or self.now() - self._last >= self.every):
             save(progress, self.job)
             self._last = self.now()
 
 
 def save(progress: Progress, job: Job) -> Path:
-    """Write all that a training needs to go on, and the cell, so that its model can be built again. Raises OSError."""
+    """Write all that a training needs to be resumed, and the cell, so that its model can be built again. Raises OSError."""
     assert job.folder is not None
     file = checkpoint_of(Path(job.folder), job.cell, job.replicate)
     file.parent.mkdir(parents=True, exist_ok=True)
     about = {**name_of(progress, job), "update": str(progress.updates), "cell": job.cell.model_dump_json()}
-    write_durably(file, to_bytes({name: _kept(x) for name, x in _tensors(progress).items()}, metadata=about))
+    model, states = progress.model, progress.optimiser.state_dict()["state"]
+    tensors = {
+        **{f"{_MODEL}{name}": x for name, x in model.state_dict().items()},
+        **{f"{_OPTIMISER}{i}.{name}": x for i, state in states.items() for name, x in state.items()},
+        "random.torch": torch.get_rng_state(),
+        "random.order": progress.order.get_state(),
+        "seconds": torch.tensor(progress.seconds, dtype=torch.float64),
+        "curve": torch.tensor(astuple(progress.curve), dtype=torch.float64),
+    }
+    if model.cell.device_kind == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(model.cell.device)
+    # safetensors refuses two names for one tensor: each gets a copy
+    copies = {name: x.detach().to("cpu", copy=True).contiguous() for name, x in tensors.items()}
+    write_durably(file, to_bytes(copies, metadata=about))
     return file
 
 
 def resume(begin: Callable[[], Progress], job: Job) -> tuple[Progress, str | None]:
-    """From the job's checkpoint, or from the beginning; with the reason, in words, why a checkpoint was left aside."""
+    """Return the training as its checkpoint has it, or from the beginning, and the reason why a checkpoint was not used."""
     progress = begin()
     file = None if job.folder is None else checkpoint_of(Path(job.folder), job.cell, job.replicate)
     if file is None or not file.exists():
         return progress, None
     try:
         about, tensors = read(file)
-        if reason := _stranger(about, name_of(progress, job)):
-            return progress, reason
-        _restore(progress, tensors)
+        for name, wanted in name_of(progress, job).items():
+            if about.get(name) != wanted:
+                return progress, f"its {name} is {about.get(name)}, not {wanted}"
+        progress.model.load_state_dict(weights(tensors))
+        # the optimiser's state, by the number of the parameter
+        states: dict[int, dict[str, Tensor]] = {}
+        for name, x in tensors.items():
+            if name.startswith(_OPTIMISER):
+                number, _, key = name.removeprefix(_OPTIMISER).partition(".")
+                states.setdefault(int(number), {})[key] = x
+        groups = progress.optimiser.state_dict()["param_groups"]
+        progress.optimiser.load_state_dict({"state": states, "param_groups": groups})
+        progress.seconds = tensors["seconds"].tolist()
+        progress.curve = Curve(*tensors["curve"].tolist())
+        progress.order.set_state(tensors["random.order"])
+        torch.set_rng_state(tensors["random.torch"])
+        if progress.model.cell.device_kind == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"], progress.model.cell.device)
     except (OSError, SafetensorError, LookupError, RuntimeError, ValueError) as error:
-        # half restored is neither
+        # a training that was restored in part is of no use
         return begin(), f"it cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
     return progress, None
 
 
 def read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """The words and the tensors of a checkpoint. Raises OSError and SafetensorError."""
+    """Return the words and the tensors of a checkpoint. Raises OSError and SafetensorError."""
     with safe_open(file, framework="pt") as stored:
         return dict(stored.metadata() or {}), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
 def weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Of the tensors of a checkpoint, those of the model."""
+    """Return those tensors of a checkpoint that are the model's."""
     return {name.removeprefix(_MODEL): x for name, x in tensors.items() if name.startswith(_MODEL)}
-
-
-def _stranger(about: dict[str, str], wanted: dict[str, str]) -> str | None:
-    different = (name for name, value in wanted.items() if about.get(name) != value)
-    return next((f"its {name} is {about.get(name)}, not {wanted[name]}" for name in different), None)
-
-
-def _kept(x: Tensor) -> Tensor:
-    # copies: two names of one tensor are refused
-    return x.detach().to("cpu", copy=True).contiguous()
-
-
-def _tensors(progress: Progress) -> dict[str, Tensor]:
-    model, states = progress.model, progress.optimiser.state_dict()["state"]
-    on_gpu = model.cell.device_kind == "cuda"
-    return {
-        **{f"{_MODEL}{name}": x for name, x in model.state_dict().items()},
-        **{f"{_OPTIMISER}{i}.{name}": x for i, state in states.items() for name, x in state.items()},
-        "random.torch": torch.get_rng_state(),
-        "random.order": progress.order.get_state(),
-        **({"random.cuda": torch.cuda.get_rng_state(model.cell.device)} if on_gpu else {}),
-        "seconds": torch.tensor(progress.seconds, dtype=torch.float64),
-        "curve": torch.tensor(astuple(progress.curve), dtype=torch.float64),
-    }
-
-
-def _restore(progress: Progress, tensors: dict[str, Tensor]) -> None:
-    progress.model.load_state_dict(weights(tensors))
-    groups = progress.optimiser.state_dict()["param_groups"]
-    progress.optimiser.load_state_dict({"state": _states(tensors), "param_groups": groups})
-    progress.seconds = tensors["seconds"].tolist()
-    progress.curve = Curve(*tensors["curve"].tolist())
-    progress.order.set_state(tensors["random.order"])
-    torch.set_rng_state(tensors["random.torch"])
-    if progress.model.cell.device_kind == "cuda":
-        torch.cuda.set_rng_state(tensors["random.cuda"], progress.model.cell.device)
-
-
-def _states(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    """Of the optimiser, by the number of the parameter."""
-    states: dict[int, dict[str, Tensor]] = {}
-    for name, x in tensors.items():
-        if name.startswith(_OPTIMISER):
-            number, _, key = name.removeprefix(_OPTIMISER).partition(".")
-            states.setdefault(int(number), {})[key] = x
-    return states

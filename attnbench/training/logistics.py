@@ -1,7 +1,7 @@
-"""The discretised mixture of logistics: what a model says of the next pixel, in one channel.
+"""The discretised mixture of logistics: the distribution of the next pixel, in one channel.
 
 Salimans et al. 2017 (PixelCNN++, arXiv:1701.05517), section 2.1. L levels lie evenly in [-1, 1], each the middle of a bin; the
-outermost bins reach to infinity. K logistics; parameters [..., 3 K] are K weights as logits, K means, K logarithms of scales.
+outermost bins reach to infinity. The parameters [..., 3 K] of K logistics are K logits, K means and K logarithms of scales.
 """
 
 import torch
@@ -9,15 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _LOG_SCALES = (-7.0, 7.0)
-"""No narrower than theirs, a tenth of one of 256 bins, and no wider than all bins a thousand times."""
+"""Scales are no narrower than in their code, a tenth of one of 256 bins, and no wider than a thousand times all bins."""
 _EDGE = 1e-5
-"""Uniform numbers are drawn at least so far from 0 and 1, as in their code."""
+"""The least distance of uniform random numbers from 0 and 1, as in their code."""
 
 
 def log_prob(parameters: Tensor, values: Tensor, levels: int) -> Tensor:
-    """Nats: [..., 3 K] and int64 [...] -> [...]. Over all L levels the probabilities add up to 1."""
+    """Return log p of each value, in nats: [..., 3 K] and int64 [...] -> [...]. The probabilities of all levels add up to 1."""
     logits, means, log_scales = split(parameters)
-    x, half_bin = place(values, levels).to(means.dtype).unsqueeze(-1), 1 / (levels - 1)
+    x, half_bin = (2 * values.double() / (levels - 1) - 1).to(means.dtype).unsqueeze(-1), 1 / (levels - 1)
     inverse = torch.exp(-log_scales)
     above, below = (x - means + half_bin) * inverse, (x - means - half_bin) * inverse
     # log(σ(a) - σ(b)) = log σ(a) + log σ(-b) + log(1 - exp(b - a)), which loses nothing in either tail
@@ -29,7 +29,7 @@ def log_prob(parameters: Tensor, values: Tensor, levels: int) -> Tensor:
 
 
 def log_probs(parameters: Tensor, levels: int) -> Tensor:
-    """Of all levels: [..., 3 K] -> [..., L]."""
+    """Return log p of all levels: [..., 3 K] -> [..., L]."""
     values = torch.arange(levels, device=parameters.device).expand(*parameters.shape[:-1], levels)
     return log_prob(parameters.unsqueeze(-2), values, levels)
 
@@ -45,12 +45,7 @@ def sample(parameters: Tensor, levels: int, generator: torch.Generator | None = 
 
 
 def split(parameters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits, means, log-scales, [..., K] each, in float32 at least."""
+    """Return logits, means and log-scales, [..., K] each, in float32 at least."""
     wide = parameters.to(torch.promote_types(parameters.dtype, torch.float32))
     logits, means, log_scales = wide.chunk(3, dim=-1)
     return logits, means, log_scales.clamp(*_LOG_SCALES)
-
-
-def place(values: Tensor, levels: int) -> Tensor:
-    """Of a level, in [-1, 1]."""
-    return 2 * values.double() / (levels - 1) - 1

@@ -1,78 +1,147 @@
-"""The training loop: so many updates and no other stopping rule, each on the clock, and held-out sequences judged between."""
+"""The training loop: a fixed number of timed updates, with judging in between; and all that is needed to resume it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch.utils import deterministic
 
 from attnbench.measure import devices
 from attnbench.measure.clock import Clock
 from attnbench.schema.training import Training
-from attnbench.training.determinism import repeatable
-from attnbench.training.held_out import judge
-from attnbench.training.progress import Progress
-from attnbench.training.sequences import Batch, Sequences
-from attnbench.training.update import take
+from attnbench.training.tasks import Batch
+from attnbench.training.transformer import Transformer
+from attnbench.training.update import judge, optimiser_of, take
+
+
+@dataclass
+class Curve:
+    """The loss and accuracy of the held-out sequences, after how many updates and seconds of training.
+
+    For pixels, accuracies are NaN.
+    """
+
+    updates: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+
+    def add(self, update: int, seconds: float, loss: float, accuracy: float) -> None:
+        """Add one point."""
+        self.updates.append(float(update))
+        self.seconds.append(seconds)
+        self.losses.append(loss)
+        self.accuracies.append(accuracy)
+
+
+@dataclass
+class Progress:
+    """The model, its optimiser, the generator of the next batches, and what was measured so far."""
+
+    model: Transformer
+    optimiser: torch.optim.RAdam
+    order: torch.Generator
+    seconds: list[float] = field(default_factory=list)
+    """The seconds of each update."""
+    curve: Curve = field(default_factory=Curve)
+    data: str = ""
+    """The name of the data, with a digest where it is read from a file."""
+
+    @classmethod
+    def begin(cls, model: Transformer, seed: int, data: str = "") -> Self:
+        """Return the progress before the first update; the order of batches is the same for all methods."""
+        return cls(model, optimiser_of(model), torch.Generator().manual_seed(seed), data=data)
+
+    @property
+    def updates(self) -> int:
+        """The number of updates that were made."""
+        return len(self.seconds)
+
+    @property
+    def finished(self) -> bool:
+        """Say whether all updates were made."""
+        return self.updates >= self.model.plan.updates
+
 
 Keep = Callable[[Progress], None]
 Draw = Callable[[int, torch.Generator], Batch]
 
 
 class OverBudgetError(Exception):
-    """The updates take more time than a cell may; the message says how far it came."""
+    """The updates take longer than a cell may; the message says how many were made."""
 
 
 class DivergedError(ArithmeticError):
-    """The loss is no finite number any more; the message says after which update."""
+    """The loss is not a finite number any more; the message says after which update."""
 
 
 def train(progress: Progress, draw: Draw, held_out: Batch, seconds: float, keep: Keep) -> None:
-    """Go on until all updates are made; `keep` is called after each of them, and once more where time is over.
+    """Train until all updates are made; `keep` is called after each of them.
 
-    `seconds` are those of updates, from the very first on; making batches and judging do not count. Raises OverBudgetError,
-    DivergedError, and what the method raises.
+    `seconds` limits the time of all updates, from the very first on; making batches and judging do not count. Raises
+    OverBudgetError, DivergedError, and what the method raises.
     """
-    device = progress.model.cell.device
-    kept = Sequences.on(device, held_out)
-    clock, points, spent = devices.clock(device, "wall"), evaluation_points(progress.model.plan), sum(progress.seconds)
+    device, plan = progress.model.cell.device, progress.model.plan
+    kept = held_out.to(device)
+    clock, points, spent = devices.clock(device, "wall"), evaluation_points(plan), sum(progress.seconds)
     with repeatable(device), torch.enable_grad():
         progress.model.train()
         if not progress.curve.updates:
             _look(progress, kept)
         while not progress.finished:
-            batch = Sequences.on(device, draw(progress.model.cell.problem.B, progress.order))
+            batch = draw(progress.model.cell.problem.B, progress.order).to(device)
             spent += _update(progress, batch, clock)
             if progress.updates in points:
                 _look(progress, kept)
-            if spent > seconds and not progress.finished:
-                keep(progress)
-                raise _over_budget(progress, spent, seconds)
             keep(progress)
+            if spent > seconds and not progress.finished:
+                took = f"{progress.updates} of {plan.updates} updates took {spent:.3g} s"
+                raise OverBudgetError(f"{took}, above the {seconds:g} s of this cell's budget")
+
+
+@contextmanager
+def repeatable(device: str) -> Iterator[None]:
+    """Make sums over indices in one order, so that the same seed gives the same numbers; on a CPU, for on a GPU it costs time.
+
+    The number of threads is not set: with another one, the parts of a sum are others.
+    """
+    if device.startswith("cuda"):
+        yield
+        return
+    options: Any = deterministic
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = options.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # filling fresh memory would cost time and is not needed
+    options.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        options.fill_uninitialized_memory = filled
 
 
 def evaluation_points(plan: Training) -> frozenset[int]:
-    """After which updates held-out sequences are judged, evenly spaced, the last update among them."""
+    """Return the updates after which held-out sequences are judged: evenly spaced, including the last."""
     return frozenset(max(1, round(i * plan.updates / plan.evaluations)) for i in range(1, plan.evaluations + 1))
 
 
-def rate_after(plan: Training, updates: int) -> float:
-    """The learning rate of the update that comes after so many."""
-    return plan.late_rate if updates >= plan.late_from else plan.rate
-
-
-def _update(progress: Progress, batch: Sequences, clock: Clock) -> float:
-    """Seconds of one update."""
-    losses: list[Tensor] = []
+def _update(progress: Progress, batch: Batch, clock: Clock) -> float:
+    """Make one update and return its seconds."""
+    losses, plan = [], progress.model.plan
     for group in progress.optimiser.param_groups:
-        group["lr"] = rate_after(progress.model.plan, progress.updates)
+        group["lr"] = plan.late_rate if progress.updates >= plan.late_from else plan.rate
     taken = clock.sample(lambda: losses.append(take(progress.model, progress.optimiser, batch)), 1)
     progress.seconds.append(taken)
     _refuse_no_number(float(losses[0]), progress.updates, "training")
     return taken
 
 
-def _look(progress: Progress, held_out: Sequences) -> None:
+def _look(progress: Progress, held_out: Batch) -> None:
+    """Judge the held-out sequences and add a point to the curve."""
     loss, accuracy = judge(progress.model, held_out)
     _refuse_no_number(loss, progress.updates, "held-out")
     progress.curve.add(progress.updates, sum(progress.seconds), loss, accuracy)
@@ -81,8 +150,3 @@ def _look(progress: Progress, held_out: Sequences) -> None:
 def _refuse_no_number(loss: float, update: int, which: str) -> None:
     if not math.isfinite(loss):
         raise DivergedError(f"the loss of the {which} sequences is {loss} at update {update}")
-
-
-def _over_budget(progress: Progress, spent: float, seconds: float) -> OverBudgetError:
-    done, all_of_them = progress.updates, progress.model.plan.updates
-    return OverBudgetError(f"{done} of {all_of_them} updates took {spent:.3g} s, above the {seconds:g} s of this cell's budget")

@@ -1,53 +1,95 @@
-"""Readers: a model that reads one token after the other, and says what comes next.
+"""Readers: how a model reads one token after the other, and says what comes next.
 
+Methods that do not decode token by token read the whole prefix again, by attentions that are built for shorter sequences.
 B sequences, n tokens, W the model's width.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from itertools import count, takewhile
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnbench.api import State
-from attnbench.training.block import plainly
-from attnbench.training.shorter import attentions_by_length
+from attnbench import registry
+from attnbench.api import Attention, State
+from attnbench.schema.cell import Cell
+from attnbench.training.block import attention_of, plainly
 from attnbench.training.transformer import Transformer
 
+LENGTHS = 16
+"""The number of lengths that attentions are built for. What is computed is longer than the prefix, by N / 32 on average."""
+
+
 Attend = Callable[..., tuple[Tensor, State]]
+NOT_CAUSAL = "sequences are made token by token, which is causal; set causal: true"
 STEP_BY_STEP, ANEW = "step by step", "whole prefix anew"
 
 
-class Reader(ABC):
-    """Reads up to N tokens of B sequences; N is the model's."""
-
-    way: str
-    """In words, how."""
-
-    def __init__(self, model: Transformer, B: int) -> None:
-        self.model, self.B = model, B
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Forget all that was read."""
-
-    @abstractmethod
-    def read(self, tokens: Tensor) -> Tensor:
-        """More tokens, one or (at the beginning) many: int64 [B, n] -> what is said after the last of them, [B, outputs]."""
-
-    @abstractmethod
-    def state_bytes(self) -> int:
-        """Bytes that are kept between tokens, of all layers and sequences."""
+def lengths(N: int) -> list[int]:
+    """Return the multiples of a sixteenth of N, rounded up; the last is N."""
+    step = -(-N // LENGTHS)
+    return [*takewhile(lambda n: n < N, count(step, step)), N]
 
 
-class ByStep(Reader):
-    """One state a layer, and one token at a time."""
+def attentions_by_length(model: Transformer, B: int) -> dict[int, list[Attention]]:
+    """Build the attention of every layer for each length that the method takes, with the weights of the model.
+
+    A length is left out where the method refuses it, where its weights would have other shapes, or where the method would be
+    another function because of its length (by a stride of √N, say). Raises UnsupportedError where not even N is left.
+    """
+    cell = model.cell.call
+    method, found = registry.load(cell.method), {}
+    for n in lengths(cell.problem.N):
+        shorter = cell.reshaped(N=n, B=B)
+        if not method.refusal(shorter) and (layers := _layers(model, shorter)) is not None:
+            found[n] = layers
+    if cell.problem.N not in found:
+        reason = method.refusal(cell) or f"it cannot be built anew for B={B}"
+        raise registry.UnsupportedError(f"{cell.method} cannot make sequences: {reason}")
+    return found
+
+
+def _layers(model: Transformer, cell: Cell) -> list[Attention] | None:
+    made = []
+    for layer, block in enumerate(model.layers):
+        try:
+            attention = attention_of(cell, layer, len(model.layers))
+            # the weights of the model themselves, not copies
+            attention.load_state_dict(block.attention.state_dict(), strict=True, assign=True)
+        except (RuntimeError, ValueError):
+            return None
+        if not _alike(attention, block.attention):
+            return None
+        made.append(attention.eval())
+    return made
+
+
+def _alike(one: Attention, other: Attention) -> bool:
+    """Say whether two attentions differ in the problem only, as far as their public attributes tell."""
+
+    def options(module: nn.Module) -> dict[str, object]:
+        left_out = {"problem", "training"}
+        return {name: value for name, value in vars(module).items() if not name.startswith("_") and name not in left_out}
+
+    for mine, theirs in zip(one.modules(), other.modules(), strict=True):
+        first, second = options(mine), options(theirs)
+        if type(mine) is not type(theirs) or first.keys() != second.keys():
+            return False
+        for a, b in ((value, second[name]) for name, value in first.items()):
+            same = torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else bool(a == b)
+            if not same:
+                return False
+    return True
+
+
+class ByStep:
+    """Reads up to N tokens of B sequences one at a time, where N is the model's, and keeps one state a layer."""
 
     way = STEP_BY_STEP
 
     def __init__(self, model: Transformer, B: int) -> None:
-        super().__init__(model, B)
+        self.model, self.B = model, B
         self.begin()
 
     def begin(self) -> None:
@@ -55,61 +97,57 @@ class ByStep(Reader):
         self.stand([], 0)
 
     def stand(self, states: list[State], length: int) -> None:
-        """Go on from these states, one a layer, after so many tokens."""
+        """Continue from these states, one a layer, after so many tokens."""
         self.states: list[State] = states
         self.length = length
 
     def read(self, tokens: Tensor) -> Tensor:
-        """The first tokens by `prefill`, one more by `step`."""
+        """Read the first tokens, int64 [B, n], by `prefill`, or one more by `step`; return what is said last, [B, outputs]."""
         with self.model.precision:
             x, states = self.model.embed(tokens, self.length), []
             for layer, block in enumerate(self.model.layers):
                 inputs = block.inputs(x)
-                o, state = self._attend(layer, inputs)
+                call: Attend
+                if self.states:
+                    call = partial(block.attention.step, state=self.states[layer])
+                else:
+                    call = partial(block.attention.prefill, capacity=self.model.cell.problem.N)
+                with plainly(x):
+                    o, state = call(*inputs)
                 x = block.onwards(x, o)
                 states.append(state)
             self.states, self.length = states, self.length + tokens.shape[1]
             return self.model.say(x[:, -1:])[:, 0]
 
     def state_bytes(self) -> int:
-        """By the method's own count, summed over layers."""
+        """Return the bytes that are kept between tokens: the method's own count, over all layers and sequences."""
         return sum(b.attention.state_bytes(s) for b, s in zip(self.model.layers, self.states, strict=True))
 
-    def _attend(self, layer: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, State]:
-        attention = self.model.layers[layer].attention
-        # with however many inputs the method has
-        begin: Attend = partial(attention.prefill, capacity=self.model.cell.problem.N)
-        with plainly(inputs[0]):
-            if not self.states:
-                return begin(*inputs)
-            step: Attend = partial(attention.step, state=self.states[layer])
-            return step(*inputs)
 
+class Anew:
+    """Reads the whole prefix again for each token, by attentions that were built for a length not much above.
 
-class Anew(Reader):
-    """The whole prefix once more for each token, by attentions that were built for a length not much above.
-
-    Tokens beyond the prefix are there and mean nothing: causality hides them, as far as the method has it.
+    The tokens that fill the prefix up to that length mean nothing: causality hides them, as far as the method is causal.
     """
 
     way = ANEW
 
     def __init__(self, model: Transformer, B: int) -> None:
-        super().__init__(model, B)
+        self.model, self.B = model, B
         self.attentions = attentions_by_length(model, B)
-        self.tokens = self._none()
+        self.begin()
 
     @property
     def lengths(self) -> list[int]:
-        """Those that are computed, from short to long."""
+        """The lengths that attentions were built for, from short to long."""
         return sorted(self.attentions)
 
     def begin(self) -> None:
         """Forget the tokens."""
-        self.tokens = self._none()
+        self.tokens = torch.empty(self.B, 0, dtype=torch.int64, device=self.model.cell.device)
 
     def read(self, tokens: Tensor) -> Tensor:
-        """All tokens so far go through all layers again."""
+        """Send all tokens so far through all layers again."""
         self.tokens = torch.cat([self.tokens, tokens], dim=1)
         n = self.tokens.shape[1]
         length = min(each for each in self.attentions if each >= n)
@@ -117,26 +155,23 @@ class Anew(Reader):
         with self.model.precision:
             x = self.model.embed(padded)
             for block, attention in zip(self.model.layers, self.attentions[length], strict=True):
-                inputs = block.inputs(x)
-                with plainly(x):
-                    o = attention(*inputs)
-                x = block.onwards(x, o)
+                x = block.onwards(x, block.attend(block.inputs(x), attention))
             return self.model.say(x[:, n - 1 : n])[:, 0]
 
     def state_bytes(self) -> int:
-        """The numbers of the tokens; of attention nothing is kept."""
+        """Count the token numbers, for nothing of the attention is kept."""
         return self.B * self.model.cell.problem.N * self.tokens.element_size()
 
-    def _none(self) -> Tensor:
-        return torch.empty(self.B, 0, dtype=torch.int64, device=self.model.cell.device)
+
+Reader = ByStep | Anew
 
 
-def reader_of(model: Transformer, B: int) -> ByStep | Anew:
-    """Step by step where the method decodes, and not by attending the whole prefix anew itself.
+def reader_of(model: Transformer, B: int) -> Reader:
+    """Return a reader that goes step by step if the method decodes and does not itself attend the whole prefix each time.
 
-    Raises ValueError where nothing is causal, and UnsupportedError where the method makes no sequences.
+    Raises ValueError where the problem is not causal, and UnsupportedError where the method cannot make sequences.
     """
     if not model.cell.problem.causal:
-        raise ValueError("sequences are made token by token, which is causal; set causal: true")
+        raise ValueError(NOT_CAUSAL)
     attention = model.layers[0].attention
     return ByStep(model, B) if attention.decodes and not attention.recomputes else Anew(model, B)

@@ -1,9 +1,12 @@
-"""A small, plain Transformer around one attention method: pre-norm, learnt positions.
+"""A small, plain Transformer around one attention method: pre-norm, learnt positions; and the tokens that it reads and says.
 
 B sequences, N tokens, n of them, W = H D the model's width.
 """
 
-from typing import cast
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,17 +14,44 @@ from torch.utils.checkpoint import checkpoint
 
 from attnbench.schema.cell import Cell
 from attnbench.schema.problem import DType
-from attnbench.schema.training import Training
-from attnbench.training.alphabet import Alphabet
+from attnbench.schema.training import PIXELS, Task, Training
 from attnbench.training.block import Block, attention_of
-from attnbench.training.initial import initialise
+from attnbench.training.tasks import TaskData
+
+_STD = 0.02
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The tokens 0 … vocabulary - 1, which a model reads. It says a weight for each, or a mixture of logistics for pixels."""
+
+    vocabulary: int
+    levels: int | None = None
+    """The number of values of a pixel, which are the first tokens; None where tokens are no pixels."""
+    start: int | None = None
+    """The token that is read before the first one and never said; None where the first token need not be said."""
+
+    @classmethod
+    def of(cls, task: TaskData) -> Self:
+        """Return the alphabet of a task."""
+        return cls(task.vocabulary, task.levels, task.start)
+
+    @classmethod
+    def without_data(cls, training: Training, N: int) -> Self:
+        """Return the alphabet of a model that learns nothing: no data need exist, and N need not be the size of an image."""
+        if training.task is Task.PIXELS:
+            rows, columns, levels = PIXELS.get(training.images, (0, 0, 256))
+            levels = levels if rows * columns == N else 256
+            return cls(levels + 1, levels, start=levels)
+        letters = 256 if training.task is Task.BYTES else training.symbols
+        return cls(letters + 1, start=letters)
 
 
 class Transformer(nn.Module):
-    """Token numbers in; at each position, what the model says there.
+    """Takes token numbers, and gives at each position what the model says there.
 
-    In half precision weights are float32 and products are made by autocast; the attention is called in the dtype of the cell,
-    and what it has of its own is in that dtype. Raises ValueError where the cell has no training, and what the method raises.
+    In half precision, weights are float32 and products are made by autocast; the attention and its own parameters are in the
+    dtype of the cell. Raises ValueError where the cell has no training, and what the method raises.
     """
 
     def __init__(self, cell: Cell, alphabet: Alphabet, seed: int) -> None:
@@ -33,7 +63,9 @@ class Transformer(nn.Module):
         self.positions = nn.Parameter(torch.empty(p.N, width))
         attentions = (attention_of(cell, layer, plan.layers) for layer in range(plan.layers))
         self.blocks = nn.ModuleList(Block(attention, plan.feedforward) for attention in attentions)
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, alphabet.outputs(plan.mixtures))
+        # a weight for each token is said at a position, or three numbers for each logistic
+        outputs = alphabet.vocabulary if alphabet.levels is None else 3 * plan.mixtures
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, outputs)
         initialise(self, seed, plan.layers)
         self.to(cell.device)
         if p.dtype is DType.FLOAT64:
@@ -41,57 +73,72 @@ class Transformer(nn.Module):
 
     @property
     def layers(self) -> list[Block]:
-        """From the first to the last."""
+        """The layers, from the first to the last."""
         return cast("list[Block]", list(self.blocks))
 
     @property
     def size(self) -> int:
-        """Numbers that are learnt."""
+        """The count of numbers that are learnt."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     @property
     def precision(self) -> torch.autocast:
-        """What products of the model are made in."""
+        """The autocast under which the model runs."""
         dtype = self.cell.problem.dtype
         half = dtype.bytes == 2
         return torch.autocast(self.cell.device_kind, getattr(torch, dtype) if half else torch.bfloat16, enabled=half)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Int64 [B, N] -> what is said, [B, N, outputs], and what attentions add to the loss, a number."""
+        """Return what is said, int64 [B, N] -> [B, N, outputs], and what attentions add to the loss, a number."""
         with self.precision:
             x = self.embed(tokens)
             penalty = x.new_zeros((), dtype=torch.float32)
             for block in self.layers:
-                x, more = self._through(block, x)
+                if self.plan.recompute and self.training and torch.is_grad_enabled():
+                    # the layer runs again in the backward, with the same random numbers
+                    x, more = checkpoint(block, x, use_reentrant=False)
+                else:
+                    x, more = block(x)
                 penalty = penalty + more
             return self.say(x), penalty
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens at positions `first` and on: int64 [B, n] -> [B, n, W]."""
+        """Embed tokens at the positions from `first` on: int64 [B, n] -> [B, n, W]."""
         embedded: Tensor = self.embedding(tokens)
         return embedded + self.positions[first : first + tokens.shape[1]]
 
     def say(self, x: Tensor) -> Tensor:
-        """After the last layer: [B, n, W] -> [B, n, outputs]."""
+        """Return what is said after the last layer: [B, n, W] -> [B, n, outputs]."""
         said: Tensor = self.head(self.norm(x))
         return said
 
     def learn(self) -> None:
-        """Move what no gradient reaches; after a backward."""
+        """Update what no gradient reaches, after a backward."""
         for block in self.layers:
             block.learn()
 
-    def _through(self, block: Block, x: Tensor) -> tuple[Tensor, Tensor]:
-        """With gradient checkpointing the layer runs again in the backward, by the same random numbers."""
-        if self.plan.recompute and self.training and torch.is_grad_enabled():
-            x, more = checkpoint(block, x, use_reentrant=False)
-            return x, more
-        x, more = block(x)
-        return x, more
+
+@torch.no_grad()
+def initialise(model: nn.Module, seed: int, layers: int) -> None:
+    """Draw the weights as GPT-2 does: matrices and embeddings from N(0, 0.02²), biases 0, gains 1.
+
+    Matrices that write into the residual sum are smaller by √(2 layers): Radford et al. 2019, section 2.3, and their code. Each
+    is drawn by the seed and its own name, so that models around different attentions have equal weights wherever they have the
+    same. An attention's own parameters stay as the attention drew them.
+    """
+    for name, parameter in model.named_parameters():
+        if ".attention." in name:
+            continue
+        if parameter.dim() > 1:
+            std = _STD / math.sqrt(2 * layers) if name.endswith(("out.weight", "down.weight")) else _STD
+            source = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
+            parameter.copy_(torch.randn(parameter.shape, generator=source) * std)
+        elif name.endswith(".bias"):
+            parameter.zero_()
 
 
 def plan_of(cell: Cell) -> Training:
-    """The model and what it learns. Raises ValueError where the cell has none."""
+    """Return the model and what it learns. Raises ValueError where the cell states none."""
     if cell.training is None:
-        raise ValueError(f"workload {cell.workload} has a model; the cell says nothing of it: training is missing")
+        raise ValueError(f"workload {cell.workload} needs a model, and the cell states none: training is missing")
     return cell.training

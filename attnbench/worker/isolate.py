@@ -1,6 +1,6 @@
 """The parent's side of an errand: whatever happens to the child, an answer comes back.
 
-The server that forks the children is started at first use, and again after its death.
+The server that forks the children is started at its first use, and again after it has died.
 """
 
 import json
@@ -12,36 +12,35 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
-from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.errand import ANSWER, Answer, Errand, Job, Pass
+from attnbench.schema.errors import AttnbenchError
 from attnbench.schema.noun import in_words
 from attnbench.schema.outcome import SERVER, Failed, Measured, Status
 from attnbench.schema.units import seconds
 from attnbench.store.scratch import scratch
 from attnbench.worker.portable import portable
 
-Answer = Measured | Failed | Description | Surroundings
 _CLOCKS_APART, _LATENCY, _SAMPLED = 0.1, 0.1, 0.5
-"""Of the time in which samples are taken: how far two clocks may differ, with the seconds in which a byte goes from process to
-process on a busy machine; and how much of it samples add up to at least."""
+"""Limits for the time in which samples are taken: the share by which two clocks may differ, plus the seconds that a byte takes
+from process to process on a busy machine; and the least share of it to which samples add up."""
 _START_TIMEOUT, _STARTS, _EXIT_TIMEOUT = 120.0, 3, 1.0
 _SLACK = 10.0
 _LAST_LINES = 12
 
 
-class ServerError(RuntimeError):
+class ServerError(AttnbenchError):
     """The server cannot be started or has died."""
 
 
 class _EndedError(ServerError):
-    """Somebody ended it."""
+    """The server was ended by a signal."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a child ended, as the server tells it."""
+    """How a child ended, as the server reports it."""
 
     exit: int
     timed_out: bool
@@ -49,21 +48,21 @@ class Ending:
     output: str
     seconds: float
     marks: tuple[float, ...] = ()
-    """When it began to sample and when it ended, by the server's clock."""
+    """The times at which sampling began and ended, by the server's clock."""
 
 
 @dataclass
 class Isolation:
     """Runs errands, each in its own process; `fresh` starts a new interpreter for each instead of forking a warm one.
 
-    Modules are looked for in `folder` (else the current one), then in `packages`, then where they are installed.
+    Modules are looked for in `folder` (or else the current folder), then in `packages`, then where they are installed.
     """
 
     fresh: bool = False
     folder: Path | None = None
     packages: Path | None = None
     remark: str = field(default="", init=False)
-    """How its processes came about otherwise than they should; stands in the facts of every answer to a job from then on."""
+    """What went wrong when the server was started; it is put into the facts of every later answer to a job."""
     _fell_back: bool = field(default=False, init=False, repr=False)
     _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _socket: socket.socket | None = field(default=None, repr=False)
@@ -72,11 +71,11 @@ class Isolation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
-        """The answer and the seconds that the process lived; a Failed for every way in which it can go wrong."""
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
+        """Return the answer and the seconds that the process lived; the answer is Failed for whatever goes wrong."""
         with scratch() as folder:
             question, out = folder / "errand.json", folder / "answer.json"
             question.write_text(errand.model_dump_json(), encoding="utf-8")
@@ -85,19 +84,21 @@ class Isolation:
             except ServerError as error:
                 self.close()
                 return Failed(status=Status.CRASHED, reason=str(error)), 0.0
-            answer = _read(out) or post_mortem(ending, timeout)
+            answer: Answer
+            try:
+                answer = ANSWER.validate_json(out.read_bytes())
+            except OSError:
+                answer = post_mortem(ending, timeout)
+            except ValueError as error:
+                answer = Failed(status=Status.ERROR, reason=f"its answer cannot be read: {in_words(error)[:400]}")
             if isinstance(answer, Measured) and isinstance(errand, Job) and errand.phase is Pass.TIME:
                 answer = held_against(answer, ending.marks)
             if self.remark and isinstance(answer, Measured | Failed):
-                answer = self._remarked(answer)
+                changed: dict[str, object] = {"facts": {**answer.facts, SERVER: self.remark}}
+                if isinstance(answer, Measured) and self._fell_back:
+                    changed["flags"] = (*answer.flags, "fresh_interpreter")
+                answer = answer.model_copy(update=changed)
             return answer, ending.seconds
-
-    def _remarked(self, answer: Measured | Failed) -> Measured | Failed:
-        """The answer, with how its process came about."""
-        changed: dict[str, object] = {"facts": {**answer.facts, SERVER: self.remark}}
-        if isinstance(answer, Measured) and self._fell_back:
-            changed["flags"] = (*answer.flags, "fresh_interpreter")
-        return answer.model_copy(update=changed)
 
     def close(self) -> None:
         """End the server and all that it started."""
@@ -118,7 +119,7 @@ class Isolation:
         if self._server is None:
             self._start()
         assert self._socket is not None
-        # the server ends the child in time; this limit is for a server that hangs itself
+        # the server ends the child in time; this limit is for the case that the server itself hangs
         self._socket.settimeout(request["timeout"] + _SLACK)
         try:
             self._socket.sendall(json.dumps(request).encode() + b"\n")
@@ -127,7 +128,7 @@ class Isolation:
         return Ending(**self._reply())
 
     def _start(self) -> None:
-        """Start the server: anew where somebody ends it meanwhile, and without torch in it where it cannot import that."""
+        """Start the server: again if it is ended meanwhile, and without torch if it cannot import that."""
         why = ""
         for _ in range(_STARTS):
             try:
@@ -145,11 +146,15 @@ class Isolation:
         self._launch()
 
     def _launch(self) -> None:
+        environment = None
+        if self.packages is not None:
+            path = os.pathsep.join(filter(None, (str(self.packages), os.environ.get("PYTHONPATH"))))
+            environment = os.environ | {"PYTHONPATH": path}
         ours, theirs = socket.socketpair()
         with theirs:
             arguments = [
                 sys.executable,
-                # what lies in the folder may be called like a module of Python or torch
+                # a file in the folder may have the name of a module of Python or torch
                 "-P",
                 "-m",
                 "attnbench.worker.server",
@@ -164,7 +169,7 @@ class Isolation:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd=self.folder,
-                env=self._environment(),
+                env=environment,
             )
         ours.settimeout(_START_TIMEOUT)
         self._socket, self._replies = ours, ours.makefile("rb")
@@ -176,7 +181,7 @@ class Isolation:
             raise failed from None
 
     def _how_it_failed(self) -> ServerError:
-        """What became of a server that is not ready."""
+        """Return an error that says how a server ended that did not become ready."""
         assert self._server is not None
         try:
             code = self._server.wait(_EXIT_TIMEOUT)
@@ -184,14 +189,8 @@ class Isolation:
             return ServerError(f"the worker's server was not ready within {_START_TIMEOUT:g} s")
         if code > 0:
             return ServerError(f"the worker's server could not be started with torch in it (exit code {code})")
-        # 0 is its answer to a polite signal
+        # it ends with 0 after SIGTERM
         return _EndedError(f"the worker's server was ended by {_signal_name(-code or signal.SIGTERM)}")
-
-    def _environment(self) -> dict[str, str] | None:
-        if self.packages is None:
-            return None
-        others = os.environ.get("PYTHONPATH")
-        return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(self.packages), others)))}
 
     def _reply(self) -> dict[str, Any]:
         assert self._replies is not None
@@ -207,39 +206,23 @@ class Isolation:
         return reply
 
 
-def _read(out: Path) -> Answer | None:
-    """The answer that the child left, in words where it is none; None where it left nothing."""
-    try:
-        return ANSWER.validate_json(out.read_bytes())
-    except OSError:
-        return None
-    except ValueError as error:
-        return Failed(status=Status.ERROR, reason=f"its answer cannot be read: {in_words(error)[:400]}")
-
-
 def held_against(answer: Measured, marks: Sequence[float]) -> Measured | Failed:
-    """The samples, if the clock of another process agrees with them: the child's own may have been tampered with."""
-    claimed, samples = answer.facts.get("sampling_seconds"), answer.samples["time"].values
+    """Return the samples if the clock of another process agrees, for a method may have changed the clocks of its own."""
+    claimed, calls = answer.facts.get("sampling_seconds"), answer.facts.get("batch")
+    added = sum(answer.samples["time"].values) * (calls if isinstance(calls, int) else 1)
     if len(marks) != 2 or not isinstance(claimed, float):
         reason = "when it was sampled cannot be seen from outside its process"
     elif abs((passed := marks[1] - marks[0]) - claimed) > _CLOCKS_APART * passed + _LATENCY:
         reason = f"by its own clock sampling took {seconds(claimed)}, by another process' {seconds(passed)}"
-    elif answer.facts.get("clock") == "wall" and passed > _LATENCY and sum(samples) * _batch(answer) < _SAMPLED * passed:
-        added = seconds(sum(samples) * _batch(answer))
-        reason = f"its samples add up to {added} of the {seconds(passed)} in which they were taken"
+    elif answer.facts.get("clock") == "wall" and added < _SAMPLED * (passed - _LATENCY):
+        reason = f"its samples add up to {seconds(added)} of the {seconds(passed)} in which they were taken"
     else:
         return answer
     return Failed(status=Status.UNFAIR, reason=reason, samples=answer.samples, facts=answer.facts)
 
 
-def _batch(answer: Measured) -> float:
-    """Calls of a sample."""
-    batch = answer.facts.get("batch")
-    return batch if isinstance(batch, int) else 1
-
-
 def post_mortem(ending: Ending, timeout: float) -> Failed:
-    """Status and reason of a child that left no answer."""
+    """Return the status and the reason of a child that left no answer."""
     detail = last_words(ending.output)
     if ending.timed_out:
         return Failed(status=Status.TIMEOUT, reason=f"no answer within {timeout:g} s", detail=detail)
@@ -253,7 +236,7 @@ def post_mortem(ending: Ending, timeout: float) -> Failed:
 
 
 def last_words(output: str) -> str:
-    """The last lines of a child's output; of a traceback by faulthandler the first, which are the innermost."""
+    """Return the last lines of a child's output, or the first lines of faulthandler's traceback, which are the innermost."""
     _, fatal, frames = output.rpartition("Fatal Python error")
     lines = output.splitlines()[-_LAST_LINES:] if not fatal else (fatal + frames).splitlines()[:_LAST_LINES]
     return portable("\n".join(lines))

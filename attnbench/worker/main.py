@@ -1,6 +1,6 @@
-"""The child's side: one errand, in its own process, always answered unless the process dies.
+"""The child's side of an errand: it answers always, unless its process dies.
 
-The answer is one JSON file, written beside its place and renamed, so that it is there whole or not at all.
+The answer is one JSON file, which is written under another name and then renamed, so that it is there as a whole or not at all.
 """
 
 import faulthandler
@@ -18,9 +18,9 @@ from pathlib import Path
 from attnbench import registry
 from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator, Workload
-from attnbench.schema.errand import ERRAND, SETS_SHARE, Description, Inquiry, Job, Pass, Surroundings, Survey
-from attnbench.schema.noun import Scalar, in_words
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.errand import ERRAND, SETS_SHARE, Answer, Errand, Inquiry, Job, Pass
+from attnbench.schema.noun import Facts, in_words
+from attnbench.schema.outcome import Failed, Status
 from attnbench.worker.portable import portable
 
 Mark = Callable[[], object]
@@ -28,13 +28,13 @@ _LAST_FRAMES = 3
 _OUT_OF_DEVICE_MEMORY = re.compile(
     r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|Triton Error \[CUDA\]: out of memory"
 )
-"""Of what asks the driver itself, and not torch's allocator: a library's workspace, a kernel's stack, a module's code."""
+"""Messages of memory that was not asked of torch's allocator: a library's workspace, a kernel's stack, a module's code."""
 
 
 def serve(errand: Path, out: Path, marking: int) -> None:
-    """Answer the errand in one file (JSON) into another; both absolute, since a plugin may change the folder.
+    """Read an errand from one JSON file and answer it in another; both paths are absolute, since a plugin may change folders.
 
-    Where sampling begins and ends a byte is written to `marking`, so that the clock of another process sees it.
+    Where sampling begins and ends, a byte is written to `marking`, so that another process can measure it by its clock.
     """
     faulthandler.enable()
     answer = answer_to(ERRAND.validate_json(errand.read_bytes()), partial(os.write, marking, b"."))
@@ -43,93 +43,71 @@ def serve(errand: Path, out: Path, marking: int) -> None:
     beside.replace(out)
 
 
-def encoded(answer: Measured | Failed | Description | Surroundings) -> bytes:
-    """The answer as JSON, in UTF-8 whatever a plugin put into it: letters that are none become question marks."""
+def encoded(answer: Answer) -> bytes:
+    """Return the answer as JSON, in UTF-8 whatever a plugin put into it: invalid characters become question marks."""
     try:
         return _json(answer)
     except Exception as error:  # noqa: BLE001 - whatever keeps an answer from being written is a row
         return _json(Failed(status=Status.ERROR, reason=f"its answer cannot be written as JSON: {in_words(error)}"))
 
 
-def _json(answer: Measured | Failed | Description | Surroundings) -> bytes:
+def _json(answer: Answer) -> bytes:
     return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False).encode(errors="replace")
 
 
-def answer_to(errand: Job | Inquiry | Survey, mark: Mark = int) -> Measured | Failed | Description | Surroundings:
-    """Do the errand; anything raised becomes a Failed with its status."""
+def answer_to(errand: Errand, mark: Mark = int) -> Answer:
+    """Do the errand; anything that is raised becomes a Failed with its status."""
     try:
-        # here and not at the top: what it raises, in an interpreter that is not whole, is a row as well
-        from attnbench.worker import preload  # noqa: F401 - imported for its effect
+        # here and not at the top, so that what the imports raise in a broken installation is answered too
+        from attnbench.worker import passes
 
         registry.look_here()
         if isinstance(errand, Job):
             confine(errand)
-        return _do(errand, mark)
+        return passes.do(errand, mark)
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises, SystemExit included, is a row
-        return failure(error, _method(errand))
-
-
-def _method(errand: Job | Inquiry | Survey) -> str:
-    return errand.cell.method if isinstance(errand, Job) else errand.method if isinstance(errand, Inquiry) else ""
-
-
-def _do(errand: Job | Inquiry | Survey, mark: Mark) -> Measured | Failed | Description | Surroundings:
-    from attnbench.workloads import check, describe, fidelity, fit, footprint, numerics, survey, timing, train
-
-    if isinstance(errand, Inquiry):
-        return describe.describe(errand)
-    if isinstance(errand, Survey):
-        return survey.survey(errand)
-    passes: dict[Pass, Callable[[Job], Measured | Failed]] = {
-        Pass.CHECK: check.check,
-        Pass.FIT: fit.fit,
-        Pass.TIME: partial(timing.measure_time, mark=mark),
-        Pass.MEMORY: footprint.measure_memory,
-        Pass.FIDELITY: fidelity.measure_fidelity,
-        Pass.NUMERICS: numerics.measure_numerics,
-        Pass.TRAIN: train.measure_training,
-    }
-    answer: Measured | Failed = passes[errand.phase](errand)
-    return answer
+        method = errand.cell.method if isinstance(errand, Job) else errand.method if isinstance(errand, Inquiry) else ""
+        return failure(error, method)
 
 
 def confine(job: Job) -> None:
-    """Make this process the first to go when memory is short, and set the allocator policy that the job asks for."""
-    # memory is always measured under the system's own policy: kept blocks are not the method's
+    """Set the allocator's policy that the job asks for, and limit the memory of this process."""
+    # memory is always measured under the system's own policy: blocks that an allocator keeps are not the method's
     retain = job.phase is not Pass.MEMORY and job.cell.allocator is Allocator.RETAIN
-    # where a batch is searched for nothing is reserved ahead, or it would fit by chance
+    # in the search for a batch nothing is reserved ahead, or the batch could fit by chance
     ahead = allocator.PAD if retain and job.phase is not Pass.FIT else 0
     if retain and not allocator.retain(ahead):
         raise OSError("this C library has no mallopt: use allocator: system")
     if job.cell.workload is Workload.TRAIN:
-        # an optimiser imports it, address space and all, which is no need of the method
+        # optimisers import it; imported here, its address space does not count as the method's
         importlib.import_module("torch._dynamo")
     if job.limits.memory_bytes is not None and job.cell.device_kind == "cpu":
-        # what the heap reserves ahead, and inputs that are there only to be taken in turns, come on top
+        # the limit counts all address space: what is in use already, libraries included; what the heap reserves ahead; and
+        # the input sets that exist only to be taken in turns
         sets = int(SETS_SHARE * job.limits.memory_bytes) if job.phase is Pass.TIME else 0
         resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes + ahead + sets,) * 2)
 
 
 def _virtual_bytes() -> int:
-    """Address space in use: the limit counts it all, libraries included."""
+    """Return the address space in use."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def failure(error: BaseException, method: str = "") -> Failed:
-    """The status and the reason of an exception, with the line of the method that it came from; its last frames are kept."""
+    """Return the status and the reason of an exception, with the line of the method that raised it, and the last frames."""
     text = in_words(error)
     frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[-_LAST_FRAMES:])
     detail = "".join(frames) + "".join(traceback.format_exception_only(error))
     status, reason = _classify(error, text)
     if status is Status.ERROR:
         reason += _place(error, method)
-    # nobody can measure what is no method: whoever asked is told, and may end
-    facts: dict[str, Scalar | None] = {"unknown": True} if type(error).__name__ == "UnknownMethodError" else {}
+    # tells the command that there is no such method, so that it can end with an error of its own
+    facts: Facts = {"unknown": True} if type(error).__name__ == "UnknownMethodError" else {}
     return Failed(status=status, reason=reason, detail=portable(detail)[-4000:], facts=facts)
 
 
 def _place(error: BaseException, method: str) -> str:
-    """` (my_attention.py:31, in forward)`: the innermost line of the method's own package; empty where it has no part in it."""
+    """Return ` (my_attention.py:31, in forward)`, the innermost line of the method's own package; empty if there is none."""
     try:
         own = registry.own_module(method)
     except (LookupError, OSError):
@@ -148,7 +126,7 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     first = portable(text.splitlines()[0])[:400]
     if name == "OutOfMemoryError" or (_OUT_OF_DEVICE_MEMORY.search(first) and not isinstance(error, MemoryError)):
         return Status.OOM_DEVICE, first
-    # a thread could not be started: its stack did not fit
+    # a thread could not be started, because there was no room for its stack
     if isinstance(error, RuntimeError) and first == "Resource temporarily unavailable":
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if isinstance(error, MemoryError) or text.startswith("[enforce fail at alloc_cpu") or "DefaultCPUAllocator" in first:

@@ -1,10 +1,10 @@
 """The warm server: imports torch once, then forks one child per errand and watches it to its end.
 
-It touches neither CUDA nor a thread pool, so that forking stays safe. Requests and replies are JSON lines on one
+It uses neither CUDA nor a thread pool, so that forking stays safe. Requests and replies are JSON lines on one
 socket; when that socket closes, or this process is told to end, everything it started is killed. With `--fresh`
 it imports nothing and each child is a new interpreter.
 
-A request names an errand, the file for its answer and a time limit; the reply tells how the child ended.
+A request names the file of an errand, the file for its answer and a time limit; the reply says how the child ended.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ def main(descriptor: int, *, fresh: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
     if not fresh:
-        from attnbench.worker import preload  # noqa: F401 - imported for the children
+        from attnbench.worker import passes  # noqa: F401 - imported for the children
 
-        # a child's first collection would walk all of torch, and so copy its pages: a seventh of a second each time
+        # otherwise a child's first collection would walk all of torch and copy its pages, which takes a seventh of a second
         gc.collect()
         gc.freeze()
     _send(control, {"ready": os.getpid()})
@@ -49,7 +49,7 @@ def main(descriptor: int, *, fresh: bool) -> None:
 
 
 def _end() -> None:
-    """Kill whatever is left and go."""
+    """Kill whatever is left, and end."""
     kill_descendants()
     os._exit(0)
 
@@ -60,7 +60,7 @@ def _send(control: socket.socket, message: dict[str, Any]) -> None:
 
 @dataclass
 class _Child:
-    """One forked child: its output, its time limit, its end."""
+    """One forked child, with its output and its time limit."""
 
     pid: int
     output: int
@@ -71,7 +71,7 @@ class _Child:
     started: float = field(default_factory=time.monotonic)
     tail: bytes = b""
     marked: list[float] = field(default_factory=list)
-    """When the child said that it began to sample and that it ended, by this process' own clock."""
+    """The times at which the child began and ended sampling, by this process' own clock."""
 
     @classmethod
     def start(cls, request: dict[str, Any], control: socket.socket, *, fresh: bool) -> "_Child":
@@ -87,10 +87,10 @@ class _Child:
         return cls(pid, reading, marks, control, request["timeout"])
 
     def watch(self) -> dict[str, Any]:
-        """Wait for the end, a time-out, or the parent's going away; then kill all that the child started."""
+        """Wait for the child's end, a time-out or the end of the parent, then kill all that the child started."""
         timed_out = not self._wait(self.timeout)
         if timed_out:
-            # faulthandler prints where it hangs
+            # faulthandler then prints where the child hangs
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGABRT)
             self._wait(_GRACE)
@@ -112,7 +112,7 @@ class _Child:
         }
 
     def _wait(self, seconds: float) -> bool:
-        """Whether the child ended within that time; meanwhile its output is read, so that it never blocks on it."""
+        """Say whether the child ended within that time; meanwhile its output is read, so that it never has to wait."""
         end = time.monotonic() + seconds
         handle = os.pidfd_open(self.pid)
         try:
@@ -123,8 +123,13 @@ class _Child:
                     ready = {key.fileobj for key, _ in selector.select(left)}
                     if self.control in ready and not self.control.recv(1, socket.MSG_PEEK):
                         _end()
-                    if self.marks in ready and not self._mark():
-                        selector.unregister(self.marks)
+                    if self.marks in ready:
+                        # one byte where sampling begins, and one where it ends; nothing at the end of the stream
+                        with contextlib.suppress(BlockingIOError):
+                            now, marks = time.monotonic(), os.read(self.marks, 64)
+                            self.marked += [now] * len(marks)
+                            if not marks:
+                                selector.unregister(self.marks)
                     if self.output in ready and not self._drain():
                         selector.unregister(self.output)
                     if handle in ready:
@@ -133,17 +138,8 @@ class _Child:
         finally:
             os.close(handle)
 
-    def _mark(self) -> bool:
-        """Note when a mark came; False at the end of the stream."""
-        now = time.monotonic()
-        with contextlib.suppress(BlockingIOError):
-            marks = os.read(self.marks, 64)
-            self.marked += [now] * len(marks)
-            return bool(marks)
-        return True
-
     def _drain(self) -> bool:
-        """Read what the child has printed, keep its end; False at the end of the stream."""
+        """Read what the child has printed and keep its last part; return False at the end of the stream."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self.output, 1 << 16):
                 self.tail = (self.tail + data)[-_KEEP_OUTPUT:]
@@ -152,7 +148,7 @@ class _Child:
 
 
 def _become(request: dict[str, Any], parent: int, pipes: tuple[int, int], *, fresh: bool) -> None:
-    """In the child: a process group and a death of its own, then the errand. Never returns."""
+    """In the child: leave the server's process group, die with the server, and do the errand. Never returns."""
     writing, marking = pipes
     try:
         os.setsid()
@@ -163,32 +159,28 @@ def _become(request: dict[str, Any], parent: int, pipes: tuple[int, int], *, fre
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):
-            # the child is the one to go when the machine runs out of memory, never the runner
+            # if the machine runs out of memory, the kernel kills the child and never the runner
             Path("/proc/self/oom_score_adj").write_text("1000")
         os.dup2(writing, 1)
         os.dup2(writing, 2)
-        _run(request, marking, fresh=fresh)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        if fresh:
+            os.set_inheritable(marking, True)
+            os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"], str(marking)])  # noqa: S606
+        from attnbench.worker.main import serve
+
+        serve(Path(request["errand"]), Path(request["out"]), marking)
         sys.stdout.flush()
         os._exit(0)
-    except BaseException:  # noqa: BLE001 - the child must end here, with words, whatever happens
+    except BaseException:  # noqa: BLE001 - the child must end here and say why, whatever happens
         import traceback
 
         traceback.print_exc()
         os._exit(1)
 
 
-def _run(request: dict[str, Any], marking: int, *, fresh: bool) -> None:
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    if fresh:
-        os.set_inheritable(marking, True)
-        os.execv(_FRESH_CHILD[0], [*_FRESH_CHILD, request["errand"], request["out"], str(marking)])  # noqa: S606
-    from attnbench.worker.main import serve
-
-    serve(Path(request["errand"]), Path(request["out"]), marking)
-
-
 def kill_descendants() -> None:
-    """Kill every process below this one: as a subreaper it inherits even those that left their group."""
+    """Kill every process below this one; since this is a subreaper, that includes processes that left their group."""
     import psutil
 
     for _ in range(20):
@@ -205,15 +197,11 @@ def kill_descendants() -> None:
 
 
 def count_oom_kills() -> int:
-    """How often the kernel killed for lack of memory, in this control group, else on this machine."""
-    from attnbench.measure.host_conditions import cgroup_file
+    """Return how often the kernel killed for lack of memory, in this control group or else on this machine."""
+    from attnbench.measure.host_conditions import cgroup_file, counted
 
-    for file in (cgroup_file("memory.events"), Path("/proc/vmstat")):
-        with contextlib.suppress(OSError, ValueError):
-            for line in file.read_text().splitlines() if file else ():
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-    return 0
+    found = (counted(file, "oom_kill") for file in (cgroup_file("memory.events"), Path("/proc/vmstat")))
+    return next((count for count in found if count is not None), 0)
 
 
 def _prctl(option: int, value: int) -> None:

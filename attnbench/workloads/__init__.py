@@ -1,1 +1,1 @@
-"""From a cell to measured samples, here and now."""
+"""Measuring a cell in this process."""

@@ -1,4 +1,4 @@
-"""What a method says of itself: who it is, what it lacks, which cells it can run and what they cost."""
+"""What a method says about itself: what it is and lacks, which cells it can run and at what cost; and what the machine says."""
 
 import hashlib
 import inspect
@@ -7,20 +7,25 @@ from pathlib import Path
 
 from attnbench import registry
 from attnbench.api import Attention
-from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Description, Inquiry, Prospect
+from attnbench.measure import devices, roof
+from attnbench.schema.cell import Batch, Cell, ClockMode, Workload
+from attnbench.schema.errand import Description, Inquiry, Prospect, Roof, Surroundings, Survey
 from attnbench.schema.noun import in_words
-from attnbench.workloads import fidelity, generate, numerics
+from attnbench.training.reading import NOT_CAUSAL
 from attnbench.workloads.check import check_cells
 
+_WEIGHTS_AT_ONCE = 6
+"""Tensors [B, H, N, N] while exact attention takes values N wide: weights found, values, scores, softmax, output, a copy."""
 _STATED = ("paper", "cost", "forward", "reference")
+"""What every attention has to define."""
 _SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
 
 
 def describe(inquiry: Inquiry) -> Description:
-    """Ask the class; nothing is built. Raises UnknownMethodError for an unfinished one, and whatever its import raises."""
+    """Ask the class; nothing is built. Raises UnknownMethodError if it is unfinished, and whatever its import raises."""
     method = registry.load(inquiry.method)
-    if absent := lacking(method):
+    abstract: frozenset[str] = getattr(method, "__abstractmethods__", frozenset())
+    if absent := [name for name in _STATED if name in abstract or not hasattr(method, name)]:
         raise registry.UnknownMethodError(
             f"{inquiry.method} is not finished: it has no {', no '.join(absent)}; attnbench.api.Attention says what each is"
         )
@@ -37,37 +42,54 @@ def describe(inquiry: Inquiry) -> Description:
     )
 
 
-def lacking(method: type[Attention]) -> tuple[str, ...]:
-    """What every attention has to state and this class does not, all of it at once."""
-    abstract: frozenset[str] = getattr(method, "__abstractmethods__", frozenset())
-    return tuple(name for name in _STATED if name in abstract or not hasattr(method, name))
-
-
 def parameters(method: type[Attention]) -> tuple[str, ...]:
-    """The names that its constructor takes beside the problem; `**params` of one that takes any and judges them itself."""
+    """List what a method's constructor takes beside the problem; `**params` where it takes any and checks them itself."""
     accepted = inspect.signature(method).parameters.values()
     names = (f"**{each.name}" if each.kind is each.VAR_KEYWORD else each.name for each in accepted)
     return tuple(name for name in names if name != "problem")
 
 
 def prospect(method: type[Attention], cell: Cell) -> Prospect:
-    """The method's own refusal of a cell, or its cost; parameters that it cannot use are refused in its own words.
+    """Return the reason why a cell cannot run, also where its parameters are bad, or else its cost.
 
-    What a model costs is unknown: its attention is a part of it only.
+    The cost of a model is unknown, because its attention is only a part of it.
     """
     try:
-        if reason := fidelity.why_not(cell) or numerics.why_not(cell) or generate.why_not(cell) or method.refusal(cell.call):
+        if reason := why_not(cell) or method.refusal(cell.call):
             return Prospect(why_not=reason)
-        cost = method.cost(cell.problem, cell.params, cell.call.workload)
-        known = None if cell.workload.has_model else fidelity.with_weights(cost, cell)
-        return Prospect(cost=known, checks=check_cells(method, cell))
-    # a parameter beyond all floats is one that it cannot use
+        cost, p = method.cost(cell.problem, cell.params, cell.call.workload), cell.problem
+        if cell.workload is Workload.FIDELITY:
+            weights = p.B * p.H * p.N**2 * p.dtype.bytes
+            cost = cost.model_copy(update={"peak_bytes": max(cost.peak_bytes + 2 * weights, _WEIGHTS_AT_ONCE * weights)})
+        return Prospect(cost=None if cell.workload.has_model else cost, checks=check_cells(method, cell))
+    # OverflowError: a parameter may be larger than any float
     except (TypeError, ValueError, OverflowError) as error:
         return Prospect(why_not=in_words(error))
 
 
+def why_not(cell: Cell) -> str | None:
+    """Say why a cell's workload cannot be run, whatever the method; None where it can."""
+    p, searched = cell.problem, cell.batch is Batch.LARGEST
+    match cell.workload:
+        case Workload.FIDELITY if p.padding:
+            return "fidelity is measured without padding"
+        case Workload.FIDELITY if searched:
+            return "fidelity needs a batch that is stated"
+        case Workload.FIDELITY if p.dtype.bytes == 2:
+            return "fidelity is of the definition: float32 or float64"
+        case Workload.NUMERICS if searched:
+            return "numerics need a batch that is stated"
+        case Workload.GENERATE if not p.causal:
+            return NOT_CAUSAL
+        case Workload.GENERATE if cell.clock is ClockMode.GRAPH:
+            return "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
+        case Workload.GENERATE if p.padding:
+            return "sequences are made without padding"
+    return None
+
+
 def version(name: str, method: type[Attention]) -> str:
-    """Distribution and version, and a digest of the source beside the class: what a result is a result of."""
+    """Return the versions of the method's packages, and a digest of its source."""
     distribution = registry.find(name).dist
     installed = f"{distribution.name} {distribution.version}" if distribution else "unpackaged"
     packages = [f"{text.partition('>')[0]} {registry.installed_version(text)}" for text in method.requires]
@@ -75,12 +97,13 @@ def version(name: str, method: type[Attention]) -> str:
 
 
 def source_digest(method: type[Attention]) -> str:
-    """Eight hex digits over the class's file; in a package, over its folder and those beside it that it imports."""
+    """Return eight hex digits over the class's file; in a package, over its folder and those beside it that it imports."""
     file = Path(inspect.getfile(method))
     files = [file]
     if (file.parent / "__init__.py").exists():
         own = _sources(file.parent)
-        files = [*own, *(each for name in _beside(own) for each in _sources(file.parent.parent / name))]
+        imported = {name for each in own if each.suffix == ".py" for name in _SIBLING.findall(each.read_text())}
+        files = [*own, *(each for name in sorted(imported) for each in _sources(file.parent.parent / name))]
     digest = hashlib.sha256()
     for each in files:
         digest.update(each.name.encode() + each.read_bytes())
@@ -91,7 +114,12 @@ def _sources(folder: Path) -> list[Path]:
     return sorted(each for each in folder.glob("*") if each.suffix in {".py", ".cu"})
 
 
-def _beside(sources: list[Path]) -> list[str]:
-    """The packages beside their own that files import, by `from ..name import`."""
-    found = (_SIBLING.findall(each.read_text()) for each in sources if each.suffix == ".py")
-    return sorted({name for names in found for name in names})
+def survey(question: Survey) -> Surroundings:
+    """Look at the device, and measure each roof that is asked for. Raises NoDeviceError where there is no such device."""
+    device = devices.resolve(question.device)
+    devices.require(device)
+    # memory is read before the roofs are measured, whose blocks torch's allocator keeps
+    facts, free = devices.facts(device), devices.free_bytes(device)
+    measured = {name: roof.measure(device, name) for name in question.ceilings}
+    roofs = {name: Roof(**dict(zip(Roof.model_fields, speeds, strict=True))) for name, speeds in measured.items()}
+    return Surroundings(device=device, facts=facts, memory_bytes=free, roof=roofs)

@@ -1,18 +1,17 @@
-"""The memory pass: every counter of one cell, each named and sourced; never timed."""
+"""The memory pass: every memory counter of one cell, with its source; and the fit pass: whether a batch can be run at all."""
 
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
-from attnbench.measure import cuda_memory, host_memory, nvml, profiler_memory
-from attnbench.measure.reading import Reading
+from attnbench.measure import cuda_memory, devices, host_memory, nvml, profiler_memory
+from attnbench.measure.host_memory import Reading
+from attnbench.measure.loop import OverBudgetError
 from attnbench.schema.cell import Workload
-from attnbench.schema.errand import Job
+from attnbench.schema.errand import FIT_SHARE, Job
 from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
-from attnbench.workloads.generate import Generation
-from attnbench.workloads.modelled import Modelled
-from attnbench.workloads.prepare import prepare
+from attnbench.workloads.prepare import Generation, Modelled, prepare
 from attnbench.workloads.setting import Setting
 
 Readings = dict[str, Reading]
@@ -20,17 +19,42 @@ _BACKWARD = {Workload.FORWARD_BACKWARD, Workload.TRAIN}
 
 
 def measure_memory(job: Job) -> Measured:
-    """Bytes of one whole call, one update or the largest steps of a sequence. Raises whatever the method raises."""
-    setting = prepare(job)
-    readings = sizes(setting)
-    readings |= on_cuda(setting) if job.cell.device_kind == "cuda" else on_cpu(setting)
+    """Measure the bytes of a whole call, an update or the largest step of a sequence. Raises whatever the method raises."""
+    readings = read_all(prepare(job))
     flags = tuple(dict.fromkeys(r.flag for r in readings.values() if r.flag))
     memory = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
     return Measured(memory=memory, flags=flags)
 
 
+def fit(job: Job) -> Measured:
+    """Call twice and time the second call, or a third one if that was too slow; of a generation, only the costliest step.
+
+    Raises OverBudgetError, and what the method raises.
+    """
+    if job.cell.device_kind == "cuda":
+        free, total = torch.cuda.mem_get_info(job.cell.device)
+        torch.cuda.set_per_process_memory_fraction(FIT_SHARE * free / total, job.cell.device)
+    setting = prepare(job)
+    clock = devices.clock(job.cell.device, "wall")
+    call, calls = (setting.trial, setting.trials) if isinstance(setting, Generation) else (setting.call, 1)
+    clock.sample(call, 1)
+    seconds = calls * clock.sample(call, 1)
+    limit = job.limits.first_call
+    if limit is not None and seconds > limit:
+        # a single slow call may be the machine's fault
+        seconds = min(seconds, calls * clock.sample(call, 1))
+        if seconds > limit:
+            raise OverBudgetError(seconds, limit)
+    return Measured(facts={"B": job.B, "seconds": seconds})
+
+
+def read_all(setting: Setting) -> Readings:
+    """Read all counters, in calls of their own that are not timed."""
+    return sizes(setting) | (on_cuda(setting) if setting.cell.device_kind == "cuda" else on_cpu(setting))
+
+
 def sizes(setting: Setting) -> Readings:
-    """Inputs, parameters, output and, where tokens are made one at a time, the state, by shape."""
+    """Return the bytes of inputs, parameters, output and, where tokens are made one at a time, the state."""
     state = setting.state_bytes()
     module = setting.model if isinstance(setting, Modelled) else setting.method
     # shared-QK methods take one tensor twice
@@ -38,35 +62,26 @@ def sizes(setting: Setting) -> Readings:
     return {
         "input_bytes": Reading(_bytes(inputs), "sum of the inputs' storages"),
         "parameter_bytes": Reading(_bytes(module.parameters()), "sum of the parameters' storages"),
-        "output_bytes": _output(setting),
+        "output_bytes": setting.output(),
         **({} if state is None else {"state_bytes": Reading(state, STATE_SOURCE)}),
     }
 
 
-def _output(setting: Setting) -> Reading:
-    if isinstance(setting, Modelled):
-        return Reading(setting.output_bytes(), setting.output_source)
-    p = setting.cell.problem
-    tokens = 1 if setting.cell.workload.decodes else p.N
-    size = p.B * p.H * tokens * p.M * setting.inputs[-1].element_size()
-    return Reading(size, "B H N M x element size; N = 1 in decoding")
-
-
-def _call(setting: Setting) -> Callable[[], object]:
-    """What is watched: of a sequence that a model makes its last token, with all that is kept until then made inside."""
+def _call_of(setting: Setting) -> Callable[[], object]:
+    """Return the call to watch: for a generation only its last token, after a state that the call makes itself."""
     return setting.trial if isinstance(setting, Generation) else setting.call
 
 
 def on_cpu(setting: Setting) -> Readings:
-    """Host counters; those of a GPU are not applicable, and say so.
+    """Read the host's counters; those of a GPU do not apply, and say so.
 
-    The first call is profiled, which sees torch's own blocks only; so it warms up for the one whose pages count:
+    The first call is profiled, which sees only torch's own blocks. It is also the warm-up for the call whose pages count:
     libraries, thread pools and autograd's structures are not the method's memory.
     """
-    none = "this cell ran on a CPU"
+    none, call = "this cell ran on a CPU", _call_of(setting)
     return {
-        "torch_profiler_peak": profiler_memory.torch_profiler_peak(_call(setting)),
-        "host_rss_peak": host_memory.host_rss_peak(_call(setting)),
+        "torch_profiler_peak": profiler_memory.torch_profiler_peak(call),
+        "host_rss_peak": host_memory.host_rss_peak(call),
         "saved_for_backward": _saved(setting, profiler_memory.saved_for_backward),
         "torch_allocated_peak": Reading(None, "torch's CUDA allocator", none),
         "torch_reserved_peak": Reading(None, "torch's CUDA allocator", none),
@@ -75,14 +90,27 @@ def on_cpu(setting: Setting) -> Readings:
 
 
 def on_cuda(setting: Setting) -> Readings:
-    """The allocator's peaks in one call, what is saved in a second, NVML's in a third."""
-    device = setting.cell.device
-    none = "this cell ran on a GPU"
-    _call(setting)()  # workspaces that libraries keep are not the method's memory
-    return {
-        **cuda_memory.allocator_peaks(_call(setting), device),
+    """Read the allocator's peaks in one call, what is saved for the backward in a second, and NVML in a third."""
+    none, call, device = "this cell ran on a GPU", _call_of(setting), setting.cell.device
+    # a call before that: workspaces that libraries keep are not the method's memory
+    call()
+    readings = {
+        **cuda_memory.allocator_peaks(call, device),
         "saved_for_backward": _saved(setting, lambda forward: cuda_memory.saved_for_backward(forward, device)),
-        **_by_nvml(setting),
+    }
+    try:
+        with nvml.session() as library:
+            handle = nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid))
+            # blocks that torch's allocator keeps from earlier calls would hide what this one takes
+            torch.cuda.empty_cache()
+            with nvml.NvmlSampler(library, handle) as sampler:
+                call()
+                torch.cuda.synchronize(device)
+            readings |= sampler.readings()
+    except nvml.NvmlUnavailableError as error:
+        readings |= nvml.unavailable(str(error))
+    return {
+        **readings,
         "host_rss_peak": Reading(None, "VmHWM", none),
         "torch_profiler_peak": Reading(None, "torch.profiler", none),
     }
@@ -92,21 +120,6 @@ def _saved(setting: Setting, probe: Callable[[Callable[[], Tensor]], Reading]) -
     if setting.cell.workload not in _BACKWARD:
         return Reading(None, "torch's allocator after the forward", f"{setting.cell.workload} keeps nothing for a backward")
     return probe(setting.forward)
-
-
-def _by_nvml(setting: Setting) -> Readings:
-    device = setting.cell.device
-    try:
-        with nvml.session() as library:
-            handle = nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid))
-            # what torch's allocator keeps of the calls before would hide all that this one takes
-            torch.cuda.empty_cache()
-            with nvml.NvmlSampler(library, handle) as sampler:
-                _call(setting)()
-                torch.cuda.synchronize(device)
-            return sampler.readings()
-    except nvml.NvmlUnavailableError as error:
-        return nvml.unavailable(str(error))
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

@@ -1,25 +1,62 @@
-"""Holding what a method gave against its definition: rows of the output, and gradients of a few of them.
+"""Comparing what a method gave with its definition: rows of the output, and gradients of a few of them.
 
-B samples, H heads, N tokens, n rows, M value width.
+Rounding errors are in proportion to the length of a row, and rows of one output differ in length a hundredfold: a mean over
+many keys is short. One bound for all rows, in proportion to the longest, would allow any error in short rows.
+B samples, H heads, N tokens, n rows, M value width, C width of any row.
 """
 
 import random
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from attnbench.schema.cell import Cell, Precision
 from attnbench.schema.outcome import Status
-from attnbench.workloads.deviation import deviations, excused, tolerance
-from attnbench.workloads.places import Place, tokens
+from attnbench.schema.problem import DType
 from attnbench.workloads.setting import Setting, unique
-from attnbench.workloads.truth import Truth
+from attnbench.workloads.truth import Place, Truth, tokens
+
+_OWN_ERROR, _MOST = 4.0, 0.5
+"""How many times as far off as the definition in the method's own dtype a row may be, and the most that this excuses."""
+_ROUNDING = {DType.FLOAT64: 1e-9, DType.FLOAT32: 5e-5, DType.FLOAT16: 5e-3, DType.BFLOAT16: 3e-2}
+"""How far a row may be off in any case: a few times the error of faithful implementations."""
+_ROUNDED_PRODUCTS = {Precision.HIGHEST: 0.0, Precision.HIGH: 1e-2, Precision.MEDIUM: 5e-2}
+"""How far a row may be off where torch may round the products of float32."""
+_NUMBERS = 64
+"""The width from which the length of a row does not depend on luck: narrower rows are judged by the length of several."""
+
 
 _TOKENS_OF_GRADIENTS = 8
 
 
+def tolerance(cell: Cell) -> float:
+    """Return how far a row of this cell may be off, whatever the definition's own error is."""
+    dtype = cell.problem.dtype
+    return max(_ROUNDING[dtype], _ROUNDED_PRODUCTS[cell.matmul_precision] if dtype is DType.FLOAT32 else 0.0)
+
+
+def deviations(got: Tensor, want: Tensor) -> Tensor:
+    """Return ‖got - want‖ / ‖want‖ of each row, [n, C] both -> float64 [n]; infinite for NaN, or where 0 was right."""
+    want = want.detach().double()
+    squares = want.square().sum(-1)
+    if want.shape[-1] < _NUMBERS:
+        # the length of a narrow row is the root mean square over it and its neighbours
+        together = min(-(-_NUMBERS // want.shape[-1]) // 2 * 2 + 1, 2 * len(want) + 1)
+        squares = F.avg_pool1d(squares[None], together, 1, together // 2, count_include_pad=False).squeeze(0)
+    error = (got.detach().double() - want).norm(dim=-1)
+    share = torch.where(error == 0, 0.0, error / squares.sqrt())
+    return share.nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+
+def excused(allowed: float, own: Tensor) -> Tensor:
+    """Return how far each row may be off where the definition itself, in the method's own dtype, is off by `own`."""
+    return (_OWN_ERROR * own).nan_to_num(nan=0.0, posinf=0.0).clamp(allowed, max(allowed, _MOST))
+
+
 class WrongError(Exception):
-    """What a call gave is not what it has to be, or not fairly come by; `status` says which, the message how."""
+    """The result of a call is wrong, or its time is not that of honest work; `status` says which, the message how."""
 
     def __init__(self, reason: str, status: Status = Status.INCORRECT) -> None:
         super().__init__(reason)
@@ -27,13 +64,16 @@ class WrongError(Exception):
 
 
 def shape_in_words(setting: Setting) -> str:
-    """`at B=2, H=3, N=321`."""
+    """Return the shape as `at B=2, H=3, N=321`."""
     p = setting.cell.problem
     return f"at B={p.B}, H={p.H}, N={p.N}"
 
 
 def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor], what: str = "output") -> Tensor:
-    """How far each row of these outputs is off at a place, [n, M] each -> [n] after [n]. Raises WrongError where too far."""
+    """Return how far each row of these outputs, [n, M] each, is off at a place, one after the other.
+
+    Raises WrongError where a row is too far off, and what the truth raises.
+    """
     want, allowed, found = truth.rows(place).detach(), tolerance(setting.cell), []
     for rows in got:
         off = deviations(rows, want)
@@ -48,9 +88,9 @@ def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor
 
 
 def weigh(g: Tensor, heads: Sequence[Place], span: int, source: random.Random) -> list[tuple[Place, Tensor]]:
-    """Make dL/do [B, H, N, M] zero but in a few late rows of these heads, which no early row outweighs.
+    """Set dL/do [B, H, N, M] to zero except in a few late rows of these heads, whose gradients no early row outweighs.
 
-    Gives the rows, and dL/do there, [n, M] each.
+    Returns the rows, and dL/do there, [n, M] each.
     """
     weighed, N = [], g.shape[2]
     g.data.zero_()
@@ -65,7 +105,7 @@ def weigh(g: Tensor, heads: Sequence[Place], span: int, source: random.Random) -
 def hold_gradients(
     setting: Setting, truth: Truth, weighed: Sequence[tuple[Place, Tensor]], got: Sequence[Tensor], source: random.Random
 ) -> Tensor:
-    """How far the gradients of these rows are off: to each head of an input that they reach, then to each parameter.
+    """Return how far the gradients of these rows are off, for each head of an input that they reach and each parameter.
 
     `got` is in the order of `setting.leaves`. Raises WrongError, and what the truth raises.
     """
@@ -92,17 +132,17 @@ def hold_gradients(
 def insist_on_reach(
     setting: Setting, weighed: Sequence[tuple[Place, Tensor]], got: Sequence[Tensor], source: random.Random
 ) -> None:
-    """Gradients of these rows are 0 in samples and heads that no row is of. Raises WrongError where one is not."""
+    """Raise WrongError where a gradient of these rows is not 0 in a sample or head to which none of them belongs."""
     H = setting.cell.problem.H
     for x, g in zip(unique(list(setting.inputs)), got, strict=False) if setting.method.independent else ():
         touched = {(place.b, place.h * x.shape[1] // H) for place, _ in weighed}
         others = [(b, h) for b in range(x.shape[0]) for h in range(x.shape[1]) if (b, h) not in touched]
         if others and bool(g[source.choice(others)].any()):
-            raise WrongError(f"gradients reach samples or heads that nothing was asked of, {shape_in_words(setting)}")
+            raise WrongError(f"gradients reach samples or heads that they must not reach, {shape_in_words(setting)}")
 
 
 def _whole(g: Tensor, want: Tensor) -> Tensor:
-    """The deviation of a tensor as one row: [1]."""
+    """Return the deviation of a whole tensor taken as one row: [1]."""
     return deviations(g.reshape(1, -1), want.reshape(1, -1))
 
 

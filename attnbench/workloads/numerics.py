@@ -12,9 +12,9 @@ from torch import Tensor
 
 from attnbench import registry
 from attnbench.measure import devices
-from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Job
-from attnbench.schema.noun import Scalar
+from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import (
     BATCH_DIFFERENCE,
     DETERMINISTIC_COST,
@@ -32,32 +32,28 @@ from attnbench.schema.outcome import (
 )
 from attnbench.workloads.decoding import cut, prefill, share, step
 from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, weigh
-from attnbench.workloads.places import Place
-from attnbench.workloads.setting import Setting, whole
-from attnbench.workloads.truth import NoTruthError, Truth
+from attnbench.workloads.setting import Setting, each_once, keywords_of, whole
+from attnbench.workloads.truth import NoTruthError, Place, Truth
 
 _HEADS, _ROWS = 4, 32
-"""Heads whose rows are held against the definition, and rows of each: one from each of so many equal stretches of tokens."""
+"""The number of heads that are compared with the definition, and of rows of each, one from each of as many equal stretches."""
 _STEPS, _RUNS = 64, 3
-"""Tokens that are decoded one by one, and calls that are compared with the first."""
+"""The number of tokens that are decoded one by one, and of calls that are compared with the first."""
 _PAIRS, _LEAST_PAIRS = 50, 5
-"""Calls with and without deterministic algorithms: at most so many, and whatever they take so many."""
-
-
-def why_not(cell: Cell) -> str | None:
-    """Why the numerics of this cell cannot be measured, or None: also of every cell that asks for something else."""
-    if cell.workload is Workload.NUMERICS and cell.batch is Batch.LARGEST:
-        return "numerics need a batch that is stated"
-    return None
+"""The number of calls with and without deterministic algorithms: the most, and the least however long they take."""
 
 
 def measure_numerics(job: Job) -> Outcome:
-    """One sample of each metric that the method has. Raises whatever the method raises."""
-    setting = _setting(job)
+    """Measure once each metric that applies to the method. Raises whatever the method raises."""
+    both, alone = (job.cell.model_copy(update={"workload": w}) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD))
+    setting = whole(both if registry.load(job.cell.method).refusal(both) is None else alone, job.seed)
     source = random.Random(job.seed)  # noqa: S311 - no secret
-    weighed = _weighed(setting, source)
+    weighed = []
+    if setting.gradient is not None:
+        heads = [Place(b, h, ()) for b, h in _heads(setting, source)]
+        weighed = weigh(setting.gradient, heads, setting.span, source)
     o, *gradients = results = _called(setting, job.seed)
-    choices = _choices(setting, job.seed)
+    choices = setting.choices(job.seed + 2)
     try:
         found = _of_rows(setting, o, choices, source)
         if weighed:
@@ -72,7 +68,7 @@ def measure_numerics(job: Job) -> Outcome:
         found |= _of_steps(setting, o, choices)
     again = (_called(setting, job.seed) for _ in range(_RUNS))
     found[RUN_DIFFERENCE] = max(_apart(x, y) for run in again for x, y in zip(run, results, strict=True))
-    facts: dict[str, Scalar | None] = {"threads": torch.get_num_threads()}
+    facts: Facts = {"threads": torch.get_num_threads()}
     try:
         found[DETERMINISTIC_COST] = _cost_of_determinism(setting, job)
     except RuntimeError as error:
@@ -81,48 +77,23 @@ def measure_numerics(job: Job) -> Outcome:
     return Measured(samples={name: Series(unit="1", values=(value,)) for name, value in found.items()}, facts=facts)
 
 
-def _setting(job: Job) -> Setting:
-    """Of a forward, with its backward where the method has one."""
-    both, alone = (job.cell.model_copy(update={"workload": w}) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD))
-    learns = registry.load(job.cell.method).refusal(both) is None
-    return whole(both if learns else alone, job.seed)
-
-
-def _weighed(setting: Setting, source: random.Random) -> list[tuple[Place, Tensor]]:
-    """A few late rows of a few heads, to which alone dL/do belongs; none where there is no backward."""
-    if setting.gradient is None:
-        return []
-    p = setting.cell.problem
-    span = max(1, type(setting.method).span(p, setting.cell.params))
-    return weigh(setting.gradient, [Place(b, h, ()) for b, h in _heads(setting, source)], span, source)
-
-
 def _called(setting: Setting, seed: int) -> list[Tensor]:
-    """The output and, with a backward, all gradients; whatever is drawn in a call, of the same seed it is the same."""
+    """Return the output and, with a backward, all gradients of a call; the same seed gives the same random numbers in it."""
     torch.manual_seed(seed + 2)
     result = setting.call()
     return [x.detach() for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
 
 
-def _choices(setting: Setting, seed: int) -> Tensor | None:
-    """Those that `_called` made; None where the definition makes its own."""
-    if setting.method.rows_choose:
-        return None
-    torch.manual_seed(seed + 2)
-    with torch.no_grad():
-        return setting.method.choose(*setting.inputs)
-
-
 def _of_rows(setting: Setting, o: Tensor, choices: Tensor | None, source: random.Random) -> dict[str, float]:
-    """Rows from each stretch of the tokens. Raises WrongError where one is farther off than rounding explains."""
+    """Compare rows from each stretch of the tokens with the definition. Raises WrongError where rounding cannot explain one."""
     N, found = setting.cell.problem.N, []
-    # no gradient is asked of these
+    # detached, because these need no gradient
     truth = Truth(setting.method, tuple(x.detach() for x in setting.inputs), choices, setting.key_mask)
     count = min(N, _ROWS)
     for b, h in _heads(setting, source):
         at = tuple(source.randrange(i * N // count, (i + 1) * N // count) for i in range(count))
         found.append(hold_rows(setting, truth, Place(b, h, at), [o[b, h, list(at)]]))
-        # of many heads only one is in memory
+        # only one of many heads is kept in memory
         truth.parts.clear()
     off, quarter = torch.stack(found), max(1, count // 4)
     values = {ROUNDING: _together(off), WORST_ROW: float(off.max())}
@@ -131,18 +102,17 @@ def _of_rows(setting: Setting, o: Tensor, choices: Tensor | None, source: random
 
 
 def _of_one_sample(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, float]:
-    """The last sample alone, and as it came out of its batch."""
+    """Compare the last sample alone with the same sample in its batch."""
     if setting.cell.problem.B == 1 or not setting.method.independent:
         return {}
-    own = {id(x): x.detach()[-1:] for x in setting.inputs}
-    mask = {} if setting.key_mask is None else {"key_mask": setting.key_mask[-1:]}
-    chosen = {} if choices is None else {"choices": choices[-1:]}
-    alone: Tensor = setting.method(*(own[id(x)] for x in setting.inputs), **mask, **chosen)
+    own = each_once(setting.inputs, lambda x: x.detach()[-1:])
+    last = (x if x is None else x[-1:] for x in (choices, setting.key_mask))
+    alone: Tensor = setting.method(*own, **keywords_of(*last))
     return {BATCH_DIFFERENCE: _apart(alone, o[-1:])}
 
 
 def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, float]:
-    """The last tokens one by one, after those before them at once; of a short sequence all of them."""
+    """Compare the last tokens decoded one by one, after a prefill of all others, with the same tokens attended at once."""
     decoding = setting.cell.model_copy(update={"workload": Workload.DECODE})
     if setting.method.refusal(decoding) is not None:
         return {}
@@ -157,7 +127,10 @@ def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, 
 
 
 def _cost_of_determinism(setting: Setting, job: Job) -> float:
-    """Medians of calls that take turns, in the order ABBA. Raises RuntimeError where an operation has no such kernel."""
+    """Return the ratio of the medians of calls that take turns in the order ABBA.
+
+    Raises RuntimeError where an operation has no deterministic kernel.
+    """
     clock = devices.clock(job.cell.device, "wall")
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     times: dict[bool, list[float]] = {True: [], False: []}
@@ -178,16 +151,16 @@ def _cost_of_determinism(setting: Setting, job: Job) -> float:
 
 
 def _heads(setting: Setting, source: random.Random) -> list[tuple[int, int]]:
-    """Sample and head, of a few by chance."""
+    """Choose a few random pairs of a sample and a head."""
     p = setting.cell.problem
     return [divmod(number, p.H) for number in sorted(source.sample(range(p.B * p.H), min(p.B * p.H, _HEADS)))]
 
 
 def _together(off: Tensor) -> float:
-    """Root mean square."""
+    """Return the root mean square."""
     return float(off.square().mean().sqrt())
 
 
 def _apart(got: Tensor, other: Tensor) -> float:
-    """‖got - other‖ / ‖other‖; exactly 0 where they are the same bit for bit."""
+    """Return ‖got - other‖ / ‖other‖; exactly 0 where they are the same bit for bit."""
     return 0.0 if torch.equal(got, other) else float((got.double() - other.double()).norm() / other.double().norm())

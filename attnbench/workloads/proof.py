@@ -1,9 +1,10 @@
-"""The proof of a time: what timed calls gave, held against the method's own definition at the very shape that was timed.
+"""The proof of a time: results of timed calls, compared with the method's own definition at the very shape that was timed.
 
-No method knows beforehand which of its outputs are looked at, which rows of them, and with which values it is called once more.
+No method can know which of its outputs and rows are compared, nor with which values it is called once more.
 B samples, H heads, N tokens, n rows, M value width.
 """
 
+import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,41 +16,103 @@ from torch import Tensor
 from attnbench.api import Attention
 from attnbench.measure.clock import Call, Clock
 from attnbench.measure.loop import MIN_SAMPLES
-from attnbench.schema.noun import Scalar
+from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import seconds as in_units
 from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, insist_on_reach, shape_in_words, weigh
-from attnbench.workloads.places import Place, last_tokens, places
-from attnbench.workloads.setting import Inputs, Setting
-from attnbench.workloads.truth import NoTruthError, Truth
-from attnbench.workloads.witness import Witness, rows_of
+from attnbench.workloads.setting import Setting, unique
+from attnbench.workloads.truth import NoTruthError, Place, Truth, last_tokens, places, tokens
 
-Facts = dict[str, Scalar | None]
+_LOOKS = 4
+"""All of the first samples are kept, and fewer and fewer of later ones: about this times the logarithm of their number."""
+_ROWS_OF_A_LOOK, _TOKENS_OF_INPUTS = 4, 8
+
+
 SHARE = 0.08
-"""Of a job's time, what its proof may take; one call is made and one place is looked at in any case."""
+"""The share of a job's time that its proof may take; one call is made and one place is compared in any case."""
 _HEADS_OF_GRADIENTS = 3
 _BACKWARD = 5.0
 """About how many times as long as a few rows their gradients take."""
 _MOST_PAIRS = 12
 _SLOWER, _JITTER = 2.0, 5e-5
-"""How many times as long, and how many seconds longer, a call on new values may take than one on values that it has seen."""
+"""How many times as long, and how many seconds longer, a call on new values may take than one on values seen before."""
+
+
+def rows_of(setting: Setting, result: object, place: Place) -> Tensor:
+    """Copy some rows of a call's output [B, H, n, M]: [., M]. Raises WrongError where the call gave something else."""
+    o = result[0] if setting.gradient is not None and isinstance(result, tuple) and result else result
+    p, device = setting.cell.problem, setting.inputs[-1].device
+    shape, dtype = (p.B, p.H, p.N - setting.first_row, p.M), getattr(torch, p.dtype)
+    right = f"{dtype} {list(shape)} on {device}"
+    if not isinstance(o, Tensor):
+        raise WrongError(f"a timed call gave {type(o).__name__} where {right} is right")
+    if type(o) is not Tensor:
+        # a subclass may put its computation off until it is read
+        raise WrongError(f"a timed call gave a {type(o).__name__} where a plain tensor is right")
+    if o.shape != shape or o.dtype != dtype or o.device != device or o.layout is not torch.strided:
+        raise WrongError(f"a timed call gave {o.dtype} {list(o.shape)} on {o.device} where {right} is right")
+    return o.detach()[place.b, place.h, [token - setting.first_row for token in place.at]].clone()
+
+
+class Witness:
+    """Is made before the method is called for the first time, and is given the result of the last call of each sample."""
+
+    def __init__(self, setting: Setting) -> None:
+        p, self.setting, self.source = setting.cell.problem, setting, random.SystemRandom()
+        at = tokens(p.N, p.N, _ROWS_OF_A_LOOK, self.source, setting.first_row)
+        self.place = Place(self.source.randrange(p.B), self.source.randrange(p.H), at)
+        self.samples = 0
+        self.seen: list[tuple[int, Tensor]] = []
+        """The number of the set of inputs, and the rows at `place`, [n, M]."""
+        self.wrong: WrongError | None = None
+        self.note_inputs()
+
+    def __call__(self, result: object) -> None:
+        """Keep a few rows of a result, by chance."""
+        self.samples += 1
+        if self.wrong is None and self.source.random() * self.samples <= _LOOKS:
+            try:
+                self.seen.append((self.setting.turn, rows_of(self.setting, result, self.place)))
+            except WrongError as error:
+                self.wrong = error
+
+    def note_inputs(self) -> None:
+        """Note the inputs as they are now, which no call may change."""
+        tensors = [x for inputs in self.setting.sets for x in unique(list(inputs))]
+        self._given = [(x, _layout(x), _some_tokens(x)) for x in tensors]
+
+    def insist_on_inputs(self) -> None:
+        """Raise WrongError where the method changed its inputs."""
+        for x, layout, some in self._given:
+            if _layout(x) != layout:
+                raise WrongError(f"it changed its inputs: {list(layout[1])} became {list(x.shape)}", Status.UNFAIR)
+            if not torch.equal(some, _some_tokens(x)):
+                raise WrongError("it wrote into its inputs, so that calls were on other numbers", Status.UNFAIR)
+
+
+def _layout(x: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
+    return x.data_ptr(), x.shape, x.stride()
+
+
+def _some_tokens(x: Tensor) -> Tensor:
+    return x.detach()[:, :, :: max(1, x.shape[2] // _TOKENS_OF_INPUTS)].clone()
 
 
 @dataclass
 class Proof:
-    """Proves that the times of a setting, whose calls a clock has sampled and a witness has seen, are those of its method."""
+    """Proves that the calls which a clock has sampled and a witness has seen did the work of their method."""
 
     setting: Setting
     clock: Clock
     call: Call
-    """What the clock sampled."""
+    """The call that the clock sampled."""
     witness: Witness
     samples: list[float]
-    """Seconds per call; where there are few, one more is added."""
+    """The seconds per call; where there are few, one more is added."""
     seconds: float
-    """What the job has taken so far."""
+    """The seconds that the job took before the proof."""
     begin: float
-    """When that was over."""
+    """The time at which the proof began."""
     seed: int
     facts: Facts = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -58,7 +121,7 @@ class Proof:
     _of_sample: tuple[int, Truth, int] | None = None
 
     def make(self) -> None:
-        """Raises WrongError where the times are not the method's, and whatever the method raises."""
+        """Make the proof. Raises WrongError where the times are not the method's, and whatever the method raises."""
         if self.witness.wrong is not None:
             raise self.witness.wrong
         self.witness.insist_on_inputs()
@@ -71,41 +134,40 @@ class Proof:
 
     @property
     def time_left(self) -> float:
-        """Seconds that the proof may still take."""
+        """The seconds that the proof may still take."""
         return SHARE * self.seconds - (perf_counter() - self.begin)
 
     def _look_at_timed_calls(self) -> None:
-        """Rows that timed calls gave, against the definition on the inputs that they were given."""
+        """Compare rows from timed calls with the definition on the inputs of those calls."""
         setting, seen = self.setting, self.witness.seen
         self.facts |= {"input_sets": len(setting.sets), "outputs_seen": len(seen)}
         if not all(bool(rows.isfinite().all()) for _, rows in seen):
             raise WrongError("a timed call gave numbers that are not finite")
         if setting.first_row or type(setting.method).choose is not Attention.choose:
-            # a step sums into its state, and buckets are drawn anew: what such a call had to give is not known afterwards
+            # a step changes its state, and buckets are drawn in each call: the right result of such a call is not known later
             return
         for number in sorted({number for number, _ in seen}):
             if self.time_left < 0:
                 self.left_out.append("timed outputs on some sets of inputs")
                 return
             truth = Truth(setting.method, setting.sets[number], None, setting.key_mask)
+            rows = [x for turn, x in seen if turn == number]
             try:
-                hold_rows(
-                    setting, truth, self.witness.place, [x for turn, x in seen if turn == number], "output of a timed call"
-                )
+                hold_rows(setting, truth, self.witness.place, rows, "output of a timed call")
             except NoTruthError:
                 return
 
     def _call_on_new_values(self) -> float:
-        """Once more, exactly as it was timed, on other values in the same storages; gives its seconds."""
+        """Call once more, exactly as it was timed, on other values in the same storages, and return the seconds."""
         setting, p, source = self.setting, self.setting.cell.problem, self.witness.source
         setting.sets, setting.turn = [setting.inputs], 0
         setting.refill(self.seed)
-        looked_at = last_tokens(p.B, p.H, p.N, source) if setting.first_row else places(p.B, p.H, p.N, self._span, source)
-        self.choices = None if setting.first_row else self._choices(setting.inputs)
+        looked_at = last_tokens(p.B, p.H, p.N, source) if setting.first_row else places(p.B, p.H, p.N, setting.span, source)
+        self.choices = None if setting.first_row else setting.choices(self.seed)
         weighed, affordable = [], 0
         if setting.gradient is not None:
             affordable = self._affordable(looked_at)
-            weighed = weigh(setting.gradient, looked_at[: max(1, affordable)], self._span, source)
+            weighed = weigh(setting.gradient, looked_at[: max(1, affordable)], setting.span, source)
         self.witness.note_inputs()
         results: list[object] = []
         torch.manual_seed(self.seed)
@@ -113,7 +175,7 @@ class Proof:
         result = results[0]
         at_once = [rows_of(setting, result, place) for place in looked_at]
         if len(self.samples) < MIN_SAMPLES:
-            # a call like all others: where they are few, it is one of them
+            # it was timed as all others, so where there are few it counts as one of them
             self.samples.append(seconds)
         tensors = [x for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
         if not all(bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite()) for x in tensors):
@@ -132,26 +194,17 @@ class Proof:
             raise WrongError("its output went on changing after the call had returned", Status.UNFAIR)
         return seconds
 
-    def _choices(self, inputs: Inputs) -> Tensor | None:
-        """Those that a call with the same seed makes; None where the definition makes its own."""
-        method = self.setting.method
-        if method.rows_choose:
-            return None
-        torch.manual_seed(self.seed)
-        with torch.no_grad():
-            return method.choose(*inputs)
-
     def _truth(self, b: int) -> tuple[Truth, int]:
-        """The definition on what the present call attends in sample b, and the number of that sample in it."""
+        """Return the definition on what the present call attends in sample b, and the number of that sample in it."""
         if self._of_sample is None or self._of_sample[0] != b:
             setting = self.setting
             inputs, number = setting.sample(b)
-            choices = self._choices(inputs) if setting.first_row else self.choices
+            choices = setting.choices(self.seed, inputs) if setting.first_row else self.choices
             self._of_sample = b, Truth(setting.method, inputs, choices, setting.key_mask), number
         return self._of_sample[1:]
 
     def _affordable(self, looked_at: Sequence[Place]) -> int:
-        """Of how many heads there is time for gradients, by what the definition of one row takes."""
+        """Return for how many heads there is time for gradients, judged by the time for one row of the definition."""
         begin, N, first = perf_counter(), self.setting.cell.problem.N, looked_at[0]
         try:
             self._truth(first.b)[0].rows(Place(first.b, first.h, (N - 1,)))
@@ -164,21 +217,21 @@ class Proof:
         return affordable
 
     def _row(self, place: Place, rows: Tensor) -> None:
-        """Rows of the output against the definition."""
+        """Compare rows of the output with the definition."""
         truth, b = self._truth(place.b)
         try:
             self.worst = max(self.worst, float(hold_rows(self.setting, truth, Place(b, place.h, place.at), [rows]).max()))
             self.compared += len(rows)
         except NoTruthError as error:
             self.left_out.append(str(error))
-        # of many heads only one is in memory
+        # only one of many heads is kept in memory
         truth.parts.clear()
 
     def _time_new_values_and_old(self, seconds: float) -> None:
-        """What a method keeps of a call must not make the next one fast: where new values took much longer, try them in pairs.
+        """Refuse a method whose calls are fast because it keeps results: if new values took much longer, time them in pairs.
 
-        Both calls of a pair follow the same preparation; the second one is on the values of the first. The fastest of each are
-        compared, for a busy machine makes calls slower, and none faster.
+        Both calls of a pair follow the same preparation; the second one has the values of the first. The fastest of each are
+        compared, for a busy machine makes calls slower and never faster.
         """
         new, old, pairs = seconds, statistics.median(self.samples), 0
         while new > _SLOWER * old + _JITTER:
@@ -192,7 +245,3 @@ class Proof:
             again = self.clock.sample(self.call, 1)
             new, old = (first, again) if pairs == 1 else (min(new, first), min(old, again))
         self.witness.note_inputs()
-
-    @property
-    def _span(self) -> int:
-        return max(1, type(self.setting.method).span(self.setting.cell.problem, self.setting.cell.params))

@@ -18,7 +18,7 @@ NAMES = ("q", "k", "v")
 
 
 class RecordingError(ValueError):
-    """A file of recorded inputs that cannot be read, or does not fit; the message says what it holds and what would fit."""
+    """A file of recorded inputs cannot be read or does not fit; the message says what it holds and what would fit."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Recording:
 
     @classmethod
     def read(cls, name: str) -> Self:
-        """By path; without one, the file that ships. Raises RecordingError."""
+        """Read a file, or the one that ships where no name is given. Raises RecordingError."""
         path = Path(name) if name else shipped()
         try:
             with safe_open(path, framework="pt") as file:
@@ -42,15 +42,23 @@ class Recording:
                 tensors = {each: file.get_tensor(each) for each in NAMES}
         except (OSError, SafetensorError) as error:
             raise RecordingError(f"{path}: cannot be read as safetensors: {error}") from None
-        return cls(str(path), **{each: _four_dimensions(path, each, x) for each, x in tensors.items()})._sound()
+        for each, x in tensors.items():
+            if x.dim() < 3 or not x.is_floating_point():
+                held = f"{each} is {x.dtype} {list(x.shape)}"
+                raise RecordingError(f"{path}: {held}; floating-point numbers [sequences, heads, tokens, width] are right")
+        q, k, v = (tensors[each].reshape(-1, *tensors[each].shape[-3:]) for each in NAMES)
+        if q.shape != k.shape or k.shape[:3] != v.shape[:3] or 0 in (*q.shape, *v.shape):
+            held = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
+            raise RecordingError(f"{path}: holds {held}; they must be of the same sequences, heads and tokens, q as wide as k")
+        return cls(str(path), q, k, v)
 
     @property
     def sequences(self) -> int:
-        """S."""
+        """The number of sequences."""
         return self.q.shape[0]
 
     def why_not(self, problem: Problem) -> str | None:
-        """Why it does not fit, and what would; None where it does."""
+        """Say why the recording does not fit, and what would; None where it does."""
         sequences, heads, tokens, D = self.q.shape
         p, M = problem, self.v.shape[-1]
         wanted = {"B": (p.B, sequences), "H": (p.H, heads), "N": (p.N, tokens)}
@@ -63,9 +71,9 @@ class Recording:
         return f"{self.file}: holds {held}, which does not fit {asked}; set {', '.join(wrong)}"
 
     def cut(self, problem: Problem, sequences: Tensor) -> dict[str, Tensor]:
-        """Of these sequences the first N tokens and H heads, spread evenly over all of them. Raises RecordingError.
+        """Return the first N tokens of these sequences, and H heads spread evenly over all. Raises RecordingError.
 
-        [B, H, N, D] for q, [B, K, N, ·] for k and v: where heads of q share one of k, it is that of the first of them.
+        q is [B, H, N, D], k and v are [B, K, N, ·]: where heads of q share one of k, it is that of the first of them.
         """
         if why := self.why_not(problem):
             raise RecordingError(why)
@@ -74,24 +82,7 @@ class Recording:
         chosen = {"q": (self.q, heads), "k": (self.k, shared), "v": (self.v, shared)}
         return {name: x[sequences][:, own, : problem.N] for name, (x, own) in chosen.items()}
 
-    def _sound(self) -> Self:
-        """Itself, where its tensors belong together. Raises RecordingError."""
-        q, k, v = (tuple(x.shape) for x in (self.q, self.k, self.v))
-        if q != k or k[:3] != v[:3] or 0 in (*q, *v):
-            held = f"q {list(q)}, k {list(k)}, v {list(v)}"
-            raise RecordingError(
-                f"{self.file}: holds {held}; they must be of the same sequences, heads and tokens, q as wide as k"
-            )
-        return self
-
 
 def shipped() -> Path:
-    """The recording that comes with the project."""
+    """Return the recording that comes with the project."""
     return Path(str(importlib.resources.files("attnbench_suites"))) / "recorded" / "bytes.safetensors"
-
-
-def _four_dimensions(path: Path, name: str, x: Tensor) -> Tensor:
-    if x.dim() < 3 or not x.is_floating_point():
-        held = f"{name} is {x.dtype} {list(x.shape)}"
-        raise RecordingError(f"{path}: {held}; floating-point numbers [sequences, heads, tokens, width] are right")
-    return x.reshape(-1, *x.shape[-3:])

@@ -1,6 +1,8 @@
-"""From a cell to a method, its inputs and the call to measure, under the cell's stated conditions."""
+"""Settings: a method built for a cell with its inputs and the call to measure, under the cell's stated conditions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
@@ -8,164 +10,179 @@ import torch
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import Attention, Problem, draw, padding_mask
+from attnbench.api import Attention, draw, padding_mask
+from attnbench.measure.host_memory import Reading
 from attnbench.measure.vector_math import choose_kernels
 from attnbench.schema.cell import Cell, Workload
 from attnbench.workloads.inputs import draw_inputs
 
 Inputs = tuple[Tensor, ...]
 _DRAWN_AGAIN = 2**20
-"""Numbers that are drawn anew where other values are wanted; more of them change places, which is far quicker."""
+"""The most numbers that are drawn again where other values are wanted; more are moved around, which is far quicker."""
 _FEW_TOKENS, _STRIDE = 64, 7919
 
 
 @dataclass
 class Setting:
-    """A method on a device with inputs drawn; `call` is what is measured, `forward` its first half.
+    """A method on a device and its inputs; `call` is what is measured, `forward` its first half.
 
-    Calls take several sets of inputs in turns, where there are: what is kept of one is of no use to the next.
+    Calls take several sets of inputs in turns, if there are, so that nothing kept from one call is of use in the next.
     """
 
     cell: Cell
     method: Attention
     inputs: Inputs
-    """Of the present call."""
+    """The inputs of the present call."""
     gradient: Tensor | None = None
     """The one fixed dL/do of forward_backward, N(0, 1)."""
     key_mask: Tensor | None = None
-    """Bool [B, N], where the problem has padding."""
+    """The keys that may be seen, bool [B, N], where the problem has padding."""
     sets: list[Inputs] = field(init=False)
     turn: int = field(default=0, init=False)
     start: int = field(default=0, init=False)
-    """Which of the tokens that were drawn is the first, after values were refilled."""
+    """The number of the drawn token that comes first, after tokens were moved around."""
 
     def __post_init__(self) -> None:
         self.sets = [self.inputs]
 
     @property
-    def keywords(self) -> dict[str, Any]:
-        """What `forward` and `reference` take beside the inputs."""
-        return {} if self.key_mask is None else {"key_mask": self.key_mask}
+    def span(self) -> int:
+        """The tokens of the longest part of the method's structure."""
+        return max(1, type(self.method).span(self.cell.problem, self.cell.params))
+
+    def choices(self, seed: int, inputs: Inputs | None = None) -> Tensor | None:
+        """Return the choices that a call with this seed makes; None where the definition makes its own."""
+        if self.method.rows_choose:
+            return None
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            return self.method.choose(*(self.inputs if inputs is None else inputs))
 
     def forward(self) -> Tensor:
-        """One forward; under autograd where the workload has a backward."""
-        o: Tensor = self.method(*self.inputs, **self.keywords)
+        """Make one forward, under autograd where the workload has a backward."""
+        o: Tensor = self.method(*self.inputs, **keywords_of(None, self.key_mask))
         return o
 
     def call(self) -> object:
-        """One call of the workload on the next set of inputs: the output, or with a backward the output and all gradients."""
+        """Call on the next set of inputs; return the output, or with a backward the output and all gradients."""
         self.turn = (self.turn + 1) % len(self.sets)
         self.inputs = self.sets[self.turn]
         o = self.forward()
         return o if self.gradient is None else (o, *torch.autograd.grad(o, self.leaves(), self.gradient))
 
     def add_sets(self, count: int) -> None:
-        """So many sets in all: the same tokens from another one on, in the same layout."""
+        """Make further sets, up to `count` in all: the same tokens from another one on, in the same layout."""
         N = self.cell.problem.N
+
+        def turned(x: Tensor, start: int) -> Tensor:
+            fresh = torch.empty_like(x, requires_grad=False)
+            rest = x.shape[2] - start
+            fresh[:, :, :rest], fresh[:, :, rest:] = x.detach()[:, :, start:], x.detach()[:, :, :start]
+            return fresh.requires_grad_(x.requires_grad)
+
         for number in range(len(self.sets), count):
-            turned = {id(x): _turned(x, number * N // count) for x in self.sets[0]}
-            self.sets.append(tuple(turned[id(x)] for x in self.sets[0]))
+            self.sets.append(each_once(self.sets[0], partial(turned, start=number * N // count)))
 
     def refill(self, seed: int) -> None:
-        """Other values in the storages of the present inputs, and only there: the tensors are those that they were.
-
-        Of the same seed come the same values.
-        """
+        """Write other values into the storages of the present inputs; the same seed gives the same values."""
         tensors, N = unique(list(self.inputs)), self.inputs[-1].shape[2]
         if N <= _FEW_TOKENS or sum(x.numel() for x in tensors) <= _DRAWN_AGAIN:
             drawn = draw_inputs(type(self.method), self.cell, generator(self.cell, seed))
-            overwrite({id(x): fresh for x, fresh in zip(self.inputs, drawn, strict=True)}, self.inputs)
+            overwrite(self.inputs, drawn)
             return
         start = 1 + seed * _STRIDE % (N - 1)
         for x in tensors:
-            _turn(x, (start - self.start) % N)
+            # sample by sample, which needs little memory
+            for sample in x.data:
+                sample.copy_(sample.roll(self.start - start, dims=1))
         self.start = start
 
     def leaves(self) -> list[Tensor]:
-        """Inputs and parameters that need gradients, each once: shared-QK methods take one tensor twice."""
+        """Return the inputs and parameters that need gradients, each once: shared-QK methods take one tensor twice."""
         return unique([*self.inputs, *self.method.parameters()])
 
     @property
     def names(self) -> list[str]:
-        """What `forward` calls each of its inputs."""
+        """The names that `forward` has for its inputs."""
         kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
         own = [name for name, each in signature(self.method.forward).parameters.items() if each.kind in kinds]
         return [own[i] if i < len(own) else f"input {i}" for i in range(len(self.inputs))]
 
     @property
     def first_row(self) -> int:
-        """Which token the first row of the output is of."""
-        return 0
+        """The number of the token that the first row of the output belongs to: decoding returns the last row only."""
+        return self.cell.problem.N - 1 if self.cell.workload.decodes else 0
 
     def sample(self, b: int) -> tuple[Inputs, int]:
-        """All tokens that sample b of the present call attends, [., heads, N, ·], and the number of the sample in them."""
+        """Return all tokens that sample b of the present call attends, [., heads, N, ·], and the sample's number in them."""
         return self.inputs, b
 
+    def output(self) -> Reading:
+        """Return the bytes of what a call returns."""
+        p, tokens = self.cell.problem, self.cell.problem.N - self.first_row
+        size = p.B * p.H * tokens * p.M * self.inputs[-1].element_size()
+        return Reading(size, "B H N M x element size; N = 1 in decoding")
+
     def state_bytes(self) -> int | None:
-        """Bytes of the state between tokens; None where none is kept."""
+        """Return the bytes of the state between tokens; None where none is kept."""
         return None
 
 
 def build(cell: Cell, seed: int) -> Attention:
-    """The method on its device, and what the cell states set. Raises what the method raises."""
-    if cell.device_kind == "cuda":
-        # clocks, events and graphs are of the current device
-        torch.cuda.set_device(cell.device)
-    choose_kernels()
-    torch.set_float32_matmul_precision(cell.matmul_precision.value)
-    torch.set_grad_enabled(cell.workload is Workload.FORWARD_BACKWARD)
-    # seeded apart, so that a method's own draws (rotations, projections) do not move its inputs
-    torch.manual_seed(seed + 1)
+    """Build the method on its device, after setting the process up. Raises what the method raises."""
+    set_up(cell, seed)
     method = registry.build_for(cell.call)
     return method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
 
 
+def set_up(cell: Cell, seed: int) -> None:
+    """Set what the cell states for the whole process: device, precision, gradients; and the seed of a method's own draws."""
+    if cell.device_kind == "cuda":
+        # clocks, events and graphs use the current device
+        torch.cuda.set_device(cell.device)
+    choose_kernels()
+    torch.set_float32_matmul_precision(cell.matmul_precision.value)
+    torch.set_grad_enabled(cell.workload in {Workload.FORWARD_BACKWARD, Workload.TRAIN})
+    # another seed than that of the inputs, which so do not depend on a method's own draws (rotations, projections)
+    torch.manual_seed(seed + 1)
+
+
 def generator(cell: Cell, seed: int) -> torch.Generator:
-    """What inputs are drawn by: one stream for a shape, whatever the method."""
+    """Return the generator that inputs are drawn by: the same stream for a shape, whatever the method."""
     return torch.Generator(device=cell.device).manual_seed(seed)
 
 
 def whole(cell: Cell, seed: int) -> Setting:
-    """All N tokens at once: the setting of forward and forward_backward. Raises what the method raises."""
+    """Prepare a call on all N tokens at once. Raises what the method raises."""
     method, source = build(cell, seed), generator(cell, seed)
     inputs = draw_inputs(type(method), cell, source)
     setting = Setting(cell, method, inputs, key_mask=padding_mask(cell.problem, cell.device))
     if cell.workload is Workload.FORWARD_BACKWARD:
         for leaf in unique(list(inputs)):
             leaf.requires_grad_(leaf.is_floating_point())
-        # in the method's own layout, like its inputs: no backward pays for a transpose
+        # in the method's own layout, as its inputs, so that no backward pays for a transpose
         setting.gradient = draw(cell.problem, cell.problem.H, cell.problem.M, source, method.layout)
     return setting
 
 
-def _turned(x: Tensor, start: int) -> Tensor:
-    """Of [B, heads, N, ...] the tokens from `start` on, then those before, in memory of their own."""
-    turned = torch.empty_like(x, requires_grad=False)
-    rest = x.shape[2] - start
-    turned[:, :, :rest], turned[:, :, rest:] = x.detach()[:, :, start:], x.detach()[:, :, :start]
-    return turned.requires_grad_(x.requires_grad)
-
-
-def overwrite(by_old: dict[int, Tensor], tensors: Inputs) -> None:
-    """Write new values into tensors; their versions stay as they are, for nobody is to be told."""
-    for x in {id(x): x for x in tensors}.values():
-        x.data.copy_(by_old[id(x)])
-
-
-def _turn(x: Tensor, start: int) -> None:
-    """Of [B, heads, N, ...] the tokens from `start` on, then those before, one sample after the other."""
-    for sample in x.data:
-        sample.copy_(sample.roll(-start, dims=1))
-
-
-def with_batch(cell: Cell, B: int | None) -> Cell:
-    """The cell with the batch that was found for it, if one was."""
-    if B is None:
-        return cell
-    problem: Problem = cell.problem.model_copy(update={"B": B})
-    return cell.model_copy(update={"problem": problem})
+def overwrite(tensors: Inputs, fresh: Inputs) -> None:
+    """Write new values into tensors without raising their versions, so that a method cannot notice."""
+    for x, values in {id(x): (x, values) for x, values in zip(tensors, fresh, strict=True)}.values():
+        x.data.copy_(values)
 
 
 def unique(tensors: list[Tensor]) -> list[Tensor]:
-    """Each floating-point tensor once, in order."""
+    """Return each floating-point tensor once, in order."""
     return list({id(t): t for t in tensors if t.is_floating_point()}.values())
+
+
+def each_once(inputs: Inputs, function: Callable[[Tensor], Tensor]) -> Inputs:
+    """Apply a function to each input; a tensor that is given twice stays one tensor."""
+    results = {id(x): function(x) for x in {id(x): x for x in inputs}.values()}
+    return tuple(results[id(x)] for x in inputs)
+
+
+def keywords_of(choices: Tensor | None, key_mask: Tensor | None = None) -> dict[str, Any]:
+    """Return the keywords that a method takes beside its inputs, without those that it need not know."""
+    given = {"choices": choices, "key_mask": key_mask}
+    return {name: x for name, x in given.items() if x is not None}

@@ -1,4 +1,4 @@
-"""A slow-down of known size, made on purpose: what `attnbench selfcheck --inject` has to find."""
+"""A slow-down of known size, made on purpose, which `attnbench selfcheck --inject` has to find."""
 
 import inspect
 import time
@@ -10,16 +10,18 @@ from torch import Tensor
 from attnbench import registry
 from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload
 
+_DRAWING = ("projections", "admit", "inputs", "choose")
+
 
 class Slowed(Attention):
-    """Another method, and a wait for a share of the time that it just took.
+    """Another method, followed by a wait for a share of the time that it just took.
 
-    The wait keeps the calling thread busy, within the call that is timed: the call takes 1 + `share` of its own time,
-    to about a microsecond, whatever that time was. A share of 0 does not wait: the other side of the comparison, for
-    inputs come in the plain layout and not in the one that the method inside may want.
+    The wait keeps the calling thread busy within the timed call, which so takes 1 + `share` of its own time, to about a
+    microsecond. A share of 0 does not wait: this is the other side of the comparison, which has to take its inputs in the
+    same plain layout, whatever the method inside would want.
     """
 
-    paper = "that of the method inside"
+    paper = "the paper of the method inside"
     tier = Tier.EAGER
 
     def __init__(self, problem: Problem, method: str, share: float) -> None:
@@ -29,7 +31,7 @@ class Slowed(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """What the method inside refuses, and where a wait in the forward would not slow the call by that share."""
+        """Refuse what the method inside refuses, and cells in which a wait would not slow the call by that share."""
         name = _inner(cell.params)
         method = registry.load(name)
         if absent := registry.missing(method):
@@ -38,7 +40,7 @@ class Slowed(Attention):
             return "a wait of the host slows no GPU"
         if cell.workload is not Workload.FORWARD:
             return "it waits in the forward only"
-        if any(_is_own(method, what) for what in ("projections", "admit", "inputs", "choose")):
+        if any(inspect.getattr_static(method, what) is not inspect.getattr_static(Attention, what) for what in _DRAWING):
             return f"{name} draws its inputs, or chooses among them, in its own way"
         if cell.problem.causal and method.causality is not Causality.FULL:
             return f"{name} sees later keys"
@@ -46,11 +48,11 @@ class Slowed(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """That of the method inside: a wait is no work."""
+        """Return the cost of the method inside: a wait is no work."""
         return registry.load(_inner(params)).cost(problem, {}, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The method's output, late."""
+        """Return the method's output, late."""
         start = time.perf_counter()
         o: Tensor = self.inner(q, k, v)
         end = time.perf_counter()
@@ -60,21 +62,21 @@ class Slowed(Attention):
         return o
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The method's own."""
+        """Return the method's reference."""
         return self.inner.reference(q, k, v)
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
-        """That of the method inside."""
+        """Return the span of the method inside."""
         return registry.load(_inner(params)).span(problem, {})
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The method's own."""
+        """Return the method's rows."""
         return self.inner.rows(head, at, q, k, v)
 
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
-        """What the method inside notes of its kernel."""
+        """Record what the method inside notes about its kernel."""
         with self.inner.observe() as noted:
             yield noted
 
@@ -83,8 +85,3 @@ def _inner(params: dict[str, Scalar]) -> str:
     if "method" not in params or "share" not in params:
         raise TypeError("Slowed takes method and share")
     return str(params["method"])
-
-
-def _is_own(method: type[Attention], name: str) -> bool:
-    """Whether a method does it in another way than the API does by default."""
-    return inspect.getattr_static(method, name) is not inspect.getattr_static(Attention, name)

@@ -8,51 +8,51 @@ from time import perf_counter
 
 import torch
 
-from attnbench.api import Tier
-from attnbench.measure import devices, host_conditions, nvml, telemetry
+from attnbench.api import Tier, io_bytes
+from attnbench.measure import devices, host_conditions, nvml, roof
 from attnbench.measure.clock import Clock, ColdClock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
-from attnbench.measure.process_state import ProcessState, Vigil, Work, still_at_work
-from attnbench.schema.cell import Cell, ClockMode, Workload
-from attnbench.schema.errand import SETS_SHARE, Job
-from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Failed, Measured, Series, Status
-from attnbench.schema.units import seconds
+from attnbench.measure.process_state import ProcessState, Work, still_at_work
+from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
+from attnbench.schema.errand import SETS_SHARE, Job, Roof
+from attnbench.schema.noun import Facts
+from attnbench.schema.outcome import FIRST_CALL, Failed, Measured, Series, Status
+from attnbench.schema.problem import DType
+from attnbench.schema.units import bytes_, seconds
 from attnbench.workloads.decoding import Sequence
-from attnbench.workloads.generate import Generation
 from attnbench.workloads.holding import WrongError
-from attnbench.workloads.impossible import refuse_impossible
-from attnbench.workloads.modelled import Modelled
-from attnbench.workloads.prepare import prepare
-from attnbench.workloads.proof import Proof
+from attnbench.workloads.prepare import Generation, Modelled, prepare
+from attnbench.workloads.proof import Proof, Witness
 from attnbench.workloads.proof_in_model import prove_generation
 from attnbench.workloads.setting import Setting, unique
-from attnbench.workloads.witness import Witness
 
-Facts = dict[str, Scalar | None]
 _MOST_SETS = 4
 _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
+_MARGIN = 0.5
+"""The share of the least time that is still believed, since the roof is itself a measurement."""
 
 
 def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Failed:
-    """Raw seconds per call, with proof that they are the method's own; `mark` is called where sampling begins and ends.
+    """Measure raw seconds per call, with proof that they are the method's own; `mark` is called at both ends of sampling.
 
-    Failed, with the samples, where they are not. Raises OverBudgetError, and whatever the method raises.
+    Returns Failed, with the samples, where they are not. Raises OverBudgetError, and whatever the method raises.
     """
     begin = perf_counter()
-    # before the method is imported, so that it finds all timers bound
+    # before the method is imported, which then finds all timers bound
     clock, before = clock_of(job.cell), state_for(job.cell)
     setting = prepare(job)
     setting.add_sets(input_sets(setting, job))
-    witness, vigil = None if isinstance(setting, Modelled) else Witness(setting), Vigil(before)
+    witness = None if isinstance(setting, Modelled) else Witness(setting)
+    changed = ""
 
     def look(result: object) -> None:
-        vigil.look()
+        nonlocal changed
+        # compared after every sample (5 µs), so that a change that is undone in time is seen too
+        changed = changed or before.changed(ProcessState.read())
         if witness is not None:
             witness(result)
 
     kernel = _FirstLook(setting)
-    kernel.glance()
     loop = Loop(
         clock,
         job.limits.seconds,
@@ -60,7 +60,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         compiles=setting.method.tier in _COMPILES,
         look=look,
         mark=mark,
-        # for the proof
+        # the proof needs one more call
         reserve=witness is not None,
     )
     work = Work.begin()
@@ -86,9 +86,8 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         facts["cold_ratio"] = round(clock.cold_ratio, 3)
     over = perf_counter()
     try:
-        if words := vigil.look() or (job.cell.device_kind == "cpu" and work.too_much(before.threads)):
-            raise WrongError(words, Status.UNFAIR)
-        if words := still_at_work():
+        too_much = work.too_much(before.threads) if job.cell.device_kind == "cpu" else ""
+        if words := changed or before.changed(ProcessState.read()) or too_much or still_at_work():
             raise WrongError(words, Status.UNFAIR)
         if "late" in clock.flags:
             raise WrongError("the GPU went on computing after its call was over, on another stream", Status.UNFAIR)
@@ -102,12 +101,12 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     except WrongError as error:
         reason = f"{error}; its median of {seconds(statistics.median(timing.samples))} is not ranked"
         return Failed(status=error.status, reason=reason, samples=_series(timing), facts=facts)
-    flags = (*_few(timing), *clock.flags, *conditions.flags(timing.samples))
-    return Measured(samples=_series(timing), facts=facts, flags=flags)
+    few = ("few_samples",) if len(timing.samples) < MIN_SAMPLES else ()
+    return Measured(samples=_series(timing), facts=facts, flags=(*few, *clock.flags, *conditions.flags(timing.samples)))
 
 
 def input_sets(setting: Setting, job: Job) -> int:
-    """How many sets of inputs calls take in turns: as many as a small share of memory holds; a graph is captured with one."""
+    """Return the number of input sets that calls take in turns: as many as a small share of memory holds; 1 for a graph."""
     if job.cell.clock is ClockMode.GRAPH or isinstance(setting, Modelled):
         return 1
     memory = job.limits.memory_bytes or devices.free_bytes(job.cell.device)
@@ -116,7 +115,7 @@ def input_sets(setting: Setting, job: Job) -> int:
 
 
 def clock_of(cell: Cell) -> Clock:
-    """The clock that the cell asks for; by default the host's for whole sequences, which a host makes step by step."""
+    """Return the clock that the cell asks for; by default the host's for whole sequences, which the host makes step by step."""
     mode = cell.clock
     if mode is ClockMode.DEFAULT and cell.workload in {Workload.DECODE_TOTAL, Workload.GENERATE}:
         mode = ClockMode.WALL
@@ -124,33 +123,51 @@ def clock_of(cell: Cell) -> Clock:
 
 
 def state_for(cell: Cell) -> ProcessState:
-    """What this process is to be like while the cell is measured: as it is now, with what the cell states."""
+    """Return the state that this process must have while the cell is measured: the present one, with what the cell states."""
     learns = cell.workload in {Workload.FORWARD_BACKWARD, Workload.TRAIN}
     return replace(ProcessState.read(), gradients=learns, matmul_precision=cell.matmul_precision.value)
+
+
+def refuse_impossible(job: Job, samples: list[float]) -> None:
+    """Raise WrongError where the median is below half of the time that the least products and the least traffic take.
+
+    The FLOPs are the larger of those that the method states and those that torch counted in its check, the bytes those of
+    inputs and output; both at the speed of the fastest product and the fastest copy, in cache or not. These speeds are measured
+    again before anything is refused.
+    """
+    limits, median, cell = job.limits, statistics.median(samples), job.cell
+    moved = io_bytes(job.sized.problem, cell.call.workload)
+    if cell.workload.has_model or limits.roof is None or median >= _MARGIN * limits.roof.fastest(limits.flops, moved):
+        return
+    names = [cell.ceiling]
+    if cell.problem.dtype.bytes == 2:
+        # a CPU may be faster in float32 than in half precision
+        names += [DType.FLOAT32.value, f"{DType.FLOAT32.value}, matmul {Precision.HIGH.value}"]
+    again = [Roof(**dict(zip(Roof.model_fields, roof.measure(cell.device, name), strict=True))) for name in names]
+    least = min(each.fastest(limits.flops, moved) for each in (limits.roof, *again))
+    if median < _MARGIN * least:
+        words = f"{limits.flops / 1e9:.3g} GFLOP and {bytes_(moved)} take {seconds(least)} at least"
+        raise WrongError(words, Status.IMPOSSIBLE)
 
 
 def _series(timing: Timing) -> dict[str, Series]:
     return {
         "time": Series(unit="s", values=tuple(timing.samples)),
         "warmup": Series(unit="s", values=tuple(timing.warmup)),
-        "first_call": Series(unit="s", values=(timing.first_call,)),
+        FIRST_CALL: Series(unit="s", values=(timing.first_call,)),
     }
-
-
-def _few(timing: Timing) -> tuple[str, ...]:
-    return ("few_samples",) if len(timing.samples) < MIN_SAMPLES else ()
 
 
 @dataclass
 class _FirstLook:
-    """Lets the method note, during its very first call, which kernel it reached."""
+    """Lets the method record, during its very first call, which kernel it reached."""
 
     setting: Setting
     facts: Facts = field(default_factory=dict)
     _seen: bool = False
 
-    def glance(self) -> None:
-        """Of a sequence, one token is enough: to look at all of them costs more than they do."""
+    def __post_init__(self) -> None:
+        # one token of a sequence beforehand: observing all of them would cost more than the calls
         if isinstance(self.setting, Sequence | Generation):
             with self.setting.method.observe() as noted:
                 self.setting.first_token()
@@ -169,19 +186,19 @@ class _FirstLook:
 
 @dataclass
 class Conditions:
-    """What was going on around a measurement."""
+    """The conditions around a measurement."""
 
     facts: Facts = field(default_factory=dict)
     gpu_flags: tuple[str, ...] = ()
 
     def flags(self, samples: list[float]) -> tuple[str, ...]:
-        """All warnings about these samples."""
+        """Return all warnings about these samples."""
         return tuple(dict.fromkeys((*host_conditions.flags(self.facts, samples), *self.gpu_flags)))
 
 
 @contextmanager
 def watched(device: str) -> Iterator[Conditions]:
-    """Conditions before and after; never during, which would disturb. Complete once closed."""
+    """Read the conditions before and after, but not during, which would disturb. They are complete once this is closed."""
     conditions = Conditions()
     before = host_conditions.HostCounters.read()
     states = [_gpu_state(device)]
@@ -190,14 +207,14 @@ def watched(device: str) -> Iterator[Conditions]:
     conditions.facts |= host_conditions.facts(before, host_conditions.HostCounters.read())
     for when, state in zip(("before", "after"), states, strict=True):
         conditions.facts |= {f"{name}_{when}": value for name, value in state.items()}
-    conditions.gpu_flags = telemetry.flags(states)
+    conditions.gpu_flags = nvml.state_flags(states)
 
 
-def _gpu_state(device: str) -> telemetry.Facts:
+def _gpu_state(device: str) -> Facts:
     if not device.startswith("cuda"):
         return {}
     try:
         with nvml.session() as library:
-            return telemetry.state(library, nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid)))
+            return nvml.device_state(library, nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid)))
     except nvml.NvmlUnavailableError as error:
         return {"nvml": str(error)}

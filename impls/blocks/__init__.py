@@ -1,1 +1,1 @@
-"""Attention over chosen blocks of keys."""
+"""Attention in which every query chooses blocks of keys: MoBA and NSA."""

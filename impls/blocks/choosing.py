@@ -1,8 +1,8 @@
-"""Which earlier blocks a query chooses, found without ever holding all scores.
+"""Let each query choose earlier blocks, without ever holding all scores.
 
 X samples and heads of k, R heads of q that share one, n queries at tokens t, t + 1, …, L tokens of a block, C complete blocks,
-E blocks chosen by a query, D query/key width. A block is earlier where it ends before the block that holds the query begins,
-so only complete blocks are chosen.
+E blocks chosen by a query, D query/key width. A block is earlier where it ends before the block that holds the query begins, so
+only complete blocks are chosen.
 """
 
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from ..partial.softmax import sums
 from .room import SCORES, at_once
 
 ABSENT = -1
-"""In place of a block, where a query has fewer than E before it."""
-_TOKENS = 1024  # scored together at most: all are scored against the blocks before the last of them
+"""Number that stands for no block, where a query has fewer than E blocks before it."""
+_TOKENS = 1024  # most queries scored together: each span is scored against all blocks before its last one
 
 
 @dataclass(frozen=True)
 class Choice:
-    """At most `count` (E) of the earlier blocks of `block` (L) tokens."""
+    """How blocks are chosen: at most `count` (E) earlier blocks of `block` (L) tokens each."""
 
     block: int
     count: int
 
 
 def by_mean(q: Tensor, means: Tensor, choice: Choice, first: int = 0) -> Tensor:
-    """The blocks with the largest q·mean(k): [X, n, D], [X, C, D] -> int32 [X, n, E], best first, ABSENT last.
+    """Choose the blocks with the largest q·mean(k): [X, n, D], [X, C, D] -> int32 [X, n, E], best first, ABSENT last.
 
-    Lu et al. 2025 (MoBA), section 2.2, the own block left out; the first query is token `first`. Scores in float32 at least.
+    Lu et al. 2025 (MoBA), section 2.2, without the own block. The first query is token `first`. Scores are in float32 at least.
     """
     chosen = _nothing(q, q.shape[1], choice)
     wide = sums(q.dtype)
@@ -42,11 +42,11 @@ def by_mean(q: Tensor, means: Tensor, choice: Choice, first: int = 0) -> Tensor:
 
 
 def by_weight(q: Tensor, means: Tensor, choice: Choice, scale: float, first: int = 0) -> Tensor:
-    """The blocks that a group of heads gives most weight: [X, R, n, D], [X, C, D] -> int32 [X, n, E], ABSENT last.
+    """Choose the blocks to which a group of heads gives most weight: [X, R, n, D], [X, C, D] -> int32 [X, n, E], ABSENT last.
 
-    Yuan et al. 2025 (NSA), section 3.3.2, for blocks that are compressed and selected alike: softmax over the means of all
-    complete blocks, summed over R. The first block and the one before the own are taken before all others; the own is left
-    out.
+    Yuan et al. 2025 (NSA), section 3.3.2, where compressed and selected blocks are the same: the weight is a softmax over the
+    means of all complete blocks, summed over R. The first block and the one before the own are chosen before all others; the
+    own block is left out.
     """
     chosen = _nothing(q, q.shape[2], choice)
     for rows, own in spans(q, q.shape[0] * q.shape[1], first, choice.block):
@@ -58,7 +58,7 @@ def by_weight(q: Tensor, means: Tensor, choice: Choice, scale: float, first: int
 
 
 def block_weights(q: Tensor, means: Tensor, tokens: Tensor, block: int, scale: float) -> Tensor:
-    """Softmax over the complete blocks of each token: [X, R, n, D], [X, C, D] -> [X, R, n, C], NaN where there is none."""
+    """Compute softmax over the complete blocks of each token: [X, R, n, D], [X, C, D] -> [X, R, n, C], NaN without any."""
     scores = (q.flatten(1, 2) @ means.mT).unflatten(1, q.shape[1:3]).to(sums(q.dtype)).mul_(scale)
     ends = torch.arange(1, means.shape[1] + 1, device=q.device) * block
     weights: Tensor = scores.masked_fill_(ends > tokens.unsqueeze(-1) + 1, -torch.inf).softmax(-1)
@@ -66,14 +66,17 @@ def block_weights(q: Tensor, means: Tensor, tokens: Tensor, block: int, scale: f
 
 
 def most_weighty(weights: Tensor, own: Tensor, count: int) -> Tensor:
-    """[X, R, n, C] and the own block of each query [n] -> int32 [X, n, E]."""
+    """Choose by the weight summed over R, forced blocks first.
+
+    Weights [X, R, n, C] and the own block of each query [n] -> int32 [X, n, E].
+    """
     total, c = weights.sum(1), torch.arange(weights.shape[-1], device=weights.device)
     forced = (c == 0) | (c == own.unsqueeze(-1) - 1)
     return largest(total.masked_fill_(forced, torch.inf), own, count)
 
 
 def largest(scores: Tensor, own: Tensor, count: int) -> Tensor:
-    """The best of the blocks before the own one: [X, n, C], [n] -> int32 [X, n, E]; the scores are overwritten."""
+    """Choose the best blocks before the own one: [X, n, C], own [n] -> int32 [X, n, E]. Overwrites the scores."""
     hidden = torch.arange(scores.shape[-1], device=scores.device) >= own.unsqueeze(-1)
     top = scores.masked_fill_(hidden, -torch.inf).topk(min(count, scores.shape[-1]), dim=-1)
     found = top.indices.int().masked_fill_(top.values == -torch.inf, ABSENT)
@@ -81,7 +84,10 @@ def largest(scores: Tensor, own: Tensor, count: int) -> Tensor:
 
 
 def spans(q: Tensor, rows: int, first: int, block: int) -> list[tuple[slice, Tensor]]:
-    """Queries start … stop of q [..., n, D], and the block that holds each; `rows` samples and heads are scored."""
+    """Cut the queries of q [..., n, D] into spans that are scored together, each with the own block of its queries.
+
+    `rows` is the number of samples and heads that are scored at once, `first` the token of the first query.
+    """
     n = q.shape[-2]
     step = tokens_together(at_once(q, SCORES), rows, (first + n) // block)
     own = torch.arange(first, first + n, device=q.device) // block
@@ -89,7 +95,7 @@ def spans(q: Tensor, rows: int, first: int, block: int) -> list[tuple[slice, Ten
 
 
 def tokens_together(scores: int, rows: int, blocks: int) -> int:
-    """Queries that are scored at a time, if one."""
+    """Count the queries whose scores are held at a time: as many as `scores` allow, but at least one."""
     return max(1, min(_TOKENS, scores // (rows * max(1, blocks))))
 
 

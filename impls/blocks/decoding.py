@@ -1,7 +1,7 @@
-"""Decoding over blocks: all keys and values so far, and the means of complete blocks.
+"""The state of decoding over blocks: all keys and values so far, and the means of complete blocks.
 
-b batch, K heads of k and v, R heads of q that share one, n tokens so far, L tokens of a block, C = n // L complete blocks,
-E blocks chosen by a query, S keys that are read, D query/key width, M value width.
+b batch, K heads of k and v, R heads of q that share one, n tokens so far, L tokens of a block, C = n // L complete blocks, E
+blocks chosen by a query, S keys that are read, D query/key width, M value width.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .heads import block_means
 
 @dataclass(frozen=True)
 class BlockCache:
-    """`tokens` of all so far; `means` of their complete blocks, a cache with a block in the place of a token."""
+    """Keys and values of all tokens so far (`tokens`), and the means of their complete blocks (`means`)."""
 
     tokens: KvCache
     means: KvCache
@@ -25,16 +25,16 @@ class BlockCache:
 
     @classmethod
     def of(cls, k: Tensor, v: Tensor, capacity: int, block: int, *, values: bool) -> Self:
-        """With these tokens, [b, K, n, D] and [b, K, n, M]; `values`: means of v too, else of no width.
+        """Start a cache with tokens [b, K, n, D] and [b, K, n, M].
 
-        Raises ValueError where they do not fit.
+        With `values`, means of v are kept too; else those have width 0. Raises ValueError if the tokens exceed the capacity.
         """
         averaged = v if values else v[..., :0]
         means = KvCache.of(block_means(k, block), block_means(averaged, block), capacity // block)
         return cls(KvCache.of(k, v, capacity), means, block)
 
     def then(self, k: Tensor, v: Tensor) -> Self:
-        """After one more token, in the same memory; its mean is taken as a block ends. Raises ValueError where full."""
+        """Append one token in the same memory, and a mean where it completes a block. Raises ValueError where full."""
         tokens, means = self.tokens.then(k, v), self.means
         if tokens.length % self.block == 0:
             last = (x[:, :, -self.block :] for x in (tokens.keys, tokens.values[..., : means.v.shape[-1]]))
@@ -43,14 +43,14 @@ class BlockCache:
 
     @property
     def last(self) -> int:
-        """The token that was added last, by its number."""
+        """Return the index of the token that was added last."""
         return self.tokens.length - 1
 
 
 def attend_chosen(q: Tensor, cache: BlockCache, chosen: Tensor, scale: float) -> Tensor:
-    """The last token's queries over its own block and the chosen ones: [b, K, R, D], int [b, K, E] -> [b, K, R, M]."""
+    """Attend from the last token to its own block and the chosen ones: [b, K, R, D], int [b, K, E] -> [b, K, R, M]."""
     tokens, own = cache.tokens, cache.last // cache.block
-    # no more blocks than that are before the own one
+    # only so many blocks lie before the own one
     chosen = chosen[..., : min(chosen.shape[-1], own)]
     within = torch.arange(cache.block, device=q.device)
     earlier = (chosen.long().unsqueeze(-1) * cache.block + within).flatten(-2)
@@ -61,12 +61,12 @@ def attend_chosen(q: Tensor, cache: BlockCache, chosen: Tensor, scale: float) ->
 
 
 def attend_keys(q: Tensor, k: Tensor, v: Tensor, scale: float, absent: Tensor | None = None) -> Tensor:
-    """[b, K, R, D], [b, K, S, D], [b, K, S, M], bool [b, K, S] -> [b, K, R, M]; the softmax in float32 at least."""
+    """Attend to given keys except `absent` ones: [b, K, R, D], [b, K, S, D], [b, K, S, M], bool [b, K, S] -> [b, K, R, M]."""
     return weights_of(q, k, scale, absent).to(v.dtype) @ v
 
 
 def weights_of(q: Tensor, k: Tensor, scale: float, absent: Tensor | None = None) -> Tensor:
-    """[b, K, R, D], [b, K, S, D] -> softmax [b, K, R, S], in float32 at least."""
+    """Compute the softmax weights [b, K, R, D], [b, K, S, D] -> [b, K, R, S], in float32 at least."""
     scores = (q @ k.mT).to(sums(q.dtype)).mul_(scale)
     if absent is not None:
         scores.masked_fill_(absent.unsqueeze(2), -torch.inf)
@@ -74,11 +74,11 @@ def weights_of(q: Tensor, k: Tensor, scale: float, absent: Tensor | None = None)
 
 
 def _first_rows(x: Tensor) -> Tensor:
-    """Of each head's memory [b, K, capacity, ·], the number of the first row of all: [b, K, 1]."""
+    """Number the first row of each head in the flattened memory [b, K, capacity, ·] -> [b, K, 1]."""
     heads, capacity = x.shape[:2], x.shape[2]
     return (torch.arange(heads.numel(), device=x.device) * capacity).view(*heads, 1)
 
 
 def _rows(x: Tensor, rows: Tensor) -> Tensor:
-    """Rows [b, K, S] of a cache's memory: [b, K, S, ·]."""
+    """Gather rows [b, K, S] of a cache's flattened memory -> [b, K, S, ·]."""
     return x.flatten(0, 2).index_select(0, rows.flatten()).view(*rows.shape, -1)

@@ -1,20 +1,23 @@
-"""Heads of q that share one of k, folded with the batch, and means of blocks.
+"""Folding the heads of q that share a head of k with the batch, and means of blocks.
 
-B batch, H heads, K heads of k and v, R = H / K heads that share one, X = B K, N tokens, C complete blocks of L tokens,
-D query/key width, M value width.
+B batch, H heads, K heads of k and v, R = H / K heads that share one, X = B K, N tokens, C complete blocks of L tokens, D
+query/key width, M value width.
 """
 
 from torch import Tensor
 
 
 def fold(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [X, R, N, D], [X, N, D], [X, N, M]: views of what is dense."""
+    """Fold batch and heads; dense inputs become views.
+
+    [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [X, R, N, D], [X, N, D], [X, N, M].
+    """
     R = q.shape[1] // k.shape[1]
     return q.contiguous().view(-1, R, *q.shape[2:]), k.contiguous().flatten(0, 1), v.contiguous().flatten(0, 1)
 
 
 def block_means(x: Tensor, block: int) -> Tensor:
-    """[..., N, D] -> [..., C, D]: the mean of each complete block, C = N // L."""
+    """Average each complete block: [..., N, D] -> [..., C, D], C = N // L."""
     count = x.shape[-2] // block
     blocks: Tensor = x[..., : count * block, :].unflatten(-2, (count, block))
     return blocks.mean(-2)

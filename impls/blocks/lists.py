@@ -1,7 +1,7 @@
-"""For each block, the queries that chose it: the transpose of the choices.
+"""List for each block the queries that chose it: the transpose of the choices.
 
 X samples and heads of k, G of them at a time, R heads of q that share one, N tokens, E blocks chosen by a query, C blocks that
-can be chosen, n queries of a stretch. Flat numbers of queries are those of [X, R, N].
+can be chosen, n queries of a stretch. Queries are numbered flatly, as in [X, R, N].
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from torch import Tensor
 from .room import HEADS, QUERIES, at_once
 
 SORTED = 2**17
-"""Choices that are sorted at a time: some hundred thousand make a radix sort worth its start."""
+"""Number of choices sorted at a time: enough that starting torch's radix sort pays off."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Some of the queries that chose one block: of G heads as many as of the one that has most, [G R n].
+    """A part of one block's lists: n queries of each of G R heads, as flat numbers [G R n].
 
-    `read` is a query in any case; `write` is one beyond the last where there is none.
+    Lists shorter than the longest are padded. For padding `read` names some query, and `write` the row after the last one.
     """
 
     heads: slice
@@ -29,15 +29,15 @@ class Stretch:
     write: Tensor
 
     def queries(self, x: Tensor) -> Tensor:
-        """Of [X, R, N, D], a copy: [G, 1, R n, D]."""
+        """Gather the queries' rows of [X, R, N, D]: [G, 1, R n, D], a copy."""
         return x.flatten(0, 2).index_select(0, self.read).view(self._heads, 1, -1, x.shape[-1])
 
     def written(self, x: Tensor) -> Tensor:
-        """Of one number for each query and one beyond, [X R N + 1], a copy: [G, 1, R n]."""
+        """Gather one number for each query from [X R N + 1], where padding reads the last: [G, 1, R n], a copy."""
         return x.index_select(0, self.write).view(self._heads, 1, -1)
 
     def block(self, x: Tensor) -> Tensor:
-        """Of [X, N, D], a view: [G, 1, L, D]."""
+        """Select the keys or values of the block from [X, N, D]: [G, 1, L, D], a view."""
         return x[self.heads, self.keys].unsqueeze(1)
 
     @property
@@ -48,25 +48,25 @@ class Stretch:
 
 @dataclass(frozen=True)
 class _Lists:
-    """Of G heads: queries by block, int32 [G, N E], and where the list of each block begins, [G, C + 1]."""
+    """The lists of G heads: queries sorted by block, int32 [G, N E], and where each block's list begins, [G, C + 1]."""
 
     order: Tensor
     starts: Tensor
 
     def longest(self) -> list[int]:
-        """Queries of each block, of the head that has most."""
+        """Count the queries of each block in the head where it has most."""
         counts: list[int] = self.starts.diff(dim=1).amax(0).tolist()
         return counts
 
     def part(self, block: int, a: int, b: int) -> tuple[Tensor, Tensor]:
-        """Queries a … b of the list of a block, [G, n], and whether there is one."""
+        """Read entries a … b of a block's list in each head: queries [G, n], and whether they exist, bool [G, n]."""
         place = self.starts[:, block, None] + torch.arange(a, b, device=self.order.device)
         present = place < self.starts[:, block + 1, None]
         return self.order.gather(1, place.clamp_(max=self.order.shape[1] - 1)), present
 
 
 def stretches(chosen: Tensor, R: int, block: int) -> Iterator[Stretch]:
-    """Everything that was chosen, int [X, N, E], negative where nothing: each block with its queries, some at a time."""
+    """Go through all choices, int [X, N, E] (negative: none), block by block, some of its queries at a time."""
     heads_of_k, N = chosen.shape[:2]
     C, last = (N - 1) // block, heads_of_k * R * N
     if C == 0 or chosen.shape[2] == 0:
@@ -83,30 +83,30 @@ def stretches(chosen: Tensor, R: int, block: int) -> Iterator[Stretch]:
 
 
 def together(heads_of_k: int, R: int, heads: int, queries: int) -> tuple[int, int]:
-    """Heads of k, and the queries of each of the R heads that share one, that are attended at a time."""
+    """Count the heads of k that are attended at a time, and the queries of each of the R heads that share one."""
     step = min(heads_of_k, max(1, heads // R))
     return step, max(1, queries // (step * R))
 
 
 def _offsets(heads: slice, R: int, N: int, device: torch.device) -> Tensor:
-    """Number of the first query of each head of q, [G, R, 1]."""
+    """Number the first query of each head of q: [G, R, 1]."""
     return torch.arange(heads.start * R, heads.stop * R, device=device).view(-1, R, 1) * N
 
 
 def _by_block(chosen: Tensor, C: int) -> _Lists:
-    """[G, N, E] -> the lists; within each the queries stand in order."""
+    """Sort choices [G, N, E] into lists, in each of which the queries stand in order."""
     flat, count = chosen.flatten(1), len(chosen)
     order = torch.empty(flat.shape, dtype=torch.int32, device=chosen.device)
     starts = torch.empty(count, C + 1, dtype=torch.int64, device=chosen.device)
     step = max(1, at_once(chosen, SORTED) // flat.shape[1])
     for heads in (slice(a, a + step) for a in range(0, count, step)):
         _sort_into(order[heads], starts[heads], flat[heads])
-    # from a choice to the query that made it
+    # a choice's number, divided by E, is the query that made it
     return _Lists(order.floor_divide_(chosen.shape[2]), starts)
 
 
 def _sort_into(order: Tensor, starts: Tensor, chosen: Tensor) -> None:
-    """One flat row of small integers: torch has a radix sort for that. [G, N E] choices."""
+    """Sort the choices [G, N E] of a few heads as one flat row of small integers, for which torch has a radix sort."""
     C = starts.shape[1] - 1
     row = torch.arange(len(chosen), dtype=torch.int32, device=chosen.device).unsqueeze(1)
     keys = torch.where(chosen < 0, C, chosen).int().add_(row * (C + 1))

@@ -23,8 +23,8 @@ CHUNK, TOPK = 256, 4
 class MobaAttention(Attention):
     """Softmax over `topk` blocks of `block` tokens: the own one, causally, and the earlier ones with the largest q·mean(k).
 
-    Lu et al. 2025, section 2.2. Each query chooses for itself; the choice is not differentiated. With topk of all blocks it is
-    softmax attention, with topk=1 attention within blocks. Raises ValueError on a bad count.
+    Lu et al. 2025, section 2.2, in O(N²/L + N topk L). Each query chooses for itself, and no gradient flows through the choice.
+    Where topk covers all blocks it is softmax attention; topk=1 is attention within blocks. Raises ValueError on a bad count.
     """
 
     paper = "arXiv:2502.13189"
@@ -37,44 +37,44 @@ class MobaAttention(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form, and as many heads of k and v as of q."""
+        """Refuse non-causal cells and shared heads of k and v."""
         if not cell.problem.causal:
-            return "blocks are chosen among those before the query's own: it is causal"
+            return "it is causal only, because blocks are chosen among those before the query's own; set causal: true"
         if cell.problem.kv_heads != cell.problem.H:
             return "each head of q chooses blocks of its own k; kv_heads must equal H"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """The scores of means, and the pairs of chosen blocks; the peak on a CPU. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - whatever the length
-        """Tokens of all blocks that a query sees: where there are no more, there is nothing to choose."""
+        """Count the tokens of all blocks that a query sees; a shorter sequence leaves nothing to choose."""
         choice = choice_of(**params)  # type: ignore[arg-type]
         return choice.block * (choice.count + 1)
 
     def choose(self, *inputs: Tensor) -> Tensor | None:
-        """The earlier blocks of each query, the best first: int64 [B, H, N, topk - 1], -1 where there are fewer."""
+        """Choose the earlier blocks of each query, best first: int64 [B, H, N, topk - 1], -1 where there are fewer."""
         q, k, _ = inputs
         chosen: Tensor = self._chosen(q.flatten(0, 1), k.flatten(0, 1)).long().unflatten(0, q.shape[:2])
         return chosen
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once; choices as `choose` gives them."""
+        """Attend: [B, H, N, D] twice, [B, H, N, M] -> [B, H, N, M], differentiable once; choices as `choose` gives them."""
         folded = fold(q, k, v)
         chosen = self._chosen(folded[0].squeeze(1), folded[1]) if choices is None else choices.flatten(0, 1)
         return attend_blocks(folded, chosen, self.terms).view(*q.shape[:3], -1)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Softmax over a dense mask of the choices, or of newly made ones."""
+        """Compute softmax over a dense mask of the choices; without any, make them."""
         chosen = MobaAttention.choose(self, q, k, v) if choices is None else choices
         assert chosen is not None
         return masked_softmax_attention(q, k, v, chosen_seen(chosen, self.terms.block), self.terms.scale)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
-        """Softmax over the chosen blocks of these queries, with choices [N, topk - 1], or newly made ones."""
+        """Compute softmax over the chosen blocks of the queries `at`; choices are [N, topk - 1], or made here."""
         if choices is None:
             made = MobaAttention.choose(self, q[None, None], k[None, None], v[None, None])
             assert made is not None
@@ -82,15 +82,12 @@ class MobaAttention(Attention):
         return softmax_rows(q[at], k, v, self.terms.scale, seen_in_blocks(at, choices, self.terms.block, len(k)))
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
-        """Attend the prompt; keep its keys, values and the means of its blocks. Raises ValueError where it does not fit."""
+        """Attend to the prompt; keep its keys, values and means of blocks. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
         return o, BlockCache.of(k, v, capacity, self.terms.block, values=False)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
-        """Keep one more key and value, and attend over its own block and the best of those before.
-
-        Raises ValueError beyond the capacity.
-        """
+        """Append one token, and attend to its own block and the best earlier ones. Raises ValueError beyond the capacity."""
         cache: BlockCache = state.then(k, v)
         if choices is None:
             found = by_mean(q.flatten(0, 1), cache.means.keys.flatten(0, 1), self.choice, cache.last)
@@ -101,17 +98,17 @@ class MobaAttention(Attention):
 
     @torch.no_grad()
     def _chosen(self, q: Tensor, k: Tensor) -> Tensor:
-        """[X, N, D] twice -> int [X, N, topk - 1], X = B H."""
+        """Choose for folded heads: [X, N, D] twice -> int [X, N, topk - 1], X = B H."""
         return by_mean(q, block_means(k, self.choice.block), self.choice)
 
 
 def refuse_bad_parameters(block: int = CHUNK, topk: int = TOPK) -> None:
-    """Raise ValueError on a bad count."""
+    """Raise ValueError unless both are whole numbers of 1 or more."""
     refuse_bad_count(block, "block")
     refuse_bad_count(topk, "topk")
 
 
 def choice_of(block: int = CHUNK, topk: int = TOPK) -> Choice:
-    """For costs without the method."""
+    """Describe the choice of given parameters, without building the method. Raises ValueError on a bad count."""
     refuse_bad_parameters(block, topk)
     return Choice(block, topk - 1)

@@ -1,4 +1,4 @@
-"""What MoBA costs: FLOPs of its products, and the bytes that a call moves and holds.
+"""FLOPs of MoBA's products, and the bytes that a call moves and holds.
 
 B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value width.
 """
@@ -11,7 +11,7 @@ from .work import WALKS, Pairs, causal_pairs, products
 
 
 def cost_of_moba(p: Problem, workload: Workload, choice: Choice) -> Cost:
-    """Of one call; queries that fill lists up to equal length, of which the data decide, are left out."""
+    """Compute the cost of one call, without the padding of lists, which depends on the data."""
     return Cost(
         nominal_flops=nominal_flops(p, workload),
         exact_flops=exact_flops(p, workload, choice),
@@ -22,13 +22,13 @@ def cost_of_moba(p: Problem, workload: Workload, choice: Choice) -> Cost:
 
 
 def exact_flops(p: Problem, workload: Workload, choice: Choice) -> float:
-    """A score for each block before the own one, which has no gradient, and the pairs of the union."""
+    """Count the scores of earlier blocks, which have no gradient, and the products over own and chosen blocks."""
     pairs = Pairs.of(p, workload, choice)
     return p.B * p.H * (2.0 * pairs.candidates * p.D + products(workload) * (pairs.own + pairs.chosen) * (p.D + p.M))
 
 
 def _executed(p: Problem, workload: Workload, choice: Choice) -> float:
-    """Own blocks as the kernel takes them, and one width."""
+    """Count own blocks as the fused kernel walks them, with all widths padded to one."""
     if workload.decodes:
         return exact_flops(p, workload, choice)
     pairs, L = Pairs.of(p, workload, choice), choice.block
@@ -37,7 +37,7 @@ def _executed(p: Problem, workload: Workload, choice: Choice) -> float:
 
 
 def _state_moved(p: Problem, workload: Workload, choice: Choice) -> float:
-    """A step reads the means and the chosen blocks, and writes its own token, and a mean as often as a block ends."""
+    """Count the bytes of state that decoding reads (means, chosen blocks) and writes (each token, a mean per full block)."""
     if not workload.decodes:
         return 0.0
     pairs = Pairs.of(p, workload, choice)

@@ -1,6 +1,6 @@
-"""MoBA of the package flash-linear-attention, whose operators are the distribution fla-core.
+"""MoBA from the package flash-linear-attention, whose operators are distributed as fla-core.
 
-B batch, H heads, N tokens, D width of queries, keys and values. The package takes all samples as one: [1, B N, H, D].
+B batch, H heads, N tokens, D width of queries, keys and values. The package packs all samples into one: [1, B N, H, D].
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ _WIDEST = 256
 
 
 class FlaMoba(MobaAttention):
-    """`parallel_moba` of flash-linear-attention: two streams of flash-attn's kernels, merged.
+    """`parallel_moba` of flash-linear-attention: own and chosen blocks by flash-attn's kernels, merged.
 
     Lu et al. 2025, section 2.2. The package chooses within its call, from means in the dtype of k and scores in float32, and
-    takes no choices. Raises ValueError on a bad count.
+    cannot be given choices. Raises ValueError on a bad count.
     """
 
     tier = Tier.LIBRARY
@@ -35,13 +35,13 @@ class FlaMoba(MobaAttention):
 
         super().__init__(problem, block, topk)
         self.attend: Callable[..., Tensor] = parallel_moba
-        # one tensor for all calls: the package remembers by it how it cuts
+        # the package caches how it cuts by this very tensor, so all calls must pass the same one
         ends = torch.arange(0, problem.B * problem.N + 1, problem.N, dtype=torch.int32)
         self.register_buffer("ends", ends, persistent=False)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA, 16 bits, one width, and two blocks at least: with one, the package attends to everything."""
+        """Refuse what flash-attn cannot take, and topk=1, with which the package attends to everything."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
@@ -55,14 +55,14 @@ class FlaMoba(MobaAttention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
         return cost_of_parallel_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
 
     def choose(self, *inputs: Tensor) -> None:
-        """Nothing that could be handed over."""
+        """Return None: the package takes no choices."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - as above
-        """[B, H, N, D] thrice -> [B, H, N, D], in the memory order [B, N, H, D]."""
+        """Attend: [B, H, N, D] three times -> [B, H, N, D], in the memory order [B, N, H, D]."""
         B, _, N, _ = q.shape
         packed = (x.transpose(1, 2).flatten(0, 1).unsqueeze(0) for x in (q, k, v))
         o = self.attend(*packed, cu_seqlens=self.ends, max_seqlen=N, chunk_size=self.terms.block, topk=self.choice.count + 1)

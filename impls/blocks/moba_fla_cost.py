@@ -1,4 +1,4 @@
-"""What one call of `parallel_moba` in flash-linear-attention 0.6 computes and allocates, read off its source.
+"""What one call of `parallel_moba` in flash-linear-attention 0.6 computes and allocates, according to its source.
 
 B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D width of queries, keys and values.
 """
@@ -11,7 +11,10 @@ from .work import WALKS, Pairs
 
 
 def cost_of_parallel_moba(p: Problem, workload: Workload, choice: Choice) -> Cost:
-    """Every query is scored against the blocks of all samples; of own blocks the half that a causal kernel needs."""
+    """Compute the cost of one call, in which every query is scored against the blocks of all samples.
+
+    Own blocks count the half that a causal kernel needs.
+    """
     pairs = Pairs.of(p, workload, choice)
     targets = _targets(p, choice)
     scored = p.B * p.H * p.N * targets * p.D
@@ -26,12 +29,15 @@ def cost_of_parallel_moba(p: Problem, workload: Workload, choice: Choice) -> Cos
 
 
 def _targets(p: Problem, choice: Choice) -> int:
-    """Blocks that can be chosen, of all samples: all but the last of each."""
+    """Count the blocks of all samples that can be chosen: all but the last of each."""
     return p.B * (-(-p.N // choice.block) - 1)
 
 
 def _peak(p: Problem, workload: Workload, choice: Choice, chosen: int) -> float:
-    """Scores in float32 with three masks; or the two streams: queries once for each block, copies of k and v, a wide output."""
+    """Count the bytes of the larger of two phases: float32 scores with three masks, or the two streams.
+
+    The streams hold a query once for each block, copies of k and v, and a wide output.
+    """
     rows, e = p.B * p.H * p.N, p.dtype.bytes
     scores = rows * _targets(p, choice) * (4 + 3)
     copies = 4 * rows * p.D * e

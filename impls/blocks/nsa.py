@@ -1,7 +1,7 @@
-"""Natively trainable sparse attention (NSA) in plain torch, below N² but for the means of blocks.
+"""Natively trainable sparse attention (NSA) in plain torch; only the means of blocks cost N² / L.
 
-B or b batch, H heads, K heads of k and v, R = H / K, N or n tokens, L tokens of a block, C complete blocks, E = selected - 1,
-D query/key width, M value width.
+B or b batch, H heads, K heads of k and v, R = H / K, N or n tokens, L tokens of a block, C complete blocks, E = selected - 1, D
+query/key width, M value width.
 """
 
 import torch
@@ -22,12 +22,12 @@ from .tiles import Stairs, Tiling, Window
 
 
 class NsaAttention(Attention):
-    """Three softmaxes, added with a gate each: over means of blocks, over `selected` blocks, over the last `window` tokens.
+    """Sum of three gated softmaxes: over means of blocks, over `selected` blocks, and over the last `window` tokens.
 
     Yuan et al. 2025, sections 3.2 and 3.3, with blocks of `block` tokens that are compressed by their mean, as in
-    flash-linear-attention, where the paper has an MLP over overlapping blocks. Heads that share k and v select alike. Beyond
-    q, k and v the inputs are `gates`: g_cmp, g_slc and g_swa, each [B, H, N] in (0, 1). The selection is not differentiated.
-    Raises ValueError on bad parameters.
+    flash-linear-attention, where the paper has an MLP over overlapping blocks. Heads that share k and v select alike. After q,
+    k and v come the inputs g_cmp, g_slc and g_swa, each [B, H, N] in (0, 1). No gradient flows through the selection. Raises
+    ValueError on bad parameters.
     """
 
     paper = "arXiv:2502.11089"
@@ -40,54 +40,56 @@ class NsaAttention(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form."""
-        return None if cell.problem.causal else "blocks are selected among those before the query's own: it is causal"
+        """Refuse non-causal cells."""
+        if cell.problem.causal:
+            return None
+        return "it is causal only, because blocks are selected among those before the query's own; set causal: true"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """The pairs of the three branches; the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count the pairs of the three branches; the peak is that on a CPU. Raises TypeError or ValueError."""
         return cost_of_nsa(problem, workload, NsaOptions(**params))  # type: ignore[arg-type]
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
-        """And what the three gates come from."""
+        """Name q, k, v and the three numbers per query from which the gates are made."""
         gates = (Projection(name, problem.H, 1) for name in ("compressed", "selected", "window"))
         return *super().projections(problem), *gates
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
-        """q, k, v, and three gates σ(x)."""
+        """Return q, k, v and three gates σ(x)."""
         q, k, v, *gates = super().admit(problem, *raw)
         return q, k, v, *(x.sigmoid().squeeze(-1) for x in gates)
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - whatever the length
-        """Tokens of the window, or of all blocks that are selected."""
+        """Count the tokens of the window or of all selected blocks, whichever are more."""
         options = NsaOptions(**params)  # type: ignore[arg-type]
         return max(options.window, options.block * options.selected)
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor | None:
-        """The selected blocks but for the own one, the best first: int64 [B, K, N, selected - 1], -1 where there are fewer."""
+        """Select blocks besides the own one, best first: int64 [B, K, N, selected - 1], -1 where there are fewer."""
         q, k, _ = fold(*inputs[:3])
         found = by_weight(q, block_means(k, self.choice.block), self.choice, self.scale)
         chosen: Tensor = found.long().unflatten(0, inputs[1].shape[:2])
         return chosen
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M], three [B, H, N] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], three gates [B, H, N] -> [B, H, N, M], differentiable once."""
         folded, options = fold(q, k, v), self.options
         g_cmp, g_slc, g_swa = (g.reshape(*folded[0].shape[:3], 1) for g in gates)
         means = folded[0], block_means(folded[1], options.block), block_means(folded[2], options.block)
         chosen = self._chosen(*means[:2]) if choices is None else choices.flatten(0, 1)
-        # where nothing is to be differentiated, each branch is gone before the next
+        # without gradients, each branch is freed before the next is computed
         o = attend_blocks(folded, chosen, Terms(options.block, self.scale)) * g_slc
         o.addcmul_(attend_tiles(means, Tiling(Stairs(options.block), self.scale)), g_cmp)
         o.addcmul_(attend_tiles(folded, Tiling(Window(options.window), self.scale)), g_swa)
         return o.view(*q.shape[:3], -1)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor | None = None) -> Tensor:
-        """A dense mask for each branch, with the choices or with newly made ones."""
+        """Compute each branch with a dense mask, with the given choices or newly made ones."""
         N, options = q.shape[2], self.options
         chosen = NsaAttention.choose(self, q, k, v) if choices is None else choices
         assert chosen is not None
@@ -108,7 +110,7 @@ class NsaAttention(Attention):
         *gates: Tensor,
         choices: Tensor | None = None,
     ) -> Tensor:
-        """The three branches of these queries, with choices [N, selected - 1]."""
+        """Compute the three branches for the queries `at`, with choices [N, selected - 1]."""
         assert choices is not None
         block, q = self.options.block, q[at]
         i, j = at.unsqueeze(1), torch.arange(len(k), device=at.device)
@@ -127,14 +129,14 @@ class NsaAttention(Attention):
     def prefill(
         self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, capacity: int, choices: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Attend the prompt; keep its keys, values and the means of its blocks. Raises ValueError where it does not fit."""
+        """Attend to the prompt; keep its keys, values and means of blocks. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, *gates, choices=choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
         return o, BlockCache.of(k, v, capacity, self.options.block, values=True)
 
     def step(
         self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: State, choices: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Keep one more key and value, and attend in the three branches. Raises ValueError beyond the capacity."""
+        """Append one token, and attend in all three branches. Raises ValueError beyond the capacity."""
         cache: BlockCache = state.then(k, v)
         shared = q.unflatten(1, (k.shape[1], -1)).squeeze(3)
         g_cmp, g_slc, g_swa = (g.reshape(*shared.shape[:3], 1) for g in gates)
@@ -151,7 +153,7 @@ class NsaAttention(Attention):
         return by_weight(q, means, self.choice, self.scale)
 
     def _weights(self, q: Tensor, cache: BlockCache) -> Tensor:
-        """Of the last token's queries [b, K, R, D] over all complete blocks: [b, K, R, C]."""
+        """Weigh all complete blocks by the last token's queries: [b, K, R, D] -> [b, K, R, C]."""
         last = torch.tensor([cache.last], device=q.device)
         keys, queries = cache.means.keys.flatten(0, 1), q.flatten(0, 1).unsqueeze(2)
         weights = block_weights(queries, keys, last, cache.block, self.scale).squeeze(2)
@@ -159,7 +161,7 @@ class NsaAttention(Attention):
         return shaped
 
     def _select(self, weights: Tensor, cache: BlockCache) -> Tensor:
-        """[b, K, R, C] -> int [b, K, E]."""
+        """Select the last token's blocks from their weights: [b, K, R, C] -> int [b, K, E]."""
         own = torch.tensor([cache.last // cache.block], device=weights.device)
         found = most_weighty(weights.flatten(0, 1).unsqueeze(2), own, self.choice.count)
         chosen: Tensor = found.squeeze(1).unflatten(0, weights.shape[:2])

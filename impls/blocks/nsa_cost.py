@@ -1,4 +1,4 @@
-"""What NSA costs: FLOPs of its three branches, and the bytes that a call moves and holds.
+"""FLOPs of NSA's three branches, and the bytes that a call moves and holds.
 
 B batch, H heads, K heads of k and v, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value
 width.
@@ -25,7 +25,7 @@ GATES = 3
 
 
 def cost_of_nsa(p: Problem, workload: Workload, options: NsaOptions) -> Cost:
-    """Of one call; queries that fill lists up to equal length, of which the data decide, are left out."""
+    """Compute the cost of one call, without the padding of lists, which depends on the data."""
     return Cost(
         nominal_flops=nominal_flops(p, workload),
         exact_flops=exact_flops(p, workload, options),
@@ -36,26 +36,29 @@ def cost_of_nsa(p: Problem, workload: Workload, options: NsaOptions) -> Cost:
 
 
 def exact_flops(p: Problem, workload: Workload, options: NsaOptions) -> float:
-    """Pairs of the three branches; the scores of blocks that are selected are those of the compressed branch."""
+    """Count the products of the three branches; selection reuses the scores of the compressed branch."""
     pairs = Pairs.of(p, workload, choice_of(options))
     seen = pairs.complete + pairs.own + pairs.chosen + pairs.window(options.window)
     return products(workload) * p.B * p.H * seen * (p.D + p.M)
 
 
 def traffic_bytes(p: Problem, workload: Workload) -> float:
-    """Beside q, k, v and o three gates a query, and their gradients, which need the gates again."""
+    """Count the bytes of q, k, v and o, and of three gates a query.
+
+    Training reads the gates again and writes their gradients.
+    """
     queries = p.B * p.H * (1 if workload is Workload.DECODE else p.N)
     times = 3 if workload is Workload.FORWARD_BACKWARD else 1
     return io_bytes(p, workload) + float(GATES * times * queries * p.dtype.bytes)
 
 
 def choice_of(options: NsaOptions) -> Choice:
-    """E is all that are selected but the own block."""
+    """Describe the choice: E is `selected` without the own block."""
     return Choice(options.block, options.selected - 1)
 
 
 def _executed(p: Problem, workload: Workload, options: NsaOptions) -> float:
-    """Scores of blocks a second time, where all tokens choose at once; own blocks and tiles as the kernel takes them."""
+    """Count own blocks and tiles as the fused kernel walks them, and the scores of blocks once more to choose by."""
     if workload.decodes:
         return exact_flops(p, workload, options)
     pairs, L = Pairs.of(p, workload, choice_of(options)), options.block
@@ -74,7 +77,7 @@ def _pairs(pattern: Pattern, N: int) -> int:
 
 
 def _state_moved(p: Problem, workload: Workload, options: NsaOptions) -> float:
-    """A step reads the means, the selected blocks and the window for each head of k, and writes its own token."""
+    """Count the bytes of the state that decoding reads (means, selected blocks, window) and writes (its own token)."""
     if not workload.decodes:
         return 0.0
     pairs = Pairs.of(p, workload, choice_of(options))
@@ -91,7 +94,7 @@ def _peak(p: Problem, workload: Workload, options: NsaOptions) -> float:
 
 
 def _forward(s: Sizes, options: NsaOptions) -> float:
-    """One branch after the other, beside what they are added into."""
+    """Count the bytes at the peak of the forward, which runs one branch after the other beside their sum."""
     choice, chosen = choice_of(options), chosen_bytes(s, choice_of(options))
     tiled = max(over_tiles(s, pattern) for pattern in _patterns(options))
     gated = 2 * s.output + s.rows * s.sum
@@ -100,7 +103,7 @@ def _forward(s: Sizes, options: NsaOptions) -> float:
 
 
 def _training(s: Sizes, options: NsaOptions) -> float:
-    """The outputs of three branches are kept, with a logsumexp each, until their turn in the backward; the last goes first."""
+    """Count the bytes at the peak of training, where the backward frees the three branches, last one first."""
     choice, (stairs, window) = choice_of(options), _patterns(options)
     branch, gradient_of_branch = s.output + s.rows * s.sum, s.output
     in_turn = (

@@ -1,4 +1,4 @@
-"""NSA of the package flash-linear-attention, whose operators are the distribution fla-core.
+"""NSA from the package flash-linear-attention, whose operators are distributed as fla-core.
 
 B batch, H heads, K heads of k and v, R = H / K, N tokens, L tokens of a block, D width of queries, keys and values. The
 package's own order is [B, N, H, ·].
@@ -20,10 +20,10 @@ _WIDEST, _LEAST = 256, 16
 
 
 class FlaNsa(NsaAttention):
-    """`parallel_nsa` of flash-linear-attention: Triton kernels, a program for each token, and flash-attn for the window.
+    """`parallel_nsa` of flash-linear-attention: Triton kernels with one program a token, and flash-attn for the window.
 
-    Yuan et al. 2025, sections 3.2 and 3.3. Given choices are handed over with the own block; without, the package selects in
-    its call, and that is timed. Raises ValueError on bad parameters.
+    Yuan et al. 2025, sections 3.2 and 3.3. Given choices are passed on together with the own block; without them the package
+    selects within its call, and that is timed. Raises ValueError on bad parameters.
     """
 
     tier = Tier.TRITON
@@ -40,7 +40,7 @@ class FlaNsa(NsaAttention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA, 16 bits, one width, groups of heads that fill a tile, and powers of two."""
+        """Refuse what the package's tiles and flash-attn cannot take."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
@@ -50,7 +50,7 @@ class FlaNsa(NsaAttention):
             return f"its window takes one width, its tiles {_LEAST} to {_WIDEST}: D={p.D}, M={p.M}"
         R = p.H // p.kv_heads
         if R < _LEAST or not _is_power_of_two(R):
-            return f"a group of heads is a side of its tiles: H / kv_heads must be a power of two, {_LEAST} at least, not {R}"
+            return f"its tiles hold a group of heads: H / kv_heads must be a power of two, {_LEAST} at least, not {R}"
         return cls._why_not_these_blocks(cell) or super().why_not(cell)
 
     @classmethod
@@ -60,7 +60,7 @@ class FlaNsa(NsaAttention):
         except (TypeError, ValueError):
             return None  # a mistake, not a limit: the constructor says what is right
         if options.block < _LEAST or not _is_power_of_two(options.block):
-            return f"a block is a side of its tiles: it must be a power of two, {_LEAST} at least, not {options.block}"
+            return f"its tiles hold a block: it must be a power of two, {_LEAST} at least, not {options.block}"
         if not _is_power_of_two(options.selected):
             return f"the package would select the next power of two of blocks, not selected={options.selected}"
         if options.block < 2 * options.selected:
@@ -71,15 +71,15 @@ class FlaNsa(NsaAttention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
         return cost_of_parallel_nsa(problem, workload, NsaOptions(**params))  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D] twice, three [B, H, N] -> [B, H, N, D], in the memory order [B, N, H, D]."""
+        """Attend: [B, H, N, D], [B, K, N, D] twice, three gates [B, H, N] -> [B, H, N, D], in the memory order [B, N, H, D]."""
         options, turned = self.options, (x.transpose(1, 2) for x in (q, k, v, *gates))
         given = None if choices is None else self._with_own(choices)
         with warnings.catch_warnings():
-            # that choices are given instead of made is what is wanted
+            # the package warns that it does not select by itself, which is intended here
             warnings.filterwarnings("ignore", message="`block_indices` is provided")
             o = self.attend(
                 *turned,
@@ -92,7 +92,7 @@ class FlaNsa(NsaAttention):
         return o.transpose(1, 2)
 
     def _with_own(self, choices: Tensor) -> Tensor:
-        """[B, K, N, selected - 1] -> int64 [B, N, K, selected]."""
+        """Put the own block before the choices: [B, K, N, selected - 1] -> int64 [B, N, K, selected]."""
         N = choices.shape[2]
         own = (torch.arange(N, device=choices.device) // self.options.block).view(N, 1).expand(*choices.shape[:3], 1)
         return torch.cat((own, choices.long()), -1).transpose(1, 2).contiguous()

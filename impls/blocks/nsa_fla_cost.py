@@ -1,4 +1,4 @@
-"""What one call of `parallel_nsa` in flash-linear-attention 0.6 computes and allocates, read off its source.
+"""What one call of `parallel_nsa` in flash-linear-attention 0.6 computes and allocates, according to its source.
 
 B batch, H heads, K heads of k and v, N tokens, L tokens of a block, D width of queries, keys and values.
 """
@@ -10,14 +10,14 @@ from .nsa_options import NsaOptions
 from .work import Pairs
 
 _BACKWARD = 7
-"""Products of each pair in the Triton kernels' backward: one walk for dq, one for dk and dv, and scores and dP in each."""
+"""Matrix products per pair in the Triton kernels' backward: dq, dk, dv, and scores and dP in each of two passes."""
 _FLASH_BACKWARD = 5
 
 
 def cost_of_parallel_nsa(p: Problem, workload: Workload, options: NsaOptions) -> Cost:
-    """Selected blocks whole, each token's means up to a tile of L, and their scores once more to select."""
+    """Compute the cost of one call: selected blocks are read whole and means up to a tile of L, which are scored twice."""
     pairs, L, trains = Pairs.of(p, workload, choice_of(options)), options.block, workload is Workload.FORWARD_BACKWARD
-    # the own block is walked whole too; of the means whole tiles of L
+    # the own block is read whole too, and means in whole tiles of L
     selected = pairs.chosen + p.N * L
     means = sum(-(-((i + 1) // L) // L) * L for i in range(p.N))
     kernels = (selected + means) * (2 + _BACKWARD * trains)
@@ -32,7 +32,7 @@ def cost_of_parallel_nsa(p: Problem, workload: Workload, options: NsaOptions) ->
 
 
 def _peak(p: Problem, trains: bool, options: NsaOptions) -> float:
-    """Three branches, their sums, a logsumexp each and the indices; in the backward dL/do of a branch and gradients twice."""
+    """Count the bytes of three branches, their sums, a logsumexp each and the indices; in training also dL/do and gradients."""
     e, rows, keys = p.dtype.bytes, p.B * p.H * p.N, p.B * p.kv_heads * p.N
     kept = rows * (3 * p.D * e + 3 * 4) + keys * 4 * options.selected + keys // options.block * 2 * p.D * e
     if not trains:

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from .parameters import refuse_bad_count
 
 FORCED = 3
-"""The first block and the last two are always selected."""
+"""Number of blocks that every query selects: the first and the last two."""
 
 
 @dataclass(frozen=True)
 class NsaOptions:
-    """`block` tokens are compressed to one, and are what is selected; `selected` counts the own block too.
-
-    Raises ValueError on a bad count.
-    """
+    """The parameters of NSA: `block` and `window` in tokens, `selected` in blocks, counting the own one."""
 
     block: int = 64
     selected: int = 16

@@ -1,4 +1,4 @@
-"""Causal attention within blocks, as a part of a softmax over more.
+"""Causal attention within blocks, as one part of a softmax over more keys.
 
 X samples and heads of k, R heads of q that share one, N tokens, L tokens of a block, S blocks, D query/key width, M value
 width.
@@ -16,20 +16,20 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Run:
-    """Tokens start … stop in blocks of `length`."""
+    """Tokens start … stop, cut into blocks of `length`."""
 
     start: int
     stop: int
     length: int
 
     def of(self, x: Tensor) -> Tensor:
-        """[X, N, ...] -> [X, S, L, ...], a view."""
+        """Cut the tokens of x into blocks: [X, N, ...] -> [X, S, L, ...], a view."""
         cut: Tensor = x[:, self.start : self.stop].unflatten(1, (-1, self.length))
         return cut
 
 
 def runs(x: Tensor, block: int) -> list[Run]:
-    """Cover the tokens of x [X, N, D]: whole blocks, some at a time, and at last a shorter one where L does not divide N."""
+    """Cover the tokens of x [X, N, D] with runs of whole blocks, and a shorter last block where L does not divide N."""
     N = x.shape[1]
     step, whole = blocks_together(at_once(x, QUERIES), len(x), block) * block, N - N % block
     cut = [Run(a, min(a + step, whole), block) for a in range(0, whole, step)]
@@ -37,19 +37,19 @@ def runs(x: Tensor, block: int) -> list[Run]:
 
 
 def blocks_together(queries: int, heads: int, block: int) -> int:
-    """Of each head, if one."""
+    """Count the blocks of each head that are attended at a time: at least one."""
     return max(1, queries // (heads * block))
 
 
 def attend_own(inputs: Inputs, out: tuple[Tensor, Tensor], block: int, scale: float) -> None:
-    """Write the output [X, R, N, M] and its logsumexp [X, R, N]: from [X, R, N, D], [X, N, D], [X, N, M]."""
+    """Attend within blocks: [X, R, N, D], [X, N, D], [X, N, M]; writes the output [X, R, N, M] and its logsumexp [X, R, N]."""
     (q, k, v), rule = inputs, Rule(scale, causal=True)
     for run in runs(k, block):
         for r in range(q.shape[1]):
             part = attend(run.of(q[:, r]), run.of(k), run.of(v), rule)
             for into, x in zip(out, part, strict=True):
                 run.of(into[:, r]).copy_(x)
-            del part  # before the next is made
+            del part  # free it before the next part is made
 
 
 def pull_back_own(inputs: Inputs, outputs: Inputs, gradients: Inputs, block: int, scale: float) -> None:
@@ -62,4 +62,4 @@ def pull_back_own(inputs: Inputs, outputs: Inputs, gradients: Inputs, block: int
             run.of(dq[:, r]).copy_(part[0])
             run.of(dk).add_(part[1])
             run.of(dv).add_(part[2])
-            del part  # before the next is made
+            del part  # free it before the next part is made

@@ -1,7 +1,7 @@
-"""What the parameters of attention over blocks may be."""
+"""The check of whole-number parameters of attention over blocks."""
 
 
 def refuse_bad_count(value: object, name: str, least: int = 1) -> None:
-    """Raise ValueError unless a count is a whole number, `least` or more."""
+    """Raise ValueError unless the value is a whole number of `least` or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name}={value!r}: must be a whole number, {least} or more")

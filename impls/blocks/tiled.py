@@ -1,4 +1,4 @@
-"""Softmax attention in tiles, with a backward of its own.
+"""Softmax attention in tiles, with its own backward.
 
 X samples and heads of k, R heads of q that share one, N queries, S keys, Q queries of a tile, D query/key width, M value width.
 """
@@ -15,27 +15,27 @@ from .tiles import Tile, Tiling
 
 
 def attend_tiles(inputs: Inputs, tiling: Tiling) -> Tensor:
-    """[X, R, N, D], [X, S, D], [X, S, M] -> [X, R, N, M], differentiable once; 0 for queries that see nothing.
+    """Attend tile by tile: [X, R, N, D], [X, S, D], [X, S, M] -> [X, R, N, M], differentiable once; 0 where nothing is seen.
 
-    Keeps inputs, the output and one number a query.
+    Keeps the inputs, the output and one number a query.
     """
     o: Tensor = _Tiled.apply(*inputs, tiling)  # type: ignore[no-untyped-call]
     return o
 
 
 class _Tiled(torch.autograd.Function):
-    """Every tile is a softmax by itself."""
+    """Attention in tiles with its gradient: every tile is a softmax of its own, since no query is in two."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, tiling: Tiling) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Attend, and keep the logsumexp."""
+        """Attend, and keep the logsumexp for the backward."""
         o = v.new_zeros(*q.shape[:3], v.shape[-1])
         logsumexp = o.new_zeros(q.shape[:3], dtype=sums(q.dtype))
         for tile, rule in tiling.rules(q):
             part = attend(*_seen(tile, q, k, v), rule)
             for into, x in zip((o, logsumexp), part, strict=True):
                 _queries(tile, into).copy_(x)
-            del part  # before the next is made
+            del part  # free it before the next tile
         ctx.tiling = tiling
         ctx.save_for_backward(q, k, v, o, logsumexp)
         return o
@@ -43,7 +43,7 @@ class _Tiled(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Tile by tile; queries are in one, keys in several."""
+        """Compute gradients tile by tile: dq is written once, dk and dv are added up, since tiles share keys."""
         q, k, v, o, logsumexp = ctx.saved_tensors
         dq = torch.zeros_like(q)
         dk, dv = (torch.zeros_like(x, dtype=logsumexp.dtype) for x in (k, v))
@@ -53,7 +53,7 @@ class _Tiled(torch.autograd.Function):
             _queries(tile, dq).copy_(part[0])
             for into, x in zip((dk, dv), part[1:], strict=True):
                 into[:, tile.first : tile.end] += x.sum(1)
-            del part  # before the next is made
+            del part  # free it before the next tile
         return dq, dk.to(k.dtype), dv.to(v.dtype), None
 
 
@@ -62,6 +62,6 @@ def _queries(tile: Tile, x: Tensor) -> Tensor:
 
 
 def _seen(tile: Tile, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
-    """[X, R, Q, D], and the keys and values of the tile for each of R heads, as views."""
+    """Select a tile's queries [X, R, Q, D], and its keys and values for each of R heads, as views."""
     keys = (x[:, None, tile.first : tile.end].expand(-1, q.shape[1], -1, -1) for x in (k, v))
     return _queries(tile, q), *keys  # type: ignore[return-value]

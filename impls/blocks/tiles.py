@@ -1,4 +1,4 @@
-"""Patterns of keys as tiles: some queries, the range of keys that these see, and a mask.
+"""Patterns of visible keys as tiles: some queries, the range of keys that they see, and a mask.
 
 X samples and heads of k, R heads of q that share one, N queries, L tokens of a block, D query/key width.
 """
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..partial.softmax import Rule, sums
 
-_STAIRS = 512  # queries of a tile: some blocks, so that few of their means are hidden
+_STAIRS = 512  # queries of a tile: several blocks' worth, so that few of the means that it covers are hidden
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Queries `start` … `stop` and keys `first` … `end`."""
+    """Queries `start` … `stop` and the keys `first` … `end` that they may see."""
 
     start: int
     stop: int
@@ -29,54 +29,54 @@ class Pattern(Protocol):
     """Which keys a query sees; each query is in at most one tile, and sees at least one key there."""
 
     def tiles(self, N: int) -> list[Tile]:
-        """Of N queries; those that see nothing are in none."""
+        """Cut N queries into tiles; those that see no key are in none."""
 
     def sees(self, i: Tensor, j: Tensor) -> Tensor:
-        """Whether query i sees key j."""
+        """Say whether query i sees key j."""
 
 
 @dataclass(frozen=True)
 class Stairs:
-    """Key c stands for a complete block of L tokens: token i sees it where (c + 1) L <= i + 1."""
+    """The pattern of compressed blocks: key c is a block of L tokens, and token i sees it once complete, (c + 1) L <= i + 1."""
 
     block: int
 
     def tiles(self, N: int) -> list[Tile]:
-        """The first L - 1 tokens see nothing."""
+        """Cut all queries but the first L - 1, which see nothing, into tiles."""
         ends = ((a, min(a + _STAIRS, N)) for a in range(self.block - 1, N, _STAIRS))
         return [Tile(a, b, 0, b // self.block) for a, b in ends]
 
     def sees(self, i: Tensor, j: Tensor) -> Tensor:
-        """Complete blocks, the own one from its last token on."""
+        """Say whether block j is complete at token i."""
         return (j + 1) * self.block <= i + 1
 
 
 @dataclass(frozen=True)
 class Window:
-    """The last `width` tokens, the own one among them."""
+    """The pattern of a sliding window: the last `width` tokens, counting the query's own."""
 
     width: int
 
     def tiles(self, N: int) -> list[Tile]:
-        """Half a window of queries at a time: half as many keys again are hidden."""
+        """Cut N queries into tiles of half a window (64 to 256 queries), which hides about a third of the pairs."""
         step = max(64, min(256, self.width // 2))
         ends = ((a, min(a + step, N)) for a in range(0, N, step))
         return [Tile(a, b, max(0, a - self.width + 1), b) for a, b in ends]
 
     def sees(self, i: Tensor, j: Tensor) -> Tensor:
-        """0 <= i - j < width."""
+        """Say whether 0 <= i - j < width."""
         return (j <= i) & (i < j + self.width)
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """A pattern, and what scores are multiplied by."""
+    """A pattern, and the factor for scores."""
 
     pattern: Pattern
     scale: float
 
     def rules(self, q: Tensor) -> Iterator[tuple[Tile, Rule]]:
-        """Of the queries [X, R, N, D]; neighbouring tiles that hide alike share one mask."""
+        """Go through the tiles of queries [X, R, N, D], each with its rule; neighbouring tiles with the same mask share it."""
         known: tuple[Tile, Rule] | None = None
         for tile in self.pattern.tiles(q.shape[2]):
             if known is None or not self._same(known[0], tile):
@@ -84,7 +84,7 @@ class Tiling:
             yield tile, known[1]
 
     def _same(self, one: Tile, other: Tile) -> bool:
-        """Whether one is the other, moved along the diagonal of a window."""
+        """Say whether the other tile is the first one moved along a window's diagonal, so that its mask is the same."""
         moved = Tile(*(x + other.start - one.start for x in (one.start, one.stop, one.first, one.end)))
         return isinstance(self.pattern, Window) and moved == other
 

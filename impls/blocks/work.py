@@ -1,6 +1,7 @@
-"""How many pairs of a query and a key, or a block, the branches have.
+"""Numbers of pairs of a query and a key, or of a query and a block, in each branch.
 
-N tokens, L tokens of a block, C complete blocks, E blocks chosen by a query. Of one head, over all queries of a workload.
+N tokens, L tokens of a block, C complete blocks, E blocks chosen by a query. All counts are for one head, over all queries of a
+workload.
 """
 
 from dataclasses import dataclass
@@ -10,61 +11,57 @@ from torch import Tensor
 
 from attnbench.api import Problem, Workload
 
+from ..partial.scratch import queries_at_once
 from .choosing import Choice
 
 WALKS = {Workload.FORWARD: 2, Workload.FORWARD_BACKWARD: 7}
-"""Products of each pair in a fused kernel: two forward; backward the scores again, dP, dq, dk and dv."""
+"""Matrix products per pair in a fused kernel: two forward; five backward, which are scores again, dP, dq, dk and dv."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Of the queries at `tokens`, int64."""
+    """Pairs of the queries at `tokens`, int64, in one head."""
 
     tokens: Tensor
     choice: Choice
 
     @classmethod
     def of(cls, p: Problem, workload: Workload, choice: Choice) -> "Pairs":
-        """All queries, or the last one alone."""
+        """Count for all queries, or for DECODE the last one alone."""
         return cls(torch.arange(p.N - 1 if workload is Workload.DECODE else 0, p.N), choice)
 
     @property
     def own(self) -> int:
-        """Of the own block."""
+        """Count the keys of own blocks up to each query."""
         return int((self.tokens % self.choice.block + 1).sum())
 
     @property
     def chosen(self) -> int:
-        """Of chosen earlier blocks."""
+        """Count the keys of chosen earlier blocks."""
         earlier = (self.tokens // self.choice.block).clamp(max=self.choice.count)
         return int(earlier.sum()) * self.choice.block
 
     @property
     def candidates(self) -> int:
-        """Blocks before the own one."""
+        """Count the blocks before each query's own one."""
         return int((self.tokens // self.choice.block).sum())
 
     @property
     def complete(self) -> int:
-        """Blocks that have ended."""
+        """Count the blocks that are complete at each query."""
         return int(((self.tokens + 1) // self.choice.block).sum())
 
     def window(self, width: int) -> int:
-        """The last `width` tokens."""
+        """Count the keys within the last `width` tokens."""
         return int((self.tokens + 1).clamp(max=width).sum())
 
 
 def products(workload: Workload) -> float:
-    """FLOPs of a pair and a column of D + M, by the definition: two products, four more in the backward."""
+    """Count the FLOPs per pair and per column of D + M, by the definition: two products, and four more in the backward."""
     return 2.0 * (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0)
 
 
 def causal_pairs(length: int) -> int:
-    """Of a block of that many tokens: queries in the kernel's own blocks, each up to the last key that one of them sees."""
+    """Count the pairs that the fused kernel computes in a causal block: each group of queries takes all keys up to its last."""
     step = queries_at_once(length)
     return sum(min(step, length - a) * min(a + step, length) for a in range(0, length, step))
-
-
-def queries_at_once(length: int) -> int:
-    """Of torch's fused kernel, by how many queries there are."""
-    return 256 if length >= 768 else 64 if length >= 192 else 32

@@ -1,1 +1,1 @@
-"""Attention whose reach is its own matter: memories of segments, and spans that are learned."""
+"""Attention with a limited reach: segments with a memory, and spans that are learned."""

@@ -1,4 +1,4 @@
-"""Attention with relative positions in segments, with a backward of its own: scores exist a few segments at a time.
+"""Attention with relative positions in segments, with its own backward: it holds the scores of a few segments at a time.
 
 X = B H rows, S segments of L tokens, W = memory + L keys of a window, D query/key width, M value width.
 """
@@ -15,13 +15,13 @@ from .positions import clear_outside, moved, with_gap
 from .segments import Segments, Tile
 
 SCORES = 2**20
-"""Scores at a time on a CPU: 4 MB in float32."""
+"""Number of scores held at a time on a CPU: 4 MB in float32."""
 _SCORES_ELSEWHERE = 2**26
 
 
 @dataclass(frozen=True)
 class Form:
-    """How the tokens are cut, and by what the scores are multiplied."""
+    """How tokens are cut into segments, and the factor for scores."""
 
     segments: Segments
     scale: float
@@ -29,7 +29,10 @@ class Form:
 
 @dataclass(frozen=True)
 class _Side:
-    """What a call reads, cut: content and position queries [X, S, L, D], windows of keys and values, distances [W + 1, D]."""
+    """The inputs of a call, cut into segments.
+
+    Content and position queries [X, S, L, D], windows of keys and values [X, S, W, ·], distances [W + 1, D].
+    """
 
     content: Tensor
     position: Tensor
@@ -49,10 +52,10 @@ class _Side:
 
 
 def relative_attention(content: Tensor, position: Tensor, k: Tensor, v: Tensor, table: Tensor, form: Form) -> Tensor:
-    """softmax((content_i·k_j + position_i·R_{i-j}) scale) v over the segment and its memory. Once differentiable.
+    """Compute softmax((content_i·k_j + position_i·R_{i-j}) scale) v over the segment and its memory, differentiable once.
 
-    [B, H, N, D] three times, [B, H, N, M], R [·, D] for distances …, 1, 0 -> [B, H, N, M]. The memory gets no gradient: a key
-    and its value are differentiated only as those of their own segment. Nor does R.
+    [B, H, N, D] three times, [B, H, N, M], R [·, D] for distances …, 1, 0 -> [B, H, N, M]. No gradient reaches the memory, so a
+    key and its value get one only from queries of their own segment; R gets none.
     """
     inputs = (content, position, k, v, table)
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
@@ -63,11 +66,11 @@ def relative_attention(content: Tensor, position: Tensor, k: Tensor, v: Tensor, 
 
 
 class _RelativeAttention(torch.autograd.Function):
-    """Keeps the output and its logsumexp, and computes the scores again."""
+    """`relative_attention` with its gradient: keeps the output and its logsumexp, and computes the scores again."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own bag, and its way of calling
-        """Attend."""
+        """Attend, and keep the logsumexp for the backward."""
         *inputs, form = given
         out, logsumexp = _forward(tuple(inputs), form)
         ctx.form = form
@@ -78,14 +81,14 @@ class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """dL/d content, position, k, v."""
+        """Compute the gradients of content, position, k and v."""
         *inputs, out, logsumexp = ctx.saved_tensors
         gradients = _backward(g, tuple(inputs), (out, logsumexp), ctx.form)
         return *(ctx.form.segments.join(x, g.shape[0]) for x in gradients), None, None
 
 
 def _forward(inputs: tuple[Tensor, ...], form: Form) -> tuple[Tensor, Tensor]:
-    """The output [X, S, L, M] and its logsumexp [X, S, L]."""
+    """Compute the output [X, S, L, M] and its logsumexp [X, S, L]."""
     side = _Side.of(inputs, form.segments)
     out = side.values.new_empty(*side.content.shape[:3], side.values.shape[-1])
     logsumexp = out.new_empty(out.shape[:3], dtype=sums(out.dtype))
@@ -94,26 +97,29 @@ def _forward(inputs: tuple[Tensor, ...], form: Form) -> tuple[Tensor, Tensor]:
         bias.masked_fill_(form.segments.hidden(tile[1], bias.device), -torch.inf)
         rule = Rule(form.scale, bias=bias)
         out[tile], logsumexp[tile] = attend(side.content[tile], side.keys[tile], side.values[tile], rule)
-        # before the next is made
+        # free them before the next tile
         del bias, rule
     return out, logsumexp
 
 
 def _by_distance(side: _Side, tile: Tile, form: Form) -> Tensor:
-    """What the queries say to each distance: [·, ·, L, W + 1], in the dtype of sums."""
+    """Score each distance with the position queries: [·, ·, L, W + 1], in the dtype of sums."""
     scores: Tensor = (side.position[tile].to(side.distances.dtype) * form.scale) @ side.distances.mT
     return scores.to(sums(scores.dtype))
 
 
 def _of_products(x: Tensor) -> torch.dtype:
-    """As given where tensor cores want it so; on a CPU wide, lest scores be rounded to whose fused logsumexp none was."""
+    """Choose the dtype of products: as given on a GPU; on a CPU that of sums.
+
+    The fused kernel on a CPU does not round its scores, so the scores that are held against its logsumexp must not be rounded.
+    """
     return sums(x.dtype) if is_fused(x) else x.dtype
 
 
 def _backward(
     g: Tensor, inputs: tuple[Tensor, ...], final: tuple[Tensor, Tensor], form: Form
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dL/d content, position, k [X, S, L, D] and v [X, S, L, M]: of a key and value by the queries of their own segment."""
+    """Compute the gradients of content, position, k [X, S, L, D] and v [X, S, L, M], for keys within segments alone."""
     side, g = _Side.of(inputs, form.segments), form.segments.cut(g)
     dcontent, dposition, dk = (torch.empty_like(side.content) for _ in range(3))
     dv = torch.empty_like(g)
@@ -127,7 +133,7 @@ def _backward(
         dposition[tile] = (slopes @ side.distances).mul_(form.scale)
         dcontent[tile] = (by_key @ part.keys).mul_(form.scale)
         dk[tile] = (by_key[..., form.segments.memory :].mT @ part.content).mul_(form.scale)
-        # before the next is made
+        # free them before the next tile
         del slopes, by_key, part
     return dcontent, dposition, dk, dv
 
@@ -150,10 +156,10 @@ class _Tile:
         return cls(content, keys, values, g, logsumexp, (g * final[0][tile]).sum(-1, keepdim=True, dtype=logsumexp.dtype))
 
     def to_slopes(self, scores: Tensor, hidden: Tensor, form: Form) -> Tensor:
-        """From scores by distance to their gradient P ∘ (dO Vᵀ - rowsum(dO ∘ O)), in place, 0 outside; returns dL/dv."""
+        """Turn scores by distance into their gradient P ∘ (dO Vᵀ - rowsum(dO ∘ O)), in place, 0 outside; returns dL/dv."""
         p = moved(scores)
         p.add_((self.content * form.scale) @ self.keys.mT).sub_(self.logsumexp).exp_()
-        # hidden after the exponential, which is slow where it underflows
+        # hidden after the exponential, which is slow where its result underflows
         p.masked_fill_(hidden, 0)
         dv = p[..., form.segments.memory :].to(self.g.dtype).mT @ self.g
         p.mul_((self.g @ self.values.mT).to(p.dtype).sub_(self.of_output))

@@ -1,4 +1,4 @@
-"""What decoding in segments keeps: the current segment and the memory before it.
+"""The state of decoding in segments: the current segment and the memory before it.
 
 b batch, H heads, L tokens of a segment, W = memory + L, D query/key width, M value width.
 """
@@ -8,32 +8,34 @@ from typing import Self
 
 from torch import Tensor
 
+from ..partial.cache import refuse_beyond
 from .segments import Segments
 
 
 @dataclass(frozen=True)
 class SegmentCache:
-    """k [b, H, W, D] and v [b, H, W, M] of the first `length` tokens: token l of the current segment stands at memory + l.
+    """Keys [b, H, W, D] and values [b, H, W, M] of the last tokens: token l of the current segment is at memory + l.
 
-    Of constant size. When a segment is full, its end moves to the front, which costs memory / L tokens a step on average.
+    `length` tokens have been seen. When a segment is full, its end moves to the front, which costs memory / L tokens a step on
+    average.
     """
 
     k: Tensor
     v: Tensor
     length: int
     segments: Segments
-    """Of all tokens that there is room for."""
+    """How all tokens that there is room for are cut into segments."""
 
     @classmethod
     def of(cls, k: Tensor, v: Tensor, segments: Segments) -> Self:
-        """A cache that starts with these tokens, [b, H, n, D] and [b, H, n, M]. Raises ValueError where they do not fit."""
+        """Start a cache with tokens [b, H, n, D] and [b, H, n, M]. Raises ValueError where they do not fit."""
         n = k.shape[2]
-        _refuse_beyond(n, segments.N)
+        refuse_beyond(n, segments.N)
         return cls(_last_window(k, segments), _last_window(v, segments), n, segments)
 
     def then(self, k: Tensor, v: Tensor) -> Self:
-        """The cache after one more token, [b, H, 1, D] and [b, H, 1, M], in the same memory. Raises ValueError where full."""
-        _refuse_beyond(self.length + 1, self.segments.N)
+        """Append one token, [b, H, 1, D] and [b, H, 1, M], in the same memory. Raises ValueError where the cache is full."""
+        refuse_beyond(self.length + 1, self.segments.N)
         within = self.length % self.segments.L
         for buffer, x in ((self.k, k), (self.v, v)):
             if self.length and not within:
@@ -43,12 +45,12 @@ class SegmentCache:
 
     @property
     def keys(self) -> Tensor:
-        """What the last token sees, [b, H, seen, D], a view."""
+        """Select the keys that the last token sees: [b, H, seen, D], a view."""
         return self.k[:, :, self._seen()]
 
     @property
     def values(self) -> Tensor:
-        """[b, H, seen, M], a view."""
+        """Select their values: [b, H, seen, M], a view."""
         return self.v[:, :, self._seen()]
 
     def _seen(self) -> slice:
@@ -57,13 +59,8 @@ class SegmentCache:
         return slice(stop - self.segments.seen(last), stop)
 
 
-def _refuse_beyond(n: int, capacity: int) -> None:
-    if n > capacity:
-        raise ValueError(f"token {n} is beyond the capacity of {capacity} tokens that prefill was given")
-
-
 def _last_window(x: Tensor, segments: Segments) -> Tensor:
-    """[b, H, n, C] -> [b, H, W, C] with the last segment and its memory in place, and nothing yet in the rest."""
+    """Copy the last segment and its memory: [b, H, n, C] -> [b, H, W, C], where the rest is not yet written."""
     n, buffer = x.shape[2], x.new_empty(*x.shape[:2], segments.width, x.shape[3])
     if n:
         stop = segments.memory + (n - 1) % segments.L + 1
@@ -73,7 +70,7 @@ def _last_window(x: Tensor, segments: Segments) -> Tensor:
 
 
 def _slide(buffer: Tensor, segments: Segments) -> None:
-    """The last `memory` tokens to the front, by pieces that do not overlap."""
+    """Move the last `memory` tokens to the front, in pieces that do not overlap."""
     for start in range(0, segments.memory, segments.L):
         stop = min(start + segments.L, segments.memory)
         buffer[:, :, start:stop] = buffer[:, :, start + segments.L : stop + segments.L]

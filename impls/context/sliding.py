@@ -12,9 +12,9 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 
 def slide(inputs: Inputs, penalty: Tensor, scale: float, into: tuple[Tensor, Tensor]) -> None:
-    """Softmax over q_i·k_j scale + penalty[i - j], i - j < w, times v; writes the output [R, N, M] and the logsumexp [R, N].
+    """Compute softmax(q_i·k_j scale + penalty[i - j]) v over i - j < w.
 
-    [R, N, D], [R, N, D], [R, N, M], [w].
+    [R, N, D], [R, N, D], [R, N, M], penalty [w]; writes the output [R, N, M] and the logsumexp [R, N] to `into`.
     """
     q, k, v = inputs
     work = tiles(q.shape[1], len(penalty), lengths(len(penalty), is_fused(q))[0], len(q))
@@ -24,18 +24,18 @@ def slide(inputs: Inputs, penalty: Tensor, scale: float, into: tuple[Tensor, Ten
         part = attend(tile.queries(q), tile.keys(k), tile.keys(v), rule)
         for x, result in zip(into, part, strict=True):
             tile.queries(x).copy_(result)
-        # before the next is made
+        # free them before the next tile
         del part, result
 
 
 def empty_result(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """What `slide` writes to, for q [..., D] and v [..., M]."""
+    """Allocate what `slide` writes to, for q [..., D] and v [..., M]."""
     out = v.new_empty(*q.shape[:-1], v.shape[-1])
     return out, out.new_empty(out.shape[:-1], dtype=sums(q.dtype))
 
 
 def slide_back(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], penalty: Tensor, scale: float, into: Inputs) -> None:
-    """Writes dL/dq, and adds to dL/dk and dL/dv, from g = dL/do and what `slide` wrote."""
+    """Write dL/dq, and add to dL/dk and dL/dv, from g = dL/do and what `slide` wrote."""
     q, k, v = inputs
     work = tiles(q.shape[1], len(penalty), lengths(len(penalty), is_fused(q))[1], len(q))
     table = table_of(penalty, work)
@@ -46,5 +46,5 @@ def slide_back(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], penalty:
         tile.queries(into[0]).copy_(dq)
         tile.add_keys(into[1], dk)
         tile.add_keys(into[2], dv)
-        # before the next are made
+        # free them before the next tile
         del dq, dk, dv

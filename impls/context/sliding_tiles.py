@@ -1,4 +1,4 @@
-"""A causal window over one head, cut into tiles of queries that are equally many and see equally many keys.
+"""A causal window over one head, cut into tiles with equal numbers of queries and keys.
 
 R rows (samples of one head), N tokens, w keys of a window, L queries of a tile.
 """
@@ -11,20 +11,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _HEAD = 256
-"""Queries of a tile at the start of the sequence, whose windows reach back to its first token."""
+"""Number of queries of a tile at the start of the sequence, whose windows reach back to the first token."""
 _TOGETHER = 2**13
-"""Queries of one call of the kernel: what it returns stays in cache."""
+"""Number of queries in one call of the kernel: its results stay in cache."""
 _ROWS = 8
-"""Rows at once, at least: the kernel's backward has one thread for each row and tile."""
+"""Least number of rows at once: the kernel's backward has one thread for each row and tile."""
 _FORWARD = ((320, 32), (0, 64))
 _BACKWARD = ((96, 32), (192, 64), (384, 128), (0, 256))
 _PLAIN = ((64, 64), (0, 128))
-"""(Widest window, queries of its tiles), the last for all wider: measured for sparse windows on a CPU; _PLAIN is not."""
+"""Pairs (widest window, queries of its tiles), the last for all wider windows.
+
+Measured for sparse windows on a CPU, except _PLAIN, for devices without the fused kernel.
+"""
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """`count` tiles of `length` queries, one after the other from token `first` on; the first has `width` keys from `key`."""
+    """Tiles of `length` queries, `count` of them from token `first` on; the first has `width` keys from `key` on."""
 
     first: int
     count: int
@@ -33,22 +36,22 @@ class Tiles:
     width: int
 
     def queries(self, x: Tensor) -> Tensor:
-        """[R, N, ...] -> [R, count, length, ...], a view."""
+        """Cut queries into tiles: [R, N, ...] -> [R, count, length, ...], a view."""
         grid: Tensor = x[:, self.first : self.first + self.count * self.length].unflatten(1, (self.count, self.length))
         return grid
 
     def keys(self, x: Tensor) -> Tensor:
-        """[R, N, C] -> [R, count, width, C], a view of overlapping tiles."""
+        """Cut keys into overlapping tiles: [R, N, C] -> [R, count, width, C], a view."""
         return self._keys(x, 0, self.width)
 
     def add_keys(self, x: Tensor, part: Tensor) -> None:
-        """Sum up [R, count, width, C] into [R, N, C], by cuts that do not overlap."""
+        """Add tiles [R, count, width, C] to [R, N, C], in cuts that do not overlap."""
         for start in range(0, self.width, self.length):
             stop = min(start + self.length, self.width)
             self._keys(x, start, stop).add_(part[:, :, start:stop])
 
     def bias(self, table: Tensor, window: int) -> Tensor:
-        """[length, width] of what `table_of` gives, a view."""
+        """Select these tiles' part [length, width] of the result of `table_of`, a view."""
         start = window - 1 - (self.first - self.key)
         return table[: self.length, start : start + self.width]
 
@@ -58,7 +61,7 @@ class Tiles:
 
 
 def tiles(N: int, window: int, length: int, rows: int) -> list[Tiles]:
-    """Of all N queries: those that see all before them, then full windows, then a shorter tile."""
+    """Cut all N queries: first those that see all before them, then full windows, then a shorter tile."""
     head = min(N, window - 1)
     count, rest = divmod(N - head, length)
     found = [Tiles(a, 1, min(_HEAD, head - a), 0, min(a + _HEAD, head)) for a in range(0, head, _HEAD)]
@@ -72,21 +75,21 @@ def tiles(N: int, window: int, length: int, rows: int) -> list[Tiles]:
 
 
 def table_of(penalty: Tensor, work: list[Tiles]) -> Tensor:
-    """What is added to the scores of the tiles, penalty[i - j] and -inf outside: [L, w - 1 + L] for the longest tile's L."""
+    """Tabulate what is added to scores: penalty[i - j], and -inf outside; [L, w - 1 + L] for the longest tile's L."""
     L, window = max(t.length for t in work), len(penalty)
-    # each row is the one before, moved by one: windows of one line, from the end
+    # each row is the previous one shifted by one, so rows are overlapping views of one line, read backwards
     line = F.pad(penalty.flip(0), (L - 1, L - 1), value=-torch.inf)
     return line.unfold(0, window - 1 + L, 1).flip(0)
 
 
 def lengths(window: int, fused: bool) -> tuple[int, int]:
-    """Queries of a tile, forward and backward."""
+    """Choose how many queries a tile has, forward and backward."""
     first, second = (_FORWARD, _BACKWARD) if fused else (_PLAIN, _PLAIN)
     return _of_window(window, first), _of_window(window, second)
 
 
 def turns(B: int, H: int, N: int) -> Iterator[tuple[slice, int]]:
-    """Some samples of one head after the other: what [B, H, N, C] is indexed by to give [R, N, C]."""
+    """Go through the heads, some samples at a time: indices that take [B, H, N, C] to [R, N, C]."""
     rows = max(_ROWS, _TOGETHER // N)
     for head in range(H):
         for start in range(0, B, rows):

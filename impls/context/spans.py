@@ -1,4 +1,4 @@
-"""Attention in which each head has a span of its own, with a gradient to it.
+"""Attention in which each head has its own span, and a gradient of it.
 
 B batch, H heads, N tokens, R ramp (in formulas), D query/key width, M value width.
 """
@@ -18,23 +18,23 @@ from .span_mask import log_mask, ramp_distances
 
 @dataclass(frozen=True)
 class Form:
-    """The ramp R of all masks, what scores are multiplied by, and the least distance at which a key is seen: 1, or 0."""
+    """The ramp R of all masks, the factor for scores, and the least distance at which a key is seen: 1, or 0."""
 
     ramp: float
     scale: float
     nearest: int
 
     def pairs(self, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
-        """The queries [B, H, n, D] that may see a key, and the keys and values that may be seen; i and i are nearest."""
+        """Select the queries [B, H, n, D] that may see a key, and the keys and values that may be seen, aligned by distance."""
         n = q.shape[2] - self.nearest
         return q[:, :, self.nearest :], k[:, :, :n], v[:, :, :n]
 
 
 def span_attention(q: Tensor, k: Tensor, v: Tensor, z: Tensor, form: Form) -> Tensor:
-    """Σ_j m_z(i - j) exp(s_ij) v_j over the sum of the weights, j ≤ i - nearest; 0 for a query that sees no key.
+    """Compute Σ_j m_z(i - j) exp(s_ij) v_j / Σ_j m_z(i - j) exp(s_ij), j ≤ i - nearest; 0 for a query that sees no key.
 
     [B, H, N, D], [B, H, N, D], [B, H, N, M], z [H] -> [B, H, N, M]. Each head computes only the keys at which its mask is above
-    0; z is read by the host. Once differentiable.
+    0; the host reads z. Differentiable once.
     """
     if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, z)):
         o: Tensor = _SpanAttention.apply(q, k, v, z, form)  # type: ignore[no-untyped-call]
@@ -43,11 +43,11 @@ def span_attention(q: Tensor, k: Tensor, v: Tensor, z: Tensor, form: Form) -> Te
 
 
 class _SpanAttention(torch.autograd.Function):
-    """Keeps the output and its logsumexp, and computes the scores again."""
+    """`span_attention` with its gradient: keeps the output and its logsumexp, and computes the scores again."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, z: Tensor, form: Form) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Attend."""
+        """Attend, and keep the logsumexp for the backward."""
         ctx.spans, ctx.form = z.tolist(), form
         out, logsumexp = _forward((q, k, v), ctx.spans, form)
         ctx.save_for_backward(q, k, v, out, logsumexp)
@@ -56,13 +56,13 @@ class _SpanAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Head after head."""
+        """Compute the gradients of q, k, v and z, head after head."""
         q, k, v, out, logsumexp = ctx.saved_tensors
         return *_backward(g, (q, k, v), (out, logsumexp), ctx.spans, ctx.form), None
 
 
 def _forward(inputs: Inputs, spans: list[float], form: Form) -> tuple[Tensor, Tensor]:
-    """The output [B, H, N, M] and its logsumexp [B, H, N]."""
+    """Compute the output [B, H, N, M] and its logsumexp [B, H, N]."""
     out, logsumexp = empty_result(inputs[0], inputs[2])
     # the first token sees nothing where it does not see itself
     out[:, :, : form.nearest], logsumexp[:, :, : form.nearest] = 0, -torch.inf
@@ -80,7 +80,7 @@ def _forward(inputs: Inputs, spans: list[float], form: Form) -> tuple[Tensor, Te
 def _backward(
     g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], spans: list[float], form: Form
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dL/dq, dL/dk, dL/dv, and dL/dz [H]."""
+    """Compute dL/dq, dL/dk, dL/dv, and dL/dz [H]."""
     wide, N = sums(g.dtype), g.shape[2]
     whole = tuple(torch.zeros_like(x, dtype=wide) for x in inputs)
     dz = torch.zeros(len(spans), dtype=wide, device=g.device)
@@ -97,10 +97,10 @@ def _backward(
 
 
 def _to_span(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], z: float, form: Form) -> Tensor | float:
-    """dL/dz of one head: Σ_ij exp(s_ij - lse_i) (g_i·v_j - g_i·o_i) / R over the keys within the ramp.
+    """Compute dL/dz of one head: Σ_ij exp(s_ij - lse_i) (g_i·v_j - g_i·o_i) / R over the keys within the ramp.
 
-    With o' and lse' the attention over those keys alone, unmasked, that is Σ_i exp(lse'_i - lse_i) g_i·(o'_i - o_i) / R: a
-    window again, of queries from the first that has such a key.
+    With o' and lse' the attention over those keys alone, unmasked, this is Σ_i exp(lse'_i - lse_i) g_i·(o'_i - o_i) / R: again
+    a window, for queries from the first that has such a key.
     """
     q, k, v = inputs
     n = q.shape[1]

@@ -1,7 +1,7 @@
-"""Work and memory of attention in segments with relative positions, by formula.
+"""FLOPs and bytes of attention in segments with relative positions, by formula.
 
-Left out: the packed copies of k and v that some CPUs make of float16 and bfloat16.
-B batch, H heads, X = B H, N tokens, S segments of L tokens, W = memory + L keys of a window, D query/key width, M value width.
+Left out: the packed copies of k and v that some CPUs make of float16 and bfloat16. B batch, H heads, X = B H, N tokens, S
+segments of L tokens, W = memory + L keys of a window, D query/key width, M value width.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .segments import Segments, Tile
 
 
 def cost(p: Problem, workload: Workload, segment: int = 512, memory: int | None = None) -> Cost:
-    """Of one call. Raises ValueError on bad parameters."""
+    """Compute the cost of one call. Raises ValueError on bad parameters."""
     whole(segment, "segment")
     segments = Segments.of(p.N, segment, segment if memory is None else whole(memory, "memory", least=0))
     work, exact = _Work(p, segments), _exact_flops(p, segments, workload)
@@ -31,14 +31,15 @@ def cost(p: Problem, workload: Workload, segment: int = 512, memory: int | None 
 
 
 def _seen(p: Problem, segments: Segments, workload: Workload) -> int:
-    """Pairs of one head: of a step those of the last token."""
+    """Count the pairs of one head; for DECODE those of the last token."""
     return segments.seen(p.N - 1) if workload is Workload.DECODE else segments.pairs()
 
 
 def _exact_flops(p: Problem, segments: Segments, workload: Workload) -> float:
-    """Content, position and values of each pair, and W_r once for each query.
+    """Count content, position and values of each pair, and W_r once for each query.
 
-    Backward: of pairs dP, and dq by content and position; dk and dv of pairs within a segment; dW_r and what goes through W_r.
+    The backward adds dP, dq by content and dq by position for each pair; dk and dv for pairs within a segment; and dW_r and the
+    gradient through W_r for each query.
     """
     tokens = 1 if workload is Workload.DECODE else p.N
     pair, token = 2 * p.D + p.M, p.D * p.D
@@ -49,13 +50,13 @@ def _exact_flops(p: Problem, segments: Segments, workload: Workload) -> float:
 
 
 def _step_flops(p: Problem, segments: Segments, workload: Workload) -> float:
-    """The same, but keys and values are filled up to one width."""
+    """Count the same for steps, with keys and values padded to one width."""
     more = _seen(p, segments, workload) * (2 * max(p.D, p.M) - p.D - p.M)
     return _exact_flops(p, segments, workload) + 2.0 * p.B * p.H * more
 
 
 def _executed_flops(p: Problem, segments: Segments, workload: Workload) -> float:
-    """All pairs of windows, one distance more, and in the backward the scores again."""
+    """Count all pairs of windows, one more distance, and in the backward the scores again."""
     queries = segments.count * segments.L
     content, position, own = (queries * keys for keys in (segments.width, segments.width + 1, segments.L))
     work = content * 2 * max(p.D, p.M) + position * p.D + p.N * p.D * p.D
@@ -65,7 +66,7 @@ def _executed_flops(p: Problem, segments: Segments, workload: Workload) -> float
 
 
 def _cache_bytes_moved(p: Problem, segments: Segments, workload: Workload) -> float:
-    """A step reads the keys and values that it sees, and writes its own."""
+    """Count the bytes of keys and values that steps read, including the token's own."""
     if not workload.decodes:
         return 0.0
     return float(_seen(p, segments, workload) * p.B * p.H * (p.D + p.M) * p.dtype.bytes)
@@ -73,13 +74,13 @@ def _cache_bytes_moved(p: Problem, segments: Segments, workload: Workload) -> fl
 
 @dataclass(frozen=True)
 class _Work:
-    """Bytes that are held, by what holds them."""
+    """Bytes that a call holds, by what holds them."""
 
     p: Problem
     segments: Segments
 
     def forward(self) -> float:
-        """Queries twice, what is cut, the output, and a tile of scores, by which the kernel attends once they are hidden."""
+        """Count the bytes of the forward: queries twice, what is cut, the output, and a tile of scores being attended."""
         p, (tokens, scores) = self.p, self._tile()
         part = tokens * (max(p.D, p.M) * p.dtype.bytes + self._wide)
         attending = part + self._filled_tile(tokens) + forward_scratch(p, self.segments.L, self.segments.width)
@@ -87,7 +88,7 @@ class _Work:
         return self._queries(2) + self._cut(0) + self._output() + tile
 
     def backward(self) -> float:
-        """That of queries, and q + w; four gradients; two tiles of scores, the content queries times the scale, and copies."""
+        """Count the bytes of the backward: queries thrice, four gradients, two tiles of scores, and copies."""
         p, (tokens, scores) = self.p, self._tile()
         filled = self.segments.count * self.segments.L
         gradients = p.B * p.H * filled * (3 * p.D + p.M) * p.dtype.bytes
@@ -95,25 +96,25 @@ class _Work:
         return self._queries(3) + self._cut(p.M) + self._output() + gradients + tile
 
     def _copied(self, tokens: int) -> int:
-        """Windows for a product, where several rows of them overlap; in half precision all of a tile, wide."""
+        """Count the numbers in copies of windows for products where several rows overlap; in half precision the whole tile."""
         p, windows = self.p, tokens // self.segments.L * self.segments.width
         if p.dtype.bytes < self._wide:
             return (tokens + windows) * (p.D + p.M)
         return windows * max(p.D, p.M) if self._first()[0].stop > 1 else 0
 
     def step(self) -> float:
-        """That of the last token."""
+        """Count the bytes of the last token's step."""
         return self._step(self.segments.seen(self.p.N - 1))
 
     def all_steps(self) -> float:
-        """The step that sees most, the output before it, and the state."""
+        """Count the bytes of decoding everything: the step that sees most, the output before it, and the state."""
         p, L = self.p, self.segments.L
         state = p.B * p.H * self.segments.width * (p.D + p.M) * p.dtype.bytes
         most = max(self.segments.seen(last) for last in (p.N - 1, p.N // L * L - 1))
         return self._step(most) + p.B * p.H * max(p.D, p.M) * p.dtype.bytes + state
 
     def _step(self, seen: int) -> float:
-        """Queries for content and position, what they say to each distance, and the output with its logsumexp."""
+        """Count the bytes of a step: content and position queries, scores of each distance, output and logsumexp."""
         p, rows, widest = self.p, self.p.B * self.p.H, max(self.p.D, self.p.M)
         filled = rows * (seen + (p.D < p.M)) * widest * p.dtype.bytes if p.D != p.M else 0
         return rows * ((2 * p.D + widest) * p.dtype.bytes + (1 + seen) * self._wide) + filled
@@ -126,13 +127,13 @@ class _Work:
         return next(self.segments.tiles(self.p.B * self.p.H, SCORES))
 
     def _tile(self) -> tuple[int, int]:
-        """Queries, and scores, of the first tile, which is the largest."""
+        """Count the queries and the scores of the first tile, which is the largest."""
         rows, segments = self._first()
         tokens = (rows.stop - rows.start) * (segments.stop - segments.start) * self.segments.L
         return tokens, tokens * (self.segments.width + 1)
 
     def _mask(self) -> int:
-        """Bytes that hide: of a tile with the first segments one for each of them, twice while it is made."""
+        """Count the bytes of a tile's mask: one for each of the first segments, and another while it is made."""
         _, segments = self._first()
         square = self.segments.L * self.segments.width
         return square * (1 + (segments.stop - segments.start if self.segments.memory else 0))
@@ -141,7 +142,7 @@ class _Work:
         return float(times * self.p.B * self.p.H * self.p.N * self.p.D * self.p.dtype.bytes)
 
     def _cut(self, more: int) -> float:
-        """Copies of the queries and of dL/do, where the last segment is filled up, and windows of k and v."""
+        """Count the bytes of copies of queries and dL/do where the last segment is padded, and of windows of k and v."""
         p, filled = self.p, self.segments.count * self.segments.L
         queries = filled * (2 * p.D + more) if filled != p.N else 0
         windows = (self.segments.memory + filled) * (p.D + p.M) if self.segments.filled else 0
@@ -151,7 +152,7 @@ class _Work:
         return float(self.p.B * self.p.H * self.segments.count * self.segments.L * (self.p.M * self.p.dtype.bytes + self._wide))
 
     def _filled_tile(self, tokens: int) -> float:
-        """Queries and windows of keys, or of values, filled up to the wider width."""
+        """Count the bytes of queries and windows of keys, or of values, padded to the wider width."""
         p = self.p
         if p.D == p.M:
             return 0.0

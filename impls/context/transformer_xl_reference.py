@@ -1,4 +1,4 @@
-"""Transformer-XL's attention as it is defined: dense, with the position of each pair gathered by its distance.
+"""Transformer-XL's attention by its definition: dense, with the position of each pair gathered by its distance.
 
 B batch, H heads, N tokens, T distances, D query/key width, M value width.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Weights:
-    """u and w [H, D], W_r [H, D, D], and R_x [T, D] for x = T - 1, …, 0."""
+    """The learned u and w [H, D] and W_r [H, D, D], and sinusoids R_x [T, D] for x = T - 1, …, 0."""
 
     u: Tensor
     w: Tensor
@@ -21,10 +21,11 @@ class Weights:
 
 
 def transformer_xl_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, sizes: tuple[int, int]) -> Tensor:
-    """Dai et al. 2019, section 3.3: scores q_i·k_j + q_i·r_{i-j} + u·k_j + w·r_{i-j} over √D, with r_x = W_r R_x.
+    """Compute the attention of Dai et al. 2019, section 3.3.
 
-    [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]. `sizes`: a query sees its own segment up to itself and the tokens
-    of memory before; keys and values of the memory are constants (section 3.2).
+    Scores are (q_i·k_j + q_i·r_{i-j} + u·k_j + w·r_{i-j}) / √D with r_x = W_r R_x. [B, H, N, D], [B, H, N, D], [B, H, N, M] ->
+    [B, H, N, M]. `sizes` are the tokens of a segment and of the memory: a query sees its own segment up to itself and the
+    memory before it, whose keys and values are constants (section 3.2).
     """
     segment, memory = sizes
     i, j = torch.arange(q.shape[2], device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
@@ -42,7 +43,7 @@ def transformer_xl_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, 
 
 
 def transformer_xl_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Weights, sizes: tuple[int, int]) -> Tensor:
-    """The same for the queries at tokens `at`, of one head, u and w [D], W_r [D, D]: int64 [n], [N, ·] -> [n, M]."""
+    """Compute the same for the queries at tokens `at` of one head, u and w [D], W_r [D, D]: int64 [n], [N, ·] -> [n, M]."""
     segment, memory = sizes
     i, j = at.unsqueeze(1), torch.arange(len(k), device=at.device)
     start = i // segment * segment

@@ -1,4 +1,4 @@
-"""What the chunked forms cost: delta_rule.py, dplr.py and segments.py in numbers.
+"""FLOPs and bytes of the chunked forms in delta_rule.py, dplr.py and segments.py.
 
 B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width.
 """
@@ -12,27 +12,27 @@ from ..recurrence.parts import ROWS_TOGETHER, TOKENS
 
 @dataclass(frozen=True)
 class Room:
-    """Numbers that live at the worst moment of a part, beside the output and gradients: fitted to what torch's profiler saw.
+    """Numbers that a part holds at its peak beside output and gradients, fitted to measurements of torch's profiler.
 
-    Ten shapes with D, M and L of 16 to 128 lie within 8 %.
+    For ten shapes with D, M and L of 16 to 128 the fit is within 8 %.
     """
 
     key: float
-    """For each token, of width D."""
+    """Numbers per token, in units of D."""
     value: float
-    """For each token, of width M."""
+    """Numbers per token, in units of M."""
     pair: float
-    """For each token, of width L."""
+    """Numbers per token, in units of L."""
     state: float
-    """For each chunk, D × M."""
+    """Numbers per chunk, in units of D × M."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Of one form."""
+    """Counts of products and numbers of one form of the recurrence."""
 
     reads: int
-    """Products of D × M for each token: reads of the state and writes to it. Its definition needs no other."""
+    """Products of D × M for each token: reads of the state and writes to it, which are all that the definition needs."""
     pairs: int
     """Products of L × L × D for each chunk."""
     sums: int
@@ -44,10 +44,10 @@ class Work:
     forward: Room
     backward: Room
     step: tuple[int, int] = (0, 0)
-    """Numbers that live while the state fades in a step: of width D and of width M."""
+    """Numbers held while the state decays in a step, in units of D and of M."""
 
     def gates(self, p: Problem) -> int:
-        """Numbers of a token beside q, k and v."""
+        """Count the numbers of a token in inputs other than q, k and v."""
         return self.wide * p.D + self.narrow
 
 
@@ -62,7 +62,7 @@ DPLR = Work(reads=4, pairs=4, sums=3, wide=3, narrow=0, forward=_FORWARD, backwa
 
 
 def cost_by_chunks(p: Problem, work: Work, chunk: int, workload: Workload) -> Cost:
-    """FLOPs and bytes. The peak is that of a CPU; a GPU works on all rows and longer parts at once."""
+    """Count FLOPs and bytes. The peak is that of a CPU; a GPU computes all rows and longer parts at once."""
     if workload.decodes:
         return _cost_of_steps(p, work, workload)
     trains = workload is Workload.FORWARD_BACKWARD
@@ -76,19 +76,22 @@ def cost_by_chunks(p: Problem, work: Work, chunk: int, workload: Workload) -> Co
 
 
 def exact_flops(p: Problem, work: Work, workload: Workload) -> float:
-    """What the recurrence needs: products of D × M with vectors; backward two for each."""
+    """Count the products of D × M with vectors that the recurrence needs; the backward has two for each."""
     tokens = p.B * p.H * (1 if workload is Workload.DECODE else p.N)
     return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2 * work.reads * tokens * p.D * p.M
 
 
 def gate_bytes(p: Problem, work: Work, workload: Workload) -> float:
-    """Inputs beyond q, k and v, read once; in the backward again, and their gradients written."""
+    """Count the bytes of inputs beyond q, k and v: read once, in the backward again, and their gradients written."""
     tokens = p.B * p.H * (1 if workload is Workload.DECODE else p.N)
     return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * tokens * work.gates(p) * p.dtype.bytes
 
 
 def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
-    """Of one row. The backward does the forward again, and two products for each; three halves for the triangular system."""
+    """Count the FLOPs of one row: the backward repeats the forward and has two products for each (1.5 in the system).
+
+    The forward of the triangular system counts L (D + M) for each token.
+    """
     tail = p.N % chunk
     squares = (p.N - tail) * chunk + tail * tail
     products = squares * 2.0 * (work.pairs * p.D + work.sums * p.M) + p.N * 2.0 * work.reads * p.D * p.M
@@ -97,12 +100,12 @@ def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
 
 
 def _element(p: Problem) -> int:
-    """Bytes of a number within chunks."""
+    """Count the bytes of a number within chunks."""
     return max(4, p.dtype.bytes)
 
 
 def _tokens_at_once(p: Problem, chunk: int) -> tuple[int, int]:
-    """Rows of a group, and tokens of its first part (parts.py)."""
+    """Count the rows of a group, and the tokens of its first part (recurrence/parts.py)."""
     rows = min(ROWS_TOGETHER, p.B * p.H)
     step = max(1, TOKENS * 128 // max(128, p.D, p.M) // (rows * chunk)) * chunk
     return rows, min(step, p.N - p.N % chunk or p.N)
@@ -112,19 +115,19 @@ def _room(p: Problem, room: Room, chunk: int, inputs: int) -> float:
     rows, tokens = _tokens_at_once(p, chunk)
     L = min(chunk, tokens)
     numbers = tokens * (room.key * p.D + room.value * p.M + room.pair * L) + tokens / L * room.state * p.D * p.M
-    # a part of the sequence is made dense, half precision converted; else the inputs are used as they are
+    # shorter parts are copied to be dense and half precision is converted; otherwise inputs are used as they are
     copied = tokens * inputs if tokens < p.N or _element(p) != p.dtype.bytes else 0
     return _element(p) * rows * (numbers + copied)
 
 
 def _peak(p: Problem, work: Work, chunk: int) -> float:
-    """The output, the last states, and the worst moment of a part."""
+    """Count the bytes of the output, the last states, and the peak of a part."""
     rows, inputs = p.B * p.H, 2 * p.D + p.M + work.gates(p)
     return rows * (p.N * p.M * p.dtype.bytes + p.D * p.M * _element(p)) + _room(p, work.forward, chunk, inputs)
 
 
 def _training_peak(p: Problem, work: Work, chunk: int) -> float:
-    """Output, gradients, the states between parts, and the worst moment of a part."""
+    """Count the bytes of output, gradients, states between parts, and the peak of a part."""
     rows, (_, tokens), inputs = p.B * p.H, _tokens_at_once(p, chunk), 2 * p.D + p.M + work.gates(p)
     stored = p.N * (inputs + p.M) * p.dtype.bytes
     kept = (-(-(p.N - p.N % chunk) // tokens) + (p.N % chunk > 0)) * p.D * p.M * _element(p)
@@ -132,7 +135,7 @@ def _training_peak(p: Problem, work: Work, chunk: int) -> float:
 
 
 def _cost_of_steps(p: Problem, work: Work, workload: Workload) -> Cost:
-    """A step reads and writes the state once; N of them from nothing. The peak of a step is without the state."""
+    """Compute the cost of decoding, where a step reads and writes the state once. For DECODE the state is not in the peak."""
     steps, heads = (1 if workload is Workload.DECODE else p.N), p.B * p.H
     state, exact = heads * p.D * p.M * _element(p), exact_flops(p, work, workload)
     # what is read and the correction, or the decay; half precision is converted first

@@ -14,13 +14,13 @@ from .segments import Inputs
 
 
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-    """S_t = Diag(α_t) S_{t-1} + k_t u_tᵀ with u_t = β_t (v_t - (Diag(α_t) S_{t-1})ᵀ k_t), o_t = S_tᵀ q_t.
+    """Compute S_t = Diag(α_t) S_{t-1} + k_t u_tᵀ with u_t = β_t (v_t - (Diag(α_t) S_{t-1})ᵀ k_t), o_t = S_tᵀ q_t.
 
     Each [X, S, L, ·] and the state [X, D, M] -> o [X, S, L, M] and the state after it.
 
-    Yang et al. 2024 (arXiv:2406.06484), section 3: within a chunk that meets the state S, the corrections U [L, M] solve
-    (I + tril(β K Kᵀ, -1)) U = β (V - K S), the WY form; with a decay, pairs shrink by what is lost between their tokens and K S
-    by what is lost since the chunk's start (arXiv:2412.06464, section 3.3; arXiv:2510.26692, section 3).
+    Yang et al. 2024 (arXiv:2406.06484), section 3: within a chunk that starts from the state S, the corrections U [L, M] solve
+    (I + tril(β K Kᵀ, -1)) U = β (V - K S), the WY form. A decay shrinks pairs by what is lost between their tokens, and K S by
+    what is lost since the chunk's start (arXiv:2412.06464, section 3.3; arXiv:2510.26692, section 3).
     """
     q, k, v, beta, *log_decay = inputs
     decay = Decay.of(log_decay[0]) if log_decay else NoDecay()
@@ -32,7 +32,7 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:
-    """The same, literally, for one token: each [b, H, 1, ·] -> o [b, H, 1, M]; the state [b, H, D, M] moves on in place."""
+    """Compute one token by the recurrence: each [b, H, 1, ·] -> o [b, H, 1, M]; updates the state [b, H, D, M] in place."""
     q, k, v, beta, *log_decay = inputs
     for g in log_decay:
         state.mul_(g.exp().mT)

@@ -1,4 +1,4 @@
-"""DeltaNet: what a key already stands for is taken out before the new value is written.
+"""DeltaNet: the value that a key already retrieves is removed before the new value is written.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -16,10 +16,11 @@ from .segments import Inputs
 
 
 class DeltaNet(ByChunks):
-    """S_t = S_{t-1} + β_t k_t (v_t - S_{t-1}ᵀ k_t)ᵀ, o_t = scale S_tᵀ q_t.
+    """Delta rule S_t = S_{t-1} + β_t k_t (v_t - S_{t-1}ᵀ k_t)ᵀ, o_t = scale S_tᵀ q_t, by chunks in O(N (L + D) M).
 
-    Paper: Yang et al. 2024, eq. 1 and section 3. Inputs q, k, v and β [B, H, N] in (0, 1); q and k are admitted with length 1:
-    the norm, like the sigmoid, stands outside. scale is 1/√D where not given, as in flash-linear-attention; the paper has none.
+    Yang et al. 2024, eq. 1 and section 3. Inputs are q, k, v and β [B, H, N] in (0, 1). `admit` gives q and k length 1: the
+    norm, like the sigmoid, is not part of the attention. scale defaults to 1/√D, as in flash-linear-attention; the paper has
+    none.
     """
 
     paper = "arXiv:2406.06484"
@@ -27,27 +28,27 @@ class DeltaNet(ByChunks):
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
-        """And what β comes from."""
+        """Name q, k, v and the number from which β is made."""
         return *super().projections(problem), Projection("strength", problem.H, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
-        """q, k of length 1, v, β = σ(x)."""
+        """Return q and k of length 1, v, and β = σ(x)."""
         q, k, v, x = super().admit(problem, *raw)
         return unit(q), unit(k), v, strength(x)
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-        """With a decay where the inputs have one."""
+        """Compute a part by chunks, with a decay where the inputs have one."""
         return delta_rule.by_chunks(inputs, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
-        """With a decay where the inputs have one."""
+        """Compute one token, with a decay where the inputs have one."""
         return delta_rule.by_token(inputs, state)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
-        """The dense closed form: one triangular system for all N tokens."""
+        """Compute the dense closed form: one triangular system for all N tokens."""
         return delta_attention(q, k, v, *gates).mul(self.scale)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """The recurrence, up to the last of these tokens."""
+        """Compute the recurrence up to the last of the tokens `at`."""
         return delta_rows(at, q, k, v, *gates) * self.scale

@@ -1,7 +1,7 @@
-"""A state whose transition is diagonal plus low rank, by chunks and by tokens.
+"""A recurrence whose transition is diagonal plus low rank, by chunks and by tokens.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; b batch, H heads. Inputs in order:
-r, k, v, log decays w, a, b.
+X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; b batch, H heads. Inputs in order: r,
+k, v, log decays w, a, b.
 """
 
 import torch
@@ -15,20 +15,20 @@ from .segments import Inputs
 
 
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-    """S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t.
+    """Compute S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t.
 
     Each [X, S, L, ·] and the state [X, D, M] -> o [X, S, L, M] and the state after it.
 
-    With p_t = S_{t-1}ᵀ a_t the transition is a second write, b_t p_tᵀ, so that within a chunk that meets the state S
+    With p_t = S_{t-1}ᵀ a_t the transition is a second write, b_t p_tᵀ, so within a chunk that starts from the state S
 
-        p_i = Sᵀ (exp(c_{i-1}) a_i) + Σ_{j<i} (a_i · exp(c_{i-1} - c_j) b_j) p_j + Σ_{j<i} (a_i · exp(c_{i-1} - c_j) k_j) v_j
+      p_i = Sᵀ (exp(c_{i-1}) a_i) + Σ_{j<i} (a_i · exp(c_{i-1} - c_j) b_j) p_j + Σ_{j<i} (a_i · exp(c_{i-1} - c_j) k_j) v_j
 
-    which is triangular in p. a reads what token i - 1 left, before w_i: it is one more query of the token before.
+    which is triangular in p. a reads what token i - 1 left, before w_i, so it acts as an additional query of the token before.
     """
     r, k, v, w, a, b = inputs
     decay = Decay.of(w)
     rk, rb, ak, ab = pairs(decay, (r, a.roll(-1, 2)), (k, b))
-    # the first token reads the state itself
+    # the first token reads the state before the chunk, which no pair covers
     asked = torch.cat((_one_later(ak) @ v, a * left(decay.c - w, decay.kind)), -1)
     given, reads = solve(-_one_later(ab), asked).split((v.shape[-1], a.shape[-1]), -1)
     p, met, state = feedback(reads, given, decay.write(b), state, decay.carry, decay.write(k).mT @ v)
@@ -36,7 +36,7 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:
-    """The same, literally, for one token: each [b, H, 1, ·] -> o [b, H, 1, M]; the state [b, H, D, M] moves on in place."""
+    """Compute one token by the recurrence: each [b, H, 1, ·] -> o [b, H, 1, M]; updates the state [b, H, D, M] in place."""
     r, k, v, w, a, b = inputs
     p = a @ state
     state.mul_(w.exp().mT).addcmul_(b.mT, p).addcmul_(k.mT, v)
@@ -44,5 +44,5 @@ def by_token(inputs: Inputs, state: Tensor) -> Tensor:
 
 
 def _one_later(pairs: Tensor) -> Tensor:
-    """Rows moved to the token after their own: the first becomes 0, the last is dropped. [X, S, L, L]."""
+    """Move rows to the next token: the first becomes 0, the last is dropped; [X, S, L, L]."""
     return F.pad(pairs[:, :, :-1], (0, 0, 1, 0))

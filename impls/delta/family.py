@@ -1,4 +1,4 @@
-"""What the delta rules and RWKV-7 share: chunks in parallel, one state for all earlier tokens in decoding.
+"""Base class of the delta rules and RWKV-7: chunks in parallel, and one state for all earlier tokens in decoding.
 
 B, b batch, H heads, N, n tokens, D query/key width, M value width.
 """
@@ -17,10 +17,9 @@ from .segments import Inputs, attend, attend_and_keep
 
 
 class ByChunks(Attention):
-    """A recurrence over a state of D × M, o_t = scale S_tᵀ q_t, computed by chunks: matrix products within each.
+    """A recurrence over a state of D × M, o_t = scale S_tᵀ q_t, computed by chunks with matrix products, in O(N (L + D) M).
 
-    Inputs beyond q, k, v follow these as further positional tensors. Raises ValueError where chunk < 1 or the scale is not
-    finite.
+    Inputs beyond q, k and v follow these as positional tensors. Raises ValueError where chunk < 1 or the scale is not finite.
     """
 
     decodes = True
@@ -34,25 +33,25 @@ class ByChunks(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form, and as many heads of k and v as of q."""
+        """Refuse non-causal cells and shared heads of k and v."""
         if not cell.problem.causal:
-            return "the state goes from token to token, so it is causal; set causal: true"
+            return "it is causal only, because its state goes from token to token; set causal: true"
         if cell.problem.kv_heads != cell.problem.H:
             return "each head of q has its own k and v; kv_heads must equal H"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         method = cls(problem, **params)  # type: ignore[arg-type]
         return cost_by_chunks(problem, cls.work, method.chunk, workload)
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-        """A segment, each [X, S, L, ·], and the state [X, D, M] before it -> o without the scale and the state after it."""
+        """Compute a part: each [X, S, L, ·], the state [X, D, M] before it -> o without the scale, and the state after it."""
         raise NotImplementedError
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
-        """One token, each [b, H, 1, ·] -> o without the scale; the state [b, H, D, M] moves on in place."""
+        """Compute one token: each [b, H, 1, ·] -> o without the scale; updates the state [b, H, D, M] in place."""
         raise NotImplementedError
 
     def _form(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,7 +59,7 @@ class ByChunks(Attention):
         return o.mul_(self.scale), state
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], any N, differentiable once."""
         return attend(self._form, _columns(q, k, v, *gates), self.chunk)
 
     def prefill(
@@ -71,16 +70,16 @@ class ByChunks(Attention):
         *gates: Tensor,
         capacity: int,  # noqa: ARG002 - the state is of one size
     ) -> tuple[Tensor, Tensor]:
-        """The forward without gradients, and the state [b, H, D, M], at least float32; any n ≥ 0 and capacity."""
+        """Attend without gradients, and return the state [b, H, D, M], float32 at least; any n ≥ 0 and capacity."""
         return attend_and_keep(self._form, _columns(q, k, v, *gates), self.chunk)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One token; the state moves on in place."""
+        """Attend one token, and update the state in place."""
         with torch.no_grad():
             o = self.by_token(tuple(x.to(state.dtype) for x in _columns(q, k, v, *gates)), state)
             return o.mul_(self.scale).to(v.dtype), state
 
 
 def _columns(*inputs: Tensor) -> Inputs:
-    """Numbers of a token [B, H, N] as columns [B, H, N, 1]."""
+    """View inputs of one number a token, [B, H, N], as columns [B, H, N, 1]."""
     return tuple(x if x.dim() == 4 else x.unsqueeze(-1) for x in inputs)

@@ -1,4 +1,4 @@
-"""The delta family's kernels of flash-linear-attention, whose operators are the distribution fla-core.
+"""The delta family by kernels of flash-linear-attention, whose operators are distributed as fla-core.
 
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
@@ -17,13 +17,14 @@ from .family import ByChunks
 from .fla_cost import Kept, cost_of_kernels
 from .gated_deltanet import GatedDeltaNet
 from .kda import KimiDelta
+from .parameters import refuse_bad_scale
 from .rwkv7 import Rwkv7
 
 
 class FlaKernels(ByChunks):
-    """A chunked operator of flash-linear-attention: chunks of 64 tokens (RWKV-7: 16), decays in log as its kernels take them.
+    """A chunked Triton operator of flash-linear-attention, with chunks of 64 tokens (RWKV-7: 16) and decays as logarithms.
 
-    The package's own default scale is 1/√D (RWKV-7: 1); `scale` is handed over.
+    The scale is passed on; the package's own default is 1/√D (RWKV-7: 1).
     """
 
     tier = Tier.TRITON
@@ -31,9 +32,9 @@ class FlaKernels(ByChunks):
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     operator: ClassVar[tuple[str, str]]
-    """Its module below fla.ops, and its name there."""
+    """Module below fla.ops, and name of the operator in it."""
     names: ClassVar[tuple[str, ...]]
-    """What it calls its inputs, in our order."""
+    """Names of the operator's inputs, in our order."""
     kept: ClassVar[Kept]
     half_only: ClassVar[bool] = False
 
@@ -44,7 +45,7 @@ class FlaKernels(ByChunks):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA devices, a width that fits into its registers, and dtypes that its kernels take."""
+        """Refuse devices other than CUDA, and shapes and dtypes that the kernels cannot take."""
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
         return super().why_not(cell) or cls._why_not_this_shape(cell)
@@ -55,21 +56,21 @@ class FlaKernels(ByChunks):
         if p.D > 256:
             return f"its kernels hold keys of width 256 at most, not D={p.D}"
         if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32"
+            return "its kernels add in float32, not in float64"
         if p.dtype is DType.FLOAT32 and cls.half_only:
             return "its operator takes no float32; use bfloat16"
         if p.dtype is DType.FLOAT32 and cell.matmul_precision == "highest":
-            return "its products of float32 are TF32; set matmul_precision: high to compare it with others that are"
+            return "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
         _parameters(**params)  # type: ignore[arg-type]
         return cost_of_kernels(problem, cls.work, cls.kept, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], in the memory order [B, N, H, ·]."""
         inputs = dict(zip(self.names, (x.transpose(1, 2) for x in (q, k, v, *gates)), strict=True))
         o: Tensor
         o, _ = self.attend(**inputs, scale=self.scale)
@@ -77,7 +78,7 @@ class FlaKernels(ByChunks):
 
 
 class FlaDeltaNet(FlaKernels, DeltaNet):
-    """`chunk_delta_rule` of flash-linear-attention. It refuses float32 by itself."""
+    """DeltaNet by `chunk_delta_rule` of flash-linear-attention, which refuses float32."""
 
     operator = ("delta_rule", "chunk_delta_rule")
     names = ("q", "k", "v", "beta")
@@ -86,7 +87,7 @@ class FlaDeltaNet(FlaKernels, DeltaNet):
 
 
 class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
-    """`chunk_gated_delta_rule` of flash-linear-attention."""
+    """Gated DeltaNet by `chunk_gated_delta_rule` of flash-linear-attention."""
 
     operator = ("gated_delta_rule", "chunk_gated_delta_rule")
     names = ("q", "k", "v", "beta", "g")
@@ -94,12 +95,12 @@ class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """And what the package refuses on Hopper."""
+        """Refuse what all these kernels refuse, and training on Hopper where the package does."""
         return super().why_not(cell) or why_no_backward(cell)
 
 
 class FlaKimiDelta(FlaKernels, KimiDelta):
-    """`chunk_kda` of flash-linear-attention."""
+    """Kimi Delta Attention by `chunk_kda` of flash-linear-attention."""
 
     operator = ("kda", "chunk_kda")
     names = ("q", "k", "v", "beta", "g")
@@ -107,7 +108,7 @@ class FlaKimiDelta(FlaKernels, KimiDelta):
 
 
 class FlaRwkv7(FlaKernels, Rwkv7):
-    """`chunk_rwkv7` of flash-linear-attention, over its DPLR kernels. It warns of float32, so that is refused."""
+    """RWKV-7 by `chunk_rwkv7` of flash-linear-attention, over its DPLR kernels; float32 is refused, since they warn of it."""
 
     operator = ("rwkv7", "chunk_rwkv7")
     names = ("r", "k", "v", "w", "a", "b")
@@ -116,7 +117,5 @@ class FlaRwkv7(FlaKernels, Rwkv7):
 
 
 def _parameters(scale: float | None = None) -> None:
-    """Raise what the constructor would raise, without the package."""
-    from .parameters import refuse_bad_scale
-
+    """Raise what the constructor would raise, without importing the package."""
     refuse_bad_scale(1.0 if scale is None else scale)

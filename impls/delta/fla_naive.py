@@ -1,4 +1,4 @@
-"""The delta family in plain torch of flash-linear-attention: its naive chunked functions, which run on a CPU too.
+"""The delta family by the naive chunked functions of flash-linear-attention, in plain torch on any device.
 
 B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width.
 """
@@ -24,19 +24,19 @@ from .rwkv7 import Rwkv7
 class FlaNaive(ByChunks):
     """A naive chunked function of flash-linear-attention, whose triangular systems are solved row by row.
 
-    N is filled up to whole chunks with zeros inside the timed call, as its users must do it, and inputs are scaled there where
-    the function knows no scale.
+    N is padded with zeros to whole chunks inside the timed call, as users of the function must do. Queries are scaled there too
+    where the function takes no scale.
     """
 
     tier = Tier.LIBRARY
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     function: ClassVar[tuple[str, str]]
-    """Its module below fla.ops, and its name there."""
+    """Module below fla.ops, and name of the function in it."""
     names: ClassVar[tuple[str, ...]]
-    """What it calls its inputs, in our order."""
+    """Names of the function's inputs, in our order."""
     scaled: ClassVar[bool]
-    """Whether it takes a scale; else 1/√D is built in."""
+    """Whether the function takes a scale; otherwise 1/√D is built in."""
     naive: ClassVar[Naive]
     dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)
 
@@ -47,23 +47,23 @@ class FlaNaive(ByChunks):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """The causal form with a head of k and v for each of q, in a dtype that it computes in."""
+        """Refuse dtypes that the function does not return as given, and what the family refuses."""
         if cell.problem.dtype not in cls.dtypes:
-            return f"it makes float32 of some of its tensors; dtypes that come out as they went in: {', '.join(cls.dtypes)}"
+            return f"it converts some tensors to float32; it returns the dtype of its inputs only for: {', '.join(cls.dtypes)}"
         return super().why_not(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
         return cost_of_naive(problem, cls.work, cls.naive, cls._plain(problem, **params).chunk, workload)  # type: ignore[arg-type]
 
     @staticmethod
     def _plain(problem: Problem, chunk: int = 64, scale: float | None = None) -> ByChunks:
-        """Our form with these parameters: raises what the constructor would raise, without the package."""
+        """Build our own form with these parameters: it raises what the constructor would raise, without the package."""
         return DeltaNet(problem, chunk, scale)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M]."""
         factor = self.scale * math.sqrt(q.shape[-1])
         if not self.scaled and not math.isclose(factor, 1):
             q = q * factor
@@ -75,7 +75,7 @@ class FlaNaive(ByChunks):
         return o[:, :, : q.shape[2]]
 
     def _theirs(self, x: Tensor) -> Tensor:
-        """Whole chunks, in its order of the dimensions."""
+        """Pad to whole chunks, in the function's order of dimensions."""
         empty = -x.shape[2] % self.chunk
         if empty:
             x = F.pad(x, (*(0, 0) * (x.dim() - 3), 0, empty))
@@ -83,7 +83,7 @@ class FlaNaive(ByChunks):
 
 
 class FlaNaiveDeltaNet(FlaNaive, DeltaNet):
-    """`delta_rule_chunkwise` of flash-linear-attention."""
+    """DeltaNet by `delta_rule_chunkwise` of flash-linear-attention."""
 
     function = ("delta_rule.naive", "delta_rule_chunkwise")
     names = ("q", "k", "v", "beta")
@@ -93,7 +93,7 @@ class FlaNaiveDeltaNet(FlaNaive, DeltaNet):
 
 
 class FlaNaiveGatedDeltaNet(FlaNaive, GatedDeltaNet):
-    """`naive_chunk_gated_delta_rule` of flash-linear-attention."""
+    """Gated DeltaNet by `naive_chunk_gated_delta_rule` of flash-linear-attention."""
 
     layout = Layout.BNHD
     function = ("gated_delta_rule.naive", "naive_chunk_gated_delta_rule")
@@ -103,7 +103,7 @@ class FlaNaiveGatedDeltaNet(FlaNaive, GatedDeltaNet):
 
 
 class FlaNaiveKimiDelta(FlaNaive, KimiDelta):
-    """`naive_chunk_kda` of flash-linear-attention.
+    """Kimi Delta Attention by `naive_chunk_kda` of flash-linear-attention.
 
     Above the diagonal it takes exp of positive differences before it hides them, which is infinite where a chunk loses more
     than 88 nats: its output is right, its gradient is NaN.
@@ -117,14 +117,14 @@ class FlaNaiveKimiDelta(FlaNaive, KimiDelta):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """No backward: its gradient is NaN where a chunk loses more than 88 nats."""
+        """Refuse training, because the gradient is NaN where a chunk loses more than 88 nats."""
         if cell.workload is Workload.FORWARD_BACKWARD:
-            return "it takes exp of what it hides, so its gradient is NaN where a chunk loses more than 88 nats"
+            return "it computes exp of hidden pairs, so its gradient is NaN where a chunk loses more than 88 nats"
         return super().why_not(cell)
 
 
 class FlaNaiveRwkv7(FlaNaive, Rwkv7):
-    """`dplr_chunkwise` of flash-linear-attention."""
+    """RWKV-7 by `dplr_chunkwise` of flash-linear-attention."""
 
     function = ("generalized_delta_rule.dplr.naive", "dplr_chunkwise")
     names = ("q", "k", "v", "gk", "alpha", "beta")

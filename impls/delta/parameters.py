@@ -1,4 +1,4 @@
-"""What the parameters of the delta family may be, beside the length of a chunk (recurrence/parts.py)."""
+"""The check of the delta family's scale; the length of a chunk is checked in recurrence/parts.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The definitions as dense closed forms: all N × N pairs, one triangular system for all tokens.
+"""The definitions as dense closed forms: all N × N pairs, and one triangular system for all tokens.
 
 B batch, H heads, N tokens, D query/key width, M value width, G = 1 or D decays of a token.
 """
@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 Rows = tuple[Tensor, ...]
-"""Some tokens of one head, each [·, D], [·, M] or [·, G]."""
+"""Inputs of some tokens of one head, each [·, D], [·, M] or [·, G]."""
 Walk = Callable[[Rows, Tensor], tuple[Tensor, Tensor]]
-"""Tokens and the state before them -> their outputs and the state after them."""
+"""Function from the inputs of some tokens and the state before them to their outputs and the state after them."""
 _TOGETHER, _STRETCH = 16, 1024
 
 
 def delta_attention(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None) -> Tensor:
-    """O = tril(Q Kᵀ) (I + tril(β K Kᵀ, -1))⁻¹ diag(β) V, each pair times exp(c_i - c_j) where there is a decay.
+    """Compute O = tril(Q Kᵀ) (I + tril(β K Kᵀ, -1))⁻¹ diag(β) V, with pairs multiplied by exp(c_i - c_j) under a decay.
 
-    Yang et al. 2024 (arXiv:2406.06484), section 3, with one chunk. [B, H, N, D] twice, [B, H, N, M], β [B, H, N], log decay
-    [B, H, N] or [B, H, N, D] -> [B, H, N, M], unscaled.
+    Yang et al. 2024 (arXiv:2406.06484), section 3, with one chunk. [B, H, N, D] twice, [B, H, N, M], β [B, H, N], log decay [B,
+    H, N] or [B, H, N, D] -> [B, H, N, M], unscaled.
     """
     beta = beta.unsqueeze(-1)
     c = _sums(torch.zeros_like(beta) if log_decay is None else log_decay)
@@ -29,10 +29,10 @@ def delta_attention(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Te
 
 
 def dplr_attention(r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """O = tril(R Kᵀ) V + tril(R Bᵀ) (I - tril(A Bᵀ, -1))⁻¹ tril(A Kᵀ, -1) V.
+    """Compute O = tril(R Kᵀ) V + tril(R Bᵀ) (I - tril(A Bᵀ, -1))⁻¹ tril(A Kᵀ, -1) V.
 
-    Each pair times exp(c_i - c_j), those of A times exp(c_{i-1} - c_j): a reads the state before it decays. All [B, H, N, D],
-    v [B, H, N, M] -> [B, H, N, M], unscaled.
+    Pairs are multiplied by exp(c_i - c_j), those of A by exp(c_{i-1} - c_j), because a reads the state before it decays. All
+    [B, H, N, D], v [B, H, N, M] -> [B, H, N, M], unscaled.
     """
     c = _sums(w)
     before = c - w
@@ -41,10 +41,11 @@ def dplr_attention(r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Ten
 
 
 def delta_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None) -> Tensor:
-    """The recurrence for one head, read at tokens `at`: int64 [n], [N, D] twice, [N, M], [N], [N] or [N, D] -> [n, M].
+    """Compute the recurrence of one head and return tokens `at`.
 
-    S_t = (I - β_t k_t k_tᵀ) Diag(α_t) S_{t-1} + β_t k_t v_tᵀ, o_t = S_tᵀ q_t, a few tokens at a time: within them u_t, what is
-    written at k_t, solves the same triangular system as above, with the state before them on its right.
+    Int64 [n], [N, D] twice, [N, M], [N], [N] or [N, D] -> [n, M], unscaled. S_t = (I - β_t k_t k_tᵀ) Diag(α_t) S_{t-1} + β_t
+    k_t v_tᵀ, o_t = S_tᵀ q_t, a few tokens at a time: u_t, what they write at k_t, solves the same triangular system as above,
+    with the state before them on its right-hand side.
     """
     g = q.new_zeros(len(q), 1) if log_decay is None else log_decay.view(len(q), -1)
 
@@ -60,10 +61,10 @@ def delta_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_de
 
 
 def dplr_rows(at: Tensor, r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The recurrence for one head, read at tokens `at`: int64 [n], all [N, D] but v [N, M] -> [n, M], unscaled.
+    """Compute the recurrence of one head and return tokens `at`: int64 [n], all [N, D] but v [N, M] -> [n, M], unscaled.
 
-    S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t, with p_t = S_{t-1}ᵀ a_t from a triangular system of a
-    few tokens.
+    S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t, where p_t = S_{t-1}ᵀ a_t solves a triangular system of
+    a few tokens.
     """
 
     def walk(some: Rows, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,11 +81,11 @@ def dplr_rows(at: Tensor, r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor,
 
 
 class _Walked(torch.autograd.Function):
-    """`walk` from token to token, a few together; the graph of a thousand tokens is in memory at a time."""
+    """`walk` over all tokens, a few together, with a gradient that holds the graph of one stretch at a time."""
 
     @staticmethod
     def forward(ctx: Any, walk: Walk, *inputs: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Keep the state before each stretch."""
+        """Compute the outputs, and keep the state before each stretch."""
         state, outputs, ctx.walk, ctx.met = inputs[2].new_zeros(inputs[0].shape[1], inputs[2].shape[1]), [], walk, []
         for some in zip(*(x.split(_STRETCH) for x in inputs), strict=True):
             ctx.met.append(state)
@@ -95,7 +96,7 @@ class _Walked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """From the last stretch to the first, each walked once more."""
+        """Compute gradients from the last stretch to the first, walking each once more."""
         stretches = list(zip(*(x.split(_STRETCH) for x in (g, *ctx.saved_tensors)), strict=True))
         slope, found = torch.zeros_like(ctx.met[0]), []
         for (part, *some), met in zip(reversed(stretches), reversed(ctx.met), strict=True):
@@ -115,26 +116,29 @@ def _stretch(walk: Walk, state: Tensor, inputs: Sequence[Tensor]) -> tuple[Tenso
 
 
 def _walked(walk: Walk, inputs: Rows, at: Tensor) -> Tensor:
-    """From the first token to the last that is asked for."""
+    """Walk from the first token to the last of `at`, and return those."""
     last = int(at.max()) + 1
     o: Tensor = _Walked.apply(walk, *(x[:last] for x in inputs))  # type: ignore[no-untyped-call]
     return o[at]
 
 
 def _near(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
-    """As `_met`, of a few tokens of one head, all rows of the state at once: [L, L]."""
+    """Compute `_met` for a few tokens of one head, all rows of the state at once: [L, L]."""
     if c.shape[-1] == 1:
         return (q @ k.mT) * (at - c.mT).clamp(max=0).exp()
     return (q.unsqueeze(1) * k * (at.unsqueeze(1) - c).clamp(max=0).exp()).sum(-1)
 
 
 def _sums(log_decay: Tensor) -> Tensor:
-    """c: [B, H, N] or [B, H, N, G] -> [B, H, N, G] in float64: what a gate has forgotten stays in all sums after it."""
+    """Sum up log decays: [B, H, N] or [B, H, N, G] -> c [B, H, N, G], in float64.
+
+    Every later sum contains what a gate has forgotten, so float32 would leave few digits for differences.
+    """
     return (log_decay if log_decay.dim() == 4 else log_decay.unsqueeze(-1)).cumsum(2, dtype=torch.float64)
 
 
 def _met(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
-    """Σ_d q_id k_jd exp(at_id - c_jd), right where j <= i: [B, H, N, N]."""
+    """Compute Σ_d q_id k_jd exp(at_id - c_jd): [B, H, N, N], right only where j <= i."""
     if c.shape[-1] == 1:
         return (q @ k.mT) * (at - c.mT).clamp(max=0).to(_wide(q)).exp().to(q.dtype)
     out = q.new_zeros(*q.shape[:3], k.shape[2])
@@ -145,7 +149,7 @@ def _met(q: Tensor, k: Tensor, at: Tensor, c: Tensor) -> Tensor:
 
 
 def _solve(a: Tensor, b: Tensor) -> Tensor:
-    """(I + tril(a, -1))⁻¹ b, at least in float32, below which nothing solves."""
+    """Compute (I + tril(a, -1))⁻¹ b in float32 at least, since torch solves in no half precision."""
     wide: Tensor = torch.linalg.solve_triangular(a.to(_wide(a)), b.to(_wide(b)), upper=False, unitriangular=True)
     return wide.to(b.dtype)
 

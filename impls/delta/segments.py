@@ -1,9 +1,9 @@
-"""Walking along the sequence in parts of some chunks, with only the states between parts kept for the backward.
+"""Walk along the sequence in parts of some chunks, keeping only the states between parts for the backward.
 
 X rows (batch and heads folded), N tokens, S chunks of L tokens in a part, D query/key width, M value width. A form maps the
-inputs of a part, each [X, S, L, ·], and the state [X, D, M] before it to its output [X, S, L, M] and the state after it. What
-lies in between is made again in the backward, part by part, from the last to the first: memory beside inputs, output and
-gradients is that of one part, whose tensors stay in a CPU's cache.
+inputs of a part, each [X, S, L, ·], and the state [X, D, M] before it to its output [X, S, L, M] and the state after it. The
+backward computes what is in between again, part by part, from the last to the first: memory beside inputs, output and gradients
+is that of one part, whose tensors fit into a CPU's cache.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from torch.autograd.function import once_differentiable
 from ..recurrence.parts import Part, groups, parts, sums
 
 Inputs = tuple[Tensor, ...]
-"""q, k, v, and what else a form takes."""
+"""Inputs of a form: q, k, v, and whatever else it takes."""
 Form = Callable[[Inputs, Tensor], tuple[Tensor, Tensor]]
 
 
 def attend(form: Form, inputs: Inputs, chunk: int) -> Tensor:
-    """Each [B, H, N, ·] -> o [B, H, N, M], once differentiable."""
+    """Attend: each [B, H, N, ·] -> o [B, H, N, M], differentiable once."""
     rows = tuple(x.flatten(0, 1) for x in inputs)
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         o: Tensor = _ByParts.apply(form, chunk, *rows)  # type: ignore[no-untyped-call]
@@ -31,14 +31,14 @@ def attend(form: Form, inputs: Inputs, chunk: int) -> Tensor:
 
 
 def attend_and_keep(form: Form, inputs: Inputs, chunk: int) -> tuple[Tensor, Tensor]:
-    """The same with the state after the last token [B, H, D, M], at least float32; not differentiable; N may be 0."""
+    """Attend without gradients, and return the state after the last token [B, H, D, M], float32 at least; N may be 0."""
     with torch.no_grad():
         o, state = _walk(form, chunk, tuple(x.flatten(0, 1) for x in inputs))
     return o.view(inputs[2].shape), state.unflatten(0, inputs[2].shape[:2])
 
 
 def _walk(form: Form, chunk: int, inputs: Inputs, met: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-    """The output [X, N, M] and the last state [X, D, M]; the state that each part meets is added to `met`."""
+    """Compute the output [X, N, M] and the last state [X, D, M]; append the state before each part to `met`."""
     q, _, v = inputs[:3]
     o = v.new_empty(v.shape)
     last = v.new_zeros(v.shape[0], q.shape[-1], v.shape[-1], dtype=sums(v.dtype))
@@ -49,18 +49,18 @@ def _walk(form: Form, chunk: int, inputs: Inputs, met: list[Tensor] | None = Non
                 met.append(state)
             one, state = form(_in_chunks(part, rows, state.dtype), state)
             part.of(o[some]).copy_(one)
-            del one  # before the next is made
+            del one  # free it before the next part is made
         last[some] = state
     return o, last
 
 
 def _in_chunks(part: Part, rows: Inputs, kind: torch.dtype) -> Inputs:
-    # products read rows of all chunks at once: dense, or they are copied each time
+    # products read rows of all chunks at once and would copy them each time if they were not dense
     return tuple(part.of(x).to(kind).contiguous() for x in rows)
 
 
 class _ByParts(torch.autograd.Function):
-    """The walk with its gradient."""
+    """`_walk` with its gradient."""
 
     @staticmethod
     def forward(ctx: Any, form: Form, chunk: int, *inputs: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
@@ -75,7 +75,7 @@ class _ByParts(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """For each group of rows, from the last part to the first, carrying dL/dS."""
+        """Go through each group of rows from the last part to the first, carrying dL/dS."""
         inputs, met = ctx.saved_tensors[: ctx.count], list(ctx.saved_tensors[ctx.count :])
         gradients = tuple(x.new_empty(x.shape) for x in inputs)
         for some in reversed(groups(g.shape[0], g.is_cuda)):
@@ -87,7 +87,10 @@ class _ByParts(torch.autograd.Function):
 
 
 def _pull_back(form: Form, given: tuple[Part, Inputs, Tensor], outer: tuple[Tensor, Tensor | None], slopes: Inputs) -> Tensor:
-    """Write a part of dL/dinputs and give dL/dS before it, from dL/do and dL/dS after it: None where nothing comes after."""
+    """Write a part of dL/dinputs, and return dL/dS before the part.
+
+    `outer` is dL/do and dL/dS after the part, which is None for the last one.
+    """
     part, rows, state = given
     g, slope = outer
     *chunks, dense_g = _in_chunks(part, (*rows, g), state.dtype)

@@ -1,4 +1,4 @@
-"""What gated linear attention by chunks costs: impls/recurrence/linear.py in numbers.
+"""FLOPs and bytes of gated linear attention by chunks, as computed in recurrence/linear.py.
 
 B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width; G = 1 or D decays of a token.
 """
@@ -12,27 +12,27 @@ from ..recurrence.scratch import Scratch
 
 @dataclass(frozen=True)
 class Extra:
-    """What a method makes of its inputs, in numbers for each token and head."""
+    """What a method reads and computes beyond q, k and v, for each token and head."""
 
     gates: int = 0
     """Numbers of further inputs."""
     G: int = 1
     by_token: bool = True
-    """Whether each token has decays of its own."""
+    """Whether decays differ from token to token."""
     decay_gradients: float = 0
     """Bytes of the gradients of log decays."""
     made: float = 0
-    """Bytes made before the recurrence."""
+    """Bytes of tensors computed from the inputs before the recurrence."""
     making: float = 0
-    """Bytes that are there only while it is made."""
+    """Bytes of temporary tensors while those are computed."""
     kept: float = 0
-    """Bytes that autograd keeps of making it, beyond that."""
+    """Further bytes that autograd keeps of that computation."""
     unmade: float = 0
-    """Bytes of the backward of making it, beyond the recurrence's gradients."""
+    """Bytes that the backward of that computation adds to the recurrence's gradients."""
 
 
 def cost_by_chunks(p: Problem, chunk: int, extra: Extra, workload: Workload) -> Cost:
-    """FLOPs and bytes. The peak is that of a CPU; a GPU works on all rows and larger parts at once."""
+    """Count FLOPs and bytes. The peak is that of a CPU; a GPU computes all rows and larger parts at once."""
     peaks = {Workload.FORWARD_BACKWARD: _training_peak, Workload.DECODE: _step_peak, Workload.DECODE_TOTAL: _sequence_peak}
     return Cost(
         nominal_flops=nominal_flops(p, workload),
@@ -44,20 +44,23 @@ def cost_by_chunks(p: Problem, chunk: int, extra: Extra, workload: Workload) -> 
 
 
 def exact_flops(p: Problem, workload: Workload) -> float:
-    """A token's k vᵀ and Sᵀ q; backward two products for each."""
+    """Count each token's k vᵀ and Sᵀ q; the backward has two products for each."""
     tokens = 1 if workload is Workload.DECODE else p.N
     return p.B * p.H * tokens * p.D * p.M * (12.0 if workload is Workload.FORWARD_BACKWARD else 4.0)
 
 
 def traffic_bytes(p: Problem, gates: int, workload: Workload) -> float:
-    """Inputs, gates among them, read once and written once; backward again, with their gradients; a state for each step."""
+    """Count the bytes of q, k, v, o and gates, in training also of gradients, and in decoding of the state for each step."""
     tokens = 1 if workload is Workload.DECODE else p.N
     moved = io_bytes(p, workload) + p.B * p.H * tokens * gates * p.dtype.bytes * (3 if _trains(workload) else 1)
     return moved + (2 * tokens * _state_bytes(p) if workload.decodes else 0)
 
 
 def _executed(p: Problem, chunk: int, workload: Workload) -> float:
-    """L (D + M) within a chunk and 2 D M through the state, for each token, times 2; backward both again, and its own."""
+    """Count L (D + M) multiplications within a chunk and 2 D M through the state per token; the backward repeats them.
+
+    The backward adds products of its own.
+    """
     N, tail = p.N, p.N % chunk
     pairs = (N - tail) * chunk + tail * tail
     work = pairs * (p.D + p.M) + N * 2.0 * p.D * p.M
@@ -83,24 +86,27 @@ def _rows(p: Problem) -> int:
 
 
 def _peak(p: Problem, scratch: Scratch, extra: Extra) -> float:
-    """The output, what is made of the inputs, the states before and after, and a part's scratch."""
+    """Count the bytes of the output, what is computed from the inputs, the states before and after, and a part's scratch."""
     attending = _rows(p) * p.M * p.dtype.bytes + 2 * scratch.states + scratch.forward
     return _rows(p) * extra.made + max(_rows(p) * extra.making, attending)
 
 
 def _training_peak(p: Problem, scratch: Scratch, extra: Extra) -> float:
-    """Output, gradients, what is made and kept, and a part's scratch on the way back with the states that it begins with."""
+    """Count the bytes of output, gradients, what is computed and kept, and a part's scratch in the backward.
+
+    A part's scratch includes the states at the start of each part.
+    """
     results = _rows(p) * (p.dtype.bytes * (2 * p.D + 2 * p.M) + extra.decay_gradients + extra.kept)
     return results + max(_rows(p) * extra.made + scratch.kept + scratch.backward, _rows(p) * extra.unmade)
 
 
 def _step_peak(p: Problem, scratch: Scratch, extra: Extra) -> float:
-    """Of one token: decays, or k and v where they are rounded, or q scaled and the output."""
+    """Count the bytes of one token's step: decays, or k and v where they are rounded, or the scaled q and the output."""
     rounded, gates = p.dtype.bytes < scratch.sum, extra.G if extra.by_token else 0
     numbers = max(gates * (1 + rounded), rounded * (p.D + p.M), p.D * (1 + rounded), p.D + p.M)
     return p.B * p.H * (extra.made + scratch.sum * numbers)
 
 
 def _sequence_peak(p: Problem, scratch: Scratch, extra: Extra) -> float:
-    """The first state twice while the empty sequence is attended, or a step with its state."""
+    """Count the bytes of decoding everything: two first states for an empty prefill, or one state and a step."""
     return scratch.states + max(scratch.states, _step_peak(p, scratch, extra) + p.B * p.H * p.M * p.dtype.bytes)

@@ -1,4 +1,4 @@
-"""What all gated linear attentions share: one recurrence, computed by chunks, that they fill in differently.
+"""Base class of all gated linear attentions: one recurrence by chunks, for which each method computes its own terms.
 
 B batch, H heads, N tokens, D query/key width, M value width; G = 1 or D decays of a token.
 """
@@ -21,9 +21,9 @@ from .reference import gated_linear_attention, gated_rows
 
 @dataclass(frozen=True)
 class Terms:
-    """What a method makes of its inputs: S_t = exp(log_decay_t) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t.
+    """Terms of the recurrence S_t = exp(log_decay_t) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t.
 
-    q, k [B, H, N, D], v [B, H, N, M], log_decay [B, H, N, G], or [1, H, 1, 1] where it knows nothing of the tokens.
+    q, k [B, H, N, D], v [B, H, N, M], log_decay [B, H, N, G], or [1, H, 1, 1] where it does not depend on the token.
     """
 
     q: Tensor
@@ -33,9 +33,10 @@ class Terms:
 
 
 class GatedFamily(Attention):
-    """Gated linear attention in plain torch, by chunks of `chunk` tokens; causal, and decodes over one state of D x M.
+    """Gated linear attention in plain torch, by chunks of `chunk` tokens, in O(N (chunk + D) M).
 
-    A subclass says by `terms` what is written, read and forgotten. Raises ValueError where chunk < 1.
+    Causal; decodes over one state of D × M. A subclass says by `terms` what is written, read and forgotten. Raises ValueError
+    where chunk < 1.
     """
 
     decodes = True
@@ -47,27 +48,27 @@ class GatedFamily(Attention):
 
     @property
     def scale(self) -> float:
-        """What the output is multiplied by."""
+        """Return the factor of the output."""
         return 1.0
 
     @abstractmethod
     def terms(self, *inputs: Tensor) -> Terms:
-        """Of any tokens of the inputs, one or all."""
+        """Compute the terms of any tokens of the inputs, one or all."""
 
     @property
     def extra(self) -> Extra:
-        """What a call moves and allocates beyond q, k, v and the recurrence; of fixed decays, nothing."""
+        """Count what a call moves and allocates beyond q, k, v and the recurrence: nothing where decays are fixed."""
         return Extra(by_token=False)
 
     @classmethod
     def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
-        """The method without its numbers, so that costs draw none. Raises what the constructor raises."""
+        """Build the method without allocating its parameters, to compute costs. Raises what the constructor raises."""
         with torch.device("meta"):
             return cls(problem, **params)  # type: ignore[arg-type]
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form, and as many heads of k and v as of q."""
+        """Refuse non-causal cells and shared heads of k and v."""
         if not cell.problem.causal:
             return "a state that forgets what came before is causal; there is no form without a mask"
         if cell.problem.kv_heads != cell.problem.H:
@@ -76,23 +77,23 @@ class GatedFamily(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         method = cls.on_paper(problem, params)
         return cost_by_chunks(problem, method.chunk, method.extra, workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Of q, k, v and the method's gates, all [B, H, N, ...] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: q, k, v and the method's gates, all [B, H, N, ...] -> [B, H, N, M], any N, differentiable once."""
         return self._attend(inputs)[0]
 
     def reference(self, *inputs: Tensor) -> Tensor:
-        """The dense form of the same definition."""
+        """Compute the dense form of the same definition."""
         t = self.terms(*inputs)
         return gated_linear_attention(t.q, t.k, t.v, t.log_decay, self.scale)
 
     def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:
-        """What is left of each earlier token at these, by the sums of log decays so far."""
+        """Compute the dense form for the tokens `at`."""
         t = self.terms(*(x[None, None] for x in inputs))
-        # decays of whole heads are made for all of them
+        # log decays of whole heads are [1, H, 1, 1], others are of this head alone
         log_decay = t.log_decay[0, head if t.log_decay.shape[1] > 1 else 0]
         return gated_rows(at, t.q[0, 0], t.k[0, 0], t.v[0, 0], log_decay, self.scale)
 
@@ -101,17 +102,17 @@ class GatedFamily(Attention):
         return super().exact(*inputs[:3])
 
     def prefill(self, *inputs: Tensor, capacity: int) -> tuple[Tensor, RecurrentState]:  # noqa: ARG002 - the state is of one size
-        """The method's own forward, which gives the state too; any n ≥ 0."""
+        """Attend to n ≥ 0 tokens by chunks, and return the state after them."""
         return self._attend(inputs)
 
     def step(self, *inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """One token: the state forgets, takes in key and value, in place, and the query reads it."""
+        """Attend one token: decay the state, add key and value in place, and read it."""
         t = self.terms(*inputs)
         after = state.then(t.k, t.v, t.log_decay)
         return after.read(t.q, self.scale).to(t.v.dtype), after
 
     def extend(self, *inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Many more tokens at once, by chunks; the state given stays as it was."""
+        """Attend to many more tokens by chunks, without changing the given state."""
         return self._attend(inputs, state.sums)
 
     def _attend(self, inputs: tuple[Tensor, ...], before: Tensor | None = None) -> tuple[Tensor, RecurrentState]:
@@ -121,5 +122,5 @@ class GatedFamily(Attention):
 
 
 def heads(H: int, q: Tensor) -> Tensor:
-    """0 … H - 1, [1, H, 1, 1], in the dtype of states: decays of whole heads are made on the device, never rounded to q's."""
+    """Number the heads 0 … H - 1, [1, H, 1, 1], in the dtype of states, so that decays are not rounded to that of q."""
     return torch.arange(H, device=q.device, dtype=sums(q.dtype)).view(1, -1, 1, 1)

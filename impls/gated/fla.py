@@ -1,4 +1,4 @@
-"""Gated linear attention of the package flash-linear-attention, whose operators are the distribution fla-core.
+"""Gated linear attention by kernels of flash-linear-attention, whose operators are distributed as fla-core.
 
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
@@ -21,49 +21,49 @@ from .retnet import RetNet
 
 
 class FlaKernels(OfPackage):
-    """An operator of flash-linear-attention: the state before each chunk of 64 tokens, then all chunks at once.
+    """A Triton operator of flash-linear-attention: the state before each chunk of 64 tokens, then all chunks at once.
 
-    What the method makes of its inputs is made before it in plain torch, inside the timed call, as its users must do it. The
-    scale is always passed on: the package's default is 1/√D.
+    The method's terms are computed in plain torch inside the timed call, as users of the package must do. The scale is always
+    passed on, since the package's default is 1/√D.
     """
 
     tier = Tier.TRITON
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA devices, and what its kernels can add up."""
+        """Refuse devices other than CUDA, and dtypes that the kernels cannot take."""
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
         return super().why_not(cell) or _why_not_this_dtype(cell)
 
     @classmethod
     def cost_of(cls, problem: Problem, method: GatedFamily, workload: Workload) -> Cost:
-        """Read off the package's source, not measured."""
+        """Compute the cost according to the package's source."""
         return cost_of_kernels(problem, method.extra, workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """[B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""
+        """Attend: each [B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""
         t = self.terms(*inputs)
         o: Tensor
         o, _ = self.operate(t, [x.transpose(1, 2) for x in (t.q, t.k, t.v)])
         return o.transpose(1, 2)
 
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401 - the package has no types
-        """Call the operator with q, k, v [B, N, H, ·]; gives the output [B, N, H, M] and the last state."""
+        """Call the operator with q, k, v [B, N, H, ·]; returns the output [B, N, H, M] and the last state."""
         raise NotImplementedError
 
 
 def _why_not_this_dtype(cell: Cell) -> str | None:
     p = cell.problem
     if p.dtype is DType.FLOAT32 and cell.matmul_precision == "highest":
-        return "its products of float32 are TF32; set matmul_precision: high to compare it with others that are"
+        return "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do"
     if p.dtype is DType.BFLOAT16 and (p.D % 2 or p.M % 2):
         return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
     return None
 
 
 class FlaRetNet(FlaKernels, RetNet):
-    """`chunk_retention` of flash-linear-attention, which has the decays of RetNet built in."""
+    """RetNet by `chunk_retention` of flash-linear-attention, which has RetNet's decays built in."""
 
     method = RetNet
 
@@ -74,14 +74,14 @@ class FlaRetNet(FlaKernels, RetNet):
         self.operator = chunk_retention
 
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ARG002, ANN401
-        """Decays are its own."""
+        """Call the operator, which has the decays built in."""
         return self.operator(*qkv, scale=self.scale)
 
 
 class FlaLightning(FlaKernels, Lightning):
-    """`chunk_simple_gla` of flash-linear-attention with fixed decays, which is what its `chunk_lightning_attn` calls.
+    """Lightning attention by `chunk_simple_gla` of flash-linear-attention with fixed decays.
 
-    That one knows the slopes `fla` only.
+    The package's `chunk_lightning_attn` is the same call, for the slopes `fla` only.
     """
 
     method = Lightning
@@ -93,18 +93,18 @@ class FlaLightning(FlaKernels, Lightning):
         self.operator = chunk_simple_gla
 
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """One log decay for each head."""
+        """Call the operator with one log decay for each head."""
         return self.operator(*qkv, g_gamma=t.log_decay.flatten(), scale=self.scale)
 
 
 class FlaMamba2(FlaKernels, Mamba2):
-    """`chunk_simple_gla` of flash-linear-attention with the decays and step sizes of Mamba-2."""
+    """Mamba-2 by `chunk_simple_gla` of flash-linear-attention, with Mamba-2's decays and step sizes."""
 
     method = Mamba2
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """And what the package refuses on Hopper."""
+        """Refuse what all these kernels refuse, and training on Hopper where the package does."""
         return super().why_not(cell) or why_no_backward(cell)
 
     def __init__(self, problem: Problem) -> None:
@@ -114,12 +114,12 @@ class FlaMamba2(FlaKernels, Mamba2):
         self.operator = chunk_simple_gla
 
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """One log decay for each token and head."""
+        """Call the operator with one log decay for each token and head."""
         return self.operator(*qkv, g=t.log_decay.squeeze(-1).transpose(1, 2), scale=self.scale)
 
 
 class FlaGLA(FlaKernels, GLA):
-    """`chunk_gla` of flash-linear-attention."""
+    """GLA by `chunk_gla` of flash-linear-attention."""
 
     method = GLA
 
@@ -130,12 +130,12 @@ class FlaGLA(FlaKernels, GLA):
         self.operator = chunk_gla
 
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """A log decay for each row of the state."""
+        """Call the operator with a log decay for each row of the state."""
         return self.operator(*qkv, g=t.log_decay.transpose(1, 2), scale=self.scale)
 
 
 class FlaHGRN2(FlaKernels, HGRN2):
-    """`chunk_gla` of flash-linear-attention with k = 1 - f, as its HGRN2 calls it, but for the scale 1/√D there."""
+    """HGRN2 by `chunk_gla` of flash-linear-attention with k = 1 - f, but without the scale 1/√D of the package's own layer."""
 
     method = HGRN2
 
@@ -146,5 +146,5 @@ class FlaHGRN2(FlaKernels, HGRN2):
         self.operator = chunk_gla
 
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """A log decay for each row of the state."""
+        """Call the operator with a log decay for each row of the state."""
         return self.operator(*qkv, g=t.log_decay.transpose(1, 2), scale=self.scale)

@@ -1,4 +1,4 @@
-"""What one call of flash-linear-attention 0.6 computes and allocates, read off its source.
+"""What one call of flash-linear-attention 0.6 computes and allocates, according to its source.
 
 B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width; G = 1 or D decays of a token. Counts are for
 each of the B H N rows.
@@ -12,13 +12,13 @@ L = 64
 
 
 def cost_of_kernels(p: Problem, extra: Extra, workload: Workload) -> Cost:
-    """Whole L × L tiles within a chunk, and the states between chunks, which its backward computes again."""
+    """Compute the kernels' cost: whole L × L tiles within a chunk, and states between chunks, which the backward repeats."""
     trains = workload is Workload.FORWARD_BACKWARD
     return _cost(p, extra, workload, (_training_bytes if trains else _bytes)(p, extra))
 
 
 def cost_of_naive(p: Problem, extra: Extra, workload: Workload) -> Cost:
-    """The same products in plain torch; autograd keeps them and does none again."""
+    """Compute the cost of the same products in plain torch, of which autograd repeats none."""
     trains = workload is Workload.FORWARD_BACKWARD
     return _cost(p, extra, workload, (_naive_training_bytes if trains else _naive_bytes)(p, extra), again=False)
 
@@ -37,22 +37,25 @@ def _cost(p: Problem, extra: Extra, workload: Workload, row_bytes: float, *, aga
 
 
 def _gate_bytes(extra: Extra) -> float:
-    """Sums of log decays are float32."""
+    """Count the bytes of sums of log decays, in float32."""
     return 4.0 * extra.G if extra.by_token else 0.0
 
 
 def _scores_bytes(extra: Extra) -> float:
-    """Only where decays differ by row are scores of a chunk written to memory, in float32."""
+    """Count the bytes of a chunk's scores, which are written to memory, in float32, only where decays differ by row."""
     return 4.0 * L if extra.G > 1 else 0.0
 
 
 def _bytes(p: Problem, extra: Extra) -> float:
-    """The output, sums of log decays, scores, and a state for each chunk in the inputs' dtype."""
+    """Count the bytes of output, sums of log decays, scores, and a state for each chunk in the inputs' dtype."""
     return extra.made + p.dtype.bytes * (p.M + p.D * p.M / L) + _gate_bytes(extra) + _scores_bytes(extra)
 
 
 def _training_bytes(p: Problem, extra: Extra) -> float:
-    """Likewise with gradients, those of q and k twice in float32 where decays differ by row, and two float32 states."""
+    """Count the bytes in training: also gradients, and two float32 states.
+
+    Where decays differ by row, the gradients of q and k are held twice more in float32.
+    """
     wide = 4.0 if extra.G > 1 else 0.0
     gradients = p.dtype.bytes * (2 * p.D + p.M) + wide * 4 * p.D
     states = 8.0 * p.D * p.M / L
@@ -60,16 +63,22 @@ def _training_bytes(p: Problem, extra: Extra) -> float:
 
 
 def _naive_bytes(p: Problem, extra: Extra) -> float:
-    """Scaled q, decays of all pairs in a chunk, the output and what one chunk takes, or those decays while they are made."""
+    """Count the bytes of scaled q, decays of all pairs in a chunk, and the larger of these decays and the output.
+
+    The output comes with what one chunk holds.
+    """
     chunk = 2 * (L + p.M + p.D * p.M / L) * min(1.0, L / p.N)
     rounded = (p.dtype.bytes < 4) * (p.D + p.M)
     return extra.made + 4.0 * (rounded + p.D + L + max(L, p.M + chunk))
 
 
 def _naive_training_bytes(p: Problem, extra: Extra) -> float:
-    """Fitted to torch's profiler for widths from 32 to 128: autograd keeps each chunk's tensors, and fills whole gradients."""
+    """Count the bytes in training, fitted to torch's profiler for widths from 32 to 128.
+
+    Autograd keeps each chunk's tensors, and fills whole gradients.
+    """
     rounded = p.dtype.bytes < 4
-    # samples and heads that do not lie side by side are copied for a product
+    # products copy samples and heads that are not adjacent in memory
     apart = p.B > 1 and p.H > 1 and not rounded
     gates = 3 * L if extra.by_token else 0
     return extra.made + 4.0 * (7 * p.D + 5 * p.M + rounded * (p.D + p.M / 2) + apart * (2 * p.M + 2 * L / 3) + gates)

@@ -1,4 +1,4 @@
-"""Gated linear attention of flash-linear-attention in plain torch: `naive_chunk_simple_gla`, on any device.
+"""Gated linear attention by `naive_chunk_simple_gla` of flash-linear-attention, in plain torch on any device.
 
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
@@ -18,7 +18,7 @@ from .retnet import RetNet
 class FlaNaive(OfPackage):
     """`naive_chunk_simple_gla` of flash-linear-attention: chunk after chunk of 64 tokens, in float32, under plain autograd.
 
-    For one decay of a token; the package has no such form for a decay of each row.
+    It takes one decay for each token; the package has no such form for decays by row.
     """
 
     tier = Tier.LIBRARY
@@ -31,11 +31,11 @@ class FlaNaive(OfPackage):
 
     @classmethod
     def cost_of(cls, problem: Problem, method: GatedFamily, workload: Workload) -> Cost:
-        """The peak on a CPU."""
+        """Compute the cost; the peak is that on a CPU."""
         return cost_of_naive(problem, method.extra, workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """[B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""
+        """Attend: each [B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""
         t = self.terms(*inputs)
         q, k, v = (x.transpose(1, 2) for x in (t.q, t.k, t.v))
         log_decay = t.log_decay.expand(q.shape[0], -1, q.shape[1], -1).squeeze(-1).transpose(1, 2)

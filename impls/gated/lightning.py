@@ -1,4 +1,4 @@
-"""Lightning attention: each head of each layer forgets at a fixed rate of its own; nothing is scaled.
+"""Lightning attention: each head of each layer decays at a fixed rate; nothing is scaled.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -16,10 +16,10 @@ SLOPES = ("minimax", "fla")
 class Lightning(GatedFamily):
     """Lightning attention, S_t = λ_h S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t, in O(N (L + D) M).
 
-    Paper: Qin et al. 2024 (Lightning Attention-2), algorithm 1, which leaves λ open. `slopes` of `layer`, one of `layers`:
-    `minimax`, -log λ_h = 2^(-8 (h + 1) / H) (1 - layer / (layers - 1 + 1e-5) + 1e-5), as Hugging Face's MiniMax;
-    `fla`, -log λ_h = (8 / H) h (1 - layer / layers), as flash-linear-attention. Norm and gate are outside. Raises ValueError
-    on unknown slopes, a layer that is none of the layers, or where chunk < 1.
+    Qin et al. 2024 (Lightning Attention-2), algorithm 1, which leaves λ open. `slopes` for `layer`, one of `layers`, chooses
+    it: `minimax`, -log λ_h = 2^(-8 (h + 1) / H) (1 - layer / (layers - 1 + 1e-5) + 1e-5), as Hugging Face's MiniMax; `fla`,
+    -log λ_h = (8 / H) h (1 - layer / layers), as flash-linear-attention. Norm and gate are not part of the attention. Raises
+    ValueError on unknown slopes, a layer outside 0 … layers - 1, or where chunk < 1.
     """
 
     paper = "arXiv:2401.04658"
@@ -33,7 +33,7 @@ class Lightning(GatedFamily):
         self.slopes, self.layer, self.layers = slopes, layer, layers
 
     def log_decay(self, q: Tensor) -> Tensor:
-        """-slope of each head, [1, H, 1, 1]."""
+        """Compute log λ of each head, [1, H, 1, 1]."""
         H = self.problem.H
         h = heads(H, q)
         if self.slopes == "fla":
@@ -41,6 +41,6 @@ class Lightning(GatedFamily):
         return -torch.exp2(-8 / H * (h + 1)) * (1 - self.layer / (self.layers - 1 + 1e-5) + 1e-5)
 
     def terms(self, *inputs: Tensor) -> Terms:
-        """Of q, k, v."""
+        """Return q, k, v and the fixed log decays."""
         q, k, v = inputs
         return Terms(q, k, v, self.log_decay(q))

@@ -1,4 +1,4 @@
-"""Mamba-2's state space model: how much a token writes and how much is forgotten come from one step size of its own.
+"""Mamba-2's state space model: one step size sets both how much a token writes and how much is forgotten.
 
 B batch, H heads, N tokens, D state width, M head width.
 """
@@ -17,10 +17,10 @@ from .family import GatedFamily, Terms
 class Mamba2(GatedFamily):
     """State space duality, S_t = exp(Δ_t A_h) S_{t-1} + Δ_t B_t x_tᵀ, y_t = S_tᵀ C_t, in O(N (L + D) M).
 
-    Paper: Dao & Gu 2024, section 5 (a scalar A for each head), discretised as in its code. Inputs: q = C, k = B, v = x and
-    Δ [B, H, N] > 0. A_h = -exp(A_log_h) by a parameter that starts as theirs, log U(1, 16). Each head has B and C of its own,
-    which theirs may share. The skip D x, the convolution, softplus and bias of Δ, gate and norm are outside. Raises ValueError
-    where chunk < 1.
+    Dao & Gu 2024, section 5 (a scalar A for each head), discretised as in its code. Inputs are q = C, k = B, v = x and Δ [B, H,
+    N] > 0. A_h = -exp(A_log_h), a parameter initialised like the paper's, log U(1, 16). Each head has its own B and C, which
+    heads of the paper's model may share. The skip D x, the convolution, softplus and bias of Δ, gate and norm are not part of
+    the attention. Raises ValueError where chunk < 1.
     """
 
     paper = "arXiv:2405.21060"
@@ -31,23 +31,23 @@ class Mamba2(GatedFamily):
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
-        """And what Δ comes from."""
+        """Name q, k, v, and the number from which Δ is made."""
         return *super().projections(problem), Projection("step", problem.H, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
-        """C, B, x, and Δ = softplus(x - 4), most within their initial 0.001 … 0.1."""
+        """Return C, B, x, and Δ = softplus(x - 4), mostly in the paper's initial range 0.001 … 0.1."""
         q, k, v, steps = super().admit(problem, *raw)
         return q, k, v, F.softplus(steps.squeeze(-1) - 4)
 
     @property
     def extra(self) -> Extra:
-        """Δ x and a log decay for each token; its gradient takes a product as large as x before it is summed."""
+        """Count Δ x and a log decay for each token; the gradient of Δ takes a product as large as x before it is summed."""
         e, s, M = self.problem.dtype.bytes, max(4, self.problem.dtype.bytes), self.problem.M
         return Extra(gates=1, decay_gradients=s, made=e * M + 2 * s, unmade=2 * e * M + 3 * s)
 
     def terms(self, *inputs: Tensor) -> Terms:
-        """Of C, B, x, Δ."""
+        """Compute the terms from C, B, x and Δ: v = Δ x and log decay Δ A."""
         q, k, v, steps = inputs
         kind = sums(v.dtype)
         log_decay = steps.to(kind) * -self.A_log.to(kind).exp().unsqueeze(-1)

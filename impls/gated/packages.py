@@ -1,4 +1,4 @@
-"""What the operators of flash-linear-attention have in common here: inputs as its own, [B, N, H, ·], and no decoding.
+"""Base class of methods computed by flash-linear-attention: memory order [B, N, H, ·], and no decoding.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -12,7 +12,7 @@ from .family import GatedFamily
 
 
 class OfPackage(GatedFamily):
-    """A method computed by the package; what it computes is `method`."""
+    """One of our methods (`method`) computed by the package."""
 
     layout = Layout.BNHD
     decodes = False
@@ -21,18 +21,18 @@ class OfPackage(GatedFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """What the method refuses, and float64."""
+        """Refuse what the method refuses, and float64."""
         if reason := cls.method.why_not(cell):
             return reason
-        return "it computes in float32" if cell.problem.dtype is DType.FLOAT64 else None
+        return "it computes in float32, not in float64" if cell.problem.dtype is DType.FLOAT64 else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. Raises TypeError or ValueError on bad parameters, without the package."""
+        """Count FLOPs and bytes without the package. Raises TypeError or ValueError on bad parameters."""
         signature(cls).bind(problem, **params)
         return cls.cost_of(problem, cls.method.on_paper(problem, params), workload)
 
     @classmethod
     def cost_of(cls, problem: Problem, method: GatedFamily, workload: Workload) -> Cost:
-        """By the package's own algorithm."""
+        """Compute the cost of the package's own algorithm."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""RetNet: each head forgets at a fixed rate of its own.
+"""RetNet: each head decays at a fixed rate.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -14,18 +14,18 @@ from .family import GatedFamily, Terms, heads
 class RetNet(GatedFamily):
     """Retention, S_t = γ_h S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t / √D with γ_h = 1 - 2^(-5-h), in O(N (L + D) M).
 
-    Paper: Sun et al. 2023, eq. 5-8. Rotation of q and k, their normalisation of scores, group norm and gate are outside. Raises
-    ValueError where chunk < 1.
+    Sun et al. 2023, eq. 5-8. Rotation of q and k, the paper's normalisation of scores, group norm and gate are not part of the
+    attention. Raises ValueError where chunk < 1.
     """
 
     paper = "arXiv:2307.08621"
 
     @property
     def scale(self) -> float:
-        """1 / √D."""
+        """Return 1 / √D."""
         return default_scale(self.problem)
 
     def terms(self, *inputs: Tensor) -> Terms:
-        """Of q, k, v."""
+        """Return q, k, v and the fixed log decays log γ."""
         q, k, v = inputs
         return Terms(q, k, v, torch.log1p(-torch.exp2(-5 - heads(self.problem.H, q))))

@@ -1,4 +1,4 @@
-"""A place for q, k and v where a package projects its input, so that its attention alone runs."""
+"""A stand-in for a package's projection to q, k and v, so that only its attention runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,23 +8,23 @@ from torch import Tensor, nn
 
 
 class Carrier(nn.Module):
-    """Stands where one projection to q, k and v was: what it gives is cut by `chunk`, which here gives what it carries."""
+    """Replaces a projection to q, k and v, whose result the package splits by `chunk`; that returns the carried tensors."""
 
     carried: tuple[Tensor, ...] = ()
 
     def forward(self, _: Tensor) -> Self:
-        """Itself, to be cut."""
+        """Return itself, for the package to split."""
         return self
 
     def chunk(self, parts: int, dim: int) -> tuple[Tensor, ...]:  # noqa: ARG002 - as a tensor is cut along its columns
-        """q, k and v."""
+        """Return q, k and v."""
         assert parts == len(self.carried)
         return self.carried
 
 
 @contextmanager
 def carried(carrier: Carrier, tensors: tuple[Tensor, ...]) -> Iterator[None]:
-    """Load it for the time of one call."""
+    """Make the carrier return these tensors during one call."""
     carrier.carried = tensors
     try:
         yield

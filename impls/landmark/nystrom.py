@@ -20,15 +20,15 @@ from .segments import beside_means
 class Nystrom(Attention):
     """o = softmax(q k̃ᵀ / √D) A⁺ softmax(q̃ kᵀ / √D) v, A = softmax(q̃ k̃ᵀ / √D), q̃ and k̃ the means of S segments: O(N S).
 
-    Paper: Xiong et al. 2021, algorithm 1. `landmarks` (S, at most N), `iterations` of third order for A⁺, in float32 at
-    least. Where S does not divide N the first N mod S segments have a token more. `convolution_kernel` T: if not 0, a depthwise
-    convolution of v over T tokens, T weights for each head, is added to o, as the paper's residual. Both long softmaxes are
+    Xiong et al. 2021, algorithm 1. `landmarks` is S, at most N; `iterations` of third order compute A⁺, in float32 at least.
+    Where S does not divide N, the first N mod S segments have one more token. `convolution_kernel` T, if not 0, adds a
+    depthwise convolution of v over T tokens to o, with T weights for each head: the paper's residual. Both long softmaxes are
     torch's fused attention. Raises ValueError on bad parameters.
     """
 
     paper = "arXiv:2102.03902"
     causality = Causality.NONE
-    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+    layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
 
     def __init__(self, problem: Problem, landmarks: int = 64, iterations: int = 6, convolution_kernel: int = 0) -> None:
         super().__init__(problem)
@@ -37,7 +37,7 @@ class Nystrom(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """As many heads of keys as of queries, not causal."""
+        """Refuse causal cells and shared heads of k and v."""
         if cell.problem.causal:
             return "a landmark is a mean over a segment and its inverse mixes all segments: no mask can hide the future"
         return (
@@ -48,48 +48,48 @@ class Nystrom(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of(problem, Options(**params), workload)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once."""
         S = self.options.segments(q.shape[2])
         q, q_landmarks = _with_landmarks(q, S)
         k, k_landmarks = _with_landmarks(k, S)
         inverse = pseudo_inverse(_between(q_landmarks, k_landmarks).flatten(0, 1), self.options.iterations)
-        # from the right, so that nothing is S wide and N long
+        # multiplied from the right, so that nothing of N rows has S columns
         summary = inverse.unflatten(0, q.shape[:2]) @ attend(q_landmarks, k, v).to(inverse.dtype)
         o = attend(q, k_landmarks, summary.to(v.dtype))
         return o if self.kernel is None else o + convolve(v, self.kernel)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The product of the three matrices and v, with the same iterations."""
+        """Compute the product of the three matrices and v, with the same iterations."""
         o = nystrom_attention(q, k, v, self.options.segments(q.shape[2]), self.options.iterations)
         return o if self.kernel is None else o + convolve(v, self.kernel)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The product for these queries, from the right."""
+        """Compute the product for the queries `at`, from the right."""
         o = nystrom_rows(at, q, k, v, self.options.segments(len(q)), self.options.iterations)
         return o if self.kernel is None else o + convolved_rows(at, v, self.kernel[head])
 
     kernel: nn.Parameter | None
-    """Weights [H, T] of the convolution."""
+    """Weights [H, T] of the convolution, or None without one."""
 
 
 def _with_landmarks(x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
-    """[B, H, N, D] and its means [B, H, S, D]."""
+    """Return [B, H, N, D] and its means [B, H, S, D]."""
     x_BNHD, means = beside_means(x.transpose(1, 2), segments)
     return x_BNHD.transpose(1, 2), means.transpose(1, 2)
 
 
 def _between(q_landmarks: Tensor, k_landmarks: Tensor) -> Tensor:
-    """A [B, H, S, S], in float32 at least: it is inverted."""
+    """Compute A [B, H, S, S], in float32 at least, because it is inverted."""
     scores = q_landmarks @ k_landmarks.mT * q_landmarks.shape[-1] ** -0.5
     between: Tensor = scores.softmax(-1, dtype=sums(scores.dtype))
     return between
 
 
 def _drawn(problem: Problem, length: int) -> nn.Parameter:
-    """Uniform(-1/√T, 1/√T), as torch draws a depthwise convolution."""
+    """Draw from uniform(-1/√T, 1/√T), as torch initialises a depthwise convolution."""
     weights = torch.empty(problem.H, length).uniform_(-(length**-0.5), length**-0.5)
     return nn.Parameter(weights.to(getattr(torch, problem.dtype)))

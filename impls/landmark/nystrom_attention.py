@@ -17,12 +17,12 @@ from .reference import convolve, nystrom_attention
 
 
 class PackageNystrom(Attention):
-    """`NystromAttention` of nystrom-attention without its two linear layers: what it does once q, k and v are there.
+    """`NystromAttention` of nystrom-attention without its two linear layers: what it computes from q, k and v.
 
-    Paper: Xiong et al. 2021, algorithm 1, but the first iterate of the pseudo-inverse is divided by the largest norms of all
-    heads and samples together, so that one sample can move another. Its own forward runs; the layer to_qkv gives the tensors at
-    hand, and to_out nothing but what it gets. Parameters as landmark.nystrom has them; the package's own defaults are 256
-    landmarks and a convolution over 33 tokens. Raises ValueError on bad parameters.
+    Xiong et al. 2021, algorithm 1, but the first iterate of the pseudo-inverse is divided by the largest norms of all heads and
+    samples, so that one sample influences another. The package's own forward runs; its layer to_qkv is replaced by the given
+    tensors, and to_out by the identity. Parameters are those of landmark.nystrom; the package's own defaults are 256 landmarks
+    and a convolution over 33 tokens. Raises ValueError on bad parameters.
     """
 
     paper = "arXiv:2102.03902"
@@ -40,7 +40,7 @@ class PackageNystrom(Attention):
         self.options = Options(landmarks, iterations, length)
         sizes = {"dim_head": p.D, "heads": p.H, "num_landmarks": landmarks, "pinv_iterations": iterations}
         residual: dict[str, Any] = {"residual": length > 0, "residual_conv_kernel": length or 1}
-        # a width of one: its linear layers go at once
+        # the width 1 makes its linear layers small; they are replaced below
         self.attention: Any = NystromAttention(1, **sizes, **residual)
         self.attention.to_qkv = self._given = Carrier()
         self.attention.to_out = nn.Identity()
@@ -48,38 +48,38 @@ class PackageNystrom(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Whole segments, one number of heads, not causal, and 32 bits or more."""
+        """Refuse ragged lengths, shared heads of k and v, causal cells, and half precision."""
         p = cell.problem
         if p.causal:
             return "a landmark is a mean over a segment and its inverse mixes all segments: the package has no causal form"
         if p.kv_heads != p.H:
-            return "q, k and v are cut into one number of heads: kv_heads must equal H"
+            return "the package splits q, k and v into equally many heads: kv_heads must equal H"
         if p.dtype.bytes == 2:
-            return f"its identity matrix is float32, with which its products in {p.dtype} refuse to go on"
+            return f"its identity matrix is float32, which its products in {p.dtype} refuse"
         return _ragged(p.N, cell.params.get("landmarks", 64))
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, M]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, M]."""
         rows_BNW = tuple(x.transpose(1, 2).flatten(2) for x in (q, k, v))
         with carried(self._given, rows_BNW):
-            # of its argument the package reads the shape alone
+            # the package reads only the shape of its argument
             o_BNW: Tensor = self.attention(rows_BNW[0])
         o: Tensor = o_BNW.unflatten(2, (q.shape[1], -1)).transpose(1, 2)
         return o
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The product of the three matrices and v, with one norm for all heads and samples."""
+        """Compute the product of the three matrices and v, with one norm for all heads and samples."""
         o = nystrom_attention(q, k, v, self.options.landmarks, self.options.iterations, pooled=True)
         return o + convolve(v, self.attention.res_conv.weight[:, 0, :, 0]) if self.options.convolution_kernel else o
 
 
 def _ragged(N: int, landmarks: Scalar) -> str | None:
-    """The package fills a ragged length up before its linear layers, which are not there."""
+    """Refuse a ragged length: the package pads it before its linear layers, which are replaced here."""
     if isinstance(landmarks, int) and landmarks > 0 and N % landmarks:
-        return f"it fills up the input of its projections to whole segments: N={N} must be a multiple of landmarks={landmarks}"
+        return f"it pads only the input of its projections to whole segments: N={N} must be a multiple of landmarks={landmarks}"
     return None

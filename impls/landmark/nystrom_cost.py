@@ -1,4 +1,4 @@
-"""What Nyström attention computes, moves and allocates.
+"""FLOPs and bytes of Nyström attention.
 
 Left out of the peaks: scratch of the fused kernels, and the packed copies of half-precision k and v that some CPUs make.
 
@@ -14,7 +14,10 @@ from .options import Options
 
 
 def cost_of(p: Problem, options: Options, workload: Workload) -> Cost:
-    """Both long softmaxes are fused, and made again in the backward; a depthwise convolution is no matrix product."""
+    """Compute the cost of one call: both long softmaxes are fused, and computed again in the backward.
+
+    A depthwise convolution is no matrix product, so it counts no FLOPs.
+    """
     trains, rows, S = workload is Workload.FORWARD_BACKWARD, float(p.B * p.H * p.N), options.segments(p.N)
     passes = 3.0 if trains else 1.0
     small = passes * p.B * p.H * (2.0 * S * S * (p.D + p.M) + options.iterations * 8.0 * S**3)
@@ -30,23 +33,23 @@ def cost_of(p: Problem, options: Options, workload: Workload) -> Cost:
 
 @dataclass(frozen=True)
 class _Bytes:
-    """Sizes of tensors that are N long, of landmarks, and of squares S x S in float32 at least."""
+    """Bytes of landmarks, of tensors with N rows, and of squares S × S in float32 at least."""
 
     landmarks: float
     square: float
     row: float
-    """Of one column, N long."""
+    """Bytes of one column with N rows."""
     logsumexp: float
 
     @classmethod
     def of(cls, p: Problem, options: Options) -> Self:
-        """For all heads and samples."""
+        """Compute the sizes for all heads and samples."""
         heads, e, wide, S = p.B * p.H, p.dtype.bytes, max(4, p.dtype.bytes), options.segments(p.N)
         return cls(heads * S * 2.0 * p.D * e, float(heads * S * S * wide), float(heads * p.N * e), float(heads * p.N * wide))
 
 
 def _forward_peak(p: Problem, options: Options) -> float:
-    """Beside the landmarks: the iteration; or each softmax, its inputs filled up to one width; or the convolution."""
+    """Count the bytes beside the landmarks: of the iteration, of either softmax with padding, or of the convolution."""
     x, width = _Bytes.of(p, options), max(p.D, p.M)
     output = width * x.row
     first = x.square + (output if p.M != p.D else 0)
@@ -55,7 +58,7 @@ def _forward_peak(p: Problem, options: Options) -> float:
 
 
 def _backward_peak(p: Problem, options: Options) -> float:
-    """While the convolution, a softmax, the iteration or the means are differentiated, with what the iteration keeps."""
+    """Count the bytes while convolution, a softmax, the iteration or the means are differentiated."""
     x, width = _Bytes.of(p, options), max(p.D, p.M)
     kept = x.landmarks + x.square * (5 * options.iterations + 2)
     other = width if p.M != p.D else 0
@@ -66,7 +69,7 @@ def _backward_peak(p: Problem, options: Options) -> float:
 
 
 def _convolution(p: Problem, options: Options, rows: int) -> float:
-    """Copies of v, and two in the layout of torch's kernel for CPUs, which fills up heads to 16."""
+    """Count the bytes of copies of v, and of two in the layout of torch's kernel for CPUs, which pads heads to 16."""
     if not options.convolution_kernel:
         return 0.0
     return p.B * p.N * p.M * p.dtype.bytes * (p.H * rows + 2.0 * 16 * -(-p.H // 16))

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """Landmarks, iterations of the pseudo-inverse, tokens of the residual convolution. Raises ValueError on what cannot be."""
+    """Numbers of landmarks, of iterations of the pseudo-inverse, and of tokens of the convolution.
+
+    Raises ValueError unless all are whole numbers within their limits.
+    """
 
     landmarks: int = 64
     iterations: int = 6
@@ -20,12 +23,12 @@ class Options:
             raise ValueError(f"convolution_kernel={self.convolution_kernel!r}: must be odd, for it is centred, or 0 for none")
 
     def segments(self, N: int) -> int:
-        """Landmarks of a sequence: never more than there are tokens."""
+        """Count the landmarks of a sequence: at most one for each token."""
         return min(self.landmarks, N)
 
 
 def anchors_of(bins: str) -> tuple[int, ...]:
-    """Bins of each level of a pyramid, from text such as "1,9,36,64". Raises ValueError where it is none."""
+    """Parse the bins of each level of a pyramid from text such as "1,9,36,64". Raises ValueError on other text."""
     parts = bins.split(",") if isinstance(bins, str) else []
     levels = tuple(int(part) for part in parts if part.strip().isdecimal())
     if not parts or len(levels) != len(parts) or min(levels) < 1:

@@ -1,4 +1,4 @@
-"""What nystrom-attention 0.0.14 computes and allocates, operator by operator as its module makes them.
+"""FLOPs and bytes of nystrom-attention 0.0.14, operator by operator.
 
 B batch, H heads, N tokens, S landmarks, D query/key width, M value width.
 """
@@ -9,7 +9,10 @@ from .options import Options
 
 
 def cost_of_package(p: Problem, options: Options, workload: Workload) -> Cost:
-    """Scores in memory; the long softmax of the queries meets the inverse before the values: 2 N S² more than is needed."""
+    """Compute the cost of one call, which holds all scores.
+
+    The queries' long softmax meets the inverse before the values: 2 N S² more than needed.
+    """
     trains, heads, S = workload is Workload.FORWARD_BACKWARD, p.B * p.H, options.segments(p.N)
     passes = 3.0 if trains else 1.0
     small = 2.0 * S * S * (p.D + p.M) + options.iterations * 8.0 * S**3
@@ -26,14 +29,14 @@ def cost_of_package(p: Problem, options: Options, workload: Workload) -> Cost:
 
 
 def _forward_peak(p: Problem, options: Options) -> float:
-    """Elements for each head: scaled q, two long scores, their softmaxes and their product with the inverse, and the output."""
+    """Count the numbers for each head: scaled q, long scores, softmaxes, their product with the inverse, the output."""
     S = options.segments(p.N)
     moment = max(p.N * (p.D + p.M + 5.0 * S), p.N * (p.D + 4.0 * S) + _convolution(p, options, rows=2))
     return moment + S * (2 * p.D + p.M) + 3 * S * S
 
 
 def _backward_peak(p: Problem, options: Options) -> float:
-    """Elements for each head: at the end of the forward, with all scores and softmaxes; or in the convolution's backward."""
+    """Count the numbers for each head at the end of the forward, or in the convolution's backward."""
     S, copies = options.segments(p.N), (2 * p.D + p.M if p.B > 1 else 0)
     kept = S * (2 * p.D + p.M) + S * S * (4.0 + 5.0 * options.iterations)
     forward = p.N * (p.D + 2 * p.M + copies + 5.0 * S)
@@ -42,5 +45,5 @@ def _backward_peak(p: Problem, options: Options) -> float:
 
 
 def _convolution(p: Problem, options: Options, rows: int) -> float:
-    """Copies of v, and two in the layout of torch's kernel for CPUs, which fills up heads to 16."""
+    """Count the numbers in copies of v, and in two for torch's kernel for CPUs, which pads heads to 16."""
     return p.N * p.M * (rows + 2.0 * 16 * -(-p.H // 16) / p.H) if options.convolution_kernel else 0.0

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from ..partial.softmax import sums
 
 TILES = 32
-"""With more of them each meets fewer bins, and there are more sums to place."""
+"""Number of tiles: with more of them each tile meets fewer bins, but there are more sums to place."""
 
 
 class AdaptivePooling(nn.Module):
-    """Means of bins: bin i of n is over tokens ⌊iN/n⌋ … ⌈(i+1)N/n⌉ - 1, for each level n; made for N tokens."""
+    """Means of bins, for sequences of N tokens: bin i of a level n covers tokens ⌊iN/n⌋ … ⌈(i+1)N/n⌉ - 1."""
 
     within: Tensor
     place: Tensor
@@ -28,7 +28,7 @@ class AdaptivePooling(nn.Module):
     def __init__(self, N: int, levels: tuple[int, ...]) -> None:
         super().__init__()
         (starts, ends), (tiles, size), met = _bins(N, levels), _tiles(N), _met(N, levels)
-        # [T, R]: bins that a tile meets come first; what is left of its rows are others, whose sums are 0
+        # [T, R]: the bins that a tile meets come first; the remaining entries are other bins, whose sums are 0
         chosen = met.int().argsort(stable=True, dim=0, descending=True)[: _most(met)].mT
         tokens = torch.arange(tiles * size).view(tiles, 1, size)
         within = (starts[chosen].unsqueeze(-1) <= tokens) & (tokens < ends[chosen].unsqueeze(-1))
@@ -40,7 +40,7 @@ class AdaptivePooling(nn.Module):
         self.scale = _scale(size)
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        """[B, N, C] -> [B, S, C]."""
+        """Pool [B, N, C] -> [B, S, C]."""
         tiles, _, size = self.within.shape
         missing = tiles * size - x_BNC.shape[1]
         whole = F.pad(x_BNC, (0, 0, 0, missing)) if missing else x_BNC
@@ -51,35 +51,35 @@ class AdaptivePooling(nn.Module):
 
 
 def factored_size(N: int, levels: tuple[int, ...]) -> tuple[int, int, int]:
-    """T, R, n of these bins, as `AdaptivePooling` cuts them."""
+    """Compute T, R and n of these bins, as `AdaptivePooling` cuts them."""
     tiles, size = _tiles(N)
     return tiles, _most(_met(N, levels)), size
 
 
 def _scale(size: int) -> int:
-    """The least power of 2 that is n or more."""
+    """Compute the least power of 2 that is n or more."""
     return 1 << (size - 1).bit_length()
 
 
 def _bins(N: int, levels: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """First token of each bin, and the one after its last: [S] each."""
+    """Compute the first token of each bin, and the one after its last: [S] each."""
     starts, ends = torch.tensor([(i * N // n, -(-(i + 1) * N // n)) for n in levels for i in range(n)]).unbind(1)
     return starts, ends
 
 
 def _tiles(N: int) -> tuple[int, int]:
-    """T and n."""
+    """Compute T, the number of tiles, and n, the tokens of a tile: TILES at most, the last one maybe partly empty."""
     size = -(-N // TILES)
     return -(-N // size), size
 
 
 def _met(N: int, levels: tuple[int, ...]) -> Tensor:
-    """Whether a bin has a token in a tile: [S, T]."""
+    """Say which bins have a token in which tiles: bool [S, T]."""
     (starts, ends), (tiles, size) = _bins(N, levels), _tiles(N)
     first = torch.arange(tiles) * size
     return (starts[:, None] < first + size) & (ends[:, None] > first)
 
 
 def _most(met: Tensor) -> int:
-    """R."""
+    """Compute R, the number of bins in the tile that meets most."""
     return int(met.sum(0).max())

@@ -21,15 +21,15 @@ _BINS = "1,9,36,64"
 class Pyramid(Attention):
     """softmax(q k̂ᵀ / √D) v̂ over S anchors, which are means of k and of v over ever finer bins of tokens: O(N S).
 
-    Paper: Zhu et al. 2019, section 3.2, the asymmetric non-local block, for sequences: `bins` of each level, where the
+    Zhu et al. 2019, section 3.2, the asymmetric non-local block, for sequences: `bins` lists the bins of each level, where the
     paper pools an image to 1², 3², 6² and 8². Bins are cut as adaptive pooling cuts them, so they may share a token, and where
-    there are more bins than tokens a token is in several. Scaled by 1/√D as all methods here are. Any kv_heads that
-    divides H. Raises ValueError on bad bins.
+    there are more bins than tokens a token is in several. Scaled by 1/√D like all methods here. Takes any kv_heads that divides
+    H. Raises ValueError on bad bins.
     """
 
     paper = "arXiv:1908.07678"
     causality = Causality.NONE
-    layout = Layout.BNHD  # heads of one token side by side are one row of a product, and what fused attention reads
+    layout = Layout.BNHD  # makes the heads of a token one row of a product, and is what fused attention reads
 
     def __init__(self, problem: Problem, bins: str = _BINS) -> None:
         super().__init__(problem)
@@ -38,35 +38,35 @@ class Pyramid(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Not causal."""
+        """Refuse causal cells."""
         return "an anchor is a mean over tokens before and after: no mask can hide the future" if cell.problem.causal else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of(problem, _levels(**params), workload)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""
         keys, values = (self._pooled(x) for x in (k, v))
         return attend(q, keys, values)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The same by a dense matrix [S, N]."""
+        """Compute the same by a dense matrix [S, N]."""
         return pyramid_attention(q, k, v, self.levels)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """These queries over all anchors, by a dense matrix [S, N]."""
+        """Compute softmax of the queries `at` over all anchors, by a dense matrix [S, N]."""
         means = pooling_matrix(len(k), self.levels, k)
         return softmax_rows(q[at], means @ k, means @ v, default_scale(self.problem))
 
     def _pooled(self, x: Tensor) -> Tensor:
-        """[B, K, N, C] -> [B, K, S, C]."""
+        """Pool [B, K, N, C] -> [B, K, S, C]."""
         pooled_BSC: Tensor = self.pool(x.transpose(1, 2).flatten(2))
         pooled: Tensor = pooled_BSC.unflatten(2, (x.shape[1], -1)).transpose(1, 2)
         return pooled
 
 
 def _levels(bins: str = _BINS) -> tuple[int, ...]:
-    """The one parameter. Raises TypeError on others, ValueError where it cannot be."""
+    """Parse the one parameter. Raises TypeError on other parameters, ValueError on a bad value."""
     return anchors_of(bins)

@@ -11,16 +11,16 @@ from torch.autograd.function import once_differentiable
 
 
 def beside_means(x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
-    """x, and its means [B, S, H, D]; where S does not divide N the first N mod S segments have a token more.
+    """Return x, and its means [B, S, H, D]; where S does not divide N, the first N mod S segments have one more token.
 
-    Both uses of x come back as one gradient, in one pass; take x from here for that. Differentiable once.
+    Use the returned x from there on: both of its uses then give one gradient, computed in one pass. Differentiable once.
     """
     same, means = _BesideMeans.apply(x, segments)  # type: ignore[no-untyped-call]
     return same, means
 
 
 class _BesideMeans(torch.autograd.Function):
-    """Autograd alone would write the gradient of the means out for each token before it adds the other."""
+    """`beside_means` with its gradient; autograd would expand the gradient of the means to all tokens before adding."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, segments: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401 - as torch passes it
@@ -40,7 +40,7 @@ class _BesideMeans(torch.autograd.Function):
 
 
 def _in_segments(x: Tensor, segments: int) -> list[Tensor]:
-    """Views [B, segments, tokens, H, D]: of the longer segments, if there are any, and of the others."""
+    """View the longer segments, if any, and the others as [B, segments, tokens, H, D]."""
     length, longer = divmod(x.shape[1], segments)
     parts = x.split([longer * (length + 1), (segments - longer) * length], dim=1)
     return [part.unflatten(1, (-1, size)) for part, size in zip(parts, (length + 1, length), strict=True) if part.shape[1]]

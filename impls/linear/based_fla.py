@@ -1,7 +1,7 @@
-"""Based's linear attention of the package flash-linear-attention, whose operators are the distribution fla-core.
+"""Based's linear attention by flash-linear-attention, whose operators are distributed as fla-core.
 
-B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·]; these two operators turn
-that round first, so that inputs in the order [B, H, N, ·] are read as they are.
+B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·]; these two operators first
+transpose that, so that inputs in the order [B, H, N, ·] are read as they are.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from .family import LinearFamily
 EPS = 1e-6
 """What the package adds to the denominator; it has no parameter for it."""
 WIDEST = {"parallel": 128, "fused_chunk": 16}
-"""D that each form takes."""
+"""Largest D that the kernels of each form take."""
 
 
 class FlaBased(LinearFamily):
-    """`parallel_based`, quadratic, or `fused_chunk_based`, by chunks, of flash-linear-attention: `form`.
+    """`parallel_based` (quadratic) or `fused_chunk_based` (by chunks) of flash-linear-attention, chosen by `form`.
 
     Arora et al. 2024, section 4.1: sim(q, k) = 1 + s + s²/2 with s = q·k / √D, and 1e-6 added to the denominator. Raises
     ValueError on an unknown form.
@@ -41,7 +41,7 @@ class FlaBased(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA devices, the causal form, as many heads of k and v as of q, narrow keys, and a dtype in which sums hold."""
+        """Refuse devices, widths and dtypes that the kernels cannot take, non-causal cells and shared heads of k and v."""
         p, form = cell.problem, str(cell.params.get("form", "parallel"))
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
@@ -52,19 +52,19 @@ class FlaBased(LinearFamily):
         if form in WIDEST and WIDEST[form] < p.D:
             return f"form={form} takes D up to {WIDEST[form]}, not D={p.D}"
         if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32"
+            return "its kernels add in float32, not in float64"
         if p.dtype is DType.FLOAT16:
-            return "its sums are rounded to float16 and pass 65504 at some ten thousand tokens; bfloat16 holds them"
+            return "its sums are rounded to float16 and pass 65504 at some ten thousand tokens; use bfloat16"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
         form = _form(**params)  # type: ignore[arg-type]
         return cost_by_pairs(problem, workload) if form == "parallel" else cost_by_chunks(problem, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
         turned = (x.transpose(1, 2) for x in (q, k, v))
         return self.attend(*turned, scale=default_scale(self.problem), use_norm=True).transpose(1, 2)
 
@@ -75,6 +75,6 @@ def _known(form: str) -> None:
 
 
 def _form(form: str = "parallel") -> str:
-    """The one parameter, for costs without the package."""
+    """Return the one parameter, for costs without the package. Raises ValueError on an unknown form."""
     _known(form)
     return form

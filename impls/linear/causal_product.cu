@@ -14,19 +14,19 @@
 // with g = dL/do and δ = -g·o: through o = n / d come dL/dn = g / d and dL/dd = δ / d. In KEYS the sum holds dL/dn of the
 // tokens i ≥ j, as the supplement's eq. 27 has it; eq. 14 of the main text prints that of j there.
 //
-// S stays in registers; that of a token is never stored. A lane holds ROWS / LANES rows of 4 columns: LANES lanes of a warp
-// share a column, 32 / LANES · 4 columns are a warp's, and a block of WARPS warps covers BLOCK_COLUMNS of them (a slice). Tokens
-// come in tiles: a, b and c are staged in shared memory in float32 with φ applied, while the next tile is on its way
-// to registers. Within a tile no warp waits for another, and the 8 · ROWS / LANES multiply-adds of a lane and a token
-// hide each other's latency. Where batch · heads is small, the sequence is cut into segments: `attend<…, false>` sums the
-// state of each, `accumulate` those before each, and `attend<…, true>` starts from there. No atomics: same bits every run.
+// S stays in registers; the state after a token is never stored. A lane holds ROWS / LANES rows of 4 columns: LANES lanes of a warp
+// share a column, a warp has 32 / LANES · 4 columns, and a block of WARPS warps covers BLOCK_COLUMNS of them (a slice). Tokens come
+// in tiles: a, b and c are staged in shared memory in float32 with φ applied, while the next tile is on its way to registers.
+// Within a tile no warp waits for another, and the 8 · ROWS / LANES multiply-adds of a lane and a token hide each other's latency.
+// Where batch · heads is small, the sequence is cut into segments: `attend<…, false>` sums up the state of each, `accumulate` those
+// before each, and `attend<…, true>` starts from there. Without atomics, every run gives the same bits.
 //
 // As NVRTC 13.5 compiles it for sm_80 and sm_90: no spills at the widths that the slow tests try; at D = M = 64 and 128, of
 // any dtype, 130 to 164 registers, 12 or 20 KB of shared memory, and so 12 warps a multiprocessor. 128 to 132 of the 160 to 184
-// instructions of a token are FFMA (9 LDS.128, 8 or 12 SHFL); some 50 more stage it. The products are float32 on CUDA cores:
-// tensor cores would round φ and S to bfloat16 or TF32.
+// instructions of a token are FFMA (9 LDS.128, 8 or 12 SHFL); some 50 more stage it. The products are float32 on CUDA cores,
+// because tensor cores would round φ and S to bfloat16 or TF32.
 //
-// Set from outside: D key width, M value width, SCALAR element type, PHI feature map; REAL, what sums are kept in.
+// Set from outside: D key width, M value width, SCALAR element type, PHI feature map, REAL type of sums.
 
 #ifndef REAL
 #define REAL float
@@ -71,7 +71,7 @@ struct alignas(V * sizeof(T) <= 16 ? V * sizeof(T) : 16) Vector {
 };
 using Quad = Vector<Real, 4>;
 
-// feature maps; φ(-inf) = 0, by which hidden keys vanish
+// feature maps; φ(-inf) = 0, so keys of -inf are hidden
 
 struct elu_plus_one {
     __device__ static Real value(Real x) { return x > 0 ? x + 1 : exp(x); }
@@ -116,8 +116,8 @@ struct Plan {
     using ColumnMap = typename Either<identity, PHI, FEATURES_ARE_ROWS>::Type;
 
     static constexpr int THREADS = 32 * WARPS;
-    // 12 warps a multiprocessor leave 170 registers a thread: room for 64 of S and a tile on its way. Short tiles are for
-    // widths that are fetched number by number, which takes more of them.
+    // 12 warps a multiprocessor leave 170 registers a thread: room for 64 of S and a tile on its way. Tiles are shorter for
+    // widths that are fetched number by number, which takes more registers.
     static constexpr int BLOCKS = (TOKENS < 16 ? 8 : 12) / WARPS;
     static constexpr int QUADS = (ROWS + 4 * LANES - 1) / (4 * LANES);
     static constexpr int PADDED_ROWS = 4 * LANES * QUADS;
@@ -151,7 +151,7 @@ struct Walk {
     __device__ int count(Index done) const { return int(min(Index(P::TOKENS), length - done)); }
 };
 
-// TOKENS × LOADED numbers from column FIRST of rows WIDTH wide: on their way in registers, then in shared memory.
+// TOKENS × LOADED numbers from column FIRST of rows of WIDTH: on their way in registers, then in shared memory.
 template <class P, int WIDTH, int LOADED>
 struct Stage {
     static constexpr int FULL = 16 / int(sizeof(Scalar)), V = WIDTH % FULL == 0 ? FULL : 1;
@@ -243,11 +243,11 @@ struct State {
             if (P::PASS == QUERIES) y.x[n] = (y.x[n] + tile.delta[t] * z[n]) * tile.reciprocal[t];
             if (P::PASS == KEYS) y.x[n] += z[n];
         }
-        // the lanes that share c[t] have read it: their sums are in y
+        // the lanes that share c[t] have read it, and their sums are in y
         if (part == 0) *reinterpret_cast<Quad*>(&tile.c[t][column]) = y;
     }
 
-    // FORWARD: 1 / d of the tokens of a tile, by turns of the warps. All keep the running sum Σ φ(k).
+    // FORWARD: 1 / d of the tokens of a tile, by the warps in turn. All keep the running sum Σ φ(k).
     __device__ void normalise(Tile<P>& tile, const Walk<P>& walk, Index done, Real eps, Real* denominators) {
         const int count = walk.count(done);
         for (int t = 0; t < count; ++t) {
@@ -265,7 +265,7 @@ struct State {
         }
     }
 
-    // f(register, place in the stored state), for all that this lane keeps; what several lanes hold is named by each.
+    // f(register, place in the stored state), for all that this lane keeps; lanes that share a register all name it.
     template <class F>
     __device__ void each(int first, F f) {
 #pragma unroll
@@ -307,7 +307,7 @@ __device__ void write_tile(const Tile<P>& tile, const Walk<P>& walk, Index done,
 //
 // a, b [heads, N, ROWS], c, x, out [heads, N, COLUMNS], denominators and deltas [heads, N]; FORWARD writes the
 // denominators, the others read them. Where `segment` < N, `states` [heads, segments, STATE] has what each segment starts from.
-// Not READS: a, x and out are not touched, and the sum over the segment is written to `states`.
+// Without READS, a, x and out are not touched, and the sum over the segment is written to `states`.
 template <class P, bool READS>
 __global__ void __launch_bounds__(P::THREADS, P::BLOCKS)
     attend(const Scalar* a, const Scalar* b, const Scalar* c, const Scalar* x, Real* denominators, const Real* deltas,
@@ -355,7 +355,7 @@ __global__ void __launch_bounds__(P::THREADS, P::BLOCKS)
     if (!READS) state.each(first, [&](Real& held, int place) { stored[place] = held; });
 }
 
-// From the sum over each segment to that over those before it (after it, where tokens come last to first), in place.
+// Turn the sums over each segment into those over the segments before it (after it, where tokens come last to first), in place.
 // states [heads, segments, STATE]: block (places, head).
 template <class P>
 __global__ void accumulate(Real* states, Index segments) {
@@ -371,7 +371,7 @@ __global__ void accumulate(Real* states, Index segments) {
     }
 }
 
-// δ = -g·o of each row [rows, M] -> [rows]: a warp a row.
+// Compute δ = -g·o of each row [rows, M] -> [rows], with a warp for each row.
 __global__ void contract(const Scalar* g, const Scalar* o, Real* deltas, Index rows) {
     const Index row = Index(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= rows) return;

@@ -1,4 +1,4 @@
-"""Causal linear attention by chunks, with a backward of its own.
+"""Causal linear attention by chunks, with its own backward.
 
 B batch and heads folded, N tokens, D query/key width, C width of φ, M value width, W value width with its column of ones
 (segments.py). The sequence is walked in segments of chunks; chunk_products.py has the algebra of one segment.
@@ -20,11 +20,11 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 
 def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk: int) -> Tensor:
-    """Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, D], [B, N, D], [B, N, M] -> [B, N, M].
+    """Compute Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, D], [B, N, D], [B, N, M] -> [B, N, M].
 
-    Once differentiable. The backward computes everything again from the inputs, the output, its denominators and a few states
-    (Katharopoulos et al. 2020, eq. 13-15), so that nothing quadratic or per chunk is kept. Not for maps that normalise each
-    channel by itself.
+    Differentiable once. The backward computes everything again from the inputs, the output, its denominators and a few states
+    (Katharopoulos et al. 2020, eq. 13-15), so that nothing quadratic and nothing for each chunk is kept. Not for maps that
+    normalise each channel separately.
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out: Tensor = _CausalLinearAttention.apply(q, k, v, terms, chunk)  # type: ignore[no-untyped-call]
@@ -39,7 +39,7 @@ def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk
 def attend(
     terms: Terms, inputs: Inputs, parts: list[Segment], carried: Carried, out: Tensor, kept: "Kept | None" = None
 ) -> Carried:
-    """Write the output, and give what is carried after it; the state given moves on in place."""
+    """Write the output, and return what is carried after it; updates the given state in place."""
     (q, k, v), (state, scale) = inputs, carried
     wide = Widened(parts, v, terms.phi.arithmetic(q.dtype))
     for i, segment in enumerate(parts):
@@ -47,25 +47,25 @@ def attend(
             kept.note(i, state, scale)
         sums, scale = _sums(terms, segment, (q, k, wide.values(segment, v, terms.mask)), (state, scale))
         divide(segment, sums, terms.eps, out, None if kept is None else kept.denominators)
-        del sums  # before the next are made
+        del sums  # free them before the next segment
     return state, scale
 
 
 def _sums(terms: Terms, segment: Segment, inputs: Inputs, carried: Carried) -> tuple[Tensor, Scale]:
-    """Numerator and denominator of one segment, [B, T, W], and the scale after it."""
+    """Compute numerator and denominator of one segment, [B, T, W], and the scale after it."""
     (q, k, values), (state, scale) = inputs, carried
     x = chunks(terms, segment, q, k, values, scale)
     return sums_of_chunks(x, state).view(values.shape), x.scale
 
 
 def cut(terms: Terms, inputs: Inputs, chunk: int) -> list[Segment]:
-    """The segments of a call."""
+    """Cut the tokens of a call into segments."""
     q = inputs[0]
     return segments(q, terms.phi.width(q.shape[-1]), chunk)
 
 
 def spacing(count: int, state: int, output: int) -> int:
-    """Segments from one kept state to the next: 1, unless `count` states of that many elements would outgrow the output."""
+    """Count the segments from one kept state to the next: 1, unless `count` such states would outgrow the output."""
     return 1 if count * state <= output else math.isqrt(count - 1) + 1
 
 
@@ -80,14 +80,14 @@ class Kept:
     scales: list[Scale] = field(default_factory=list)
 
     def note(self, i: int, state: Tensor, scale: Scale) -> None:
-        """Before segment i: keep the scale, and every so often the state."""
+        """Keep the scale before segment i, and every so often the state."""
         self.scales.append(scale)
         if i % self.every == 0:
             self.states.append(state.clone())
 
 
 class _CausalLinearAttention(torch.autograd.Function):
-    """The product with its gradient. Autograd would keep every chunk's scores and states instead."""
+    """`causal_linear_attention` with its gradient; autograd would keep every chunk's scores and states."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk: int) -> Tensor:  # noqa: ANN401 - torch's own bag
@@ -107,7 +107,7 @@ class _CausalLinearAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """For each group, one walk from the last segment to the first, carrying Σ φ(q)ᵀ dL/d[numerator | denominator]."""
+        """Walk each group from the last segment to the first, carrying Σ φ(q)ᵀ dL/d[numerator | denominator]."""
         q, k, v, out, denominators = ctx.saved_tensors
         dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         for heads, kept in zip(groups(q), ctx.kept, strict=True):
@@ -117,7 +117,7 @@ class _CausalLinearAttention(torch.autograd.Function):
 
 
 class _WayBack:
-    """The backward's walk over one group of heads."""
+    """The walk of the backward over one group of heads."""
 
     def __init__(self, terms: Terms, kept: Kept, inputs: Inputs, outputs: Inputs, gradients: Inputs) -> None:
         q, _, v = inputs
@@ -133,8 +133,8 @@ class _WayBack:
             self._span(kept.parts[where], kept.scales[where], state)
 
     def _span(self, parts: list[Segment], scales: list[Scale], state: Tensor) -> None:
-        """The segments from one kept state to the next: their states first to last, their gradients last to first."""
-        # clones, for the walk moves states on, and a second backward needs what was kept
+        """Compute the states from one kept state to the next, first to last, then the gradients, last to first."""
+        # clones, because the walk updates states and a second backward needs the kept ones
         states = [state.clone()]
         for segment, scale in list(zip(parts, scales, strict=True))[:-1]:
             states.append(states[-1].clone())
@@ -147,7 +147,7 @@ class _WayBack:
         absorb(self.terms, segment, k, self.wide.values(segment, v, self.terms.mask), (state, scale))
 
     def _segment(self, segment: Segment, state: Tensor, scale: Scale) -> None:
-        """Write one segment of dq, dk and dv; both states move past it, in place."""
+        """Write one segment of dq, dk and dv; updates both states in place."""
         (q, k, v), (dq, dk, dv) = self.inputs, self.gradients
         phi, mask = self.terms.phi, self.terms.mask
         x = chunks(self.terms, segment, q, k, self.wide.values(segment, v, mask), scale)
@@ -156,7 +156,7 @@ class _WayBack:
         part = segment.of(dv)
         part.copy_(dva.view(*part.shape[:2], -1)[..., : dv.shape[-1]])
         if mask is not None:
-            # not a product: where no key is seen yet a narrow dtype holds no g / eps, and infinity times 0 is no number
+            # not a product: where no key is seen yet, g / eps may overflow a narrow dtype, and infinity times 0 is NaN
             part.masked_fill_(~segment.of(mask), 0)
         fq, fk, dfq, dfk = (y.view(*part.shape[:2], -1) for y in (x.fq, x.fk, dfq, dfk))
         through_queries(phi, segment, q, fq, dfq, dq)

@@ -1,7 +1,7 @@
 """The products of one segment of chunks: what its queries sum up, and the gradients of that.
 
 B batch and heads folded, S chunks of L tokens in the segment, T = S L, C width of φ, M value width, W value width with its
-column of ones (segments.py). Where the log scale of the keys rises, `shares` (gate.py) say what remains of them.
+column of ones (segments.py). Where the log scale of the keys rises, `shares` (gate.py) say how much of them remains.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .segments import Segment
 
 @dataclass(frozen=True)
 class Chunks:
-    """One segment: φ(q) and φ(k) [BS, L, C], [v | 1] [BS, L, W], the shares that remain, the log scale after it."""
+    """One segment: φ(q) and φ(k) [BS, L, C], [v | 1] [BS, L, W], the shares that remain, and the log scale after it."""
 
     fq: Tensor
     fk: Tensor
@@ -26,36 +26,36 @@ class Chunks:
     scale: Scale
 
     def states_met(self, state: Tensor) -> Tensor:
-        """The state that each chunk meets [BS, C, W]; the one given [B, C, W] moves past the segment, in place."""
+        """Compute the state before each chunk [BS, C, W]; updates the given one [B, C, W] past the segment, in place."""
         if self.shares is None:
             return states_before(torch.bmm(self.fk.mT, self.va), state)
         return states_before(torch.bmm(self.fk.mT, self.va * self.shares.add), state, self.shares.carry)
 
     def states_to_come(self, gw: Tensor, state: Tensor) -> Tensor:
-        """Σ φ(q)ᵀ gw over later chunks, likewise, from the other end."""
+        """Compute Σ φ(q)ᵀ gw over later chunks in the same way, from the other end."""
         if self.shares is None:
             return states_after(torch.bmm(self.fq.mT, gw), state)
         return states_after(torch.bmm(self.fq.mT, gw * self.shares.read), state, self.shares.carry)
 
     def masked(self, pairs: Tensor) -> Tensor:
-        """Pairs [BS, L, L] of a query and a key no later than it, less what has been lost in between; in place."""
+        """Mask pairs [BS, L, L] to keys no later than the query, and apply what remains of them; in place."""
         return (pairs if self.shares is None else pairs.mul_(self.shares.pairs)).tril_()
 
 
 def chunks(terms: Terms, segment: Segment, q: Tensor, k: Tensor, values: Tensor, scale: Scale) -> Chunks:
-    """Map one segment of q and k [B, N, D]; values [B, T, W]."""
+    """Map one segment of q and k [B, N, D]; values are [B, T, W]."""
     fk, scales = keys_so_far(terms, segment, k, scale)
     fq = queries(terms.phi, segment, q)
-    # a clone, for a view would keep all scales of the segment
+    # a clone, since a view would keep all scales of the segment
     after = None if scales is None else scales[:, -1:].clone()
     cut = segment.chunks
     return Chunks(cut(fq), cut(fk), cut(values), gate(segment, scale, scales), after)
 
 
 def sums_of_chunks(x: Chunks, state: Tensor) -> Tensor:
-    """Numerator and denominator of one segment [BS, L, W]; the state [B, C, W] moves past it, in place.
+    """Compute numerator and denominator of one segment [BS, L, W]; updates the state [B, C, W] in place.
 
-    Katharopoulos et al. 2020, eq. 9-12, by chunks: the masked product within each, and the state that it meets.
+    Katharopoulos et al. 2020, eq. 9-12, by chunks: the masked product within each, and the state before it.
     """
     met = x.states_met(state)
     sums = torch.bmm(x.masked(torch.bmm(x.fq, x.fk.mT)), x.va)
@@ -63,11 +63,11 @@ def sums_of_chunks(x: Chunks, state: Tensor) -> Tensor:
 
 
 def gradients_of_chunks(x: Chunks, gw: Tensor, state: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """dφ(q) and dφ(k) [BS, L, C], dv [BS, L, M + 1]; both states [B, C, W] move past the segment, in place.
+    """Compute dφ(q) and dφ(k) [BS, L, C] and dv [BS, L, M + 1]; updates both states [B, C, W] in place.
 
-    gw [BS, L, W] is dL/d[numerator | denominator]. Katharopoulos et al. 2020, eq. 13-15, by chunks, with v widened by
-    the ones: dφ(q_i) = Σ_{j≤i} (gw_i·va_j) φ(k_j), dφ(k_j) = Σ_{i≥j} (gw_i·va_j) φ(q_i), dv_j = Σ_{i≥j} (φ(q_i)·φ(k_j)) gw_i.
-    Their eq. 14 is printed with gw_j inside the sum; it is gw_i (their supplement, eq. 27).
+    gw [BS, L, W] is dL/d[numerator | denominator]. Katharopoulos et al. 2020, eq. 13-15, by chunks, with v widened by the ones:
+    dφ(q_i) = Σ_{j≤i} (gw_i·va_j) φ(k_j), dφ(k_j) = Σ_{i≥j} (gw_i·va_j) φ(q_i), dv_j = Σ_{i≥j} (φ(q_i)·φ(k_j)) gw_i. Their eq.
+    14 is printed with gw_j inside the sum; it is gw_i (their supplement, eq. 27).
     """
     met, to_come = x.states_met(state), x.states_to_come(gw, after)
     pairs = x.masked(torch.bmm(gw, x.va.mT))

@@ -7,17 +7,17 @@ from torch import Tensor
 
 from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 
+from ..recurrence.parts import refuse_bad_chunk
 from .causal_product import causal_linear_attention
 from .chunked_cost import cost_by_chunks
 from .family import LinearFamily
-from .parameters import refuse_bad_chunk
 
 
 class ChunkedLinear(LinearFamily):
     """Causal linear attention o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + eps), in O(N (L + D) M).
 
-    Paper: Katharopoulos et al. 2020, eq. 9-12; φ(x) = elu(x) + 1 is their eq. 7. No 1/√D. Each chunk adds the masked
-    product within it to the state carried from those before; exact at any N. Raises ValueError where chunk < 1 or eps < 0.
+    Katharopoulos et al. 2020, eq. 9-12; φ(x) = elu(x) + 1 is their eq. 7. No 1/√D. Each chunk adds the masked product within it
+    to the state carried from those before; exact at any N. Raises ValueError where chunk < 1 or eps < 0.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class ChunkedLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form, and as many heads of k and v as of q."""
+        """Refuse non-causal cells, shared heads of k and v, and the map `efficient`."""
         if not cell.problem.causal:
             return "chunks are for the causal form; linear.full does the one without a mask"
         if cell.problem.kv_heads != cell.problem.H:
@@ -48,12 +48,12 @@ class ChunkedLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         method = cls.on_paper(problem, params)
         return cost_by_chunks(problem, method, method.chunk, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
         o = causal_linear_attention(
             q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), self.terms(key_mask, q.shape[1]), self.chunk
         )

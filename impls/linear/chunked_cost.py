@@ -1,4 +1,4 @@
-"""What chunked linear attention costs: causal_product.py in numbers.
+"""FLOPs and bytes of chunked linear attention as computed in causal_product.py.
 
 B batch, H heads, N tokens, L tokens of a chunk, C width of φ, M value width, W value width with its column of ones.
 """
@@ -12,7 +12,7 @@ from .work import Sizes, decoding_cost, exact_flops
 
 
 def cost_by_chunks(problem: Problem, method: LinearFamily, chunk: int, workload: Workload) -> Cost:
-    """FLOPs and bytes. The peak is that of a CPU; a GPU works on all heads and larger segments at once."""
+    """Count FLOPs and bytes. The peak is that of a CPU; a GPU computes all heads and larger segments at once."""
     s, trains = Sizes(problem, method), workload is Workload.FORWARD_BACKWARD
     if workload.decodes:
         return decoding_cost(s, workload)
@@ -26,9 +26,9 @@ def cost_by_chunks(problem: Problem, method: LinearFamily, chunk: int, workload:
 
 
 def _executed(s: Sizes, chunk: int, trains: bool) -> float:
-    """L (C + W) within a chunk and 2 C W through the state, for each token, times 2; φ.
+    """Count L (C + W) multiplications within a chunk and 2 C W through the state per token, and those of φ.
 
-    The backward does the products of φ(q) φ(k) and of the state again, and its own.
+    The backward repeats the products of φ(q) φ(k) and of the state, and adds its own.
     """
     N, C, wide, tail = s.p.N, s.C, s.wide, s.p.N % chunk
     forward, backward = s.method.phi.flops(s.p.D)
@@ -40,7 +40,7 @@ def _executed(s: Sizes, chunk: int, trains: bool) -> float:
 
 
 def _peak(s: Sizes, chunk: int) -> float:
-    """The output, [v | 1] and a state; with them the worst moment of a segment."""
+    """Count the bytes of output, [v | 1] and a state, and of the peak of a segment."""
     rows, L = _segment(s, chunk)
     C, wide, gated = s.C, s.wide, s.scales > 0
     states = rows / L * C * wide
@@ -54,7 +54,7 @@ def _peak(s: Sizes, chunk: int) -> float:
 
 
 def _training_peak(s: Sizes, chunk: int) -> float:
-    """Output, denominators, gradients, states kept and moved, [v | 1], dL/d[n | d], and the worst moment of a segment."""
+    """Count the bytes of output, denominators, gradients, states, [v | 1], dL/d[n | d], and the peak of a segment."""
     rows, L = _segment(s, chunk)
     p, C, wide, gated = s.p, s.C, s.wide, s.scales > 0
     states = rows / L * C * wide
@@ -72,6 +72,6 @@ def _training_peak(s: Sizes, chunk: int) -> float:
 
 
 def _segment(s: Sizes, chunk: int) -> tuple[int, int]:
-    """Rows of the first segment, and tokens of its chunks."""
+    """Count the rows of the first segment, and the tokens of its chunks."""
     first = segments(s.shape(s.group, s.p.N), s.C, chunk)[0]
     return s.group * (first.stop - first.start), first.chunk

@@ -10,17 +10,17 @@ from .feature_map import FeatureMap, Room
 class Cosine(FeatureMap):
     """φ(x) = [1, x / ‖x‖], so that sim(q, k) = 1 + q·k / (‖q‖ ‖k‖) ≥ 0 (Su 2020, kexue.fm/archives/7546).
 
-    The norm is taken to be at least 1e-12; of opposite vectors the similarity is 0.
+    The norm is taken as at least 1e-12; the similarity of opposite vectors is 0.
     """
 
     def width(self, D: int) -> int:
-        """C = D + 1."""
+        """Return C = D + 1."""
         return D + 1
 
     def room(self, D: int) -> Room:
-        """The pull-back is autograd's."""
+        """Count the elements of each computation, with the pull-back by autograd."""
         return Room(2 * D + 2, 2 * D + 2, 5 * D + 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., D] -> [..., D + 1]."""
+        """Map [..., D] -> [..., D + 1]."""
         return torch.cat([x.new_ones(*x.shape[:-1], 1), F.normalize(x, dim=-1)], dim=-1)

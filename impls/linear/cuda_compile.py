@@ -1,4 +1,4 @@
-"""Compiling causal_product.cu where it is first needed, with NVRTC; no compiler or toolkit has to be installed.
+"""Compile causal_product.cu at first use with NVRTC, which needs no installed compiler or toolkit.
 
 D query/key width, M value width.
 """
@@ -22,7 +22,7 @@ _SCALARS = {torch.float64: "double", torch.float32: "float", torch.bfloat16: "bf
 
 @dataclass(frozen=True)
 class Variant:
-    """What one binary is compiled for; `phi` is a struct of the source."""
+    """What one binary is compiled for; `phi` is the name of a struct in the source."""
 
     D: int
     M: int
@@ -30,32 +30,32 @@ class Variant:
     phi: str
 
     def layout(self, of: Pass) -> Layout:
-        """How one of its passes lies over threads."""
+        """Return how one of its passes is laid out over threads."""
         return layout(of, self.D, self.M, self.dtype.itemsize)
 
     @property
     def macros(self) -> list[tuple[str, str]]:
-        """What the source wants defined."""
+        """Return the macros that the source needs."""
         real = _SCALARS[accumulator(self.dtype)]
         return [("D", str(self.D)), ("M", str(self.M)), ("SCALAR", _SCALARS[self.dtype]), ("REAL", real), ("PHI", self.phi)]
 
 
 def attend(of: Layout, *, reads: bool) -> str:
-    """The name of the kernel that walks over the tokens; without `reads`, of the one that only sums the states."""
+    """Name the kernel that walks over the tokens or, without `reads`, the one that only sums up the states."""
     return f"attend<{of.plan}, {str(reads).lower()}>"
 
 
 def accumulate(of: Layout) -> str:
-    """The name of the kernel that sums the states of the segments before each."""
+    """Name the kernel that sums up the states of the segments before each segment."""
     return f"accumulate<{of.plan}>"
 
 
 CONTRACT = "contract"
-"""The name of the kernel that gives -g·o of each row."""
+"""Name of the kernel that computes -g·o of each row."""
 
 
 def names(variant: Variant) -> tuple[str, ...]:
-    """All kernels of a variant."""
+    """Name all kernels of a variant."""
     each = [variant.layout(of) for of in Pass]
     walks = [attend(of, reads=reads) for of in each for reads in (True, False)]
     return (*walks, *map(accumulate, each), CONTRACT)
@@ -63,7 +63,7 @@ def names(variant: Variant) -> tuple[str, ...]:
 
 @cache
 def binary(variant: Variant, arch: str) -> "ObjectCode":
-    """Machine code for `arch`, such as sm_90. Needs no GPU. Raises RuntimeError with NVRTC's log."""
+    """Compile machine code for `arch`, such as sm_90; needs no GPU. Raises RuntimeError with NVRTC's log."""
     from cuda.core import Program, ProgramOptions  # type: ignore[import-untyped, unused-ignore]
 
     options = ProgramOptions(name=SOURCE.name, arch=arch, std="c++17", define_macro=variant.macros)
@@ -75,6 +75,6 @@ def binary(variant: Variant, arch: str) -> "ObjectCode":
 
 @cache
 def kernel(variant: Variant, name: str, device: int) -> "Kernel":
-    """A kernel, compiled and loaded for one device."""
+    """Compile a kernel and load it for one device."""
     major, minor = torch.cuda.get_device_capability(device)
     return binary(variant, f"sm_{major}{minor}").get_kernel(name)

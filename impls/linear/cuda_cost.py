@@ -9,7 +9,7 @@ from .cuda_layout import Layout, Pass, layout
 
 
 def cost_by_walks(p: Problem, workload: Workload) -> Cost:
-    """FLOPs and bytes by the widths that the lanes are padded to; what a GPU spends, not what a CPU would. Not of decoding."""
+    """Compute the cost of one call on a GPU, with widths as the lanes pad them; not for decoding."""
     trains, heads = workload is Workload.FORWARD_BACKWARD, p.B * p.H
     plans = [layout(of, p.D, p.M, p.dtype.bytes) for of in (Pass if trains else [Pass.FORWARD])]
     return Cost(
@@ -22,17 +22,17 @@ def cost_by_walks(p: Problem, workload: Workload) -> Cost:
 
 
 def _executed(plan: Layout, heads: int, N: int) -> float:
-    """Of one token: the state added to and read, and added to once more where segments are summed first; φ(q)·z."""
+    """Count a token's FLOPs: the state is added to and read, and added to again where segments are summed first; and φ(q)·z."""
     products = 3 if plan.stored(heads, N) else 2
     denominator = 2.0 * plan.padded_rows * plan.slices if plan.of is Pass.FORWARD else 0.0
     return products * 2.0 * plan.padded_rows * plan.padded_columns + denominator
 
 
 def _peak(p: Problem, trains: bool, stored: list[float]) -> float:
-    """Output, denominators and stored states; in the backward δ and the gradients, of which the later come last."""
+    """Count the bytes of output, denominators and stored states; in the backward δ and the gradients, which come last."""
     rows, bytes_of = p.B * p.H * p.N, p.dtype.bytes
     keys = rows * p.D * bytes_of
-    # hiding keys copies k; its gradient too, but by then the copy is gone
+    # hiding keys copies k, and later its gradient, when the first copy is freed
     hidden = keys if p.padding else 0.0
     kept = rows * (p.M * bytes_of + 4) + hidden
     if not trains:

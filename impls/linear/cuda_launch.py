@@ -1,4 +1,4 @@
-"""Launching the kernels of causal_product.cu on torch's current stream.
+"""Launch the kernels of causal_product.cu on torch's current stream.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -17,7 +17,7 @@ _NULL = 0
 
 @dataclass(frozen=True)
 class Launcher:
-    """The kernels for tensors [B, H, N, D] and [B, H, N, M] on one device, all contiguous; `heads` is B H."""
+    """Launches kernels for contiguous tensors [B, H, N, D] and [B, H, N, M] on one device; `heads` is B H."""
 
     variant: Variant
     device: torch.device
@@ -55,7 +55,7 @@ def launch(
     block: tuple[int, int],
     arguments: tuple[int | float, ...],
 ) -> None:
-    """Launch one kernel on a grid of blocks, each of so many threads and bytes of shared memory.
+    """Launch one kernel on a grid of blocks; `block` is the threads and the bytes of shared memory of each.
 
     Arguments are 8 bytes each: int for pointers and long long, float for double. Raises ValueError where `device` is no GPU.
     """
@@ -63,7 +63,7 @@ def launch(
         from cuda.core import Device, LaunchConfig, Stream  # type: ignore[import-untyped, unused-ignore]
         from cuda.core import launch as start
 
-        # a thread of autograd's may have no context yet, and the driver's own launch brings none
+        # autograd's threads may have no context yet, and the driver's launch creates none
         Device(torch.cuda.current_device()).set_current()
         stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
         config = LaunchConfig(grid=grid, block=block[0], shmem_size=block[1])
@@ -71,5 +71,5 @@ def launch(
 
 
 def _pointers(count: int, tensors: tuple[Tensor, ...]) -> tuple[int, ...]:
-    """Addresses of `count` tensors; null for those at the end that are not given."""
+    """Return the addresses of `count` tensors, with null for those at the end that are not given."""
     return (*(x.data_ptr() for x in tensors), *(_NULL,) * (count - len(tensors)))

@@ -16,11 +16,10 @@ from .segments import accumulator
 
 @torch.library.custom_op("attnbench::causal_linear_forward", mutates_args=())
 def causal_linear_forward(q: Tensor, k: Tensor, v: Tensor, phi: str, eps: float) -> tuple[Tensor, Tensor]:
-    """Σ_{j≤i} φ(q_i)·φ(k_j) v_j / d_i, and d_i = Σ_{j≤i} φ(q_i)·φ(k_j) + eps, in float32.
+    """Compute Σ_{j≤i} φ(q_i)·φ(k_j) v_j / d_i, and d_i = Σ_{j≤i} φ(q_i)·φ(k_j) + eps, in float32.
 
-    [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], [B, H, N]. Katharopoulos et al. 2020, Algorithm 1.
-    Differentiable once. Raises ValueError where the tensors are not on a CUDA device, RuntimeError where the kernels do not
-    compile.
+    [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], [B, H, N]. Katharopoulos et al. 2020, Algorithm 1. Differentiable
+    once. Raises ValueError where the tensors are not on a CUDA device, RuntimeError where the kernels do not compile.
     """
     q, k, v = _aligned(q), _aligned(k), _aligned(v)
     out, denominators = _results(q, k, v, phi, eps)
@@ -37,7 +36,7 @@ def _results(q: Tensor, k: Tensor, v: Tensor, phi: str, eps: float) -> tuple[Ten
 def causal_linear_backward(
     g: Tensor, inputs: list[Tensor], out: Tensor, denominators: Tensor, phi: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gives dL/dq, dL/dk and dL/dv from g = dL/do and (q, k, v), every state computed again.
+    """Compute dL/dq, dL/dk and dL/dv from g = dL/do and (q, k, v), with every state computed again.
 
     Katharopoulos et al. 2020, eq. 13-15.
     """
@@ -67,7 +66,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     q, k, v, ctx.phi, _ = inputs
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(output[1])
-    # else torch fills zeros for the gradient of the denominators, in each backward
+    # otherwise torch fills zeros for the gradient of the denominators, in each backward
     ctx.set_materialize_grads(False)
 
 
@@ -85,6 +84,6 @@ def _launcher(q: Tensor, v: Tensor, phi: str) -> Launcher:
 
 
 def _aligned(x: Tensor) -> Tensor:
-    """Contiguous, and on a 16-byte boundary, as the kernels fetch it; a copy only where it is not."""
+    """Make x contiguous and aligned to 16 bytes, as the kernels fetch it; copies only where needed."""
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x

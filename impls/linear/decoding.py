@@ -1,4 +1,4 @@
-"""Decoding: the sums that stand for all earlier tokens, read and written once for each new one.
+"""Decoding with sums that stand for all earlier tokens, read and written once for each new one.
 
 b batch, H heads, K heads of k and v, R = H / K, n tokens, D query/key width, C width of φ, M value width, G = 1 or C log
 scales. Katharopoulos et al. 2020, section 3.4, eq. 16-20.
@@ -17,15 +17,15 @@ from .recurrent_product import attend_by_tokens
 from .segments import width
 
 CHUNK = 64
-"""Tokens that `extend` takes in one product."""
+"""Number of tokens that `extend` takes in one product."""
 
 
 @dataclass(frozen=True)
 class LinearState:
-    """What is known of all tokens so far.
+    """The state of decoding after the tokens so far.
 
-    `sums` [bK, C, M + 1] = Σ φ(k) [v | 1]ᵀ, at least float32; `token` [bK, 1, M + 1] is where the next [v | 1] is put together;
-    `scale` [bK, G, 1], the log scale taken out of the sums (exponential.py), where the map has one.
+    `sums` [bK, C, M + 1] = Σ φ(k) [v | 1]ᵀ, float32 at least; `token` [bK, 1, M + 1] is memory for the next [v | 1]; `scale`
+    [bK, G, 1] is the log scale taken out of the sums (exponential.py), where the map has one.
     """
 
     sums: Tensor
@@ -34,7 +34,7 @@ class LinearState:
 
 
 def state_of(terms: Terms, k: Tensor, v: Tensor) -> LinearState:
-    """The state after these tokens, n ≥ 0: [b, K, n, D], [b, K, n, M]."""
+    """Compute the state after tokens [b, K, n, D], [b, K, n, M], n ≥ 0."""
     k, v = k.detach().flatten(0, 1), v.detach().flatten(0, 1)
     wide, kind = v.shape[-1] + 1, terms.phi.sums(k.dtype)
     begin = sum_of_keys if k.shape[1] else nothing_yet
@@ -45,7 +45,7 @@ def state_of(terms: Terms, k: Tensor, v: Tensor) -> LinearState:
 
 
 def step(phi: FeatureMap, eps: float, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
-    """[b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M], and the state after it, which is written in place."""
+    """Attend one token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M], and the state, updated in place."""
     q, k, v = inputs
     sums, token, M = state.sums, state.token, v.shape[-1]
     heads, kind = sums.shape[0], sums.dtype
@@ -57,7 +57,7 @@ def step(phi: FeatureMap, eps: float, inputs: tuple[Tensor, Tensor, Tensor], sta
 
 
 def _take_in(phi: FeatureMap, k: Tensor, state: LinearState) -> Tensor:
-    """φ(k) [bK, 1, C] at the scale that it raises the state to."""
+    """Compute φ(k) [bK, 1, C] at the scale to which it raises the state, and rescale the state."""
     if not isinstance(phi, Exponential) or state.scale is None:
         return phi.value(k)
     logs = phi.logs(k)
@@ -68,7 +68,7 @@ def _take_in(phi: FeatureMap, k: Tensor, state: LinearState) -> Tensor:
 
 
 def extend(terms: Terms, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
-    """Many tokens: [b, H, n, D], [b, H, n, D], [b, H, n, M] -> [b, H, n, M], and the state after them, written in place."""
+    """Attend many tokens: [b, H, n, D], [b, H, n, D], [b, H, n, M] -> [b, H, n, M], and the state, updated in place."""
     q, k, v = (x.detach().flatten(0, 1) for x in inputs)
     sums, M = state.sums, v.shape[-1]
     wide = sums.new_zeros(*sums.shape[:2], width(M))

@@ -19,42 +19,42 @@ class Efficient(Exponential):
     normalises = True
 
     def width(self, D: int) -> int:
-        """C = D."""
+        """Return C = D."""
         return D
 
     def scales(self, C: int) -> int:
-        """Each channel has its own."""
+        """Return C: each channel has its own scale."""
         return C
 
     def forward(self, x: Tensor) -> Tensor:
-        """softmax(q) over its features."""
+        """Compute softmax(q) over its features."""
         return x.softmax(-1)
 
     def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:  # noqa: ARG002 - φ(x) says it all
-        """Through the softmax, in the place of dL/dφ."""
+        """Compute dL/dq through the softmax, in the place of dL/dφ."""
         dphi.mul_(phi)
         return dphi.sub_(phi.mul_(dphi.sum(-1, keepdim=True)))
 
     def logs(self, k: Tensor) -> Tensor:
-        """E(k) = k."""
+        """Return E(k) = k."""
         return k
 
     def pull_back_logs(self, k: Tensor, dlogs: Tensor) -> Tensor:  # noqa: ARG002 - E is the identity
-        """The same."""
+        """Return dL/dk = dL/dE(k)."""
         return dlogs
 
     def room(self, D: int) -> Room:
-        """One softmax."""
+        """Count the elements of one softmax."""
         return Room(D, D, 1)
 
     def running(self, logs: Tensor) -> Tensor:
-        """The log of Σ_{j≤i} exp(k_j)."""
+        """Compute log Σ_{j≤i} exp(k_j)."""
         return logs.logcumsumexp(-2)
 
     def total(self, logs: Tensor) -> Tensor:
-        """The log of Σ_j exp(k_j)."""
+        """Compute log Σ_j exp(k_j)."""
         return logs.logsumexp(-2, keepdim=True)
 
     def join(self, c: Tensor, d: Tensor) -> Tensor:
-        """The log of exp(c) + exp(d)."""
+        """Compute log(exp(c) + exp(d))."""
         return torch.logaddexp(c, d)

@@ -1,12 +1,12 @@
-"""Maps of the kind exp(E(k)), which overflow unless a log scale is taken out, and which one.
+"""Maps of the kind exp(E(k)), which overflow unless a log scale is taken out.
 
 B batch and heads, T tokens, D query/key width, C width of φ, G = 1 or C scales for each head.
 
 With c_i the log scale of the keys j ≤ i (or of all keys, without a mask), the state after i holds exp(E(k_j) - c_i):
 
-    S_i = exp(c_{i-1} - c_i) S_{i-1} + exp(E(k_i) - c_i) v_iᵀ
+  S_i = exp(c_{i-1} - c_i) S_{i-1} + exp(E(k_i) - c_i) v_iᵀ
 
-c never falls, so that nothing here exceeds 1, and it knows of no later key, so that nothing looks ahead.
+c never falls, so nothing here exceeds 1, and it depends on no later key, so nothing leaks the future.
 """
 
 from abc import abstractmethod
@@ -15,53 +15,54 @@ import torch
 from torch import Tensor
 
 from .feature_map import FeatureMap
+from .segments import accumulator
 
 
 class Exponential(FeatureMap):
-    """φ(k) = exp(E(k) - c) for keys; `forward` is φ(q), which each query scales by itself."""
+    """A map with φ(k) = exp(E(k) - c) for keys; `forward` is φ(q), which each query scales by itself."""
 
     normalises: bool = False
-    """Whether c is the log of a sum, with a gradient of its own; else it is a maximum, a constant to the gradient."""
+    """Whether c is the log of a sum, which has a gradient; otherwise it is a maximum, a constant to the gradient."""
 
     @abstractmethod
     def scales(self, C: int) -> int:
-        """G: 1 scale for all features of a head, or C."""
+        """Return G: 1 for one scale of all features of a head, or C."""
 
     @abstractmethod
     def logs(self, k: Tensor) -> Tensor:
-        """E(k), differentiable: [..., D] -> [..., C]."""
+        """Compute E(k), differentiable: [..., D] -> [..., C]."""
 
     @abstractmethod
     def pull_back_logs(self, k: Tensor, dlogs: Tensor) -> Tensor:
-        """dL/dk from dL/dE(k); may overwrite it."""
+        """Compute dL/dk from dL/dE(k); may overwrite it."""
 
     @abstractmethod
     def running(self, logs: Tensor) -> Tensor:
-        """The scale c_i of each token and those before it: [..., T, C] -> [..., T, G]."""
+        """Compute the scale c_i of each token and those before it: [..., T, C] -> [..., T, G]."""
 
     @abstractmethod
     def total(self, logs: Tensor) -> Tensor:
-        """The scale of all these tokens: [..., T, C] -> [..., 1, G]."""
+        """Compute the scale of all these tokens: [..., T, C] -> [..., 1, G]."""
 
     @abstractmethod
     def join(self, c: Tensor, d: Tensor) -> Tensor:
-        """The scale of tokens whose parts have the scales c and d."""
+        """Compute the scale of tokens whose parts have the scales c and d."""
 
     def arithmetic(self, dtype: torch.dtype) -> torch.dtype:
-        """At least float32: the rounding of E is relative to E, not to exp(E)."""
-        return torch.float64 if dtype is torch.float64 else torch.float32
+        """Return the dtype to compute in, float32 at least: rounding E(k) is an error relative to E, not to exp(E)."""
+        return accumulator(dtype)
 
     def similarity(self, q: Tensor, k: Tensor, visible: Tensor) -> Tensor:
-        """sim_ij = Σ_c φ(q_i)_c exp(E(k_j)_c - c_i), over each query's own visible keys: [B, H, N, N].
+        """Compute sim_ij = Σ_c φ(q_i)_c exp(E(k_j)_c - c_i), over each query's own visible keys: [B, H, N, N].
 
-        Evaluated for all pairs and features at once: [B, H, N, N, C].
+        Holds all pairs and features at once: [B, H, N, N, C].
         """
         logs = torch.where(visible.unsqueeze(-1), self.logs(k).unsqueeze(-3), nothing(k.dtype))
         scale = self.total(logs) if self.normalises else self.total(logs).detach()
         return torch.einsum("bhic,bhijc->bhij", self(q), (logs - scale).exp().expand(-1, -1, q.shape[2], -1, -1)) * visible
 
     def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
-        """The same for a few queries of one head, one after the other: [n, D], [N, D], bool [n, N] -> [n, N]."""
+        """Compute the same for a few queries of one head, one after the other: [n, D], [N, D], bool [n, N] -> [n, N]."""
         logs, found = self.logs(k), []
         for features, visible in zip(self(q), seen, strict=True):
             own = logs[visible]
@@ -74,5 +75,5 @@ class Exponential(FeatureMap):
 
 
 def nothing(dtype: torch.dtype) -> float:
-    """The log of a key that does not exist: as good as -inf, and -inf less itself is no number."""
+    """Return the log of a key that does not exist: finite, since -inf minus itself is NaN."""
     return torch.finfo(dtype).min

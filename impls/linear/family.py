@@ -1,4 +1,4 @@
-"""What all linear attentions share: the feature map, the definition, and how they decode.
+"""Base class of all linear attentions: the feature map, the definition, and decoding.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, C width of φ, M value width.
 """
@@ -18,10 +18,10 @@ from .reference import linear_attention, linear_rows
 
 
 class LinearFamily(Attention):
-    """Linear attention; a subclass says how it is computed. Decodes over its sums, of one size whatever N.
+    """Linear attention, for which a subclass says how it is computed; decodes with sums whose size does not depend on N.
 
-    `eps` is added to denominators; left out, it is what the feature map says: 1e-6, and 1e-30 of favor. Raises ValueError on an
-    unknown feature map, on `features` where it draws none, or where eps < 0.
+    `eps` is added to denominators; its default depends on the feature map: 1e-6, and 1e-30 for favor. Raises ValueError on an
+    unknown feature map, on `features` for a map that draws none, or where eps < 0.
     """
 
     paper = "arXiv:2006.16236"
@@ -38,35 +38,35 @@ class LinearFamily(Attention):
 
     @classmethod
     def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
-        """The method without its numbers, so that costs draw no projection. Raises what the constructor raises."""
+        """Build the method without drawing a projection, to compute costs. Raises what the constructor raises."""
         with torch.device("meta"):
             return cls(problem, **params)  # type: ignore[arg-type]
 
     def terms(self, key_mask: Tensor | None = None, heads: int = 1) -> Terms:
-        """What a call is computed with beside q, k and v; the mask [B, N] is repeated for each head: [B heads, N, 1]."""
+        """Return what a call needs beside q, k and v; repeats the mask [B, N] for each head: [B heads, N, 1]."""
         mask = None if key_mask is None else key_mask.repeat_interleave(heads, dim=0).unsqueeze(-1)
         return Terms(self.phi, self.eps, mask)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """The quadratic form of the same definition, with the same eps and feature map."""
+        """Compute the quadratic form of the same definition, with the same eps and feature map."""
         return linear_attention(q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
-        """Similarities of these queries to all keys."""
+        """Compute the same for the queries `at`, by their similarities to all keys."""
         return linear_rows(at, q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, LinearState]:  # noqa: ARG002 - the state is of one size
-        """The method's own forward, and one pass over k and v for the state; any n ≥ 0."""
+        """Attend by the method's own forward, and sum up the state in one pass over k and v; any n ≥ 0."""
         o = self(q, k, v) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[-1])
         return o, state_of(self.terms(), k, v)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: LinearState) -> tuple[Tensor, LinearState]:
-        """One token: the state takes in its key and value, in place, and its query reads it."""
+        """Attend one token: add its key and value to the state, in place, and read it with its query."""
         return step(self.phi, self.eps, (q, k, v), state)
 
     def extend(self, q: Tensor, k: Tensor, v: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
-        """Many more tokens at once, by chunks: [b, H, n, D], [b, H, n, D], [b, H, n, M] and the state, which moves on in place.
+        """Attend many more tokens by chunks: [b, H, n, D], [b, H, n, D], [b, H, n, M]; updates the state in place.
 
-        As many heads of k and v as of q.
+        Takes as many heads of k and v as of q.
         """
         return extend(self.terms(), (q, k, v), state)

@@ -20,9 +20,9 @@ from .parameters import refuse_bad_eps
 class FastTransformersLinear(LinearFamily):
     """`LinearAttention`, `CausalLinearAttention` and `RecurrentLinearAttention` of pytorch-fast-transformers.
 
-    Paper: Katharopoulos et al. 2020, eq. 5-6 and 9-12, φ(x) = elu(x) + 1, the package's default and here its only map. What is
+    Katharopoulos et al. 2020, eq. 5-6 and 9-12, φ(x) = elu(x) + 1, the package's default and here its only map. What is
     measured is its public modules, with the copies into [B, H, N, ·] that its causal one makes at each call. The two masks that
-    they read are made once. It decodes by its own recurrence, its prompt too. Raises ValueError where eps < 0.
+    they read are built once. It decodes by its own recurrence, its prompt too. Raises ValueError where eps < 0.
     """
 
     tier = Tier.LIBRARY
@@ -42,7 +42,7 @@ class FastTransformersLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One number of heads, wide dtypes, and on CUDA a package that was built with it."""
+        """Refuse shared heads of k and v, narrow dtypes, and on CUDA a package built without it."""
         p = cell.problem
         if p.kv_heads != p.H:
             return "the package has as many heads of k and v as of q; kv_heads must equal H"
@@ -52,12 +52,12 @@ class FastTransformersLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         _parameters(**params)  # type: ignore[arg-type]
         return cost_of_package(problem, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
         B, _, N, _ = q.shape
         pairs, keys = _masks(self.problem.causal, B, N, q.device)
         if key_mask is not None:
@@ -66,29 +66,29 @@ class FastTransformersLinear(LinearFamily):
         return o.transpose(1, 2)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
-        """Token by token from empty sums, [b, H, D, M] and [b, H, D]: the package gives a state in no other way."""
+        """Attend token by token from empty sums, [b, H, D, M] and [b, H, D], as the package gives a state in no other way."""
         b, H, _, D = q.shape
         return self.extend(q, k, v, [q.new_zeros(b, H, D, v.shape[-1]), q.new_zeros(b, H, D)])
 
     def extend(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
-        """Many more tokens, one after the other."""
+        """Attend many more tokens, one after the other."""
         out = torch.empty_like(v)
         for t in range(q.shape[2]):
             out[:, :, t], state = self.recurrent(q[:, :, t], k[:, :, t], v[:, :, t], state)
         return out, state
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
-        """One token by the recurrence; the package adds to its sums in place, unless gradients are asked for."""
+        """Attend one token by the recurrence; the package updates its sums in place, unless gradients are wanted."""
         o, state = self.recurrent(q.squeeze(2), k.squeeze(2), v.squeeze(2), state)
         return o.unsqueeze(2), state
 
 
 @lru_cache(maxsize=1)
 def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any]:
-    """Which pairs a query may see, and which keys [B, N] exist: all of them.
+    """Build masks of the visible pairs and of the keys [B, N] that exist, which is all of them.
 
-    Kept, since a model makes them once for all its layers, and one of them waits for the device. Without a mask the package
-    asks the first only whether it is full, so that one of 1 × 1 does what N × N booleans would.
+    They are cached, since a model builds them once for all its layers, and one of them synchronises with the device. For a
+    non-causal call the package only asks whether the first is full, so one of 1 × 1 serves instead of N × N booleans.
     """
     from fast_transformers.masking import FullMask, TriangularCausalMask
 
@@ -97,7 +97,7 @@ def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any
 
 
 def _parameters(eps: float = 1e-6) -> None:
-    """Raise what the constructor would raise, without the package."""
+    """Raise what the constructor would raise, without importing the package."""
     refuse_bad_eps(eps)
 
 
@@ -105,12 +105,12 @@ def _why_not_this_dtype(p: Problem) -> str | None:
     if p.causal and p.dtype is not DType.FLOAT32:
         return f"its causal kernel computes in float32 only, not in {p.dtype}"
     if p.dtype.bytes == 2:
-        return f"its float32 key mask makes float32 of {p.dtype} keys, which its products then refuse"
+        return f"its float32 key mask converts {p.dtype} keys to float32, which its products then refuse"
     return None
 
 
 def _built_without_cuda() -> bool:
-    """Whether the package is there and its CUDA kernel is not; where there is no package at all, that is said elsewhere."""
+    """Say whether the package is installed without its CUDA kernel; a missing package is reported elsewhere."""
     try:
         return find_spec("fast_transformers.causal_product.causal_product_cuda") is None
     except ModuleNotFoundError:

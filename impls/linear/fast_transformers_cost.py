@@ -1,4 +1,4 @@
-"""What one call of pytorch-fast-transformers 0.4 computes and allocates, operator by operator as its modules make them.
+"""What one call of pytorch-fast-transformers 0.4 computes and allocates, operator by operator.
 
 B batch, H heads, N tokens, D query/key width, M value width. Counts are for each of the B H N rows, in elements.
 """
@@ -7,11 +7,11 @@ from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
 
 def cost_of_package(p: Problem, workload: Workload) -> Cost:
-    """Of all four workloads; memory as torch's CPU allocator hands it out, for two heads or more."""
+    """Compute the cost of any workload; peaks are those of torch's CPU allocator, for two heads or more."""
     if workload.decodes:
         return _decoding(p, workload)
     trains, rows = workload is Workload.FORWARD_BACKWARD, p.B * p.H * p.N
-    # the causal backward sums the state of k vᵀ once more, that of q gᵀ, and reads them three times
+    # the causal backward sums up the state of k vᵀ again and that of q gᵀ, and reads them three times
     products = (14.0 if p.causal else 12.0) if trains else 4.0
     elements = _causal_peak(p, trains) if p.causal else _full_peak(p, trains)
     return Cost(
@@ -24,14 +24,14 @@ def cost_of_package(p: Problem, workload: Workload) -> Cost:
 
 
 def _causal_peak(p: Problem, trains: bool) -> float:
-    """Mapped q and k, their copies and v's and o's in [B, H, N, ·]; in the backward four gradients of copies beside them."""
+    """Count mapped q and k, their copies and v's and o's in [B, H, N, ·]; in the backward also four gradients of copies."""
     if not trains:
         return 4 * p.D + 3 * p.M + 1
     return max(6 * p.D + 4 * p.M, 4 * p.D + 5 * p.M) + 3
 
 
 def _full_peak(p: Problem, trains: bool) -> float:
-    """Mapped q and k, and the copies that an einsum makes where [N, H] heads of several samples are no batch of matrices."""
+    """Count mapped q and k, and einsum's copies where the [N, H] heads of several samples are no batch of matrices."""
     D, M, state = p.D, p.M, p.D * p.M / p.N
     if not trains:
         return max((3 * D + M if p.B > 1 else 3 * D - state - 1), 2 * (D + M)) + state + 1
@@ -41,7 +41,7 @@ def _full_peak(p: Problem, trains: bool) -> float:
 
 
 def _decoding(p: Problem, workload: Workload) -> Cost:
-    """A step adds k vᵀ to the state, once made and once added, and reads it."""
+    """Compute the cost of decoding, where a step forms k vᵀ, adds it to the state, and reads that."""
     heads, steps = p.B * p.H, 1 if workload is Workload.DECODE else p.N
     state = heads * (p.D * p.M + p.D)
     peak = heads * (p.D * p.M + 2 * p.D) + (state if workload is Workload.DECODE_TOTAL else 0)

@@ -1,4 +1,4 @@
-"""Linear attention of the package flash-linear-attention, whose operators are the distribution fla-core.
+"""Linear attention by flash-linear-attention, whose operators are distributed as fla-core.
 
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
@@ -21,9 +21,9 @@ EPS = 1e-10
 class FlaLinear(LinearFamily):
     """A causal operator of flash-linear-attention with its denominator, o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + 1e-10).
 
-    Paper: Katharopoulos et al. 2020, eq. 9-12. The operators know no feature map: φ runs before them in plain torch, inside the
-    timed call, as their users must do it. Scale 1, where the package's default is 1/√D. Keys are hidden there by cutting
-    sequences, not by a mask. Raises ValueError on an unknown feature map.
+    Katharopoulos et al. 2020, eq. 9-12. The operators take no feature map: φ runs before them in plain torch, inside the timed
+    call, as users of the package must do. The scale is 1, where the package's default is 1/√D. The package hides keys by
+    packing sequences, not by a mask. Raises ValueError on an unknown feature map.
     """
 
     tier = Tier.TRITON
@@ -32,7 +32,7 @@ class FlaLinear(LinearFamily):
     masks = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     operator: ClassVar[str]
-    """Its name in fla.ops.linear_attn."""
+    """Name of the operator in fla.ops.linear_attn."""
     tensor_cores: ClassVar[bool] = True
 
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one") -> None:
@@ -43,7 +43,7 @@ class FlaLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA devices, the causal form, as many heads of k and v as of q, and a dtype in which its sums hold."""
+        """Refuse devices, dtypes and widths that the kernels cannot take, non-causal cells and shared heads of k and v."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
@@ -57,23 +57,23 @@ class FlaLinear(LinearFamily):
     def _why_not_this_dtype(cls, cell: Cell) -> str | None:
         p = cell.problem
         if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32"
+            return "its kernels add in float32, not in float64"
         if p.dtype is DType.FLOAT16:
-            return "its denominators are float16 and pass 65504 at a thousand tokens; bfloat16 holds them"
+            return "its denominators are float16 and pass 65504 at a thousand tokens; use bfloat16"
         if p.dtype is DType.FLOAT32 and cls.tensor_cores and cell.matmul_precision == "highest":
-            return "its products of float32 are TF32; set matmul_precision: high to compare it with others that are"
+            return "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do"
         if p.dtype is DType.BFLOAT16 and cls.tensor_cores and (p.D % 2 or p.M % 2):
             return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes. The peak is read off the package's source, not measured. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
         _parameters(**params)  # type: ignore[arg-type]
         return cost_by_chunks(problem, workload) if cls.tensor_cores else cost_by_tokens(problem, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
         fq, fk = self.phi(q), self.phi(k)
         o: Tensor
         o, _ = self.attend(fq.transpose(1, 2), fk.transpose(1, 2), v.transpose(1, 2), scale=1.0, normalize=True)
@@ -100,5 +100,5 @@ class FlaRecurrent(FlaLinear):
 
 
 def _parameters(feature_map: str = "elu_plus_one") -> None:
-    """Raise what the constructor would raise, without the package."""
+    """Raise what the constructor would raise, without importing the package."""
     elementwise(feature_map)

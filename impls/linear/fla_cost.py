@@ -1,4 +1,4 @@
-"""What one call of flash-linear-attention 0.6 computes and allocates, read off its source.
+"""What one call of flash-linear-attention 0.6 computes and allocates, according to its source.
 
 B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width. Counts are for each of the B H N rows.
 """
@@ -10,7 +10,10 @@ _TILE = 64
 
 
 def cost_by_chunks(p: Problem, workload: Workload) -> Cost:
-    """Whole L × L tiles within a chunk, and the states between chunks, which its backward computes again."""
+    """Compute the chunked kernels' cost: whole L × L tiles within a chunk, and states between chunks.
+
+    The backward computes the states again.
+    """
     trains = workload is Workload.FORWARD_BACKWARD
     products, within = 4.0 * p.D * p.M, 2.0 * L * (p.D + p.M)
     if trains:
@@ -19,7 +22,7 @@ def cost_by_chunks(p: Problem, workload: Workload) -> Cost:
 
 
 def cost_by_tokens(p: Problem, workload: Workload) -> Cost:
-    """One state in registers: added to and read; in the backward two, read three times."""
+    """Compute the recurrent kernel's cost: one state in registers, added to and read; in the backward two, read three times."""
     trains = workload is Workload.FORWARD_BACKWARD
     return _cost(p, workload, (14.0 if trains else 4.0) * p.D * p.M, _partial_sums(p, trains))
 
@@ -36,17 +39,17 @@ def _cost(p: Problem, workload: Workload, products: float, scratch_bytes: float)
 
 
 def _around(p: Problem, trains: bool) -> float:
-    """Elements of mapped q and k, the running sum of k and the output twice; in the backward the gradients of them all."""
+    """Count the elements of mapped q and k, the running sum of k and the output twice; in the backward also gradients."""
     kept = 3 * p.D + 2 * p.M
     return kept + (5 * p.D + 2 * p.M if trains else 2 * p.D)
 
 
 def _states(p: Problem, trains: bool) -> float:
-    """Bytes: a state for each chunk, in the inputs' dtype; in the backward two, in float32."""
+    """Count the bytes of a state for each chunk, in the inputs' dtype; in the backward two, in float32."""
     return p.D * p.M / L * (8 if trains else p.dtype.bytes)
 
 
 def _partial_sums(p: Problem, trains: bool) -> float:
-    """Bytes in float32: an output for each tile of D, and in the backward gradients for each tile of the other width."""
+    """Count the bytes in float32 of an output for each tile of D; in the backward also gradients for each tile of M."""
     outputs, gradients = p.M * -(-p.D // _TILE), 2 * p.D * -(-p.M // _TILE)
     return 4.0 * (outputs + gradients if trains else outputs)

@@ -15,7 +15,7 @@ from .full_product import linear_attention_by_state
 class FullLinear(LinearFamily):
     """Linear attention o_i = φ(q_i)ᵀ S / (φ(q_i)ᵀ z + eps) over all keys, in O(N D M).
 
-    Paper: Katharopoulos et al. 2020, eq. 5-6; φ(x) = elu(x) + 1 is their eq. 7. No 1/√D. Raises ValueError where eps < 0.
+    Katharopoulos et al. 2020, eq. 5-6; φ(x) = elu(x) + 1 is their eq. 7. No 1/√D. Raises ValueError where eps < 0.
     """
 
     causality = Causality.NONE
@@ -23,18 +23,18 @@ class FullLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the form without a mask, which has no first token to begin with."""
+        """Refuse causal cells and decoding."""
         if cell.workload.decodes:
             return "every query sees every key; linear.chunked and the other causal forms decode"
         return "every query sees every key; linear.chunked does the causal form" if cell.problem.causal else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_by_state(problem, cls.on_paper(problem, params), workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
         B, H, N, D = q.shape
         # heads of q that share a head of k become more queries of one product: a view, nothing is repeated
         o = linear_attention_by_state(

@@ -1,4 +1,4 @@
-"""What linear attention without a mask costs: full_product.py in numbers.
+"""FLOPs and bytes of linear attention without a mask as computed in full_product.py.
 
 B batch, H heads, K heads of k and v, N tokens, C width of φ, M value width, W value width with its column of ones.
 """
@@ -10,7 +10,7 @@ from .work import Sizes, exact_flops
 
 
 def cost_by_state(problem: Problem, method: LinearFamily, workload: Workload) -> Cost:
-    """FLOPs and bytes. The peak is that of a CPU; a GPU works on all heads and larger segments at once."""
+    """Count FLOPs and bytes. The peak is that of a CPU; a GPU computes all heads and larger segments at once."""
     s, trains = Sizes(problem, method), workload is Workload.FORWARD_BACKWARD
     return Cost(
         nominal_flops=nominal_flops(problem, workload),
@@ -22,7 +22,7 @@ def cost_by_state(problem: Problem, method: LinearFamily, workload: Workload) ->
 
 
 def _executed(s: Sizes, trains: bool) -> float:
-    """Sums of M columns and reads of W; backward, dS and dφ(q) of M + 1, dφ(k) and dv of M, and φ twice."""
+    """Count sums of M columns and reads of W; in the backward dS and dφ(q) of M + 1, dφ(k) and dv of M, and φ twice."""
     C, M = s.C, s.p.M
     forward, backward = s.method.phi.flops(s.p.D)
     work = 2.0 * C * (s.keys * M + s.queries * s.wide) + (s.keys + s.queries) * forward
@@ -32,7 +32,7 @@ def _executed(s: Sizes, trains: bool) -> float:
 
 
 def _kept(s: Sizes, trains: bool) -> float:
-    """The output; backward the denominators, the states and three gradients too."""
+    """Count the bytes of the output; in the backward also the denominators, the states and three gradients."""
     p, output = s.p, s.queries * s.p.M * s.p.dtype.bytes
     if not trains:
         return float(output)
@@ -41,7 +41,7 @@ def _kept(s: Sizes, trains: bool) -> float:
 
 
 def _at_keys(s: Sizes, trains: bool) -> float:
-    """Scratch while a segment of keys is worked on: forward beside two states, backward beside dS."""
+    """Count the bytes of scratch for a segment of keys, beside two states or, in the backward, dS."""
     rows, C, M, cast = s.rows(s.group, s.p.N), s.C, s.p.M, s.cast
     state = s.group * C * s.sum
     mapping = s.room.key + cast * s.p.D
@@ -53,7 +53,7 @@ def _at_keys(s: Sizes, trains: bool) -> float:
 
 
 def _at_queries(s: Sizes, trains: bool) -> float:
-    """Scratch while a segment of queries is worked on, beside one state, backward also dS."""
+    """Count the bytes of scratch for a segment of queries, beside one state and, in the backward, dS."""
     group = s.p.H // s.p.kv_heads
     rows, C, M, cast = s.rows(s.group, s.p.N * group), s.C, s.p.M, s.cast
     state, mapping = s.group * C * s.sum, s.room.query + cast * s.p.D

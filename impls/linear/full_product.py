@@ -1,7 +1,7 @@
-"""Linear attention over the whole sequence, with a backward of its own.
+"""Linear attention over the whole sequence, with its own backward.
 
-B batch and heads of k and v folded, N keys, RN queries for R heads of q to each head of k, D query/key width, C width of φ,
-M value width, W value width with its column of ones (segments.py).
+B batch and heads of k and v folded, N keys, RN queries for R heads of q to each head of k, D query/key width, C width of φ, M
+value width, W value width with its column of ones (segments.py).
 """
 
 from typing import Any
@@ -16,10 +16,10 @@ from .segments import Widened, accumulator, divide, groups, whole_segments
 
 
 def linear_attention_by_state(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
-    """φ(q_i)ᵀ S / (φ(q_i)ᵀ z + eps), S = Σ_j φ(k_j) v_jᵀ, z = Σ_j φ(k_j): [B, RN, D], [B, N, D], [B, N, M] -> [B, RN, M].
+    """Compute φ(q_i)ᵀ S / (φ(q_i)ᵀ z + eps) with S = Σ_j φ(k_j) v_jᵀ and z = Σ_j φ(k_j).
 
-    Katharopoulos et al. 2020, eq. 5-6. Once differentiable; φ(q) and φ(k) are computed again in the backward instead of being
-    kept.
+    [B, RN, D], [B, N, D], [B, N, M] -> [B, RN, M]. Katharopoulos et al. 2020, eq. 5-6. Differentiable once; the backward
+    computes φ(q) and φ(k) again instead of keeping them.
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out: Tensor = _LinearAttention.apply(q, k, v, terms)  # type: ignore[no-untyped-call]
@@ -32,7 +32,7 @@ def linear_attention_by_state(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> 
 
 
 class _LinearAttention(torch.autograd.Function):
-    """The two products with their gradient."""
+    """`linear_attention_by_state` with its gradient."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:  # noqa: ANN401 - torch's own bag
@@ -54,21 +54,21 @@ class _LinearAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """For each group, first dq and the gradient of the state in one walk over the queries; then dk and dv over the keys."""
+        """Compute dq and the gradient of the state in one walk over the queries, then dk and dv over the keys."""
         q, k, v, out, denominators, *states = ctx.saved_tensors
         dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         for heads, state, scale in zip(groups(q), states, ctx.scales, strict=True):
             terms = ctx.terms.of(heads)
             dstate = _backward_queries(terms, q[heads], (g[heads], out[heads], denominators[heads]), state, dq[heads])
             if isinstance(terms.phi, Exponential) and terms.phi.normalises:
-                # Σ_j φ(k_j)_c = 1 holds whatever the keys, so what would change it has no effect
+                # Σ_j φ(k_j)_c = 1 whatever the keys are, so the gradient along that sum has no effect
                 dstate[..., -1] -= (dstate * state[..., : dstate.shape[-1]]).sum(-1)
             _backward_keys(terms, (k[heads], v[heads]), dstate.to(denominators.dtype), scale, (dk[heads], dv[heads]))
         return dq, dk, dv, None
 
 
 def _attend(terms: Terms, q: Tensor, state: Tensor, out: Tensor, denominators: Tensor | None = None) -> None:
-    """Write the output [B, RN, M]; the denominators [B, RN, 1] are kept where asked."""
+    """Write the output [B, RN, M] and, if given, the denominators [B, RN, 1]."""
     phi = terms.phi
     state = state.to(phi.arithmetic(q.dtype))
     for segment in whole_segments(q, state.shape[1]):
@@ -76,7 +76,7 @@ def _attend(terms: Terms, q: Tensor, state: Tensor, out: Tensor, denominators: T
 
 
 def _backward_queries(terms: Terms, q: Tensor, outputs: tuple[Tensor, Tensor, Tensor], state: Tensor, dq: Tensor) -> Tensor:
-    """Write dq [B, RN, D] and give dL/dstate [B, C, M + 1]; outputs are dL/do, o and the denominators."""
+    """Write dq [B, RN, D] and return dL/dstate [B, C, M + 1]; outputs are dL/do, o and the denominators."""
     phi, wide, kind = terms.phi, outputs[0].shape[-1] + 1, outputs[2].dtype
     state = state[..., :wide].contiguous().to(kind)
     dstate = torch.zeros_like(state, dtype=accumulator(q.dtype))
@@ -86,7 +86,7 @@ def _backward_queries(terms: Terms, q: Tensor, outputs: tuple[Tensor, Tensor, Te
         gw, features = room.through_division(segment, *outputs), queries(phi, segment, q)
         add_product(dstate, features, gw)
         through_queries(phi, segment, q, features, torch.bmm(gw, state.mT), dq)
-        del features  # before the next are made
+        del features  # free them before the next segment
     return dstate
 
 
@@ -101,4 +101,4 @@ def _backward_keys(
         segment.of(dv).copy_(torch.bmm(features, ds))
         dfeatures = torch.bmm(segment.of(v).to(ds.dtype), ds.mT).add_(dz)
         through_keys(phi, segment, k, features, visible(terms, segment, dfeatures), dk)
-        del features, dfeatures  # before the next are made
+        del features, dfeatures  # free them before the next segment

@@ -1,4 +1,4 @@
-"""How much of each key remains by the time that a later query reads it, where the log scale rises in between.
+"""How much of each key remains by the time a later query reads it, where the log scale rises in between.
 
 B batch and heads folded, T = S L tokens of a segment in S chunks of L.
 """
@@ -14,7 +14,7 @@ from .segments import Segment
 
 @dataclass(frozen=True)
 class Gate:
-    """exp of differences of the log scale c, all at most 1: the shares that remain.
+    """The shares that remain: exp of differences of the log scale c, all at most 1.
 
     `pairs` [BS, L, L] from key j to query i of its chunk, `read` [BS, L, 1] from the chunk's start to query i, `add` [BS, L, 1]
     from key j to the chunk's end, `carry` [B, S, 1, 1] over the chunk.
@@ -27,7 +27,7 @@ class Gate:
 
 
 def gate(segment: Segment, before: Scale, scale: Scale) -> Gate | None:
-    """From the scale before the segment, [B, 1, 1], and that at each token, [B, T, 1]; None for maps that have none."""
+    """Compute shares from the scale before the segment, [B, 1, 1], and at each token, [B, T, 1]; None without scales."""
     if before is None or scale is None:
         return None
     c_BSL = scale.view(scale.shape[0], -1, segment.chunk)
@@ -39,5 +39,5 @@ def gate(segment: Segment, before: Scale, scale: Scale) -> Gate | None:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """[B, S, L] -> [BS, L, 1]."""
+    """Reshape [B, S, L] -> [BS, L, 1]."""
     return x.flatten(0, 1).unsqueeze(-1)

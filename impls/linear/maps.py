@@ -1,4 +1,4 @@
-"""All feature maps by name, with what they are built from."""
+"""All feature maps by name, and how they are built."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from .quadratic import Quadratic
 from .taylor import Taylor
 
 FEATURES = 256
-"""m of FAVOR+ where it is not given: near the D log D of Choromanski et al. 2020, theorem 4, at D = 64."""
+"""Default of FAVOR+'s m: near the D log D of Choromanski et al. 2020, theorem 4, at D = 64."""
 
 OTHERS: dict[str, Callable[[int], FeatureMap]] = {
     "cosine": lambda _: Cosine(),
@@ -22,7 +22,7 @@ OTHERS: dict[str, Callable[[int], FeatureMap]] = {
 
 
 def feature_map(name: str, D: int, features: int | None = None) -> FeatureMap:
-    """The map of that name for keys of width D.
+    """Build the map of that name for keys of width D.
 
     Raises ValueError where there is none, or where `features` is given to one that draws none.
     """

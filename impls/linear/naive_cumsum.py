@@ -1,7 +1,7 @@
 """Causal linear attention as its equations are first typed: every state of every token, at once.
 
-B batch, H heads, K heads of k and v, R = H / K, N tokens, D query/key width, C width of φ, M value width, G = 1 or C
-log scales.
+B batch, H heads, K heads of k and v, R = H / K, N tokens, D query/key width, C width of φ, M value width, G = 1 or C log
+scales.
 """
 
 import torch
@@ -18,23 +18,23 @@ from .naive_cumsum_cost import cost_of_all_states
 class NaiveCumsumLinear(LinearFamily):
     """Causal linear attention by a cumulative sum of outer products, in O(N C M) time and memory, under plain autograd.
 
-    Katharopoulos et al. 2020, eq. 9-12, literally. This is the trap that the paper warns of (section 3.3.1): all N states of
-    C × M stand in memory, and again in the backward. It is here to be seen beside the others, and kept as it is. Maps with a
-    log scale use that of the first key, and overflow where a later one exceeds it by 88 in float32.
+    Katharopoulos et al. 2020, eq. 9-12, literally. This is the trap that the paper warns of (section 3.3.1): all N states of C
+    × M are in memory, and again in the backward. It is here for comparison, and not optimised. Maps with a log scale use that
+    of the first key that is seen, and overflow where a later one exceeds it by 88 in float32.
     """
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form."""
+        """Refuse non-causal cells."""
         return None if cell.problem.causal else "cumulative sums are the causal form; linear.full does the one without a mask"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_all_states(problem, cls.on_paper(problem, params), workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""
         kind = self.phi.sums(q.dtype)
         visible = None if key_mask is None else key_mask[:, None, :, None]
         fq, fk = features(self.phi, q.to(kind), k.to(kind), visible)
@@ -49,15 +49,19 @@ class NaiveCumsumLinear(LinearFamily):
 
 
 def features(phi: FeatureMap, q: Tensor, k: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-    """φ(q) [B, H, N, C] and φ(k) [B, K, N, C], differentiable; scales that rise over the tokens are left to the queries."""
+    """Compute φ(q) [B, H, N, C] and φ(k) [B, K, N, C], differentiable; queries absorb scales that rise over the tokens."""
     if not isinstance(phi, Exponential):
         return phi(q), phi(k)
     logs = phi.logs(k)
-    first = phi.total(logs[:, :, :1]).detach()
+    start = logs[:, :, :1]
     if visible is not None:
+        # a hidden key must not set the scale
+        place = visible.int().argmax(2, keepdim=True).expand(-1, logs.shape[1], -1, logs.shape[3])
+        start = logs.gather(2, place)
         logs = logs.masked_fill(~visible, nothing(k.dtype))
+    first = phi.total(start).detach()
     scale = phi.running(logs) if phi.normalises else phi.running(logs).detach()
-    # no key yet: there is nothing to read, at a scale that leaves gradients finite
+    # where no key is seen yet there is nothing to read; 0 is a scale that keeps gradients finite
     remains = (first - scale).masked_fill(scale == nothing(k.dtype), 0).clamp(max=80).exp()
     remains = remains.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     return phi(q) * remains, (logs - first).exp()

@@ -1,4 +1,4 @@
-"""What keeping all states costs: naive_cumsum.py in numbers.
+"""FLOPs and bytes of keeping all states as naive_cumsum.py does.
 
 B batch, H heads, K heads of k and v, N tokens, C width of φ, M value width.
 """
@@ -10,7 +10,7 @@ from .work import Sizes, decoding_cost, exact_flops
 
 
 def cost_of_all_states(problem: Problem, method: LinearFamily, workload: Workload) -> Cost:
-    """FLOPs and bytes; outer products count as products. The peak is a few times B K N C M."""
+    """Count FLOPs and bytes; outer products count as products. The peak is a few times B K N C M."""
     s, trains = Sizes(problem, method), workload is Workload.FORWARD_BACKWARD
     if workload.decodes:
         return decoding_cost(s, workload)
@@ -25,6 +25,6 @@ def cost_of_all_states(problem: Problem, method: LinearFamily, workload: Workloa
 
 
 def _peak(s: Sizes, trains: bool) -> float:
-    """All outer products and all states at once, φ(q), φ(k) and its sums beside them; backward four times all states."""
+    """Count the bytes of all outer products and states, φ(q), φ(k) and its sums; in the backward four times all states."""
     states, beside = s.keys * s.C * s.p.M, (s.queries + 2 * s.keys) * s.C
     return ((4.0 if trains else 2.0) * states + beside) * s.apart

@@ -1,6 +1,8 @@
-"""What the parameters of linear attention may be."""
+"""Checks of the parameters of linear attention."""
 
 import math
+
+from .feature_map import elementwise
 
 
 def refuse_bad_eps(eps: float) -> None:
@@ -9,10 +11,10 @@ def refuse_bad_eps(eps: float) -> None:
         raise ValueError(f"eps={eps!r}: it is added to the denominator and must be a finite number, 0 or more")
 
 
-def refuse_bad_chunk(chunk: int) -> None:
-    """Raise ValueError unless chunk is a whole number of tokens, at least 1."""
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
-        raise ValueError(f"chunk={chunk!r}: it counts tokens and must be a whole number, 1 or more")
+def refuse_bad_kernel_parameters(feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
+    """Raise what the constructors of linear.cuda and linear.triton raise, without their packages: TypeError or ValueError."""
+    elementwise(feature_map)
+    refuse_bad_eps(eps)
 
 
 def refuse_bad_features(features: int) -> None:

@@ -19,22 +19,22 @@ EPS = 1e-4
 
 
 class PerformerPytorchFavor(Attention):
-    """`FastAttention` of performer-pytorch: softmax attention estimated by positive orthogonal random features.
+    """`FastAttention` of performer-pytorch: softmax attention estimated by positive orthogonal random features, in O(N C M).
 
-    Paper: Choromanski et al. 2020, lemma 1 and section 2.4. The projection is drawn once, at construction, from torch's
-    global generator, as the package does it. Its features are not quite the paper's: queries are stabilised by their own
-    maximum, keys by one over all positions, and 1e-4 is added to each feature. Raises ValueError where features < 1.
+    Choromanski et al. 2020, lemma 1 and section 2.4. The projection is drawn once, at construction, from torch's global
+    generator, as the package does. Its features differ from the paper's: queries are stabilised by their own maximum, keys by
+    one over all positions, and 1e-4 is added to each feature. Raises ValueError where features < 1.
     """
 
     paper = "arXiv:2009.14794"
     tier = Tier.LIBRARY
     causality = Causality.NONE
-    # it imports distutils, which left Python in 3.12 and lives on in setuptools
+    # it imports distutils, which left Python in 3.12 and now comes with setuptools
     requires = ("performer-pytorch>=1.1.4",) if sys.version_info < (3, 12) else ("performer-pytorch>=1.1.4", "setuptools")
 
     def __init__(self, problem: Problem, features: int = 256) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of distutils, at every import
+            warnings.simplefilter("ignore", DeprecationWarning)  # distutils warns at every import
             from performer_pytorch import FastAttention
 
         super().__init__(problem)
@@ -43,7 +43,7 @@ class PerformerPytorchFavor(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the form without a mask, as many heads of k and v as of q, and dtypes with the range for its features."""
+        """Refuse causal cells, shared heads of k and v, and float16, whose range is too small for the features."""
         if cell.problem.causal:
             return (
                 "performer-pytorch stabilises causal keys by a maximum over all positions, so that earlier outputs depend on "
@@ -53,12 +53,15 @@ class PerformerPytorchFavor(Attention):
         if cell.problem.kv_heads != cell.problem.H:
             return "the package has as many heads of k and v as of q; kv_heads must equal H"
         if cell.problem.dtype is DType.FLOAT16:
-            return "it divides by a sum of features whose inverse passes 65504, the end of float16"
+            return "it divides by a sum of features, whose inverse passes 65504, the largest float16"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU; the projection has no gradient. Raises TypeError or ValueError."""
+        """Count FLOPs and bytes; the peak is that on a CPU, and the projection has no gradient.
+
+        Raises TypeError or ValueError on bad parameters.
+        """
         p, C = problem, _features(**params)  # type: ignore[arg-type]
         trains, rows = workload is Workload.FORWARD_BACKWARD, p.B * p.H * p.N
         passes = 3.0 if trains else 1.0
@@ -72,24 +75,24 @@ class PerformerPytorchFavor(Attention):
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
         o: Tensor = self.attention(q, k, v)
         return o
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The package's features with this object's projection, then the dense N × N form."""
+        """Compute the package's features with this object's projection, then the dense N × N form."""
         return favor_attention(q, k, v, self.attention.projection_matrix)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """The definition for these queries: of keys its stabiliser takes all positions, of a query its own."""
+        """Compute the definition for the queries `at`: the keys' stabiliser covers all positions, a query's only itself."""
         return favor_attention(q[at], k, v, self.attention.projection_matrix)
 
 
 def favor_attention(q: Tensor, k: Tensor, v: Tensor, projection_CD: Tensor) -> Tensor:
-    """o_i = Σ_j φ_q(q_i)·φ_k(k_j) v_j / Σ_j φ_q(q_i)·φ_k(k_j), with φ = (exp(W x̂ - ‖x̂‖²/2 - s) + 1e-4) / √C, x̂ = x / D^¼.
+    """Compute o_i = Σ_j φ_q(q_i)·φ_k(k_j) v_j / Σ_j φ_q(q_i)·φ_k(k_j), φ = (exp(W x̂ - ‖x̂‖²/2 - s) + 1e-4) / √C.
 
-    Choromanski et al. 2020, lemma 1, with the stabiliser s of the package: max_C W q̂_i for a query, and the maximum of W k̂
-    over features and positions for the keys of a head; constants to the gradient.
+    x̂ = x / D^¼. Choromanski et al. 2020, lemma 1, with the stabiliser s of the package: max_C W q̂_i for a query, and the
+    maximum of W k̂ over features and positions for the keys of a head; constants to the gradient.
     """
     queries_BHNC, keys_BHNC = _exponents(q, projection_CD), _exponents(k, projection_CD)
     s_BHN1 = _projected(q, projection_CD).amax(-1, keepdim=True).detach()
@@ -103,25 +106,25 @@ def favor_attention(q: Tensor, k: Tensor, v: Tensor, projection_CD: Tensor) -> T
 
 
 def _projected(x: Tensor, projection_CD: Tensor) -> Tensor:
-    """W x̂: [..., D] -> [..., C]."""
+    """Compute W x̂: [..., D] -> [..., C]."""
     projected: Tensor = x * x.shape[-1] ** -0.25 @ projection_CD.to(x.dtype).mT
     return projected
 
 
 def _exponents(x: Tensor, projection_CD: Tensor) -> Tensor:
-    """W x̂ - ‖x̂‖²/2: [..., D] -> [..., C]."""
+    """Compute W x̂ - ‖x̂‖²/2: [..., D] -> [..., C]."""
     exponents: Tensor = _projected(x, projection_CD) - x.square().sum(-1, keepdim=True) / (2 * x.shape[-1] ** 0.5)
     return exponents
 
 
 def _features(features: int = 256) -> int:
-    """The parameter of the constructor, without the package. Raises TypeError on others, ValueError where it cannot be."""
+    """Check the constructor's parameter without the package. Raises TypeError on others, ValueError on a bad value."""
     refuse_bad_features(features)
     return features
 
 
 def _peak(p: Problem, C: int, trains: bool) -> float:
-    """Elements for each of the B H N rows: features in the making, or products with them and a state of C × M."""
+    """Count the elements for each of the B H N rows: features being computed, or products with them and a state of C × M."""
     D, M, state = p.D, p.M, C * p.M / p.N
     if not trains:
         return max(4 * C + 1, 2 * C + 2 * M + state + 1, 2 * C + D + 1)

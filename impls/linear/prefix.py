@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 def states_before(added: Tensor, state: Tensor, carry: Tensor | None = None) -> Tensor:
-    """The state that each chunk meets, and `state` [B, C, W] moved past the segment, in place.
+    """Compute the state before each chunk [BS, C, W], and update `state` [B, C, W] past the segment, in place.
 
-    `added` [BS, C, W] is what each chunk adds; so is the result shaped, in its dtype, while the sum runs in the
-    dtype of `state`. Katharopoulos et al. 2020, eq. 10-11, by chunks.
+    `added` [BS, C, W] is what each chunk adds; the result has its dtype, while the sum runs in that of `state`. Katharopoulos
+    et al. 2020, eq. 10-11, by chunks.
     """
     each_BSCW: Tensor = added.unflatten(0, (state.shape[0], -1))
     scans = added.is_cuda and carry is None
@@ -23,7 +23,7 @@ def states_before(added: Tensor, state: Tensor, carry: Tensor | None = None) -> 
 
 
 def states_after(added: Tensor, state: Tensor, carry: Tensor | None = None) -> Tensor:
-    """The same from the other end: sums over the later chunks, for the backward."""
+    """Compute the same from the other end: sums over the later chunks, for the backward."""
     each_BSCW: Tensor = added.unflatten(0, (state.shape[0], -1))
     if added.is_cuda and carry is None:
         return _scan(each_BSCW.flip(1), state).flip(1).flatten(0, 1)
@@ -31,7 +31,7 @@ def states_after(added: Tensor, state: Tensor, carry: Tensor | None = None) -> T
 
 
 def _walk(added: Tensor, state: Tensor, order: Iterable[int], carry: Tensor | None = None) -> Tensor:
-    """One chunk after the other: on a CPU ten times faster than cumsum, whose lanes stride over the states."""
+    """Sum one chunk after the other: on a CPU ten times faster than cumsum, whose lanes stride over the states."""
     met = torch.empty_like(added)
     for i in order:
         met[:, i] = state
@@ -42,7 +42,7 @@ def _walk(added: Tensor, state: Tensor, order: Iterable[int], carry: Tensor | No
 
 
 def _scan(added: Tensor, state: Tensor) -> Tensor:
-    """All chunks at once, for a device where launches cost more than passes."""
+    """Sum all chunks at once, for a device where launches cost more than passes."""
     sums = torch.cat([state.unsqueeze(1), added.to(state.dtype)], dim=1).cumsum(1)
     state.copy_(sums[:, -1])
     return sums[:, :-1].to(added.dtype)

@@ -1,4 +1,4 @@
-"""Causal linear attention in plain torch, token by token: the recurrent network that the paper's title speaks of.
+"""Causal linear attention in plain torch, token by token: the recurrent network of the paper's title.
 
 B batch, H heads, N tokens, D query/key width, C width of φ, M value width.
 """
@@ -15,14 +15,14 @@ from .recurrent_product import linear_attention_by_tokens
 class RecurrentLinear(LinearFamily):
     """Causal linear attention over one state of C × M, in O(N C M) and constant memory beside the output.
 
-    Paper: Katharopoulos et al. 2020, eq. 16-20, and eq. 13-15 for the gradient. Exact for every feature map. Slow here: some
-    three small torch calls for each token, one after the other, four times that backward; what they cost is Python's. It shows
-    what a kernel has to do. The backward's sums are float64.
+    Katharopoulos et al. 2020, eq. 16-20, and eq. 13-15 for the gradient. Exact for every feature map. Slow here: three small
+    torch calls for each token, four times as many in the backward, whose time is Python's overhead. It shows what a kernel has
+    to do. The backward's sums are float64.
     """
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Only the causal form, and as many heads of k and v as of q where whole sequences are attended."""
+        """Refuse non-causal cells and shared heads of k and v."""
         p = cell.problem
         if not p.causal:
             return "token by token is the causal form; linear.full does the one without a mask"
@@ -34,11 +34,11 @@ class RecurrentLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_by_tokens(problem, cls.on_paper(problem, params), workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
         terms = self.terms(key_mask, q.shape[1])
         o: Tensor = linear_attention_by_tokens(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), terms)
         return o.view(v.shape)

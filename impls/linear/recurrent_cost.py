@@ -1,4 +1,4 @@
-"""What linear attention token by token costs: recurrent_product.py in numbers.
+"""FLOPs and bytes of linear attention token by token as computed in recurrent_product.py.
 
 B batch, H heads, N tokens, C width of φ, M value width, W value width with its column of ones.
 """
@@ -10,7 +10,7 @@ from .work import Sizes, decoding_cost, exact_flops
 
 
 def cost_by_tokens(problem: Problem, method: LinearFamily, workload: Workload) -> Cost:
-    """FLOPs and bytes. The peak is that of a CPU; a GPU works on larger segments at once."""
+    """Count FLOPs and bytes. The peak is that of a CPU; a GPU computes larger segments at once."""
     s, trains = Sizes(problem, method), workload is Workload.FORWARD_BACKWARD
     if workload.decodes:
         return decoding_cost(s, workload)
@@ -24,7 +24,7 @@ def cost_by_tokens(problem: Problem, method: LinearFamily, workload: Workload) -
 
 
 def _executed(s: Sizes, trains: bool) -> float:
-    """Two products of C × W for each token; backward the state again, dφ(q), the sums over queries, dφ(k) and dv."""
+    """Count two products of C × W per token; the backward adds the state again, dφ(q), the sums over queries, dφ(k) and dv."""
     forward, backward = s.method.phi.flops(s.p.D)
     work = 4.0 * s.C * s.wide + 2 * forward
     if trains:
@@ -33,7 +33,7 @@ def _executed(s: Sizes, trains: bool) -> float:
 
 
 def _peak(s: Sizes) -> float:
-    """The output, a state, and of a segment [v | 1], φ(k), and φ(q) in the making or the sums, twice when put together."""
+    """Count the bytes of output, a state, and a segment's [v | 1], φ(k), and φ(q) being computed, or twice its sums."""
     p, C, wide = s.p, s.C, s.wide
     worst = max(s.room.key, C + s.scales + s.room.query, 2 * C + s.scales + 2 * wide)
     segment = s.rows(s.heads, p.N, times=4) * (wide + worst)
@@ -41,7 +41,7 @@ def _peak(s: Sizes) -> float:
 
 
 def _training_peak(s: Sizes) -> float:
-    """Output, denominators, three gradients, a state, and of a segment [v | 1], dL/d[n | d], and φ and dφ; sums in float64."""
+    """Count the bytes of output, denominators, gradients, a state, and a segment's tensors, with sums in float64."""
     p, C, e = s.p, s.C, s.element
     kept = s.queries * (C if s.scales > 1 else 0)
     at_keys = (24 + e) * C

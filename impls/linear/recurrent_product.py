@@ -1,4 +1,4 @@
-"""Causal linear attention token by token, over the state alone, with a backward that keeps no state either.
+"""Causal linear attention token by token over the state alone, with a backward that keeps no state either.
 
 B batch and heads folded, N tokens, T tokens of a segment, C width of φ, M value width, W value width with its column of ones
 (segments.py), G = 1 or C log scales (exponential.py).
@@ -20,10 +20,10 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 
 def linear_attention_by_tokens(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
-    """Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, D], [B, N, D], [B, N, M] -> [B, N, M].
+    """Compute Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, D], [B, N, D], [B, N, M] -> [B, N, M].
 
-    Katharopoulos et al. 2020, eq. 16-20. Once differentiable. The backward runs the sums again, forward for dq and backward for
-    dk and dv (eq. 13-15), in the memory of one state each. Any feature map.
+    Katharopoulos et al. 2020, eq. 16-20. Differentiable once. The backward runs the sums again, forward for dq and backward for
+    dk and dv (eq. 13-15), in the memory of one state each. Takes any feature map.
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out: Tensor = _ByTokens.apply(q, k, v, terms)  # type: ignore[no-untyped-call]
@@ -34,19 +34,19 @@ def linear_attention_by_tokens(q: Tensor, k: Tensor, v: Tensor, terms: Terms) ->
 def attend_by_tokens(
     terms: Terms, q: Tensor, k: Tensor, v: Tensor, carried: Carried, denominators: Tensor | None = None
 ) -> tuple[Tensor, Carried]:
-    """The output, and what is carried after it; the state given moves on in place."""
+    """Compute the output, and what is carried after it; updates the given state in place."""
     out, (state, scale) = torch.empty_like(v), carried
     parts = _parts(terms, q)
     wide = Widened(parts, v, state.dtype)
     for segment in parts:
         sums, scale = _sums(terms, segment, (q, k, wide.values(segment, v, terms.mask)), (state, scale))
         divide(segment, sums, terms.eps, out, denominators)
-        del sums  # before the next are made
+        del sums  # free them before the next segment
     return out, (state, scale)
 
 
 def _sums(terms: Terms, segment: Segment, inputs: Inputs, carried: Carried) -> tuple[Tensor, Scale]:
-    """Numerator and denominator of one segment, [B, T, W], and the scale after it."""
+    """Compute numerator and denominator of one segment, [B, T, W], and the scale after it."""
     (q, k, values), (state, scale) = inputs, carried
     x = _keys(terms, segment, k, values, scale)
     fq = queries(terms.phi, segment, q).to(state.dtype)
@@ -56,7 +56,7 @@ def _sums(terms: Terms, segment: Segment, inputs: Inputs, carried: Carried) -> t
 
 @dataclass(frozen=True)
 class _Keys:
-    """One segment: φ(k) [B, T, C], [v | 1] [B, T, W], what remains of the state at each token [B, T, G], the scale after it."""
+    """One segment: φ(k) [B, T, C], [v | 1] [B, T, W], shares of the state left [B, T, G], and the scale after it."""
 
     fk: Tensor
     va: Tensor
@@ -64,7 +64,7 @@ class _Keys:
     scale: Scale
 
     def states(self, state: Tensor) -> Iterator[Tensor]:
-        """The state [B, C, W] after each token: always the same tensor, moved on in place (eq. 18-19)."""
+        """Compute the state [B, C, W] after each token: always the same tensor, updated in place (eq. 18-19)."""
         for t, (fk, va) in enumerate(zip(self.fk.split(1, 1), self.va.split(1, 1), strict=True)):
             if self.shares is not None:
                 state.mul_(self.shares[:, t].unsqueeze(-1))
@@ -85,7 +85,7 @@ def _parts(terms: Terms, x: Tensor) -> list[Segment]:
 
 
 class _ByTokens(torch.autograd.Function):
-    """The recurrence with its gradient."""
+    """`linear_attention_by_tokens` with its gradient."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:  # noqa: ANN401 - torch's own bag
@@ -100,7 +100,7 @@ class _ByTokens(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """The sums over earlier keys once more, then those over later queries, from the last."""
+        """Run the sums over earlier keys again, then those over later queries, from the last."""
         q, k, v, out, denominators = ctx.saved_tensors
         walk = _WayBack(ctx.terms, (q, k, v), (g, out, denominators))
         walk.queries()
@@ -109,7 +109,7 @@ class _ByTokens(torch.autograd.Function):
 
 
 class _WayBack:
-    """The two walks of the backward. Their sums are float64: dφ(q_i) = S_i gw_i is a small difference of large sums."""
+    """The two walks of the backward, with float64 sums: dφ(q_i) = S_i gw_i is a small difference of large sums."""
 
     def __init__(self, terms: Terms, inputs: Inputs, outputs: Inputs) -> None:
         self.terms, self.inputs, self.outputs = terms, inputs, outputs
@@ -128,7 +128,7 @@ class _WayBack:
             scale = self._queries_of(segment, (q, k, v), (state, scale), dq)
 
     def _queries_of(self, segment: Segment, inputs: Inputs, carried: Carried, dq: Tensor) -> Scale:
-        """Write one segment of dq, and give the scale after it; the state moves past it."""
+        """Write one segment of dq, and return the scale after it; updates the state in place."""
         (q, k, v), (state, scale) = inputs, carried
         x = _keys(self.terms, segment, k, self.wide.values(segment, v, self.terms.mask), scale)
         gw, fq = self.wide_gradient.through_division(segment, *self.outputs), queries(self.terms.phi, segment, q)
@@ -138,7 +138,7 @@ class _WayBack:
         return x.scale
 
     def _keep_pull(self, fq: Tensor, dfq: Tensor) -> None:
-        """Where each channel of the state sums to one whatever the keys, what would change that has no effect."""
+        """Keep φ(q) ∘ dφ(q) where channels of the state sum to one: the gradient along that sum has no effect."""
         if isinstance(self.terms.phi, Exponential) and self.terms.phi.normalises:
             self.pulls.append(fq * dfq)
 

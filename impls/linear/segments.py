@@ -1,7 +1,7 @@
-"""Walking along the sequence in segments whose intermediate tensors stay in cache.
+"""Cutting sequences into segments whose intermediate tensors stay in cache.
 
-B batch and heads folded, N tokens, T = S L tokens of one segment in S chunks of L tokens, C width of φ, M value width,
-W = M + 1 rounded up to 8: values, a column of ones for the denominator, zeros.
+B batch and heads folded, N tokens, T = S L tokens of one segment in S chunks of L tokens, C width of φ, M value width, W = M +
+1 rounded up to 8: values, a column of ones for the denominator, zeros.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 HEADS = 8
-"""Heads that are worked on together: enough for every core, few enough that their states stay in cache."""
+"""Number of heads that are walked together: enough for every core, few enough that their states stay in cache."""
 ROWS = 4096
 """B·T of one segment on a CPU, at C ≤ 128: a few MB in float32, measured best of 512 … 16384 and of the whole sequence."""
-_ROWS_ELSEWHERE = 2**18  # a GPU has no such cache to stay in and wants large products
+_ROWS_ELSEWHERE = 2**18  # a GPU needs no such cache and wants large products
 
 
 @dataclass(frozen=True)
@@ -25,26 +25,23 @@ class Segment:
     chunk: int
 
     def of(self, x: Tensor) -> Tensor:
-        """The segment of [B, N, ·], a view."""
+        """Select the segment of [B, N, ·], a view."""
         return x[:, self.start : self.stop]
 
     def chunks(self, x: Tensor) -> Tensor:
-        """[B, T, ·] -> [BS, L, ·]."""
+        """Cut into chunks: [B, T, ·] -> [BS, L, ·]."""
         return x.reshape(-1, self.chunk, x.shape[-1])
 
 
 def groups(x: Tensor) -> list[slice]:
-    """Cover the samples and heads of x [B, N, ·]; each group is walked from end to end before the next."""
+    """Cut the samples and heads of x [B, N, ·] into groups; each is walked from end to end before the next."""
     B = x.shape[0]
     step = max(1, B) if x.is_cuda else HEADS
     return [slice(start, min(start + step, B)) for start in range(0, B, step)]
 
 
 def segments(x: Tensor, C: int, chunk: int) -> list[Segment]:
-    """Cover the tokens of x [B, N, D]: segments of whole chunks, and at last a shorter chunk where it does not divide N.
-
-    Nothing is padded.
-    """
+    """Cut the tokens of x [B, N, D] into segments of whole chunks, and a shorter chunk at the end; nothing is padded."""
     B, N, _ = x.shape
     step = max(1, rows_at_once(x, C) // (B * chunk)) * chunk
     whole = N - N % chunk
@@ -53,49 +50,49 @@ def segments(x: Tensor, C: int, chunk: int) -> list[Segment]:
 
 
 def whole_segments(x: Tensor, C: int) -> list[Segment]:
-    """Cover the tokens of x [B, N, D] by segments that are one chunk each, for the forms that need no mask."""
+    """Cut the tokens of x [B, N, D] into segments that are one chunk each, for the forms that need no mask."""
     B, N, _ = x.shape
     step = max(1, rows_at_once(x, C) // B)
     return [Segment(start, min(start + step, N), min(step, N - start)) for start in range(0, N, step)]
 
 
 def rows_at_once(x: Tensor, C: int) -> int:
-    """B·T: fewer where φ is wide, so that its values stay in cache too, and take at most twice the room of x [B, N, D]."""
+    """Choose B·T: less where φ is wide, so that its values stay in cache and take at most twice the room of x [B, N, D]."""
     rows = _ROWS_ELSEWHERE if x.is_cuda else ROWS
     return max(1, min(rows * 128 // max(128, C), 2 * x.numel() // C))
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of sums along the whole sequence: at least float32."""
+    """Return the dtype of sums along the whole sequence: float32 at least."""
     return torch.float64 if dtype is torch.float64 else torch.float32
 
 
 def width(M: int) -> int:
-    """W: room for the column of ones, rounded up to 8 so that rows stay aligned for tensor cores; neutral on a CPU."""
+    """Return W, with room for the column of ones, rounded up to 8 to keep rows aligned for tensor cores."""
     return -(-(M + 1) // 8) * 8
 
 
 class Widened:
-    """[x | a | 0] of one segment after the other, always in the same memory: each one is gone when the next is made."""
+    """Memory for [x | a | 0] of one segment after the other: each overwrites the one before."""
 
     def __init__(self, parts: list[Segment], x: Tensor, dtype: torch.dtype, wide: int | None = None) -> None:
         rows = x.shape[0] * max((part.stop - part.start for part in parts), default=0)
         self.rows, self.M = x.new_zeros(rows, wide or width(x.shape[-1]), dtype=dtype), x.shape[-1]
 
     def room(self, segment: Segment, B: int) -> Tensor:
-        """[B, T, W], zeros beyond column M."""
+        """Select the memory of a segment: [B, T, W], zeros beyond column M."""
         tokens = segment.stop - segment.start
         return self.rows[: B * tokens].view(B, tokens, -1)
 
     def values(self, segment: Segment, v: Tensor, mask: Tensor | None) -> Tensor:
-        """[v | 1 | 0], and 0 in all of a hidden key's row: sums over it carry the denominator along. [B, N, M] -> [B, T, W]."""
+        """Write [v | 1 | 0], and 0 in rows of hidden keys: [B, N, M] -> [B, T, W]; its sums carry the denominator along."""
         x = self.room(segment, v.shape[0])
         x[..., : self.M] = segment.of(v)
         x[..., self.M] = 1
         return x if mask is None else x.mul_(segment.of(mask))
 
     def through_division(self, segment: Segment, g: Tensor, out: Tensor, denominators: Tensor) -> Tensor:
-        """dL/d[numerator | denominator | 0] of a segment, from g = dL/do [B, N, M]: [B, T, W].
+        """Compute dL/d[numerator | denominator | 0] of a segment, from g = dL/do [B, N, M]: [B, T, W].
 
         With o = n / d: dL/dn = g / d, and dL/dd = -(g·o) / d.
         """
@@ -107,7 +104,7 @@ class Widened:
 
 
 def divide(segment: Segment, sums: Tensor, eps: float, out: Tensor, denominators: Tensor | None) -> None:
-    """Write numerator / (denominator + eps) of a segment into `out`, and keep what was divided by where asked.
+    """Write numerator / (denominator + eps) of a segment into `out`, and the divisor into `denominators` if given.
 
     sums [B, T, W], out [B, N, M], denominators [B, N, 1].
     """

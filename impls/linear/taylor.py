@@ -12,7 +12,7 @@ from .quadratic import Quadratic
 class Taylor(FeatureMap):
     """φ(x) = [1, y, y ⊗ y / √2] with y = x / D^¼, so that sim(q, k) = 1 + s + s²/2 with s = q·k / √D.
 
-    Products y_a y_b and y_b y_a are one: C = 1 + D + D (D + 1) / 2, where the paper counts 1 + D + D². The similarity is at
+    y_a y_b and y_b y_a are stored as one: C = 1 + D + D (D + 1) / 2, where the paper counts 1 + D + D². The similarity is at
     least 1/2, so denominators are no small differences.
     """
 
@@ -21,41 +21,41 @@ class Taylor(FeatureMap):
         self.pairs = Quadratic(D)
 
     def width(self, D: int) -> int:
-        """C = 1 + D + D (D + 1) / 2."""
+        """Return C = 1 + D + D (D + 1) / 2."""
         return 1 + D + self.pairs.width(D)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., D] -> [..., C]."""
+        """Map [..., D] -> [..., C]."""
         y = x * _shrink(x)
         return torch.cat((y.new_ones(*y.shape[:-1], 1), y, self.pairs(y) / math.sqrt(2)), -1)
 
     def value(self, x: Tensor) -> Tensor:
-        """The same with fewer temporaries."""
+        """Compute φ(x) with fewer temporary tensors."""
         y = x * _shrink(x)
         return torch.cat((y.new_ones(*y.shape[:-1], 1), y, self.pairs.value(y).div_(math.sqrt(2))), -1)
 
     def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:
-        """dL/dy of the two parts, shrunk again."""
+        """Compute dL/dy of the two parts, and from it dL/dx."""
         D, y = x.shape[-1], x * _shrink(x)
         dy = self.pairs.pull_back(y, phi, dphi[..., D + 1 :].div_(math.sqrt(2)))
         return dy.add_(dphi[..., 1 : D + 1]).mul_(_shrink(x))
 
     def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
-        """1 + s + s²/2, which needs no φ."""
+        """Compute 1 + s + s²/2, which needs no φ."""
         s = q @ k.mT / math.sqrt(q.shape[-1])
         return (1 + s + s.square() / 2) * seen
 
     def flops(self, D: int) -> tuple[float, float]:
-        """Those of the pairs."""
+        """Count the FLOPs of the pairs."""
         return self.pairs.flops(D)
 
     def room(self, D: int) -> Room:
-        """Pairs twice, or once beside φ; y in the pull-back."""
+        """Count the elements of each computation: pairs twice, or once beside φ; in the pull-back also y."""
         pairs = self.pairs.width(D)
         making = D + max(2 * pairs, 1 + pairs + self.width(D))
         return Room(making, making, self.pairs.room(D).back + D)
 
 
 def _shrink(x: Tensor) -> float:
-    """1 / D^¼, once for q and once for k."""
+    """Return 1 / D^¼, the factor of both q and k."""
     return float(x.shape[-1] ** -0.25)

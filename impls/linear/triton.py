@@ -1,4 +1,4 @@
-"""Causal linear attention by Triton kernels of our own: chunks on tensor cores, segments side by side.
+"""Causal linear attention by our own Triton kernels: chunks on tensor cores, segments side by side.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -10,21 +10,20 @@ from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
 
 from .chunked import ChunkedLinear
 from .family import LinearFamily
-from .feature_map import elementwise, without_hidden
-from .parameters import refuse_bad_eps
+from .feature_map import without_hidden
+from .parameters import refuse_bad_kernel_parameters
 from .triton_cost import cost_by_segments
 from .triton_tuning import WIDEST
 from .work import Sizes, decoding_cost
 
 
 class TritonLinear(LinearFamily):
-    """Causal linear attention o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + eps), in O(N (L + D) M), with a backward of its own.
+    """Causal linear attention o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + eps), in O(N (L + D) M), with its own backward.
 
-    Paper: Katharopoulos et al. 2020, eq. 9-15. φ is applied inside the kernels; exact at any N. Products of bfloat16 are
-    taken as they are, of float16 by tf32, of float32 by torch's float32 matmul precision; all sums are float32. Keeps the
-    output, one denominator a row and one state a segment; the segments are as many as fill a GPU, whatever N. Once
-    differentiable, same bits every run, no copies of inputs whose last dimension is dense.
-    Raises ValueError on an unknown feature map or where eps < 0.
+    Katharopoulos et al. 2020, eq. 9-15. φ is applied inside the kernels; exact at any N. Products take bfloat16 as it is,
+    float16 as tf32, float32 by torch's float32 matmul precision; all sums are float32. Keeps the output, one denominator a row
+    and one state a segment; the number of segments is what fills a GPU, whatever N is. Differentiable once, same bits in every
+    run, no copies of inputs whose last dimension is dense. Raises ValueError on an unknown feature map or where eps < 0.
     """
 
     tier = Tier.TRITON
@@ -32,10 +31,10 @@ class TritonLinear(LinearFamily):
     requires = ("triton>=3.4",)
 
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
-        # needs triton: absent, it should be missed here and not in the first call
+        # needs triton, which if missing should be noticed here and not in the first call
         from . import triton_product  # noqa: F401 - it defines the operator
 
-        _parameters(feature_map, eps)
+        refuse_bad_kernel_parameters(feature_map, eps)
         super().__init__(problem, feature_map, eps)
         self.feature_map = feature_map
         # the operator itself: what torch.library makes of a function cannot be copied, and methods are
@@ -43,7 +42,7 @@ class TritonLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA devices, the causal form, as many heads of k and v as of q, widths whose tiles fit into a multiprocessor."""
+        """Refuse devices, widths and dtypes that the kernels cannot take, non-causal cells and shared heads of k and v."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "it runs on CUDA devices"
@@ -52,28 +51,22 @@ class TritonLinear(LinearFamily):
         if p.kv_heads != p.H:
             return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
         if p.dtype is DType.FLOAT64:
-            return "tensor cores have no float64 for it; its sums are float32"
+            return "tensor cores have no float64; its sums are float32"
         if max(p.D, p.M) > WIDEST:
             return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
         return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes on a GPU. Needs no triton. Raises TypeError or ValueError on bad parameters."""
-        _parameters(**params)  # type: ignore[arg-type]
+        """Count FLOPs and bytes on a GPU; needs no triton. Raises TypeError or ValueError on bad parameters."""
+        refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
         if workload.decodes:
-            # all of the family decode alike, and this one can be built without triton
+            # the whole family decodes alike, and this class can be built without triton
             return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
         return cost_by_segments(problem, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
         k = without_hidden(k, key_mask)
         o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
         return o
-
-
-def _parameters(feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
-    """Raise what the constructor would raise, without the package."""
-    elementwise(feature_map)
-    refuse_bad_eps(eps)

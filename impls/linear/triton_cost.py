@@ -11,7 +11,7 @@ from .triton_tuning import Blocks, Cut, Launch, arithmetic, blocks, cut, padded,
 
 
 def cost_by_segments(p: Problem, workload: Workload) -> Cost:
-    """FLOPs with the padding of widths and of the last chunk; bytes as they are allocated. Not of decoding."""
+    """Count FLOPs with the padding of widths and of the last chunk, and bytes as allocated; not for decoding."""
     trains, heads = workload is Workload.FORWARD_BACKWARD, p.B * p.H
     chosen = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
     parts = cut(heads * splits(p.M, chosen.attend), p.N)
@@ -25,7 +25,7 @@ def cost_by_segments(p: Problem, workload: Workload) -> Cost:
 
 
 def _executed(p: Problem, of: Blocks, parts: Cut, trains: bool) -> float:
-    """Of one head. The backward computes its states, dq, dk and dv by as many walks."""
+    """Count the FLOPs of one head; the backward computes its states, dq, dk and dv in a walk each."""
     forward = _summed(p, of.sums, parts) + _walked(p.N, of.attend, p.D, p.M)
     if not trains:
         return forward
@@ -34,7 +34,7 @@ def _executed(p: Problem, of: Blocks, parts: Cut, trains: bool) -> float:
 
 
 def _walked(N: int, how: Launch, inner: int, width: int) -> float:
-    """Scores, their product with the rows, the state read and added to: 2 N (L inner + (L + 2 inner) width).
+    """Count a walk: scores, their product with the rows, the state read and added to: 2 N (L inner + (L + 2 inner) width).
 
     Programs that share the columns of a result each compute the scores.
     """
@@ -43,13 +43,13 @@ def _walked(N: int, how: Launch, inner: int, width: int) -> float:
 
 
 def _summed(p: Problem, how: Launch, parts: Cut) -> float:
-    """What all segments but one add to the state: 2 (S - 1) T D M."""
+    """Count what all segments but one add to the state: 2 (S - 1) T D M."""
     columns = splits(p.M, how) * min(how.columns, padded(p.M))
     return 2.0 * (parts.segments - 1) * parts.tokens * padded(p.D) * columns
 
 
 def _peak(p: Problem, parts: Cut, trains: bool) -> float:
-    """Output, denominators and states; in the backward g·o of each row, the states from behind, and three gradients."""
+    """Count the bytes of output, denominators and states; in the backward also g·o, later states, and gradients."""
     heads, stored = p.B * p.H, p.dtype.bytes
     keys, numbers = heads * p.N * p.D * stored, 4.0 * heads * p.N
     states = 4.0 * heads * (parts.segments - 1) * p.D * (p.M + 1)

@@ -1,13 +1,13 @@
-"""Causal linear attention by chunks, on tensor cores: the kernels.
+"""The kernels of causal linear attention by chunks, on tensor cores.
 
-B batch, H heads, N tokens, D query/key width, M value width, BD and BM the powers of two above them, L tokens of a chunk,
-T tokens of a segment (whole chunks), BO columns of the result. Each program walks through one segment of one head for
-BO columns of its result, with as many columns of the D × M state in registers; neighbouring programs read the same rows.
-A tensor comes as its pointer and its strides over batch, heads and tokens; its last dimension is dense.
-In docstrings f stands for φ(q) and φ(k), d for the denominator, g for dL/do and c_i for g_i·o_i.
+B batch, H heads, N tokens, D query/key width, M value width, BD and BM the powers of two above them, L tokens of a chunk, T
+tokens of a segment (whole chunks), BO columns of the result. Each program walks through one segment of one head for BO columns
+of its result, with as many columns of the D × M state in registers; neighbouring programs read the same rows. A tensor is given
+by its pointer and its strides over batch, heads and tokens; its last dimension is dense. In docstrings f stands for φ(q) and
+φ(k), d for the denominator, g for dL/do and c_i for g_i·o_i.
 
-Numbers: products take OPERAND (bfloat16, or float32 by PRECISION), sums are float32. What lies beyond N or D is loaded as
--inf where φ follows, since φ(-inf) = 0 for every map here, and as 0 elsewhere.
+Products take OPERAND (bfloat16, or float32 by PRECISION), sums are float32. Places beyond N or D are loaded as -inf where φ
+follows, since φ(-inf) = 0 for every map here, and as 0 elsewhere.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
 # ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0917 - kernels take flat arguments, all alike, in one body
@@ -18,7 +18,7 @@ import triton.language as tl
 
 @triton.jit
 def phi(x, PHI: tl.constexpr):
-    """φ(x) in float32."""
+    """Compute φ(x) in float32."""
     if PHI == "elu_plus_one":
         # exp of a large number would be inf in the branch that is not taken
         return tl.where(x > 0, x + 1, tl.exp(tl.minimum(x, 0)))
@@ -30,7 +30,7 @@ def phi(x, PHI: tl.constexpr):
 
 @triton.jit
 def slope(x, PHI: tl.constexpr):
-    """φ'(x) in float32."""
+    """Compute φ'(x) in float32."""
     if PHI == "elu_plus_one":
         return tl.where(x > 0, 1.0, tl.exp(tl.minimum(x, 0)))
     elif PHI == "relu":
@@ -41,26 +41,26 @@ def slope(x, PHI: tl.constexpr):
 
 @triton.jit
 def operand(x, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
-    """What a product takes: x rounded to one dtype and kept in another; on a GPU the two are the same."""
+    """Round x to one dtype for a product and keep it in another; on a GPU the two are the same."""
     return x.to(ROUNDED).to(OPERAND)
 
 
 @triton.jit
 def of_head(x, head, H, stride_b, stride_h):
-    """Where the tokens of one head begin; beyond 2³¹ elements too."""
+    """Find where the tokens of one head begin, also beyond 2³¹ elements."""
     return x + (head // H).to(tl.int64) * stride_b + (head % H).to(tl.int64) * stride_h
 
 
 @triton.jit
 def whereabouts(splits: tl.constexpr, segments, BO: tl.constexpr):
-    """Of this program: its first column of the result, its head, its segment; columns change fastest."""
+    """Find this program's first column of the result, its head and its segment; columns change fastest."""
     split, walk = tl.program_id(0) % splits, tl.program_id(0) // splits
     return split * BO, walk // segments, walk % segments
 
 
 @triton.jit
 def load_rows(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.constexpr, other: tl.constexpr):
-    """Tokens start … start + L of one head, BW columns from `offset` on: [L, BW]."""
+    """Load tokens start … start + L of one head, BW columns from `offset` on: [L, BW]."""
     row, column = tl.arange(0, L)[:, None], offset + tl.arange(0, BW)[None, :]
     at = x + start.to(tl.int64) * stride + row * stride + column
     return tl.load(at, mask=(start + row < stop) & (column < width), other=other)
@@ -68,7 +68,7 @@ def load_rows(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.con
 
 @triton.jit
 def store_rows(x, start, stop, offset, width, stride, tile, L: tl.constexpr, BW: tl.constexpr):
-    """The same places, written in the dtype of x."""
+    """Write the same places in the dtype of x."""
     row, column = tl.arange(0, L)[:, None], offset + tl.arange(0, BW)[None, :]
     at = x + start.to(tl.int64) * stride + row * stride + column
     tl.store(at, tile.to(x.dtype.element_ty), mask=(start + row < stop) & (column < width))
@@ -76,27 +76,27 @@ def store_rows(x, start, stop, offset, width, stride, tile, L: tl.constexpr, BW:
 
 @triton.jit
 def load_features(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.constexpr, PHI: tl.constexpr):
-    """φ of the same places, float32; 0 beyond the edges."""
+    """Load φ of the same places, float32; 0 beyond the edges."""
     return phi(load_rows(x, start, stop, offset, width, stride, L, BW, float("-inf")).to(tl.float32), PHI)
 
 
 @triton.jit
 def load_numbers(x, start, stop, L: tl.constexpr, other: tl.constexpr):
-    """One float32 for each of L tokens."""
+    """Load one float32 for each of L tokens."""
     row = start + tl.arange(0, L)
     return tl.load(x + row, mask=row < stop, other=other)
 
 
 @triton.jit
 def state_places(states, at, row_offset, column_offset, D: tl.constexpr, M: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
-    """Pointers [BR, BC] into the state at one place of `states` (D·M numbers and D of the normaliser), and a mask."""
+    """Compute pointers [BR, BC] into one of `states` (D·M numbers and D of the normaliser each), and a mask."""
     row, column = row_offset + tl.arange(0, BR)[:, None], column_offset + tl.arange(0, BC)[None, :]
     return states + at.to(tl.int64) * (D * M + D) + row * M + column, (row < D) & (column < M)
 
 
 @triton.jit
 def normaliser_places(states, at, offset, D: tl.constexpr, M: tl.constexpr, BR: tl.constexpr):
-    """Pointers [BR] into the normaliser beside that state, and a mask."""
+    """Compute pointers [BR] into the normaliser beside that state, and a mask."""
     row = offset + tl.arange(0, BR)
     return states + at.to(tl.int64) * (D * M + D) + D * M + row, row < D
 
@@ -109,10 +109,10 @@ def sums_kernel(
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
     PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, REVERSE: tl.constexpr,
 ):  # fmt: skip
-    """What one segment adds to the state: Σ f(k) vᵀ and Σ f(k); or, in reverse, Σ f(q)/d gᵀ and Σ f(q)/d c.
+    """Sum what one segment adds to the state: Σ f(k) vᵀ and Σ f(k); or, in reverse, Σ f(q)/d gᵀ and Σ f(q)/d c.
 
-    The last segment, in reverse the first, is not summed: no other one needs it. Place s of `states` is for the
-    state between the segments s and s + 1.
+    The last segment, in reverse the first, is not summed, because no other needs it. Place s of `states` is for the state
+    between the segments s and s + 1.
     """
     splits: tl.constexpr = (M + BO - 1) // BO
     offset, at = tl.program_id(0) % splits * BO, tl.program_id(0) // splits
@@ -145,7 +145,7 @@ def sums_kernel(
 
 @triton.jit
 def scan_kernel(states, W, places, PLACES: tl.constexpr, BLOCK: tl.constexpr, REVERSE: tl.constexpr):
-    """Running sums over the places of each head, in reverse from the last one, in place: [heads, places, W]."""
+    """Sum over the places of each head, in reverse from the last one, in place: [heads, places, W]."""
     blocks = tl.cdiv(W, BLOCK)
     head, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     place, column = tl.arange(0, PLACES)[:, None], block * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -162,9 +162,9 @@ def attend_kernel(
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
     PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """o_i = (Σ_{j≤i} (f_i·f_j) v_j) / d_i with d_i = Σ_{j≤i} f_i·f_j + eps, and d.
+    """Compute o_i = (Σ_{j≤i} (f_i·f_j) v_j) / d_i with d_i = Σ_{j≤i} f_i·f_j + eps, and d.
 
-    Katharopoulos et al. 2020, eq. 9-12; the terms with j in the same chunk by masked scores, all before by the state.
+    Katharopoulos et al. 2020, eq. 9-12: terms with j in the same chunk by masked scores, all before by the state.
     """
     splits: tl.constexpr = (M + BO - 1) // BO
     offset, head, segment = whereabouts(splits, segments, BO)
@@ -207,7 +207,7 @@ def queries_kernel(
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
     PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """dφ(q_i) = Σ_{j≤i} (g_i·v_j - c_i) f_j / d_i, times the slope; and c, once.
+    """Compute dφ(q_i) = Σ_{j≤i} (g_i·v_j - c_i) f_j / d_i, times the slope; and c, once.
 
     Katharopoulos et al. 2020, eq. 13, with the quotient rule: dL/d(numerator) = g / d, dL/d(denominator) = -c / d.
     """
@@ -255,7 +255,7 @@ def keys_kernel(
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
     PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """dφ(k_j) = Σ_{i≥j} (g_i·v_j - c_i) f_i / d_i, times the slope, from the last chunk to the first.
+    """Compute dφ(k_j) = Σ_{i≥j} (g_i·v_j - c_i) f_i / d_i, times the slope, from the last chunk to the first.
 
     Katharopoulos et al. 2020, eq. 14; the state is Σ f_i / d_i g_iᵀ over the later chunks, its normaliser Σ c_i f_i / d_i.
     """
@@ -302,7 +302,7 @@ def values_kernel(
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
     PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """dv_j = Σ_{i≥j} (f_i·f_j) / d_i g_i, from the last chunk to the first (Katharopoulos et al. 2020, eq. 15)."""
+    """Compute dv_j = Σ_{i≥j} (f_i·f_j) / d_i g_i, from the last chunk to the first (Katharopoulos et al. 2020, eq. 15)."""
     splits: tl.constexpr = (M + BO - 1) // BO
     offset, head, segment = whereabouts(splits, segments, BO)
     first = segment * T

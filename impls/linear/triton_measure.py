@@ -1,4 +1,4 @@
-"""Timing other blocks than those of the table, on the GPU at hand; needs one. For whoever fills triton_tuning.py.
+"""Time other launches than those of triton_tuning.py on the current GPU, to fill its table.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -20,15 +20,15 @@ from .triton_tuning import Blocks, Launch, arithmetic, blocks, padded
 
 
 def candidates(p: Problem) -> list[Launch]:
-    """Launches that may suit these widths."""
+    """List launches that may suit these widths."""
     columns = [c for c in (16, 32, 64, 128) if c <= padded(max(p.D, p.M))]
     return [Launch(*numbers) for numbers in product((32, 64), columns, (4, 8), (1, 2, 3))]
 
 
 def timed(p: Problem, kernel: str, launches: Iterable[Launch]) -> list[tuple[float, Launch]]:
-    """Seconds of a forward and backward with each launch for that kernel, best first; what does not compile is left out.
+    """Time a forward and backward with each launch of that kernel, in seconds, best first; leave out what does not compile.
 
-    `kernel` is a field of Blocks. The medians of warm calls by CUDA events.
+    `kernel` is a field of Blocks. Times are medians of warm calls by CUDA events.
     """
     usual = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
     found = [(_seconds(p, replace(usual, **{kernel: launch})), launch) for launch in launches]

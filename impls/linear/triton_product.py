@@ -1,4 +1,4 @@
-"""Causal linear attention through the Triton kernels: what they are given, and how they are differentiated.
+"""Causal linear attention through the Triton kernels: their arguments, and how they are differentiated.
 
 B batch, H heads, N tokens, D query/key width, M value width, S segments (triton_tuning.py). Importing this needs triton.
 """
@@ -20,7 +20,7 @@ _SCANNED = 4096  # numbers that one program of the scan holds
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a launch takes besides tensors, for one problem."""
+    """Everything that launches take besides tensors, for one problem."""
 
     B: int
     H: int
@@ -36,22 +36,22 @@ class Plan:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The whole numbers that every walking kernel takes."""
+        """Return the whole numbers that every walking kernel takes."""
         return self.H, self.N, self.cut.tokens, self.cut.segments
 
     def constants(self, how: Launch, width: int) -> dict[str, Any]:
-        """What a walking kernel is compiled for, where its result is `width` wide."""
+        """Return what a walking kernel is compiled for, where its result has `width` columns."""
         widths = {"D": self.D, "M": self.M, "BD": padded(self.D), "BM": padded(self.M)}
         blocks = {"L": how.chunk, "BO": min(how.columns, padded(width)), "num_warps": how.warps, "num_stages": how.stages}
         products = {"ROUNDED": self.rounded, "OPERAND": self.operand, "PRECISION": self.precision}
-        # fusion is asked for by name, since the default differs between versions of Triton
+        # fusion is asked for explicitly, since the default differs between versions of Triton
         return {**widths, **blocks, **products, "PHI": self.phi, "enable_fp_fusion": True}
 
 
 def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None, kind: Arithmetic | None = None) -> Plan:
-    """How to launch for these tensors [B, H, N, D] and [B, H, N, M]; by the table where no blocks are given.
+    """Plan the launches for tensors [B, H, N, D] and [B, H, N, M]; blocks are from the table unless given.
 
-    `kind` is what the forward computed in, for its backward: the precision that torch is asked for may have changed since.
+    `kind` is what the forward computed in, for its backward: torch's matmul precision may have changed since.
     """
     (B, H, N, D), M, kind = q.shape, v.shape[-1], kind or arithmetic(q.dtype)
     chosen = chosen or blocks(D, M, kind)
@@ -64,7 +64,7 @@ def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None, kind: Ari
 
 
 def attend(p: Plan, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch what gives o [B, H, N, M], the denominators and the states between segments."""
+    """Compute o [B, H, N, M], the denominators and the states between segments."""
     q, k, v = _dense(q), _dense(k), _dense(v)
     o, denominators, states = _results(p, v)
     with _device(q):
@@ -75,9 +75,9 @@ def attend(p: Plan, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor
 
 
 def pull_back(p: Plan, inputs: list[Tensor], kept: list[Tensor], g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch what gives dq, dk and dv from dL/do: a walk forward for dq, and from the end for dk and dv; no atomics.
+    """Compute dq, dk and dv from dL/do: a walk forward for dq, and from the end for dk and dv; no atomics.
 
-    Katharopoulos et al. 2020, eq. 13-15. `kept` is what `attend` gave.
+    Katharopoulos et al. 2020, eq. 13-15. `kept` is what `attend` returned.
     """
     (q, k, v), (o, denominators, states), g = (_dense(x) for x in inputs), kept, _dense(g)
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
@@ -94,7 +94,7 @@ def pull_back(p: Plan, inputs: list[Tensor], kept: list[Tensor], g: Tensor) -> t
 
 @torch.library.custom_op("attnbench::causal_linear_attention_triton", mutates_args=())
 def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: str, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> o [B, H, N, M]; the denominators and the states, for the backward.
+    """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> o [B, H, N, M]; also the denominators and states for the backward.
 
     Katharopoulos et al. 2020, eq. 9-12. Differentiable once. phi is elu_plus_one, relu or squared_relu.
     """
@@ -128,7 +128,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.kind = arithmetic(q.dtype)
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(*output[1:])
-    # else torch fills zeros for what was not differentiated
+    # otherwise torch fills zeros for what was not differentiated
     ctx.set_materialize_grads(False)
 
 
@@ -141,7 +141,7 @@ causal_linear_attention.register_autograd(_differentiate, setup_context=_keep)
 
 
 def _states(p: Plan, rows: tuple[Tensor, Tensor], numbers: tuple[Tensor, Tensor], states: Tensor, *, reverse: bool) -> None:
-    """Fill `states` with the state between each segment and the next one: of (k, v), or in reverse of (q, g), d and c."""
+    """Fill `states` with the state between each segment and the next one, of (k, v), or in reverse of (q, g), d and c."""
     places, how = p.cut.segments - 1, p.blocks.sums
     if not places:
         return
@@ -163,21 +163,21 @@ def _walk(kernel: Any, p: Plan, how: Launch, arguments: tuple[Any, ...], strided
 
 
 def _strides(*tensors: Tensor) -> list[int]:
-    """Over batch, heads and tokens, of each tensor."""
+    """Return each tensor's strides over batch, heads and tokens."""
     return [stride for x in tensors for stride in x.stride()[:3]]
 
 
 def _dense(x: Tensor) -> Tensor:
-    """The same numbers with the last dimension dense; a copy only where it is not."""
+    """Make the last dimension dense, copying only where it is not."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _results(p: Plan, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Uninitialised: o, the denominators [B, H, N], and the states between segments [BH, S - 1, D M + D]."""
+    """Allocate o, the denominators [B, H, N], and the states between segments [BH, S - 1, D M + D]."""
     denominators = v.new_empty(p.B, p.H, p.N, dtype=torch.float32)
     return torch.empty_like(v), denominators, v.new_empty(p.B * p.H, p.cut.segments - 1, p.D * (p.M + 1), dtype=torch.float32)
 
 
 def _device(x: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, which may be another one."""
+    """Make the device of x current, on which Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

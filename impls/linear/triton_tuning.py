@@ -12,14 +12,14 @@ Arithmetic = Literal["bf16", "tf32", "ieee"]
 """Operands of the products: bfloat16; float32 rounded to tf32; float32 as it is."""
 
 PROGRAMS = 264
-"""Programs to aim at: two for each multiprocessor of an H100. A constant, so that sums group alike on every GPU."""
+"""Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
 _SHORTEST = 128  # tokens; a segment must outweigh the state that is stored for it
 _LONGEST_CHUNK = 64
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel: L, the columns of the result that a program computes, its warps, the stages of its pipeline of loads."""
+    """Launch of one kernel: tokens of a chunk, columns of the result in a program, warps, and stages of its pipeline."""
 
     chunk: int
     columns: int
@@ -40,14 +40,14 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Cut:
-    """The sequence in segments of `tokens` tokens, whole chunks all but the last."""
+    """The sequence in segments of `tokens` tokens, all but the last in whole chunks."""
 
     segments: int
     tokens: int
 
 
-# The larger of D and M, rounded up to a power of two -> blocks. By what ptxas of Triton 3.9 says of sm_80 and sm_90, none
-# spills more than 32 registers, but for "ieee" at 128, where no block avoids it. triton_measure.py times others on a GPU.
+# By the larger of D and M, rounded up to a power of two. According to ptxas of Triton 3.9 for sm_80 and sm_90, none spills more
+# than 32 registers, except "ieee" at 128, where no block avoids it. triton_measure.py times others on a GPU.
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "bf16": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
@@ -100,14 +100,14 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
 }
 
 WIDEST = max(_TABLE["bf16"])
-"""Where D or M is larger, the tiles of a chunk no longer fit beside the state."""
+"""Largest D or M for which the tiles of a chunk fit beside the state."""
 
 
 def arithmetic(dtype: torch.dtype) -> Arithmetic:
-    """The products of a dtype, by torch's float32 matmul precision where it is float32.
+    """Choose the products for a dtype; float32 follows torch's float32 matmul precision.
 
-    float16 goes through tf32, which rounds as float16 does but has the range of float32: sums over a few
-    thousand tokens pass 65504, and shares of them fall below 6e-8.
+    float16 goes through tf32, which rounds as float16 does but has the range of float32: sums over a few thousand tokens exceed
+    65504, and shares of them fall below 6e-8.
     """
     if dtype is torch.float32:
         return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
@@ -115,22 +115,22 @@ def arithmetic(dtype: torch.dtype) -> Arithmetic:
 
 
 def padded(width: int) -> int:
-    """The power of two that a width is computed in; 16 at least, the least that tensor cores take."""
+    """Return the power of two that a width is computed in, at least 16, the least that tensor cores take."""
     return max(16, 1 << (width - 1).bit_length())
 
 
 def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:
-    """From the table."""
+    """Look up the launches for these widths."""
     return _TABLE[kind][max(padded(D), padded(M))]
 
 
 def splits(width: int, launch: Launch) -> int:
-    """How many programs share the columns of a result."""
+    """Count the programs that share the columns of a result."""
     return -(-width // launch.columns)
 
 
 def cut(walks: int, N: int) -> Cut:
-    """Segments, given what walks side by side: one where that fills the GPU, else as many as do, none below 128 tokens."""
+    """Cut into segments: one where `walks` fill the GPU, else as many as do, none below 128 tokens."""
     wanted = -(-PROGRAMS // walks)
     tokens = max(-(-N // wanted), _SHORTEST if wanted > 1 else 1)
     tokens = -(-tokens // _LONGEST_CHUNK) * _LONGEST_CHUNK

@@ -1,4 +1,4 @@
-"""What the costs of all linear attentions are made of: FLOPs of the definition, and of a step of decoding.
+"""Parts of the costs of all linear attentions: FLOPs of the definition, and the cost of decoding.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, C width of φ, M value width.
 """
@@ -17,95 +17,95 @@ from .segments import HEADS, accumulator, whole_segments, width
 
 @dataclass(frozen=True)
 class Sizes:
-    """The numbers that costs are computed from; bytes of an element of the arithmetic, of sums, and as stored."""
+    """The numbers that costs are computed from: widths, counts, and bytes of an element as computed, summed and stored."""
 
     p: Problem
     method: LinearFamily
 
     @property
     def C(self) -> int:
-        """Width of φ."""
+        """Return the width of φ."""
         return self.method.phi.width(self.p.D)
 
     @property
     def wide(self) -> int:
-        """Value width with its column of ones, padded."""
+        """Return W, the value width with its column of ones, padded."""
         return width(self.p.M)
 
     @property
     def scales(self) -> int:
-        """Log scales of a head."""
+        """Count the log scales of a head."""
         phi = self.method.phi
         return phi.scales(self.C) if isinstance(phi, Exponential) else 0
 
     @property
     def room(self) -> Room:
-        """Of the map."""
+        """Return the elements that the map's computations allocate."""
         return self.method.phi.room(self.p.D)
 
     @property
     def back(self) -> float:
-        """Elements for one token in a pull-back; where it is rounded at the end, what is to be rounded too."""
+        """Count the elements per token in a pull-back, with those that are rounded at the end."""
         D = self.p.D * self.cast
         return max(self.room.back, D) + D
 
     @property
     def element(self) -> int:
-        """Bytes of a number in the arithmetic."""
+        """Return the bytes of a number as computed."""
         return self.method.phi.arithmetic(self.dtype).itemsize
 
     @property
     def sum(self) -> int:
-        """Bytes of a number in a state."""
+        """Return the bytes of a number in a state."""
         return accumulator(self.dtype).itemsize
 
     @property
     def apart(self) -> int:
-        """Bytes of a number in a state that takes in each token by itself."""
+        """Return the bytes of a number in a state to which tokens are added one by one."""
         return self.method.phi.sums(self.dtype).itemsize
 
     @property
     def dtype(self) -> torch.dtype:
-        """As stored."""
+        """Return the dtype as stored."""
         dtype: torch.dtype = getattr(torch, self.p.dtype)
         return dtype
 
     @property
     def cast(self) -> bool:
-        """Whether inputs are converted before they are computed with."""
+        """Say whether inputs are converted before the computation."""
         return self.method.phi.arithmetic(self.dtype) is not self.dtype
 
     @property
     def heads(self) -> int:
-        """Samples and heads of k and v."""
+        """Count samples times heads of k and v."""
         return self.p.B * self.p.kv_heads
 
     @property
     def queries(self) -> int:
-        """Queries of all samples and heads."""
+        """Count the queries of all samples and heads."""
         return self.p.B * self.p.H * self.p.N
 
     @property
     def keys(self) -> int:
-        """Keys of all samples and heads."""
+        """Count the keys of all samples and heads."""
         return self.heads * self.p.N
 
     @property
     def group(self) -> int:
-        """Samples and heads that are worked on together."""
+        """Count the samples and heads that are walked together."""
         return min(HEADS, self.heads)
 
     def shape(self, heads: int, tokens: int) -> torch.Tensor:
-        """Queries or keys of that many samples and heads, without numbers."""
+        """Make a tensor without data for queries or keys of `heads` samples and heads."""
         return torch.empty(heads, tokens, self.p.D, device="meta")
 
     def rows(self, heads: int, tokens: int, times: int = 1) -> int:
-        """Rows of a segment that is one chunk, with that many times φ in it."""
+        """Count the rows of a segment of one chunk, with `times` times φ in it."""
         return heads * whole_segments(self.shape(heads, tokens), times * self.C)[0].stop
 
 
 def exact_flops(s: Sizes, workload: Workload) -> float:
-    """What the definition needs: the products of φ, φ(k) vᵀ and φ(q) S; backward two for each, but none for a projection."""
+    """Count what the definition needs: φ, φ(k) vᵀ and φ(q) S; two for each in the backward, but none for a projection."""
     forward, backward = s.method.phi.flops(s.p.D)
     tokens = s.queries + s.keys
     if workload is Workload.DECODE:
@@ -115,9 +115,9 @@ def exact_flops(s: Sizes, workload: Workload) -> float:
 
 
 def decoding_cost(s: Sizes, workload: Workload) -> Cost:
-    """A step writes and reads the sums once, [B K, C, M + 1]; N of them from nothing.
+    """Compute the cost of decoding: a step writes and reads the sums once, [B K, C, M + 1].
 
-    The peak of a step is without the state, which is there before; that of a whole sequence is with it.
+    The peak of a step excludes the state, which exists before; that of a whole sequence includes it.
     """
     p, steps = s.p, (1 if workload is Workload.DECODE else s.p.N)
     wide, exact = p.M + 1, exact_flops(s, workload)

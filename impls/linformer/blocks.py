@@ -1,4 +1,4 @@
-"""Blocks of L neighbouring tokens as one key each: by their mean, or by a kernel for each channel.
+"""Blocks of L neighbouring tokens, each reduced to one key: by its mean, or by a kernel for each channel.
 
 B batch, K heads of k and v, N tokens, S = N / L blocks, rounded up, C width. Tensors are [B, N, K, C] -> [B, S, K, C]; where L
 does not divide N the last block is shorter.
@@ -14,7 +14,7 @@ from ..partial.softmax import sums
 
 
 def mean(x: Tensor, L: int) -> Tensor:
-    """The mean of each block, over the tokens that it has."""
+    """Average each block over the tokens that it has: [B, N, K, C] -> [B, S, K, C]."""
     rest = x.shape[1] % L
     if not rest:
         return _mean(x, L)
@@ -24,19 +24,22 @@ def mean(x: Tensor, L: int) -> Tensor:
 
 
 def _mean(x: Tensor, L: int) -> Tensor:
-    # divided after the sum: in the backward before the gradient grows to N rows
+    # divided after the sum, so that the backward divides before the gradient grows to N rows
     o: Tensor = x.unflatten(1, (-1, L)).sum(2) / L
     return o
 
 
 def convolve(x: Tensor, kernel: Tensor) -> Tensor:
-    """Σ_l w_l ∘ x_(sL + l) with w [L, K, C], zeros beyond the end; differentiable once in both."""
+    """Compute Σ_l w_l ∘ x_(sL + l) with w [L, K, C], zeros beyond the end; differentiable once in both."""
     o: Tensor = _Convolve.apply(x, kernel)  # type: ignore[no-untyped-call]
     return o
 
 
 class _Convolve(torch.autograd.Function):
-    """Kernel and stride are one length: offset by offset, each token is read once, and no product of x is kept."""
+    """`convolve` with its gradient.
+
+    Kernel and stride have one length: offset by offset, each token is read once, and no product of x is kept.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Tensor) -> Tensor:  # noqa: ANN401 - as torch passes it

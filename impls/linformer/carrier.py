@@ -1,4 +1,4 @@
-"""A place for a tensor where a package projects its input, so that its attention alone runs."""
+"""A stand-in for a package's projection, so that only its attention runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from torch import Tensor, nn
 
 
 class Carrier(nn.Module):
-    """Stands where a projection was, and gives what it carries, whatever it is given."""
+    """Replaces a projection, and returns the carried tensor whatever its input is."""
 
     carried: Tensor | None = None
 
     def forward(self, _: Tensor) -> Tensor:
-        """What it carries."""
+        """Return the carried tensor."""
         assert self.carried is not None
         return self.carried
 
 
 @contextmanager
 def carried(carriers: tuple[Carrier, ...], tensors: tuple[Tensor, ...]) -> Iterator[None]:
-    """Load each for the time of one call."""
+    """Make each carrier return its tensor during one call."""
     for carrier, x in zip(carriers, tensors, strict=True):
         carrier.carried = x
     try:

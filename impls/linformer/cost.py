@@ -1,4 +1,4 @@
-"""What attention over projected keys computes, moves and allocates.
+"""FLOPs and bytes of attention over projected keys.
 
 B batch, H heads, K heads of k and v, N tokens, S projected keys, D query/key width, M value width, W the wider of both.
 """
@@ -10,20 +10,20 @@ from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
 @dataclass(frozen=True)
 class Projection:
-    """S projected keys, the elements of all parameters, and how they are made."""
+    """A projection as costs see it: S projected keys (`slots`), and the number of elements of all parameters."""
 
     slots: int
     parameters: int
     by_matrix: bool = False
-    """S x N weights for keys and values each, whoever shares them; else no matrix product."""
+    """Whether keys and values are each multiplied with S × N weights; otherwise there is no matrix product."""
     twice_used: bool = False
-    """One matrix for keys and values: its gradient is a sum of two."""
+    """Whether one matrix serves keys and values, so that its gradient is a sum of two."""
     keeps_inputs: bool = False
-    """Whether the backward reads k and v, as hidden keys have made them."""
+    """Whether the backward reads k and v, with hidden keys as zeros."""
 
 
 def cost_of(p: Problem, projection: Projection, workload: Workload) -> Cost:
-    """Attention is fused: its backward makes the scores again, five products for the forward's two."""
+    """Compute the cost of one call; attention is fused, and its backward has five products for the forward's two."""
     trains = workload is Workload.FORWARD_BACKWARD
     projecting = 2.0 * p.B * p.kv_heads * p.N * projection.slots * (p.D + p.M) if projection.by_matrix else 0.0
     pairs = 2.0 * p.B * p.H * p.N * projection.slots
@@ -38,13 +38,13 @@ def cost_of(p: Problem, projection: Projection, workload: Workload) -> Cost:
 
 
 def _forward_peak(p: Problem, projection: Projection) -> float:
-    """Hidden keys as zeros while they are projected; then the projected ones, the output and the logsumexp of each row."""
+    """Count the bytes of keys with zeros while they are projected, or of projected keys, output and logsumexp."""
     few = _projected(p, projection)
     return max(_as_zeros(p) + few, few + _filled(p, projection) + _rows(p))
 
 
 def _backward_peak(p: Problem, projection: Projection) -> float:
-    """While softmax is differentiated; or at the end, when all gradients are there."""
+    """Count the bytes while softmax is differentiated, or at the end, with all gradients."""
     kept = _as_zeros(p) if projection.by_matrix or projection.keeps_inputs else 0.0
     few, e, rows = _projected(p, projection) + _filled(p, projection), p.dtype.bytes, p.B * p.H * p.N
     keys = p.B * p.kv_heads * e
@@ -59,16 +59,16 @@ def _projected(p: Problem, projection: Projection) -> float:
 
 
 def _filled(p: Problem, projection: Projection) -> float:
-    """Projected keys, or values, as wide as the other, where they are not."""
+    """Count the bytes of projected keys or values padded to the width of the other."""
     return float(p.B * p.kv_heads * projection.slots * max(p.D, p.M) * p.dtype.bytes) if p.M != p.D else 0.0
 
 
 def _rows(p: Problem) -> float:
-    """The output and a logsumexp, at least float32; queries filled up to the width of values."""
+    """Count the bytes of the output, a logsumexp in float32 at least, and queries padded to the width of values."""
     width = max(p.D, p.M)
     return p.B * p.H * p.N * ((width + (width if p.M > p.D else 0)) * p.dtype.bytes + max(4, p.dtype.bytes))
 
 
 def _as_zeros(p: Problem) -> float:
-    """Copies of k and v without what is hidden."""
+    """Count the bytes of copies of k and v with zeros in hidden rows."""
     return float(p.B * p.kv_heads * p.N * (p.D + p.M) * p.dtype.bytes) if p.padding else 0.0

@@ -1,4 +1,4 @@
-"""Linformer: keys and values projected by matrices that are learned.
+"""Linformer: keys and values projected by learned matrices.
 
 B batch, H heads, K heads of k and v, N tokens, S projected keys, D query/key width, M value width.
 """
@@ -15,11 +15,11 @@ from .product import project
 
 
 class Linformer(ProjectedKeys):
-    """k̄ = E k, v̄ = F v with E and F in R^{S x N}, S = min(k, N): attention in O(N).
+    """k̄ = E k, v̄ = F v with E and F in R^{S x N}, S = min(k, N): attention in O(N S).
 
-    Paper: Wang et al. 2020, eq. 7. `sharing` as in its section 4: for each head (`none`), for all heads (`headwise`), E = F
-    (`key_value`), and one for all layers (`layerwise`), which in the one layer measured here is `key_value` under another name.
-    With fewer heads of keys than of queries, `none` has a matrix for each head of keys. Drawn from uniform(-1/√S, 1/√S). Made
+    Wang et al. 2020, eq. 7. `sharing` as in its section 4: matrices for each head (`none`), for all heads (`headwise`), E = F
+    (`key_value`), or one for all layers (`layerwise`), which for the one layer measured here is the same as `key_value`. With
+    fewer heads of keys than of queries, `none` has a matrix for each head of keys. Initialised as uniform(-1/√S, 1/√S). Built
     for sequences of N tokens. Raises ValueError on bad parameters.
     """
 
@@ -33,18 +33,18 @@ class Linformer(ProjectedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         options = Options(**params)  # type: ignore[arg-type]
         matrices, S, N = options.shape(problem)
         elements = matrices * S * N * (1 if options.one_matrix else 2)
         return cost_of(problem, Projection(S, elements, by_matrix=True, twice_used=options.one_matrix), workload)
 
     def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """One product for all heads that share a matrix."""
+        """Project, with one product for all heads that share a matrix."""
         return project(self.E, k), project(self._values_by, v)
 
     def project_densely(self, k: Tensor, v: Tensor, heads: slice = EVERY) -> tuple[Tensor, Tensor]:
-        """E k and F v."""
+        """Compute E k and F v."""
         own = heads if len(self.E) > 1 else EVERY
         return self.E[own] @ k, self._values_by[own] @ v
 
@@ -54,7 +54,7 @@ class Linformer(ProjectedKeys):
 
 
 def _drawn(problem: Problem, options: Options) -> nn.Parameter:
-    """Uniform as the package linformer draws it; in float32 first, so that all dtypes round the same numbers."""
+    """Draw uniformly as the package linformer does, in float32 first, so that all dtypes round the same numbers."""
     shape = options.shape(problem)
     bound = shape[1] ** -0.5
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound).to(getattr(torch, problem.dtype)))

@@ -12,17 +12,17 @@ from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Sca
 
 from ..partial.rows import softmax_rows
 from .carrier import Carrier, carried
-from .options import Options
+from .options import Options, options_of_k
 from .package_cost import cost_of_lucidrains
 from .reference import attend_to
 
 
 class LucidrainsLinformer(Attention):
-    """`LinformerSelfAttention` of linformer without its four linear layers: what it does once q, k and v are there.
+    """`LinformerSelfAttention` of linformer without its four linear layers: what it computes from q, k and v.
 
-    Paper: Wang et al. 2020, eq. 7, with one E and one F for all heads: linformer.linformer with sharing `headwise`. Its own
-    forward runs; the layers to_q, to_k and to_v give the tensors at hand, and to_out what it gets. Both products with
-    E and F and the materialised softmax are the package's. Raises ValueError on a bad k.
+    Wang et al. 2020, eq. 7, with one E and one F for all heads: linformer.linformer with sharing `headwise`. The package's own
+    forward runs, with both products with E and F and a softmax in memory; its layers to_q, to_k and to_v are replaced by the
+    given tensors, and to_out by the identity. Raises ValueError on a bad k.
     """
 
     paper = "arXiv:2006.04768"
@@ -44,37 +44,32 @@ class LucidrainsLinformer(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One width, one number of heads, not causal."""
+        """Refuse causal cells, shared heads of k and v, and values of another width than keys."""
         p = cell.problem
         if p.causal:
             return "each projected key mixes all positions: the package has no causal form"
         if p.kv_heads != p.H:
-            return "q, k and v are cut into one number of heads: kv_heads must equal H"
+            return "the package splits q, k and v into equally many heads: kv_heads must equal H"
         return f"the package has one width for keys and values: M={p.M} must equal D={p.D}" if p.M != p.D else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_lucidrains(problem, _options(**params).slots(problem.N), workload)  # type: ignore[arg-type]
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        return cost_of_lucidrains(problem, options_of_k(**params).slots(problem.N), workload)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D] three times -> [B, H, N, D], in the memory order [B, N, H, D]."""
+        """Attend: [B, H, N, D] three times -> [B, H, N, D], in the memory order [B, N, H, D]."""
         rows_BNW = tuple(x.transpose(1, 2).flatten(2) for x in (q, k, v))
         with carried(self._given, rows_BNW):
-            # of its argument the package reads the shape alone
+            # the package reads only the shape of its argument
             o_BNW: Tensor = self.attention(rows_BNW[0])
         o: Tensor = o_BNW.unflatten(2, (q.shape[1], -1)).transpose(1, 2)
         return o
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """softmax(q (Eᵀk)ᵀ / √D) Fᵀv with the package's parameters, which are [N, S]."""
+        """Compute softmax(q (Eᵀk)ᵀ / √D) Fᵀv with the package's parameters, which are [N, S]."""
         return attend_to(q, self.attention.proj_k.mT @ k, self.attention.proj_v.mT @ v)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """These queries over all projected keys."""
+        """Compute softmax of the queries `at` over all projected keys."""
         return softmax_rows(q[at], self.attention.proj_k.mT @ k, self.attention.proj_v.mT @ v, default_scale(self.problem))
-
-
-def _options(k: int = 256) -> Options:
-    """The one parameter, for costs without the package. Raises TypeError on others, ValueError where it cannot be."""
-    return Options(k)

@@ -10,15 +10,15 @@ from attnbench.api import Cost, Problem, Scalar, Workload
 from .blocks import mean
 from .cost import Projection, cost_of
 from .family import EVERY, ProjectedKeys
-from .options import Options
+from .options import Options, options_of_k
 from .reference import mean_matrix
 
 
 class MeanLinformer(ProjectedKeys):
-    """E = F = the means of blocks of L = N / k tokens, rounded up: at most k of them, the last over the tokens it has.
+    """E = F = the means of blocks of L = N / k tokens, rounded up: at most k of them, the last over the tokens it has; O(N k).
 
-    Paper: Wang et al. 2020, section 4, "general projections": mean pooling with kernel and stride N / k. A hidden key counts as
-    a zero in the mean of its block. Raises ValueError on a bad k.
+    Wang et al. 2020, section 4, "general projections": mean pooling with kernel and stride N / k. A hidden key counts as a zero
+    in the mean of its block. Raises ValueError on a bad k.
     """
 
     def __init__(self, problem: Problem, k: int = 256) -> None:
@@ -27,20 +27,15 @@ class MeanLinformer(ProjectedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU; sums are no products. Raises TypeError or ValueError on bad parameters."""
-        L = _options(**params).block(problem.N)  # type: ignore[arg-type]
+        """Count FLOPs, none of them for the means, and bytes; the peak is that on a CPU. Raises TypeError or ValueError."""
+        L = options_of_k(**params).block(problem.N)  # type: ignore[arg-type]
         return cost_of(problem, Projection(-(-problem.N // L), 0), workload)
 
     def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Each read once."""
+        """Average keys and values, reading each once."""
         return mean(k, self.L), mean(v, self.L)
 
     def project_densely(self, k: Tensor, v: Tensor, heads: slice = EVERY) -> tuple[Tensor, Tensor]:  # noqa: ARG002 - all heads alike
-        """By a matrix [S, N] of 1 / L."""
+        """Average by a matrix [S, N] of 1 / L."""
         means = mean_matrix(k.shape[2], self.L, k)
         return means @ k, means @ v
-
-
-def _options(k: int = 256) -> Options:
-    """The one parameter. Raises TypeError on others, ValueError where it cannot be."""
-    return Options(k)

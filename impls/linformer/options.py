@@ -1,16 +1,19 @@
-"""The parameters of attention over projected keys, and what follows from them for a length."""
+"""The parameters of attention over projected keys, and sizes that follow from them and the length."""
 
 from dataclasses import dataclass
 
 from attnbench.api import Problem
 
 SHARING = ("none", "headwise", "key_value", "layerwise")
-"""Wang et al. 2020, section 4: a matrix for each head, for all heads, for keys and values too, for all layers too."""
+"""Values of `sharing`: matrices for each head, for all heads, also for keys and values, also for all layers.
+
+Wang et al. 2020, section 4.
+"""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Projected keys, and who shares a projection. Raises ValueError on what cannot be."""
+    """The number of projected keys, and which heads share a projection. Raises ValueError on bad values."""
 
     k: int = 256
     sharing: str = "headwise"
@@ -23,17 +26,22 @@ class Options:
 
     @property
     def one_matrix(self) -> bool:
-        """Whether E = F; within the one layer that is measured, layerwise is key_value."""
+        """Say whether E = F; for the one layer that is measured, layerwise is the same as key_value."""
         return self.sharing in {"key_value", "layerwise"}
 
     def slots(self, N: int) -> int:
-        """k, and never more than there are tokens."""
+        """Count the projected keys: k, but at most one for each token."""
         return min(self.k, N)
 
     def block(self, N: int) -> int:
-        """Tokens of a block where blocks are projected: the fewest that leave at most k blocks."""
+        """Count the tokens of a block where blocks are projected: the fewest that give at most k blocks."""
         return -(-N // self.k)
 
     def shape(self, p: Problem) -> tuple[int, int, int]:
-        """Of E and of F: one [S, N] for all heads, or one for each head of keys."""
+        """Compute the shape of E and of F: one [S, N] for all heads, or one for each head of keys."""
         return p.kv_heads if self.sharing == "none" else 1, self.slots(p.N), p.N
+
+
+def options_of_k(k: int = 256) -> Options:
+    """Parse the one parameter of methods without `sharing`. Raises TypeError on other parameters, ValueError on a bad value."""
+    return Options(k)

@@ -1,4 +1,4 @@
-"""What the Linformers of two packages compute and allocate, operator by operator as their modules make them.
+"""FLOPs and bytes of the Linformers of two packages, operator by operator.
 
 linformer 0.2.3 and linformer-pytorch 0.19.3. B batch, H heads, N tokens, S projected keys, D query/key width, M value width.
 """
@@ -9,19 +9,22 @@ from .options import Options
 
 
 def cost_of_lucidrains(p: Problem, S: int, workload: Workload) -> Cost:
-    """Scores in memory, before and after they are scaled, and their softmax; einsum copies what a batch keeps apart."""
+    """Compute the cost of one call, which holds scores, scaled scores and their softmax.
+
+    einsum copies q, k and v where there are several samples.
+    """
     rows = float(p.B * p.H * p.N)
     scores, row, few, matrices = rows * S, rows * p.D, 2.0 * p.B * p.H * S * p.D, 2.0 * S * p.N
     peak = few + 2 * scores + 2 * row
     if workload is Workload.FORWARD_BACKWARD:
-        # q, k and v in another order are kept
+        # copies of q, k and v in another order are kept
         copies = 3 * row if p.B > 1 else 0.0
         peak = max(peak + copies, few + 3 * scores + row + copies, 5 * row + few + matrices)
     return _cost(p, S, workload, matrices, peak)
 
 
 def cost_of_tatp22(p: Problem, options: Options, workload: Workload) -> Cost:
-    """One head after the other: without a backward the scores of one are there at a time."""
+    """Compute the cost of one call, head after head: without a backward it holds the scores of one head at a time."""
     S, unshared = options.slots(p.N), options.sharing == "none"
     matrices = (p.H if unshared else 1) * (1 if options.one_matrix else 2)
     parameters, token = float(matrices * S * (p.N + 1)), float(p.B * p.N)
@@ -33,17 +36,17 @@ def cost_of_tatp22(p: Problem, options: Options, workload: Workload) -> Cost:
 
 
 def _tatp22_backward(p: Problem, S: int, parameters: float, *, shared: bool) -> float:
-    """While a head in turn is differentiated: the first, the second, the last; or when the gradients of all are joined."""
+    """Count the numbers while the first, second or last head is differentiated, or when all gradients are joined."""
     token, matrix = float(p.B * p.N), float(S * p.N)
     output, gradients = token * p.H * p.M, token * (2 * p.D + p.M)
-    # the softmax of a head, its projected keys and values, and where samples lie apart k and v in another order
+    # a head keeps its softmax, its projected keys and values, and with several samples k and v in another order
     kept = token * S + p.B * S * (p.D + p.M) + (token * (p.D + p.M) if p.B > 1 else 0)
 
     def moment(done: int) -> float:
         here = output + (p.H - done) * kept + done * gradients + token * (S + (0 if p.B > 1 else p.M))
         if not shared:
             return here + token * S + (2 * done + 1) * matrix
-        # a gradient of the matrix is added to what there is of it
+        # a gradient is added to what other heads gave the shared matrix
         return here + (parameters + 2 * matrix if done else token * S + matrix)
 
     end = output + p.H * gradients + token * p.H * max(p.D, p.M) + parameters
@@ -51,7 +54,7 @@ def _tatp22_backward(p: Problem, S: int, parameters: float, *, shared: bool) -> 
 
 
 def _cost(p: Problem, S: int, workload: Workload, parameters: float, peak: float) -> Cost:
-    """Two products with a projection and two of attention; four more each in the backward, for the scores are kept."""
+    """Compute the cost from a peak: two products with a projection and two of attention, and four more each in the backward."""
     passes = 3.0 if workload is Workload.FORWARD_BACKWARD else 1.0
     work = passes * 4.0 * p.B * p.H * p.N * S * (p.D + p.M)
     return Cost(

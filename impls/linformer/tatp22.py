@@ -21,16 +21,16 @@ _SHARING = {"none": "none", "headwise": "headwise", "key_value": "kv", "layerwis
 class Tatp22Linformer(Attention):
     """The `LinearAttentionHead`s of linformer-pytorch, one after the other, as its `MHAttention` calls them.
 
-    Paper: Wang et al. 2020, eq. 7, but each projected key and value has a learned bias: k̄ = E k + b, the same number in all
-    channels. What runs is the forward of each head, on the q, k and v at hand, and joining them; the linear layers around
-    are left out, and nothing is dropped out. `sharing` as linformer.linformer has it. Xavier initialisation, as the package
-    has it. Raises ValueError on bad parameters.
+    Wang et al. 2020, eq. 7, but each projected key and value has a learned bias: k̄ = E k + b, the same number in all channels.
+    What runs is the forward of each head on the given q, k and v, and joining them; the linear layers around it and dropout are
+    left out. `sharing` is that of linformer.linformer. Xavier initialisation, as in the package. Raises ValueError on bad
+    parameters.
     """
 
     paper = "arXiv:2006.04768"
     tier = Tier.LIBRARY
     causality = Causality.NONE
-    # it draws with matplotlib, and imports that with itself
+    # the package imports matplotlib, with which it draws
     requires = ("linformer-pytorch>=0.19.3", "matplotlib")
 
     def __init__(self, problem: Problem, k: int = 256, sharing: str = "headwise") -> None:
@@ -39,7 +39,7 @@ class Tatp22Linformer(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """As many heads of keys as of queries, not causal."""
+        """Refuse causal cells and shared heads of k and v."""
         p = cell.problem
         if p.causal:
             return (
@@ -50,27 +50,27 @@ class Tatp22Linformer(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_tatp22(problem, Options(**params), workload)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
         # not by an index, whose backward fills a tensor of all heads with zeros for each head
         apart = zip(self.heads, q.unbind(1), k.unbind(1), v.unbind(1), strict=True)
         return torch.stack([head(*tensors) for head, *tensors in apart], dim=1)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """softmax(q (E k + b)ᵀ / √D) (F v + c) with the package's parameters."""
+        """Compute softmax(q (E k + b)ᵀ / √D) (F v + c) with the package's parameters."""
         keys, values = (torch.stack(x, dim=1) for x in zip(*self._projected(k, v), strict=True))
         return attend_to(q, keys, values)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """These queries over all projected keys of the head."""
+        """Compute softmax of the queries `at` over all projected keys of the head."""
         own = self._typed_heads()[head]
         return softmax_rows(q[at], _affine(own.E, k), _affine(own.F, v), default_scale(self.problem))
 
     def _projected(self, k: Tensor, v: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """k̄ [B, S, D] and v̄ [B, S, M] of each head."""
+        """Compute k̄ [B, S, D] and v̄ [B, S, M] of each head."""
         return [(_affine(head.E, k[:, h]), _affine(head.F, v[:, h])) for h, head in enumerate(self._typed_heads())]
 
     def _typed_heads(self) -> list[Any]:
@@ -78,7 +78,7 @@ class Tatp22Linformer(Attention):
 
 
 def heads_of(problem: Problem, options: Options, *, causal: bool = False) -> nn.ModuleList:
-    """The attention heads of a `Linformer` of one layer; `causal` is the package's own flag, and leaks the future."""
+    """Build the attention heads of a `Linformer` of one layer; `causal` is the package's own flag, which leaks the future."""
     from linformer_pytorch import Linformer
     from linformer_pytorch.linformer_pytorch import LinearAttentionHead
 
@@ -99,6 +99,6 @@ def heads_of(problem: Problem, options: Options, *, causal: bool = False) -> nn.
 
 
 def _affine(layer: Any, x: Tensor) -> Tensor:  # noqa: ANN401 - nn.Linear over tokens
-    """[..., N, C] -> [..., S, C]."""
+    """Apply a linear layer along tokens: [..., N, C] -> [..., S, C]."""
     o: Tensor = layer.weight @ x + layer.bias[:, None]
     return o

@@ -1,4 +1,4 @@
-"""Which keys a query meets in sorted order, given that order: how packages other than reformer-pytorch cut and join it.
+"""Which keys a query meets in a given sorted order, for packages that cut and join it differently from reformer-pytorch.
 
 B batch and heads folded, R rounds, N tokens, n queries (all N, or some), m tokens of a chunk.
 """
@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 def times_seen(order_BRN: Tensor, m: int, steps: tuple[int, ...], at: Tensor, *, closed: bool) -> Tensor:
-    """How often each key is a candidate of each query, those of the tokens `at`, in each round: int64 [R, B, n, N].
+    """Count how often each key is a candidate of the queries at tokens `at` in each round: int64 [R, B, n, N].
 
-    `order_BRN` has the tokens of each round as they were sorted. A query sees the chunks that are so many `steps` from its own.
-    `closed`: the chunks of all rounds are one row whose ends meet, else those of a round stand alone and its ends see nothing.
+    `order_BRN` lists the tokens of each round as they were sorted. A query sees the chunks at these `steps` from its own. If
+    `closed`, the chunks of all rounds form one ring; otherwise each round stands alone and nothing is seen beyond its ends.
     """
     chunk_BRN, R = order_BRN.argsort(dim=-1) // m, order_BRN.shape[1]
     chunks = order_BRN.shape[2] // m
@@ -21,7 +21,7 @@ def times_seen(order_BRN: Tensor, m: int, steps: tuple[int, ...], at: Tensor, *,
 
 
 def _near(chunk_BRN: Tensor, own_Bn: Tensor, r: int, step: int, chunks: int, *, closed: bool) -> Tensor:
-    """Whose chunk of any round, or of round r only, is the one `step` from a query's own chunk in that: int64 [B, n, N]."""
+    """Count where a key's chunk in any round, or if not closed in round r, is `step` from a query's: int64 [B, n, N]."""
     wanted_Bn1 = own_Bn.unsqueeze(2) + step
     if not closed:
         return (chunk_BRN[:, r, None, :] == wanted_Bn1).long()

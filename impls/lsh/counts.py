@@ -1,4 +1,4 @@
-"""Parameters that are counts."""
+"""Checks of parameters that are counts or flags."""
 
 
 def refuse_bad_counts(**counts: int) -> None:

@@ -1,4 +1,4 @@
-"""What all attentions over shared queries and keys have in common: their inputs.
+"""Base class of attentions over shared queries and keys.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -9,18 +9,18 @@ from attnbench.api import Attention, Problem, Projection
 
 
 class SharedQK(Attention):
-    """Attention whose queries and keys are one tensor: called with (qk, qk, v), as many heads of one as of the other."""
+    """Attention whose queries and keys are one tensor: called with (qk, qk, v), with as many heads of keys as of queries."""
 
     paper = "arXiv:2001.04451"
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
-        """One tensor for queries and keys, and v."""
+        """Name one tensor for queries and keys, and v."""
         return Projection("qk", problem.H, problem.D), Projection("v", problem.H, problem.M)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
-        """(qk, qk, v): queries and keys are the same object."""
+        """Return (qk, qk, v), where queries and keys are the same object."""
         qk, v = super().admit(problem, *raw)
         return qk, qk, v
 
@@ -32,5 +32,5 @@ def refuse_two_tensors(q: Tensor, k: Tensor) -> None:
 
 
 def why_not_heads(problem: Problem) -> str | None:
-    """Fewer heads of keys than of queries cannot be."""
+    """Refuse fewer heads of keys than of queries."""
     return "queries and keys are one tensor, so kv_heads must equal H" if problem.kv_heads != problem.H else None

@@ -22,11 +22,11 @@ from .sorting import recorded, replayed
 class FastTransformersLSH(SharedQK):
     """`ReformerAttention` of pytorch-fast-transformers, hashing included, without dropout.
 
-    After Kitaev et al. 2020, section 2, with a plain average over the rounds, logits q·k̂ / √D, a token that attends to itself
-    unless `masked`, nothing before the first chunk of a round, and a number of buckets, 2 · bits, that does not grow with N.
-    A causal or a masked call makes N × N numbers for each sample. The buckets are drawn anew at each call, and tokens of one
-    bucket are in no certain order. Later keys move that order, so a causal call hides later values only. The masks that it
-    reads are made once. Raises ValueError on bad parameters.
+    It differs from Kitaev et al. 2020, section 2: a plain average over the rounds, logits q·k̂ / √D, a token that attends to
+    itself unless `masked`, nothing before the first chunk of a round, and a number of buckets, 2 · bits, that does not grow
+    with N. A causal or masked call builds N × N numbers for each sample. The buckets are drawn anew at each call, and tokens of
+    one bucket are in no fixed order. Later keys change that order, so a causal call hides later values only. The masks that it
+    reads are built once. Raises ValueError on bad parameters.
     """
 
     tier = Tier.LIBRARY
@@ -45,7 +45,7 @@ class FastTransformersLSH(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Whole chunks, one width, one number of heads, wide dtypes."""
+        """Refuse ragged lengths, different widths, shared heads, and narrow dtypes."""
         try:
             options = Options(**cell.params)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -54,18 +54,18 @@ class FastTransformersLSH(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Attend once and note how the package sorts: for each round the tokens in their order, int64 [B, H, R, N]."""
+        """Attend once and record how the package sorts: for each round the tokens in their order, int64 [B, H, R, N]."""
         with recorded() as orders:
             self._attend(inputs[0], inputs[2])
         return torch.stack(orders, dim=1).permute(0, 3, 1, 2)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
+        """Attend: [B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
 
         Raises ValueError unless k is q.
         """
@@ -76,7 +76,7 @@ class FastTransformersLSH(SharedQK):
             return self._attend(q, v)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """The package's definition with the same order, or with a new one. Raises ValueError unless k is q."""
+        """Compute the package's definition with the same order, or with a new one. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         order = (self.choose(q, k, v) if choices is None else choices).flatten(0, 1)
         o = fast_transformers_attention(q.flatten(0, 1), v.flatten(0, 1), order, self.options, causal=self.problem.causal)
@@ -84,7 +84,7 @@ class FastTransformersLSH(SharedQK):
         return o_BHND
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
-        """The package's definition for these queries, with the order [R, N]."""
+        """Compute the package's definition for the queries `at`, with the order [R, N]."""
         assert choices is not None
         causal = self.problem.causal
         return fast_transformers_attention(q[None], v[None], choices[None], self.options, causal=causal, at=at).squeeze(0)
@@ -99,17 +99,17 @@ class FastTransformersLSH(SharedQK):
         B, _, N, _ = qk.shape
         pairs, keys = _masks(self.problem.causal, B, N, qk.device)
         q_BNHD = qk.transpose(1, 2)
-        # it makes keys of the queries, and looks at those that it is given no further
+        # the package derives keys from the queries, and uses the given ones for nothing but their shape
         o: Tensor = self.attention(q_BNHD, q_BNHD, v.transpose(1, 2), pairs, None, keys)
         return o.transpose(1, 2)
 
 
 @lru_cache(maxsize=1)
 def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any]:
-    """Which pairs a query may see, and which keys [B, N] exist: all of them.
+    """Build masks of the visible pairs and of the keys [B, N] that exist, which is all of them.
 
-    Kept, since a model makes them once for all its layers. Without a mask the package asks the first only whether it is full,
-    so that one of 1 × 1 does what N × N booleans would.
+    They are cached, since a model builds them once for all its layers. For a non-causal call the package only asks whether the
+    first is full, so one of 1 × 1 serves instead of N × N booleans.
     """
     from fast_transformers.masking import FullMask, TriangularCausalMask
 

@@ -11,7 +11,7 @@ from .counts import refuse_bad_counts, refuse_bad_flags
 class Options:
     """Rounds of hashing, tokens of a chunk, planes of the hash (2 · bits buckets), and whether a token is hidden from itself.
 
-    Raises ValueError on what cannot be.
+    Raises ValueError on bad values.
     """
 
     rounds: int = 4
@@ -24,7 +24,7 @@ class Options:
         refuse_bad_flags(masked=self.masked)
 
     def why_not(self, p: Problem) -> str | None:
-        """Why the package cannot attend this with these options, in words, or None."""
+        """Say in words why the package cannot attend this problem with these options, or return None."""
         if p.kv_heads != p.H:
             return "queries and keys are one tensor, so kv_heads must equal H"
         if p.M != p.D:
@@ -32,5 +32,5 @@ class Options:
         if p.N % self.bucket_size:
             return f"N={p.N} must be a multiple of bucket_size = {self.bucket_size}"
         if p.dtype.bytes == 2:
-            return f"its float32 key mask makes float32 of {p.dtype} keys, which its products then refuse"
+            return f"its float32 key mask converts {p.dtype} keys to float32, which its products then refuse"
         return None

@@ -11,18 +11,16 @@ from .candidates import times_seen
 from .fast_transformers_options import Options
 
 OWN = -1e9
-"""Added to the product of a token with itself where it is masked."""
+"""What is added to the product of a token with itself where that is masked."""
 
 
 def fast_transformers_attention(
     qk: Tensor, v: Tensor, order_BRN: Tensor, options: Options, *, causal: bool, at: Tensor | None = None
 ) -> Tensor:
-    """The mean over rounds of softmax among neighbours in sorted order: [B, N, D], [B, N, M] -> [B, n, M].
+    """Compute the mean over rounds of softmax among neighbours in sorted order: [B, N, D], [B, N, M] -> [B, n, M].
 
-    Queries are those of all tokens, or of those `at`, int64 [n].
-
-    As pytorch-fast-transformers 0.4 has it: logits q·k̂ / √D with k̂ = q / ‖q‖, the own chunk and the one before, which the
-    first chunk of a round lacks; keys of other buckets count too.
+    Queries are those of all tokens, or of tokens `at`, int64 [n]. As in pytorch-fast-transformers 0.4: logits q·k̂ / √D with k̂
+    = q / ‖q‖, over the own chunk and the one before, which the first chunk of a round lacks; keys of other buckets count too.
     """
     j = torch.arange(qk.shape[1], device=qk.device)
     at = j if at is None else at

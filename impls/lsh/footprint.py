@@ -1,4 +1,4 @@
-"""Memory of one call of reformer-pytorch 1.4.4, tensor by tensor as its forward makes them.
+"""Memory of one call of reformer-pytorch 1.4.4, tensor by tensor as its forward allocates them.
 
 A slot is one token in one round; D width of queries, keys and values, R rounds, m bucket size.
 """
@@ -9,21 +9,21 @@ from .options import Options
 
 
 def peak_bytes(p: Problem, options: Options, trains: bool) -> float:
-    """The largest of four moments, for each slot.
+    """Count the bytes at the peak, the largest of four moments for each slot.
 
-    Gathered queries, keys and values take 6 D values and sorting some ten int64 from the second moment on.
+    From the second moment on, gathered queries, keys and values take 6 D values, and sorting some ten int64.
     """
     moments = (_hashing(p, options), _duplicates(p, options), _softmax(p, options, trains), _rounds(p, options, trains))
     return p.B * p.H * p.N * options.rounds * max(moments)
 
 
 def _hashing(p: Problem, options: Options) -> float:
-    """The N/m projections, half of them negated copies of the other half, and all of them joined."""
+    """Count the bytes of the N/m projections, half of them negated copies of the other half, and all of them joined."""
     return 2.0 * p.N / options.bucket_size * p.dtype.bytes
 
 
 def _duplicates(p: Problem, options: Options) -> float:
-    """Where duplicates are corrected: a byte for each pair and 2R places, their counts twice in int64, beside the logits."""
+    """Count the bytes where duplicates are corrected: pairs with 2R places, counts twice in int64, and the logits."""
     if options.allow_duplicate_attention:
         return 0.0
     pairs = 2 * options.bucket_size
@@ -31,7 +31,7 @@ def _duplicates(p: Problem, options: Options) -> float:
 
 
 def _softmax(p: Problem, options: Options, trains: bool) -> float:
-    """The 2m logits with two copies; in the backward five, and the masks."""
+    """Count the bytes of the 2m logits with two copies; in the backward five, and the masks."""
     pairs = 2 * options.bucket_size
     if trains:
         return (5 * p.D + p.D / options.rounds + 5 * pairs) * p.dtype.bytes + _masks(p, options) + 32
@@ -39,7 +39,7 @@ def _softmax(p: Problem, options: Options, trains: bool) -> float:
 
 
 def _rounds(p: Problem, options: Options, trains: bool) -> float:
-    """The sum over rounds: outputs sorted, unsorted and weighted, beside the logits, under autograd twice with masks."""
+    """Count the bytes of outputs sorted, unsorted and weighted, beside the logits, which autograd keeps twice with masks."""
     values, pairs = 9 * p.D + p.D / options.rounds, 2 * options.bucket_size
     if trains:
         return (values + 2 * pairs) * p.dtype.bytes + _masks(p, options) + 94
@@ -47,5 +47,5 @@ def _rounds(p: Problem, options: Options, trains: bool) -> float:
 
 
 def _masks(p: Problem, options: Options) -> int:
-    """One for self, one where causal, one where other buckets are hidden; a byte for each of 2m pairs."""
+    """Count one mask for self, one if causal, one where other buckets are hidden; a byte for each of 2m pairs."""
     return 2 * options.bucket_size * (1 + p.causal + (not options.attend_across_buckets))

@@ -1,4 +1,4 @@
-"""Exact attention with one tensor as query and key: what LSH attention approximates.
+"""Exact attention with one tensor as query and key, which LSH attention approximates.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -22,11 +22,11 @@ from .temperature import scale_of
 
 
 class FullSharedQK(SharedQK):
-    """Softmax attention over q·k̂ with k̂ = q / ‖q‖, where a token sees itself only if it sees nothing else.
+    """Softmax attention over q·k̂ with k̂ = q / ‖q‖, where a token sees itself only if it sees nothing else, in O(N²).
 
-    Paper: Kitaev et al. 2020, section 2, before hashing. `temperature`: q·k̂ / √D as reformer-pytorch has it ("package"), or
-    q·k̂ ("paper": as printed there from eq. 2 on, where the scale is omitted for clarity). All work is torch's fused attention,
-    with memory in O(N): it hides later tokens and the own one by a shift where causal, else the own one by a mask whose rows
+    Kitaev et al. 2020, section 2, before hashing. `temperature` is q·k̂ / √D as in reformer-pytorch ("package"), or q·k̂
+    ("paper": as printed there from eq. 2 on, where the scale is omitted for clarity). It uses torch's fused attention, with
+    memory in O(N). A causal call hides later tokens and the own one by shifting keys, others the own one by a mask whose rows
     overlap in memory. Raises ValueError on another temperature.
     """
 
@@ -39,17 +39,17 @@ class FullSharedQK(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One number of heads."""
+        """Refuse shared heads of k and v."""
         return why_not_heads(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         _scale(problem, **params)  # type: ignore[arg-type]
         return cost_of_full(problem, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M]. Raises ValueError unless k is q."""
+        """Attend: [B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M]. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         attend, M = _before if self.problem.causal else _others, v.shape[-1]
         q, v = one_width(q, v)
@@ -62,12 +62,12 @@ class FullSharedQK(SharedQK):
             yield facts
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """All N × N logits, -50000 on the diagonal. Raises ValueError unless k is q."""
+        """Compute all N × N logits, -50000 on the diagonal. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         return shared_qk_attention(q, v, self.scale, causal=self.problem.causal)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
-        """All logits of these queries."""
+        """Compute all logits of the queries `at`."""
         return shared_qk_rows(at, q, v, self.scale, causal=self.problem.causal)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -76,9 +76,9 @@ class FullSharedQK(SharedQK):
 
 
 def _before(q: Tensor, v: Tensor, scale: float) -> Tensor:
-    """Each query over the keys before it, the first over its own.
+    """Attend from each query to the keys before it, from the first to its own.
 
-    Queries from the second on and keys up to the last but one: what is before a token is then what is not later.
+    Takes queries from the second on and keys up to the last but one: the keys before a token are then those not later.
     """
     k = F.normalize(q, dim=-1)
     rest = F.scaled_dot_product_attention(q[:, :, 1:], k[:, :, :-1], v[:, :, :-1], is_causal=True, scale=scale)
@@ -86,9 +86,10 @@ def _before(q: Tensor, v: Tensor, scale: float) -> Tensor:
 
 
 def _others(q: Tensor, v: Tensor, scale: float) -> Tensor:
-    """Each query over all keys but its own.
+    """Attend from each query to all keys but its own.
 
-    Keys and values in reverse, since then the own key is at N - 1 - i, and each row of the mask is the last one moved by one.
+    Keys and values are reversed, so that the own key is at N - 1 - i, and each row of the mask is the previous one shifted by
+    one.
     """
     masks, k, v = _masks(q), F.normalize(q, dim=-1).flip(2), v.flip(2)
     if len(masks) == 1:
@@ -100,9 +101,9 @@ def _others(q: Tensor, v: Tensor, scale: float) -> Tensor:
 
 
 def _masks(q: Tensor) -> list[Tensor]:
-    """For the queries i, i + step, i + 2 step, … one mask each, [N / step, N]: 0, but -50000 where reversed keys are their own.
+    """Build masks for queries i, i + step, …: [N / step, N], 0 but -50000 where the reversed key is the query's own.
 
-    All rows of one are views of 2 N numbers.
+    All rows of one mask are views of 2 N numbers.
     """
     N, step = q.shape[2], _step(q.device)
     # each line begins where a row may
@@ -113,10 +114,10 @@ def _masks(q: Tensor) -> list[Tensor]:
 
 
 def _step(device: torch.device) -> int:
-    """How far apart rows of a mask must begin: by 16 bytes for the kernels of a GPU."""
+    """Return how far apart rows of a mask must begin: by 16 bytes for the kernels of a GPU."""
     return 1 if device.type == "cpu" else 8
 
 
 def _scale(problem: Problem, temperature: str = "package") -> float:
-    """The constructor's parameter, as a number. Raises TypeError on others, ValueError where it cannot be."""
+    """Return the factor of a temperature. Raises TypeError on other parameters, ValueError on a bad value."""
     return scale_of(temperature, problem)

@@ -9,9 +9,9 @@ from .traffic import least_bytes
 
 
 def cost_of_full(p: Problem, workload: Workload) -> Cost:
-    """Fused both ways: the backward makes the scores again, five products for the forward's two.
+    """Compute the cost of fused attention, whose backward has five products for the forward's two.
 
-    Without a mask the logit of a token with itself is computed and hidden. The peak leaves out the scratch of the kernels and
+    A non-causal call computes the logit of a token with itself and hides it. The peak leaves out the scratch of the kernels and
     the packed copies of k and v that some CPUs make of float16 and bfloat16.
     """
     trains, rows = workload is Workload.FORWARD_BACKWARD, float(p.B * p.H * p.N)
@@ -27,13 +27,13 @@ def cost_of_full(p: Problem, workload: Workload) -> Cost:
 
 
 def _forward_peak(p: Problem) -> float:
-    """For each row: keys, values in reverse or the outputs before they are joined, outputs; and what was filled up."""
+    """Count the bytes per row of keys, reversed values or unjoined outputs, outputs, and padding."""
     width, logsumexp = max(p.D, p.M), max(4, p.dtype.bytes)
     return width * p.dtype.bytes * (3 + (p.D != p.M)) + (0 if p.causal else logsumexp)
 
 
 def _backward_peak(p: Problem) -> float:
-    """For each row, while the gradient goes through the norm of the keys: o, dq, dk, dv and four products in the making."""
+    """Count the bytes per row while the gradient passes the norm of the keys: o, dq, dk, dv and four products."""
     width = max(p.D, p.M)
     filled_up = (p.M > p.D) + 2 * (p.causal and p.M < p.D)
     return (width * (8 + filled_up) + 2) * p.dtype.bytes

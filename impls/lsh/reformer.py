@@ -1,4 +1,4 @@
-"""Our own Reformer attention: LSH attention whose memory beside inputs and output does not depend on the rounds.
+"""Our own Reformer attention: LSH attention whose memory beside inputs and output hardly depends on the rounds.
 
 B batch, H heads, R rounds, N tokens, D query/key width, M value width.
 """
@@ -24,8 +24,8 @@ from .temperature import scale_of
 class ReformerLSH(SharedQK):
     """LSH attention of the Reformer at any length: hashing, sorting and attending among neighbours, some rows at a time.
 
-    Paper: Kitaev et al. 2020, section 2. By default the function of reformer-pytorch, `lsh.reformer_pytorch`; the parameters
-    are those of `ReformerOptions`. Queries and keys are one tensor. Later keys move the sorted order, so a causal call hides
+    Kitaev et al. 2020, section 2. By default it is the function of reformer-pytorch, `lsh.reformer_pytorch`; the parameters are
+    those of `ReformerOptions`. Queries and keys are one tensor. Later keys change the sorted order, so a causal call hides
     later values only, and there is no decoding. Buckets are drawn anew at each call, from torch's global generator. Raises
     ValueError on bad parameters, TypeError on unknown ones.
     """
@@ -40,22 +40,25 @@ class ReformerLSH(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One number of heads."""
+        """Refuse shared heads of k and v."""
         return why_not_heads(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Hashing, which has no backward, and R rounds of windows; the peak on a CPU. Raises TypeError or ValueError."""
+        """Count hashing, which has no backward, and R rounds of windows; the peak is that on a CPU.
+
+        Raises TypeError or ValueError on bad parameters.
+        """
         return cost_of_reformer(problem, ReformerOptions(**params), workload)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Hash the queries: buckets int64 [B, H, R, N], numbered apart in each round."""
+        """Hash the queries: buckets int64 [B, H, R, N], with different numbers in each round."""
         buckets: Tensor = self._draw(inputs[0].flatten(0, 1)).long().unflatten(0, inputs[0].shape[:2])
         return buckets
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M], any N. Raises ValueError unless k is q."""
+        """Attend: [B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M], any N. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         qk, v_BNM = q.flatten(0, 1), v.flatten(0, 1)
         o = attend_rounds(qk, v_BNM, self._sort(qk, choices), self._terms(q.shape[2]))
@@ -63,7 +66,7 @@ class ReformerLSH(SharedQK):
         return o_BHNM
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
+        """Compute the definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
         o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.flatten(0, 1), self._rules())
@@ -71,7 +74,7 @@ class ReformerLSH(SharedQK):
         return o_BHNM
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
-        """The definition for these queries, with buckets [R, N]."""
+        """Compute the definition for the queries `at`, with buckets [R, N]."""
         assert choices is not None
         return lsh_attention(q[None], v[None], choices[None], self._rules(), at).squeeze(0)
 

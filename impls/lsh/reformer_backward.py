@@ -1,6 +1,6 @@
-"""The backward of reformer_forward.py: dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)) (Dao et al. 2022, appendix B.2), letters as there.
+"""The backward of reformer_forward.py: dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)) (Dao et al. 2022, appendix B.2).
 
-Each round needs only the final output and what all scores of a token add up to.
+Letters are those of reformer_rows.py. Each round needs only the final output and the log of the sum of a token's scores.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .reformer_rows import Rows, Shared, shared
 def gradients_into(
     out: tuple[Tensor, Tensor], rows: Rows, inputs: tuple[Tensor, Tensor], final: tuple[Tensor, Tensor, Tensor]
 ) -> None:
-    """Write dL/dqk [B N, D] and dL/dv [B N, M]: from qk, v, and g = dL/do, the output [B N, M] and log₂ Σ 2^score [B N]."""
+    """Write dL/dqk [B N, D] and dL/dv [B N, M]; `final` is dL/do and o [B N, M], and log₂ Σ 2^score [B N]."""
     (qk, v), (g, _, log_total) = inputs, final
     keys, slots, alone = shared(qk, rows.scale), rows.slots, sees_nothing(log_total)
     back = _Slots(rows, keys, v, _asked(*final, alone, tame=keys.tame))
@@ -32,10 +32,10 @@ def gradients_into(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What each token asks with, and last what an unasked slot does: g = 0.
+    """What each token contributes as a query; a last row, g = 0, is for slots without a query.
 
-    dS = 2^(score - shift) ∘ (g Vᵀ - slope), with g [B N + 1, M] and slope, shift [B N + 1]. The share of a score is
-    2^(score - log total): the latter is in g and slope where scores are tame, so that no tile needs a pass for it.
+    dS = 2^(score - shift) ∘ (g Vᵀ - slope), with g [B N + 1, M] and slope, shift [B N + 1]. The share of a score is 2^(score -
+    log total): where scores are tame, g and slope include the log total, so that no tile needs a pass for it.
     """
 
     g: Tensor
@@ -55,18 +55,18 @@ def _asked(g: Tensor, o: Tensor, log_total: Tensor, alone: Tensor, *, tame: bool
 
 
 class _Slots:
-    """dL/dq, dL/dk̂ and dL/dv of each slot, [B C, m, ...]."""
+    """dL/dq, dL/dk̂ and dL/dv of each slot, [B C, m, ...], to which stretches add."""
 
     def __init__(self, rows: Rows, keys: Shared, v: Tensor, asked: _Asked) -> None:
         self.rows, self.keys, self.v, self.asked = rows, keys, v, asked
         self.tiles, D, M = (rows.tiles(), rows.tiles()), keys.qk.shape[1], v.shape[1]
         self.dq, self.dk, self.dv = rows.empty(D), rows.empty(D), rows.empty(M)
         for x in (self.dk, self.dv):
-            # written by no stretch before it is added to
+            # no stretch writes these before adding to them
             x.zero_() if rows.slots.ring.after else x[:1].zero_()
 
     def add(self, part: Stretch) -> None:
-        """One stretch; what it gathers is gone before the next."""
+        """Add one stretch; what it gathers is freed before the next."""
         (q, k), scale, asked = self.keys.gather(part), self.rows.scale, self.asked
         p = self.rows.scores(part, q, k, self.tiles[0])
         if asked.shift is not None:
@@ -81,6 +81,6 @@ class _Slots:
 
 
 def _through_norm(out: Tensor, dq: Tensor, dk: Tensor, keys: Shared) -> None:
-    """From k̂ = q / ‖q‖ back to q: dq + (dk̂ - k̂ (k̂·dk̂)) / ‖q‖; overwrites dq."""
+    """Compute from dL/dk̂, k̂ = q / ‖q‖, the gradient of q: dq + (dk̂ - k̂ (k̂·dk̂)) / ‖q‖; overwrites dq."""
     across = (keys.qk * dk).sum(-1, keepdim=True).mul_(keys.inverse.pow(3))
     torch.addcmul(dq.addcmul_(dk, keys.inverse), keys.qk, across, value=-1, out=out)

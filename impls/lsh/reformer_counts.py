@@ -11,18 +11,18 @@ from .reformer_ring import Slots, Stretch
 
 
 class Counts:
-    """For some rows; where their sorted buckets [B, R, N] are given, only slots of the query's own bucket count."""
+    """Counts for some rows; given their sorted buckets [B, R, N], only slots of the query's own bucket count."""
 
     def __init__(self, slots: Slots, buckets_BRN: Tensor | None, dtype: torch.dtype) -> None:
         self.ring, order = slots.ring, slots.order.long()
         chunk_of_rank = torch.arange(self.ring.N, device=order.device) // self.ring.m
         self.chunk_NR = _by_token(order, chunk_of_rank.expand_as(order)).to(dtype)
-        # in one round a pair of other buckets is hidden anyway, and in several none meets over the ends of a round
+        # in one round, a pair from different buckets is hidden anyway; in several, no pair of one bucket meets over the ends
         apart = buckets_BRN is not None and self.ring.rounds > 1
         self.bucket_NR = _by_token(order, buckets_BRN).to(dtype) if apart and buckets_BRN is not None else None
 
     def times_met(self, part: Stretch) -> Tensor:
-        """Slots of the key in windows of the query, of all rounds together: [L, m, S]; 1 where there is none."""
+        """Count the key's slots in windows of the query, in all rounds together: [L, m, S]; 1 where there is none."""
         met = self._over_ends(part) if self.bucket_NR is None else 0
         for r in range(self.ring.rounds):
             met = self._within(part, r).add_(met)
@@ -30,7 +30,7 @@ class Counts:
         return met.clamp_(min=1)
 
     def _within(self, part: Stretch, r: int) -> Tensor:
-        """1 where the key's chunk is near the query's in one round, not over its ends: [L, m, S]."""
+        """Mark with 1 where the key's chunk is near the query's in one round, not over its ends: [L, m, S]."""
         # distances are 1/2 to the own chunk and the one before; or 0 to the own and 1 to both neighbours
         shift = 0.0 if self.ring.after else 0.5
         far = _distance(part, self.chunk_NR[:, r], shift)
@@ -39,7 +39,7 @@ class Counts:
         return far.neg_().add_(2 - shift).clamp_(0, 1)
 
     def _over_ends(self, part: Stretch) -> Tensor:
-        """How often the query is in the first chunk of a round and the key in the last of the round before, or the reverse."""
+        """Count meetings over the ends of rounds: one token in a first chunk, the other in the last of the round before."""
         # a product of indicators over rounds is a count
         in_first, in_last = ((self.chunk_NR == end).to(self.chunk_NR.dtype) for end in (0, self.ring.chunks - 1))
         met = part.gather(in_first) @ part.gather_around(in_last.roll(1, -1)).mT
@@ -54,7 +54,7 @@ def _distance(part: Stretch, x: Tensor, shift: float = 0.0) -> Tensor:
 
 
 def _by_token(order_BRN: Tensor, x_BRN: Tensor) -> Tensor:
-    """What stands in sorted order, put back: [B N, R]."""
+    """Undo the sorted order: [B, R, N] -> [B N, R]."""
     B, R, N = order_BRN.shape
     out = torch.empty(B, N, R, dtype=x_BRN.dtype, device=x_BRN.device)
     out.mT.scatter_(2, order_BRN, x_BRN)

@@ -1,4 +1,4 @@
-"""Attention in all rounds of hashing, a few chunks at a time. Letters as in reformer_rows.py.
+"""Attention in all rounds of hashing, a few chunks at a time, with the letters of reformer_rows.py.
 
 Rounds are parts of one softmax over all candidates of all rounds (Kitaev et al. 2020, eq. 3 and 6).
 """
@@ -12,7 +12,7 @@ from .reformer_rows import Rows, shared
 
 
 def attend_into(out: Tensor, rows: Rows, qk: Tensor, v: Tensor) -> Tensor:
-    """[B N, D], [B N, M] -> the output, written into [B N, M], and log₂ Σ 2^score of each token [B N]."""
+    """Attend: [B N, D], [B N, M]; write the output [B N, M] to `out`, and return log₂ Σ 2^score of each token [B N]."""
     inputs, tiles = shared(qk, rows.scale), rows.tiles()
     o, top, total = rows.empty(v.shape[1]), None if inputs.tame else rows.empty(), rows.empty()
     for part in rows.stretches:
@@ -29,19 +29,19 @@ def attend_into(out: Tensor, rows: Rows, qk: Tensor, v: Tensor) -> Tensor:
 
 
 def sees_nothing(log_total: Tensor) -> Tensor:
-    """Tokens that see none but themselves in any round; they get their own values."""
+    """List the tokens that see only themselves in all rounds; they get their own values."""
     return (log_total < SEES_NOTHING).nonzero().squeeze(-1)
 
 
 def _join_tame(out: Tensor, slots: Slots, o: Tensor, total: Tensor) -> Tensor:
-    """Rounds into one, from Σ 2^score v and Σ 2^score of each slot."""
+    """Join the rounds, from Σ 2^score v and Σ 2^score of each slot."""
     total_N = total.flatten()[slots.places].sum(-1)
     torch.div(slots.add_up(o), total_N.unsqueeze(-1), out=out)
     return total_N.log2_()
 
 
 def _join(out: Tensor, slots: Slots, o: Tensor, total: Tensor, top: Tensor) -> Tensor:
-    """The same from Σ 2^(score - top) v and Σ 2^(score - top)."""
+    """Join the rounds, from Σ 2^(score - top) v and Σ 2^(score - top) of each slot."""
     total_NR, top_NR = (x.flatten()[slots.places] for x in (total, top))
     highest_N1 = top_NR.amax(-1, keepdim=True)
     weights_NR = top_NR.sub_(highest_N1).exp2_()

@@ -1,7 +1,7 @@
-"""What is added to the logits of windows so that keys are hidden.
+"""What is added to the logits of windows to hide keys.
 
 B rows (batch and heads folded), R rounds, N tokens, C chunks of m slots in a row, L chunks of queries at once, S slots of a
-window. Hiding is by differences of small whole numbers in floating point, several times as fast as comparing and selecting.
+window. Hiding uses differences of small whole numbers in floating point, several times as fast as comparing and selecting.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,20 @@ from .reformer_counts import Counts
 from .reformer_ring import Ring, Slots, Stretch
 
 HIDDEN = 2.0**100
-"""Taken, at least by half, from the logit of a hidden key. As a power of two it keeps numbers up to 2^23 exact in float32."""
+"""What, or at least half of which, is subtracted from the logit of a hidden key.
+
+As a power of two it keeps whole numbers up to 2^23 exact in float32.
+"""
 
 SEES_NOTHING = -HIDDEN / 4
-"""The logsumexp of a query all of whose keys are hidden lies below; it is finite, and no NaN comes of it."""
+"""Bound below which the logsumexp of a query is if all its keys are hidden; it is finite, so no NaN arises."""
 
 
 @dataclass(frozen=True)
 class Hiding:
-    """Which keys of its window a query does not see: itself; later positions where `causal`; other buckets unless `across`.
+    """Which keys of its window a query does not see: itself; later positions if `causal`; other buckets unless `across`.
 
-    `corrected`: keys are not hidden, but lowered by the logarithm of how often the pair meets in all rounds.
+    `corrected`: lower keys by the logarithm of how often the pair meets in all rounds.
     """
 
     ring: Ring
@@ -43,7 +46,7 @@ class Bias:
         self.empty = _empty(slots, dtype) if hiding.ring.empty else None
 
     def write(self, out: Tensor, part: Stretch) -> None:
-        """What hides by more than the token itself, into [L, m, S]; nothing where `is_plain`."""
+        """Write what hides more than the token itself into [L, m, S]; does nothing if `is_plain`."""
         if self.is_plain:
             return
         own, near = self._pairs(part, self.position)
@@ -60,7 +63,7 @@ class Bias:
             out.add_(part.around(self.empty).unsqueeze(1))
 
     def hide_self_(self, scores: Tensor, part: Stretch) -> None:
-        """Where `is_plain`: the token itself is at one place of its own chunk, and anywhere in one of another round."""
+        """Hide the token itself if `is_plain`: it has one place in its own chunk, and any place in a chunk of another round."""
         if not self.is_plain:
             return
         m = self.hiding.ring.m
@@ -71,7 +74,7 @@ class Bias:
 
     @property
     def is_plain(self) -> bool:
-        """Whether only the token itself is hidden, and `hide_self_` takes care of it."""
+        """Say whether only the token itself is hidden, for which `hide_self_` suffices."""
         return not self.hiding.causal and not any(x is not None for x in (self.bucket, self.counts, self.empty))
 
     def _pairs(self, part: Stretch, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,7 +85,7 @@ class Bias:
 
 
 def _ends(part: Stretch, ring: Ring) -> list[int]:
-    """The chunks whose windows reach into another round, where the token itself may be; or into their own chunk once more."""
+    """List the chunks whose windows reach into another round, where the token itself may be, or into their own chunk twice."""
     if ring.rounds == 1 and ring.chunks > 1:
         return []
     turned = {1 % ring.chunks, 0} if ring.after else {1 % ring.chunks}
@@ -90,7 +93,7 @@ def _ends(part: Stretch, ring: Ring) -> list[int]:
 
 
 def _empty(slots: Slots, dtype: torch.dtype) -> Tensor:
-    """-HIDDEN where a slot is empty, [B C, m]."""
+    """Compute -HIDDEN where a slot is empty, [B C, m]."""
     ring = slots.ring
     x = torch.zeros(len(slots.order) * ring.C, ring.m, dtype=dtype, device=slots.order.device)
     slots.last_of_rounds(x)[..., ring.m - ring.empty :] = -HIDDEN

@@ -9,18 +9,18 @@ from .temperature import PACKAGE, PAPER
 ALLOWED, CORRECTED, AUTO = "allowed", "corrected", "auto"
 
 LARGEST_WHOLE = 128
-"""Buckets beyond which hashing is factorised unless told: there projecting costs about half of attending."""
+"""Number of buckets beyond which "auto" factorises hashing: there projecting costs about half of attending."""
 
 
 @dataclass(frozen=True)
 class ReformerOptions:
-    """Rounds of hashing, tokens of a chunk, and which function is computed. Raises ValueError on what cannot be.
+    """Rounds of hashing, tokens of a chunk, and the variant of the function. Raises ValueError on bad values.
 
     `temperature`: logits q·k̂ / √D ("package") or q·k̂ ("paper": the equations as printed, which omit the scale for clarity).
-    `across_buckets`: keys of other buckets in the window too. `duplicates`: a pair that meets in several rounds counts each
-    time ("allowed") or once in all ("corrected": Kitaev et al. 2020, N_ij of eq. 13 and 16).
-    `look_forward`: the chunk after the own one too. `factorise`: hash by two small rotations instead of one large; "auto":
-    where there are more than 128 buckets.
+    `across_buckets`: also keys of other buckets in the window. `duplicates`: a pair that meets in several rounds counts each
+    time ("allowed") or once in all ("corrected": Kitaev et al. 2020, N_ij of eq. 13 and 16). `look_forward`: also the chunk
+    after the own one. `factorise`: hash by two small rotations instead of one large; "auto": where there are more than 128
+    buckets.
     """
 
     rounds: int = 4
@@ -40,7 +40,7 @@ class ReformerOptions:
             raise ValueError(f"factorise={self.factorise!r}: must be true, false or {AUTO!r}")
 
     def factors(self, N: int) -> tuple[int, ...]:
-        """Even numbers whose product is the number of buckets of a round: N / bucket_size, or a little more."""
+        """Choose even numbers whose product is the number of buckets of a round: N / bucket_size, or a little more."""
         buckets = 2 * math.ceil(N / (2 * self.bucket_size))
         if not (buckets > LARGEST_WHOLE if self.factorise == AUTO else self.factorise):
             return (buckets,)

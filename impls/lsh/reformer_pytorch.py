@@ -17,14 +17,15 @@ from .footprint import peak_bytes
 from .options import Options
 from .reference import Rules, lsh_attention
 from .shared_qk import shared_qk_attention
+from .traffic import least_bytes
 
 
 class ReformerPytorchLSH(SharedQK):
     """`LSHAttention` of reformer-pytorch 1.4.4, hashing included, with heads folded into the batch.
 
-    Paper: Kitaev et al. 2020, section 2; logits q·k̂ / √D, whose scale the paper omits from eq. 2 on for clarity. Queries and
-    keys are one tensor. Later keys move the sorted order, so a causal call hides later values only. Buckets are drawn anew
-    at each call, from torch's global generator; there is no dropout. Raises ValueError on bad parameters.
+    Kitaev et al. 2020, section 2; logits q·k̂ / √D, whose scale the paper omits from eq. 2 on for clarity. Queries and keys are
+    one tensor. Later keys change the sorted order, so a causal call hides later values only. Buckets are drawn anew at each
+    call, from torch's global generator; there is no dropout. Raises ValueError on bad parameters.
     """
 
     tier = Tier.LIBRARY
@@ -54,7 +55,7 @@ class ReformerPytorchLSH(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Lengths of whole pairs of buckets, one width, one number of heads, and flags that do not contradict each other."""
+        """Refuse odd numbers of buckets, different widths, shared heads, and flags that contradict each other."""
         try:
             options = Options(**cell.params)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -68,7 +69,7 @@ class ReformerPytorchLSH(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Hashing and R rounds over two buckets of m; a causal call computes what it hides. Hashing has no backward.
+        """Count hashing, which has no backward, and R rounds over two buckets of m, including what a causal call hides.
 
         Raises TypeError or ValueError on bad parameters.
         """
@@ -81,19 +82,19 @@ class ReformerPytorchLSH(SharedQK):
             nominal_flops=passes * dense_flops(p),
             exact_flops=work,
             executed_flops=work,
-            traffic_bytes=float(p.B * p.H * p.N * p.dtype.bytes * ((3 * p.D + 5 * p.M) if trains else (p.D + 2 * p.M))),
+            traffic_bytes=least_bytes(p, workload),
             peak_bytes=peak_bytes(p, options, trains),
         )
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Hash the queries: buckets int64 [B, H, R, N], numbered apart in each round."""
+        """Hash the queries: buckets int64 [B, H, R, N], with different numbers in each round."""
         qk = inputs[0].flatten(0, 1)
         buckets: Tensor = self.attention.hash_vectors(qk.shape[1] // self.options.bucket_size, qk, set_cache=False)
         return buckets.view(*inputs[0].shape[:2], self.options.rounds, -1)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D]. Raises ValueError unless k is q."""
+        """Attend: [B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D]. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         # the package has rounds side by side, and heads folded into the batch
         with _buckets_given(self.attention, None if choices is None else choices.flatten(2).flatten(0, 1)):
@@ -102,7 +103,7 @@ class ReformerPytorchLSH(SharedQK):
         return o_BHND
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """The definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
+        """Compute the definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
         o = lsh_attention(q.flatten(0, 1), v.flatten(0, 1), buckets.flatten(0, 1), self.rules)
@@ -110,7 +111,7 @@ class ReformerPytorchLSH(SharedQK):
         return o_BHND
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
-        """The definition for these queries, with buckets [R, N]."""
+        """Compute the definition for the queries `at`, with buckets [R, N]."""
         assert choices is not None
         return lsh_attention(q[None], v[None], choices[None], self.rules, at).squeeze(0)
 
@@ -122,7 +123,7 @@ class ReformerPytorchLSH(SharedQK):
 
 @contextmanager
 def _buckets_given(attention: Any, buckets: Tensor | None) -> Iterator[None]:  # noqa: ANN401 - the package has no types
-    """Have the package take these buckets instead of hashing; None leaves it as it is."""
+    """Make the package take these buckets instead of hashing; None leaves it as it is."""
     if buckets is None:
         yield
         return

@@ -1,4 +1,7 @@
-"""Attention in all rounds of hashing as one differentiable function. B rows (batch and heads folded), N tokens."""
+"""Attention in all rounds of hashing as one differentiable function.
+
+B rows (batch and heads folded), N tokens.
+"""
 
 from typing import Any
 
@@ -13,11 +16,11 @@ from .reformer_rows import Sorted, Terms, rows_together
 
 
 def attend_rounds(qk: Tensor, v: Tensor, given: Sorted, terms: Terms) -> Tensor:
-    """Σ over candidates of all rounds of softmax(q·k̂ scale) v: [B, N, D], [B, N, M] -> [B, N, M].
+    """Compute Σ over candidates of all rounds of softmax(q·k̂ scale) v: [B, N, D], [B, N, M] -> [B, N, M].
 
-    Kitaev et al. 2020, eq. 3 and 6: rounds weighted by exp(z_r - z) are one softmax. A token that sees none but itself in all
-    rounds gets its own value. Once differentiable; keeps inputs, output, order and one number for each token. Half precision
-    is computed in float32.
+    Kitaev et al. 2020, eq. 3 and 6: rounds weighted by exp(z_r - z) are one softmax. A token that sees only itself in all
+    rounds gets its own value. Differentiable once; keeps inputs, output, order and one number for each token. Half precision is
+    computed in float32.
     """
     if torch.is_grad_enabled() and (qk.requires_grad or v.requires_grad):
         out: Tensor = _Rounds.apply(qk, v, given, terms)  # type: ignore[no-untyped-call]
@@ -46,7 +49,7 @@ class _Rounds(torch.autograd.Function):
 
 
 def _forward(qk: Tensor, v: Tensor, given: Sorted, terms: Terms) -> tuple[Tensor, Tensor]:
-    """The output [B, N, M] and log₂ Σ 2^score [B, N]."""
+    """Compute the output [B, N, M] and log₂ Σ 2^score [B, N]."""
     o, log_total = v.new_empty(v.shape), torch.empty(v.shape[:2], dtype=sums(v.dtype), device=v.device)
     for rows, part in rows_together(qk, given, terms):
         log_total[rows] = attend_into(_tokens(o[rows]), part, part.tokens(qk[rows]), part.tokens(v[rows])).view(-1, qk.shape[1])
@@ -54,5 +57,5 @@ def _forward(qk: Tensor, v: Tensor, given: Sorted, terms: Terms) -> tuple[Tensor
 
 
 def _tokens(x: Tensor) -> Tensor:
-    """Dense [B, N, M] to be written as [B N, M]."""
+    """View dense [B, N, M] as [B N, M], to be written."""
     return x.view(-1, x.shape[2])

@@ -1,4 +1,4 @@
-"""Rows whose rounds are attended together, and the scores of a few chunks of theirs.
+"""Rows whose rounds are attended together, and the scores of a few of their chunks.
 
 B rows (batch and heads folded), whose tokens are numbered through; R rounds, N tokens, D query/key width, M value width; C
 chunks of m slots in a row, L chunks of queries at once, S slots of a window (reformer_ring.py).
@@ -20,20 +20,20 @@ from .reformer_hiding import Bias, Hiding
 from .reformer_ring import Slots, Stretch
 
 ROWS = 2**14
-"""Slots of the rows taken together on a CPU, or one row: enough that calls are few."""
+"""Number of slots of the rows walked together on a CPU, or of one row: enough that calls are few."""
 
 AT_ONCE = 2**12
-"""Slots of queries attended at once on a CPU: their tiles stay in its cache."""
+"""Number of slots of queries attended at once on a CPU: their tiles stay in its cache."""
 
 TAME = 30.0
-"""Scores up to this size need no maximum taken off: sums of 2^30 and products of 2^60 are far from the ends of float32."""
+"""Greatest score for which no maximum is subtracted: sums of 2^30 and products of 2^60 are well within float32."""
 
 _NORM_EPS = 1e-12
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """Positions in sorted order, int32 [B, R, N], and their buckets, where other buckets are hidden."""
+    """Positions in sorted order, int32 [B, R, N], and their buckets if other buckets are hidden."""
 
     order: Tensor
     buckets: Tensor | None
@@ -41,7 +41,7 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is hidden from whom, and the scale of the logits."""
+    """What is hidden from each query, and the scale of the logits."""
 
     hiding: Hiding
     scale: float
@@ -57,25 +57,25 @@ class Rows:
     dtype: torch.dtype
 
     def tokens(self, x: Tensor) -> Tensor:
-        """[B, N, M] -> [B N, M] in the dtype of the arithmetic."""
+        """Flatten [B, N, M] -> [B N, M] in the dtype of the computation."""
         return x.flatten(0, 1).to(self.dtype)
 
     def empty(self, *widths: int) -> Tensor:
-        """Room for something of each slot: [B C, m, ...]."""
+        """Allocate memory for each slot: [B C, m, ...]."""
         return torch.empty(*self.slots.tokens.shape, *widths, dtype=self.dtype, device=self.slots.order.device)
 
     @cached_property
     def stretches(self) -> list[Stretch]:
-        """Chunks of queries that are attended at once."""
+        """List the stretches of queries that are attended at once."""
         return list(self.slots.stretches(max(1, room(self.slots.order, AT_ONCE) // self.slots.ring.m)))
 
     def tiles(self) -> Tensor:
-        """Room for the scores of the longest stretch, [L, m, S]."""
+        """Allocate memory for the scores of the longest stretch, [L, m, S]."""
         ring, L = self.slots.ring, max(len(s.chunks) for s in self.stretches)
         return torch.empty(L, ring.m, ring.near * ring.m, dtype=self.dtype, device=self.slots.order.device)
 
     def scores(self, part: Stretch, q: Tensor, k: Tensor, out: Tensor) -> Tensor:
-        """[L, m, S]: products in units of log 2 with what is hidden taken off."""
+        """Compute the scores [L, m, S] of a stretch in units of log 2, with the biases that hide keys."""
         out = out[: len(part.chunks)]
         self.bias.write(out, part)
         out.baddbmm_(q, k.mT, beta=float(not self.bias.is_plain), alpha=self.scale / math.log(2))
@@ -84,7 +84,7 @@ class Rows:
 
 
 def rows_together(qk: Tensor, given: Sorted, terms: Terms) -> Iterator[tuple[slice, Rows]]:
-    """All rows of qk [B, N, D], some at a time."""
+    """Go through all rows of qk [B, N, D], some at a time."""
     ring, dtype = terms.hiding.ring, sums(qk.dtype)
     step = max(1, room(qk, ROWS) // (ring.C * ring.m))
     for rows in (slice(a, a + step) for a in range(0, len(qk), step)):
@@ -95,20 +95,20 @@ def rows_together(qk: Tensor, given: Sorted, terms: Terms) -> Iterator[tuple[sli
 
 @dataclass(frozen=True)
 class Shared:
-    """Queries [B N, D] that are keys when divided by their norms, whose inverses are [B N, 1]; `tame` if no score is large."""
+    """Queries [B N, D], the inverses of their norms [B N, 1], which make keys of them, and whether all scores are small."""
 
     qk: Tensor
     inverse: Tensor
     tame: bool
 
     def gather(self, part: Stretch) -> tuple[Tensor, Tensor]:
-        """Queries [L, m, D] of a stretch and the keys of their windows, overlapping, [L, S, D]."""
+        """Gather the queries [L, m, D] of a stretch and the keys of their windows, overlapping, [L, S, D]."""
         both = part.gather_reach(self.qk)
         return part.own_of_reach(both), part.windows(both * part.gather_reach(self.inverse))
 
 
 def shared(qk: Tensor, scale: float) -> Shared:
-    """From queries [B N, D], divided as torch.nn.functional.normalize does."""
+    """Compute norms of queries [B N, D], as torch.nn.functional.normalize does."""
     norm = qk.norm(dim=-1, keepdim=True)
     # |q·k̂| <= ‖q‖
     tame = bool(norm.amax() * (scale / math.log(2)) <= TAME)
@@ -116,5 +116,5 @@ def shared(qk: Tensor, scale: float) -> Shared:
 
 
 def room(x: Tensor, slots: int) -> int:
-    """Slots taken together; a GPU wants many."""
+    """Scale a CPU's number of slots to the device of x; a GPU takes 64 times as many."""
     return slots if x.device.type == "cpu" else 64 * slots

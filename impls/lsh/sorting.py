@@ -1,4 +1,4 @@
-"""Note how a package sorts, or have it sort as noted, without touching it."""
+"""Record how a package sorts, or make it sort as recorded, without changing its code."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 @contextmanager
 def recorded() -> Iterator[list[Tensor]]:
-    """What each call of torch.argsort gives inside, in order."""
+    """Collect the result of each call of torch.argsort inside, in order."""
     orders: list[Tensor] = []
 
     def note(*args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as they come
@@ -24,14 +24,14 @@ def recorded() -> Iterator[list[Tensor]]:
 
 @contextmanager
 def replayed(orders: Sequence[Tensor]) -> Iterator[None]:
-    """Each call of torch.argsort inside gives the next of these."""
+    """Make each call of torch.argsort inside return the next of these orders."""
     left = iter(orders)
     with _Argsort(lambda *_, **__: next(left)):
         yield
 
 
 class _Argsort(TorchFunctionMode):
-    """Another function in the place of torch.argsort."""
+    """A mode of torch in which another function runs in place of torch.argsort."""
 
     def __init__(self, instead: Callable[..., Tensor]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What multiplies q·k̂: the two forms of LSH attention that are in use."""
+"""The factor of q·k̂, for the two forms of LSH attention that are in use."""
 
 from attnbench.api import Problem, default_scale
 
@@ -6,7 +6,7 @@ PACKAGE, PAPER = "package", "paper"
 
 
 def scale_of(temperature: str, problem: Problem) -> float:
-    """1 / √D, or 1 where it is "paper". Raises ValueError on any other.
+    """Return 1 / √D, or 1 for "paper". Raises ValueError on any other temperature.
 
     Kitaev et al. 2020 omit 1 / √D from eq. 2 on "for clarity". reformer-pytorch and pytorch-fast-transformers have it; trax and
     Hugging Face compute the equations as printed.

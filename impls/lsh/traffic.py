@@ -4,7 +4,7 @@ from attnbench.api import Problem, Workload
 
 
 def least_bytes(p: Problem, workload: Workload) -> float:
-    """Read qk and v, write o; the backward reads qk, v and the gradient of o, and writes two gradients."""
+    """Count the bytes of reading qk and v and writing o; the backward reads qk, v and dL/do, and writes two gradients."""
     trains = workload is Workload.FORWARD_BACKWARD
     elements = (3 * p.D + 5 * p.M) if trains else (p.D + 2 * p.M)
     return float(p.B * p.H * p.N * p.dtype.bytes * elements)

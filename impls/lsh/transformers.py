@@ -20,12 +20,12 @@ from .transformers_reference import transformers_attention
 
 
 class TransformersLSH(SharedQK):
-    """`LSHSelfAttention` of transformers' Reformer without its projections: what it does once qk and v are there.
+    """`LSHSelfAttention` of transformers' Reformer without its projections: what it computes from qk and v.
 
-    Paper: Kitaev et al. 2020, section 2, logits q·k̂ as there, without 1/√D. Its two linear layers are replaced by what is
-    given, so that attention alone is measured, with its hashing; it is in eval mode, and drops nothing out. The buckets
-    are drawn anew at each call. Later keys move the sorted order, so a causal call hides later values only. Raises
-    ValueError on bad parameters.
+    Kitaev et al. 2020, section 2, with logits q·k̂ as printed there, without 1/√D. Its two linear layers are replaced by the
+    given tensors, so that attention alone is measured, with its hashing; it is in eval mode, without dropout. Buckets are drawn
+    anew at each call. Later keys change the sorted order, so a causal call hides later values only. Raises ValueError on bad
+    parameters.
     """
 
     tier = Tier.LIBRARY
@@ -51,7 +51,7 @@ class TransformersLSH(SharedQK):
             lsh_attention_probs_dropout_prob=0.0,
             is_decoder=problem.causal,
             max_position_embeddings=problem.N,
-            # given, since the package says in its log that it sets what is not
+            # given, since otherwise the package logs that it sets the number itself
             num_buckets=factors[0] if len(factors) == 1 else factors,
         )
         self.attention: Any = LSHSelfAttention(config).eval()
@@ -60,7 +60,7 @@ class TransformersLSH(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Whole chunks, at least two, one width, one number of heads, and half precision where it comes out right."""
+        """Refuse ragged lengths, a single chunk, different widths, shared heads, and half precision where it would be wrong."""
         try:
             options = Options(**cell.params)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -74,17 +74,17 @@ class TransformersLSH(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Attend once and take the buckets from the package's answer: int64 [B, H, R, N], numbered apart in each round."""
+        """Attend once and return the package's buckets: int64 [B, H, R, N], with different numbers in each round."""
         buckets: Tensor = self._attend(inputs[0], inputs[2], None).buckets
         return buckets
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
+        """Attend: [B, H, N, D], the same tensor, [B, H, N, D] -> [B, H, N, D], in the memory order [B, N, H, D].
 
         Raises ValueError unless k is q.
         """
@@ -94,7 +94,7 @@ class TransformersLSH(SharedQK):
         return o_BHND
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """The package's definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
+        """Compute the package's definition with the same buckets, or with newly drawn ones. Raises ValueError unless k is q."""
         refuse_two_tensors(q, k)
         buckets = self.choose(q, k, v) if choices is None else choices
         qk, v, buckets = (x.flatten(0, 1) for x in (q, v, buckets))
@@ -103,14 +103,14 @@ class TransformersLSH(SharedQK):
         return o_BHND
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - heads are alike, and k is q
-        """The package's definition for these queries, with buckets [R, N]."""
+        """Compute the package's definition for the queries `at`, with buckets [R, N]."""
         assert choices is not None
         m, causal = self.options.bucket_size, self.problem.causal
         return transformers_attention(q[None], v[None], choices[None], m, self._steps, causal=causal, at=at).squeeze(0)
 
     @property
     def _steps(self) -> tuple[int, ...]:
-        """From a query's chunk to those that it sees."""
+        """Return the steps from a query's chunk to those that it sees."""
         return (-1, 0, 1) if self.options.look_forward else (-1, 0)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class TransformersLSH(SharedQK):
 
 
 class _Carrier(nn.Module):
-    """Stands where a projection of the hidden states was, and gives what it carries."""
+    """Replaces a projection of the hidden states, and returns the carried tensor."""
 
     carried: Tensor | None = None
 

@@ -1,4 +1,4 @@
-"""What one call of transformers' LSHSelfAttention computes and allocates, tensor by tensor as its forward makes them.
+"""What one call of transformers' LSHSelfAttention computes and allocates, tensor by tensor.
 
 A slot is one token in one round. B batch, H heads, N tokens, D width, m bucket size.
 """
@@ -10,7 +10,10 @@ from .transformers_options import Options
 
 
 def cost_of_package(p: Problem, options: Options, workload: Workload) -> Cost:
-    """Hashing and R rounds over two or three chunks; a causal call computes what it hides. Hashing has no backward."""
+    """Compute the cost of hashing, which has no backward, and R rounds over two or three chunks.
+
+    A causal call computes what it hides.
+    """
     trains, slots = workload is Workload.FORWARD_BACKWARD, p.B * p.H * p.N * options.rounds
     hashing = slots * p.D * sum(options.factors(p.N))
     attention = slots * 2.0 * _pairs(options) * (p.D + p.M)
@@ -25,15 +28,15 @@ def cost_of_package(p: Problem, options: Options, workload: Workload) -> Cost:
 
 
 def _pairs(options: Options) -> int:
-    """Keys of a slot: 2 m or 3 m."""
+    """Count the keys of a slot: 2 m or 3 m."""
     return options.bucket_size * (2 + options.look_forward)
 
 
 def _forward_peak(p: Problem, options: Options) -> float:
-    """Bytes for each slot, the largest of four moments.
+    """Count the bytes for each slot, the largest of four moments.
 
-    The projections with their negatives; neighbours joined to keys and values; the logits beside both; and, beside the values
-    with their neighbours, the logits and what they become, twice.
+    These are: the projections with their negatives; neighbours joined to keys and values; the logits beside both; and, beside
+    the values with their neighbours, the logits and the softmax, twice.
     """
     D, pairs, look, factors = p.D, _pairs(options), 2 + options.look_forward, options.factors(p.N)
     hashing = sum(factors) / 2 + 1.5 * max(factors)
@@ -42,7 +45,7 @@ def _forward_peak(p: Problem, options: Options) -> float:
 
 
 def _backward_peak(p: Problem, options: Options) -> float:
-    """Bytes for each slot: what was saved, five times the logits, or three times and the gradients of gathered rows."""
+    """Count the bytes for each slot: what was saved, with five times the logits, or three times and gathered gradients."""
     D, pairs, look = p.D, _pairs(options), 2 + options.look_forward
     gathered = max((3 + 2 * look) * D + 5 * pairs, (4 + 3 * look) * D + 3 * pairs) + 3
     return (gathered + D / options.rounds) * p.dtype.bytes + pairs * (1 + p.causal) + 16

@@ -11,7 +11,7 @@ from .counts import refuse_bad_counts, refuse_bad_flags
 class Options:
     """Rounds of hashing, tokens of a chunk (`lsh_attn_chunk_length`), and whether a chunk sees the one after it.
 
-    Raises ValueError on what cannot be.
+    Raises ValueError on bad values.
     """
 
     rounds: int = 4
@@ -23,7 +23,7 @@ class Options:
         refuse_bad_flags(look_forward=self.look_forward)
 
     def why_not(self, p: Problem) -> str | None:
-        """Why the package does not attend this with these options, in words, or None."""
+        """Say in words why the package cannot attend this problem with these options, or return None."""
         if p.N % self.bucket_size or p.N // self.bucket_size < 2:
             return (
                 f"N={p.N} must be a multiple of bucket_size = {self.bucket_size}, and more: the model fills up other lengths, "
@@ -37,9 +37,9 @@ class Options:
         return None
 
     def factors(self, N: int) -> list[int]:
-        """Numbers whose product is that of the buckets: the power of 2 up to 2 N / m, in two factors where that is large.
+        """Choose the factors of the number of buckets: the power of 2 up to 2 N / m, in two factors where that is large.
 
-        As `_set_num_buckets` of the package sets them in a model whose longest sequence is N.
+        This is how `_set_num_buckets` of the package sets them in a model whose longest sequence is N.
         """
         chunks = N // self.bucket_size
         power = (2 * chunks).bit_length() - 1

@@ -1,1 +1,1 @@
-"""What several families are built from: softmax over a part of the keys, so that parts can be merged; a cache of tokens."""
+"""Building blocks of several families: softmax over a part of the keys, so that parts can be merged, and a cache of tokens."""

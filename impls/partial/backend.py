@@ -1,4 +1,4 @@
-"""torch's kernels for softmax attention: which of them ran, and what they take for a mask."""
+"""Torch's kernels for softmax attention: which of them ran, and which form of mask they need."""
 
 import math
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ _BACKENDS = {
 
 @contextmanager
 def backend_that_ran() -> Iterator[dict[str, Scalar]]:
-    """What `observe` gives: under `backend` flash_cpu, flash, efficient, cudnn, math, …, once closed; no call, no key."""
+    """Record as `backend` which kernel ran inside: flash_cpu, flash, efficient, cudnn, math, …; nothing if none did."""
     facts: dict[str, Scalar] = {}
-    # a dispatch mode would import a second's worth of modules first; this profiler is at hand
+    # a dispatch mode would first import modules for a second; this profiler is already loaded
     with torch.autograd.profiler.profile() as profiler:
         yield facts
     assert profiler.kineto_results is not None
@@ -33,13 +33,14 @@ def backend_that_ran() -> Iterator[dict[str, Scalar]]:
 
 
 def handed_over(mask: Tensor, q: Tensor) -> Tensor:
-    """A bool mask as those kernels are to have it: an addend where cuDNN may take it, which hides by a finite number else.
+    """Convert a bool mask for these kernels: to numbers to add where cuDNN may run, else leave it.
 
-    A query that sees nothing would then attend to all keys alike, and is to give 0.
+    cuDNN hides keys of a bool mask by a finite number, so a query that sees nothing would attend to all keys instead of giving
+    0.
     """
     return addend(mask, q.dtype) if q.is_cuda and q.dtype in {torch.bfloat16, torch.float16} else mask
 
 
 def addend(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to scores: 0 where the mask is True, and -inf elsewhere."""
+    """Compute what is added to scores: 0 where the mask is True, -inf elsewhere."""
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)

@@ -1,4 +1,4 @@
-"""Preallocated tokens that decoding appends to.
+"""A preallocated cache of tokens, to which decoding appends.
 
 b batch, K heads of k and v, n tokens, D query/key width, M value width.
 """
@@ -13,8 +13,8 @@ from torch import Tensor
 class KvCache:
     """Keys and values of the first `length` tokens: k [b, K, capacity, D], v [b, K, capacity, M], each head's rows dense.
 
-    That layout is read fastest: by flash on a CPU 1.4 to 2 times as fast as [b, capacity, K, D], by a product of float32
-    up to 7 times (N = 4096, K = 8, D = 64, b = 1 and 16).
+    That layout is read fastest: by flash on a CPU 1.4 to 2 times as fast as [b, capacity, K, D], by a product of float32 up to
+    7 times (N = 4096, K = 8, D = 64, b = 1 and 16).
     """
 
     k: Tensor
@@ -23,29 +23,34 @@ class KvCache:
 
     @classmethod
     def of(cls, k: Tensor, v: Tensor, capacity: int) -> Self:
-        """A cache that starts with these tokens, [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
+        """Start a cache with tokens [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
         empty_k, empty_v = (x.new_empty(*x.shape[:2], capacity, x.shape[3]) for x in (k, v))
         return cls(written(empty_k, k, 0), written(empty_v, v, 0), k.shape[2])
 
     def then(self, k: Tensor, v: Tensor) -> Self:
-        """The cache after one more token, [b, K, 1, D] and [b, K, 1, M], in the same memory. Raises ValueError where full."""
+        """Append one token, [b, K, 1, D] and [b, K, 1, M], in the same memory. Raises ValueError where the cache is full."""
         return type(self)(written(self.k, k, self.length), written(self.v, v, self.length), self.length + 1)
 
     @property
     def keys(self) -> Tensor:
-        """[b, K, length, D], a view."""
+        """Select the keys so far: [b, K, length, D], a view."""
         return self.k[:, :, : self.length]
 
     @property
     def values(self) -> Tensor:
-        """[b, K, length, M], a view."""
+        """Select the values so far: [b, K, length, M], a view."""
         return self.v[:, :, : self.length]
 
 
 def written(buffer: Tensor, x: Tensor, at: int) -> Tensor:
-    """The buffer [b, heads, capacity, ·] with x [b, heads, n, ·] at token `at`, in place. Raises ValueError beyond capacity."""
-    n, capacity = x.shape[2], buffer.shape[2]
-    if at + n > capacity:
-        raise ValueError(f"token {at + n} is beyond the capacity of {capacity} tokens that prefill was given")
-    buffer[:, :, at : at + n] = x.detach()
+    """Write x [b, heads, n, ·] into the buffer [b, heads, capacity, ·] at token `at`. Raises ValueError beyond capacity."""
+    end = at + x.shape[2]
+    refuse_beyond(end, buffer.shape[2])
+    buffer[:, :, at:end] = x.detach()
     return buffer
+
+
+def refuse_beyond(n: int, capacity: int) -> None:
+    """Raise ValueError if n tokens are more than a cache has room for."""
+    if n > capacity:
+        raise ValueError(f"token {n} is beyond the capacity of {capacity} tokens that prefill was given")

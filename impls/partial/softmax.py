@@ -3,8 +3,8 @@
 Softmax over a union of disjoint sets of keys is the mean of the softmaxes over each, weighted by exp(logsumexp). In the
 backward each set needs only the final output and logsumexp (Dao et al. 2022, appendix B.2): dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)).
 
-X, Y two batch dimensions, Q queries, S keys, D query/key width, M value width. Tensors may be views of any strides; those
-whose last dimension is dense are read as they are. Every query must see at least one key.
+X, Y two batch dimensions, Q queries, S keys, D query/key width, M value width. Tensors may be views of any strides; those whose
+last dimension is dense are read as they are. Every query must see at least one key.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ _fused_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 
 @dataclass(frozen=True)
 class Rule:
-    """What is added to the scores: `bias` [., ., Q, S], broadcast over X and Y; `causal` hides keys of a higher index.
+    """How scores are scaled and hidden: either by `bias` [., ., Q, S], broadcast over X and Y, or by `causal`.
 
-    A key is hidden by -inf. Not both.
+    The bias is added to the scaled scores, with -inf for hidden keys; `causal` hides keys of a higher index.
     """
 
     scale: float
@@ -31,7 +31,7 @@ class Rule:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
-    """[X, Y, Q, D], [X, Y, S, D], [X, Y, S, M] -> o [X, Y, Q, M] and the logsumexp [X, Y, Q], in float32 at least."""
+    """Attend: [X, Y, Q, D], [X, Y, S, D], [X, Y, S, M] -> o [X, Y, Q, M] and logsumexp [X, Y, Q], in float32 at least."""
     if not is_fused(q):
         return _plain(q, k, v, rule)
     M, (q, k, v) = v.shape[-1], _readable(q, k, v)
@@ -42,7 +42,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> tuple[Tensor, Tensor]
 def pull_back(
     g: Tensor, inputs: tuple[Tensor, Tensor, Tensor], final: tuple[Tensor, Tensor], rule: Rule
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dL/dq, dL/dk, dL/dv of this part, from g = dL/do and the output and logsumexp of all parts together."""
+    """Compute this part's dL/dq, dL/dk and dL/dv, from g = dL/do and the output and logsumexp of all parts together."""
     q, k, v = inputs
     if not is_fused(q):
         return _plain_backward(g, inputs, final, rule)
@@ -53,35 +53,35 @@ def pull_back(
 
 
 def merge_(o: Tensor, logsumexp: Tensor, part: tuple[Tensor, Tensor]) -> None:
-    """Take one more part into the output [..., Q, M] and its logsumexp [..., Q], in place; 0 and -inf where there was none."""
-    # exp(b) / (exp(a) + exp(b)): one pass over o, which is all that costs
+    """Merge one more part into the output [..., Q, M] and logsumexp [..., Q], in place; start with 0 and -inf."""
+    # exp(b) / (exp(a) + exp(b)), so that o, which dominates the cost, is passed over once
     share = torch.sigmoid(part[1] - logsumexp)
     o.lerp_(part[0].to(o.dtype), share.unsqueeze(-1).to(o.dtype))
     logsumexp.copy_(torch.logaddexp(logsumexp, part[1]))
 
 
 def is_fused(x: Tensor) -> bool:
-    """Whether torch has a kernel that gives the logsumexp for any mask: on a CPU."""
+    """Say whether torch has a kernel that returns the logsumexp for any mask, which it has on a CPU."""
     return x.device.type == "cpu"
 
 
 def sums(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of scores and of sums over parts: float32 at least."""
+    """Return the dtype of scores and of sums over parts: float32 at least."""
     return torch.float64 if dtype is torch.float64 else torch.float32
 
 
 def _readable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Dense, and filled up with zeros to the widest: the kernel knows one width, and never asks for its stride."""
+    """Pad tensors to the widest and make them dense, because the kernel takes one width and assumes a last stride of 1."""
     return tuple(map(_dense, one_width(*tensors)))
 
 
 def _dense(x: Tensor) -> Tensor:
-    """A copy only where the last dimension is not."""
+    """Copy only where the last dimension is not dense."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _scores(q: Tensor, k: Tensor, rule: Rule) -> Tensor:
-    """[X, Y, Q, S] in the dtype of sums."""
+    """Compute scores [X, Y, Q, S] in the dtype of sums."""
     scores = (q @ k.mT).to(sums(q.dtype)).mul_(rule.scale)
     if rule.bias is not None:
         scores += rule.bias

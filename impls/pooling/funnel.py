@@ -17,15 +17,16 @@ from .reference import averages, averaging, softmax_attention
 
 
 class FunnelPooling(Attention):
-    """The mean query of `factor` neighbours attends all keys, and each of the neighbours gets its output: N² / factor scores.
+    """The mean query of `factor` neighbours attends to all keys, and each neighbour gets its output: N² / factor scores.
 
-    Dai et al. 2020, section 2.2, pool-query-only attention and up-sampling by repetition, in one call. A mean of queries is
-    the query of a mean, projections being linear. Any kv_heads that divides H. Not causal. Raises ValueError on a bad factor.
+    Dai et al. 2020, section 2.2, pool-query-only attention and up-sampling by repetition, in one call. The mean of queries is
+    the query of the mean, since projections are linear. Takes any kv_heads that divides H. Not causal. Raises ValueError on a
+    bad factor.
     """
 
     paper = "arXiv:2006.03236"
     causality = Causality.NONE
-    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+    layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
 
     def __init__(self, problem: Problem, factor: int = 2) -> None:
         super().__init__(problem)
@@ -34,25 +35,25 @@ class FunnelPooling(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """No causal form."""
+        """Refuse causal cells."""
         return why_not_causal(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """S queries, all keys. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes for S queries and all keys. Raises TypeError or ValueError on bad parameters."""
         return cost(problem, workload, **params)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
         return spread(attend(means(q, self.factor), k, v), self.factor, q.shape[2])
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Row ⌊i / factor⌋ of softmax(P q kᵀ / √D) v, with P the averaging."""
+        """Compute row ⌊i / factor⌋ of softmax(P q kᵀ / √D) v, with P the averaging."""
         N = q.shape[2]
         o = softmax_attention(averaging(N, self.factor, q) @ q, k, v)
         return o[:, :, torch.arange(N, device=q.device) // self.factor]
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """The mean queries of the blocks that these tokens are in, over all keys."""
+        """Compute softmax of the mean queries of the blocks of tokens `at` over all keys."""
         means, _ = averages(q, self.factor)
         return softmax_rows(means[at // self.factor], k, v, default_scale(self.problem))

@@ -1,16 +1,16 @@
-"""What pooled attentions refuse."""
+"""The check of `factor`, and why pooled attentions refuse causal cells."""
 
 from attnbench.api import Cell
 
 
 def refuse_bad_factor(factor: object) -> None:
-    """Raise ValueError unless it is a whole number, 1 or more."""
+    """Raise ValueError unless factor is a whole number of 1 or more."""
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise ValueError(f"factor={factor!r}: must be a whole number, 1 or more")
 
 
 def why_not_causal(cell: Cell) -> str | None:
-    """A mean shows what is later."""
+    """Refuse causal cells, because a mean contains later tokens."""
     if not cell.problem.causal:
         return None
     return "a mean over a block shows each of its tokens the later ones, so there is no causal form; set causal: false"

@@ -1,4 +1,4 @@
-"""Attention over pooled keys, and of pooled queries, as they are defined: dense, with the averaging as a matrix.
+"""Attention over pooled keys, and of pooled queries, by its definition: dense, with the averaging as a matrix.
 
 B batch, H heads, K heads of k and v, N tokens, S blocks, Q queries, D query/key width, M value width.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def averaging(N: int, factor: int, like: Tensor, key_mask: Tensor | None = None) -> Tensor:
-    """P_sj = 1 / |block s| for visible j in block s, else 0: [1, 1, S, N]; with a key_mask, bool [B, N], [B, 1, S, N]."""
+    """Build P_sj = 1 / |block s| for visible j in block s, else 0: [1, 1, S, N], or [B, 1, S, N] with a key_mask [B, N]."""
     blocks = torch.arange(-(-N // factor), device=like.device)[:, None]
     member = (torch.arange(N, device=like.device) // factor == blocks)[None, None]
     if key_mask is not None:
@@ -19,7 +19,7 @@ def averaging(N: int, factor: int, like: Tensor, key_mask: Tensor | None = None)
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tensor:
-    """softmax(q kᵀ / √D) v: Vaswani et al. 2017, eq. 1; keys that are not seen, bool [B, 1, 1, S], do not exist.
+    """Compute softmax(q kᵀ / √D) v, Vaswani et al. 2017, eq. 1, over the keys that are `seen`, bool [B, 1, 1, S].
 
     [B, H, Q, D], [B, K, S, D], [B, K, S, M] -> [B, H, Q, M]; each head of k and v serves H / K neighbouring heads of q.
     """
@@ -28,12 +28,12 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = Non
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if seen is None:
         return scores.softmax(-1) @ v
-    # a row of -inf alone comes out as 0 / 0: both fills, and their gradients, put 0 in its place
+    # where a query sees nothing, softmax gives NaN: the two fills keep it out of the output and of gradients
     return scores.masked_fill(~seen, -math.inf).softmax(-1).masked_fill(~seen, 0) @ v
 
 
 def averages(x: Tensor, factor: int, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The means of blocks of one head, [N, C] -> [S, C], over the tokens that key_mask [N] shows, and how many, [S, 1]."""
+    """Average the blocks of one head over visible tokens (key_mask [N]): [N, C] -> [S, C], and their numbers, [S, 1]."""
     shown = x.new_ones(len(x), 1) if key_mask is None else key_mask.to(x.dtype).unsqueeze(1)
     block = torch.arange(len(x), device=x.device) // factor
     S = -(-len(x) // factor)

@@ -1,4 +1,4 @@
-"""Work of some queries with some keys by torch's fused kernel, and the memory that it takes on a CPU.
+"""FLOPs of some queries with some keys by torch's fused kernel, and its memory on a CPU.
 
 Left out: the packed copies of k and v that some CPUs make of float16 and bfloat16.
 
@@ -12,12 +12,12 @@ from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 from ..partial.scratch import backward_scratch, forward_scratch
 
 _FUSED_BACKWARD = 5
-"""Products of a backward that computes the scores again, for the forward's two (Dao et al. 2022, appendix B)."""
+"""Products of a backward that computes the scores again, where the forward has two (Dao et al. 2022, appendix B)."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What the kernel is given."""
+    """One call of the fused kernel: a problem, and the numbers of queries and keys in each head."""
 
     p: Problem
     queries: int
@@ -25,13 +25,13 @@ class Call:
 
     @property
     def width(self) -> int:
-        """W."""
+        """Compute W, the wider of D and M."""
         return max(self.p.D, self.p.M)
 
     def cost(self, workload: Workload, peak: float, seen: float | None = None) -> Cost:
-        """Two products over all pairs, four more in the backward; executed at the wider width, with scores computed again.
+        """Compute the cost: two products over all pairs, four more in the backward; executed at the wider width.
 
-        `seen`: how many keys there are in all samples together, where some are hidden.
+        The executed backward computes the scores again. `seen` counts the visible keys of all samples, where some are hidden.
         """
         both, pairs = workload is Workload.FORWARD_BACKWARD, 2.0 * self.p.B * self.p.H * self.queries * self.keys
         needed = pairs if seen is None else 2.0 * self.p.H * self.queries * seen
@@ -44,24 +44,24 @@ class Call:
         )
 
     def rows(self, heads: int, tokens: int, width: int) -> float:
-        """Bytes of [B, heads, tokens, width]."""
+        """Count the bytes of [B, heads, tokens, width]."""
         return float(self.p.B * heads * tokens * width * self.p.dtype.bytes)
 
     @property
     def output(self) -> float:
-        """As the kernel writes it, and the logsumexp."""
+        """Count the bytes of the output as the kernel writes it, and of the logsumexp."""
         return self.rows(self.p.H, self.queries, self.width) + float(self.p.B * self.p.H * self.queries * self._wide)
 
     @property
     def pulling_back(self) -> float:
-        """Gradients as the kernel writes them, dL/do filled up, and scratch of one thread: probabilities and slopes."""
+        """Count the bytes of gradients as the kernel writes them, padded dL/do, and one thread's scratch."""
         queries, keys = (self.rows(*x, self.width) for x in ((self.p.H, self.queries), (self.p.kv_heads, self.keys)))
         filled = queries if self.width > self.p.M else 0
         return queries + 2 * keys + filled + backward_scratch(self.p, self.queries, self.keys)
 
     @property
     def forward_scratch(self) -> float:
-        """Of one thread."""
+        """Count the bytes of one thread's scratch."""
         return float(forward_scratch(self.p, self.queries, self.keys))
 
     @property

@@ -1,4 +1,4 @@
-"""The same products where decays are slow enough to be taken into q and k: those of linear attention without decay.
+"""A part's products where decays are slow enough to be multiplied into q and k, as in linear attention without decay.
 
 X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
 """
@@ -14,10 +14,10 @@ from .states import states
 
 @dataclass(frozen=True)
 class Factored:
-    """q̂ = q exp(c), k̂ = k exp(-c) [X, S, L, D], v [X, S, L, M], contiguous; `left` = exp(c) [X, S or 1, L, G], or None for 1.
+    """Some chunks with q̂ = q exp(c), k̂ = k exp(-c) [X, S, L, D], v [X, S, L, M], contiguous, and `left` = exp(c).
 
-    Σ_d q_id k_jd exp(c_id - c_jd) = q̂_i · k̂_j, and the state moves by S <- exp(c_L) (S + Σ_j k̂_j v_jᵀ). Up to how many nats
-    that is allowed, decay.py says.
+    `left` is [X, S or 1, L, G], or None for 1. Σ_d q_id k_jd exp(c_id - c_jd) = q̂_i · k̂_j, and the state moves by S <-
+    exp(c_L) (S + Σ_j k̂_j v_jᵀ). decay.py says up to how many nats this is allowed.
     """
 
     q: Tensor
@@ -26,17 +26,20 @@ class Factored:
     left: Tensor | None
 
     def attend(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """o_i = Σ_{j<=i} (q̂_i · k̂_j) v_j + q̂_i S: [X, S, L, M], and the state after, [X, D, M]. Not differentiable."""
+        """Compute o_i = Σ_{j<=i} (q̂_i · k̂_j) v_j + q̂_i S: [X, S, L, M], and the state after, [X, D, M].
+
+        Not differentiable.
+        """
         met, last = self._states(state)
         o = self.q @ met
         del met
         return add_product(o, self._scores, self.v), last
 
     def pull_back(self, g: Tensor, state: Tensor, later: Tensor, *, decay_too: bool) -> Gradients:
-        """From dL/do, [X, S, L, M], the state before and dL/d(state after), [X, D, M]."""
+        """Compute gradients from dL/do [X, S, L, M], the state before, and dL/d(state after) [X, D, M]."""
         after, before = states(self._carry, self.q.mT @ g, later, backwards=True)
         met, last = self._states(state)
-        # the gradient of what is written: it passes the end of the chunk
+        # gradient of what chunks write, which decays until the end of the chunk
         written, scores = after * self._carry, self._scores
         dv = add_product(self.k @ written, scores.mT, g)
         dscores = (g @ self.v.mT).tril_()
@@ -61,7 +64,7 @@ class Factored:
 
     @property
     def _carry(self) -> Tensor | float:
-        """exp(c_L), [X, S or 1, G, 1]."""
+        """Compute exp(c_L), [X, S or 1, G, 1]."""
         return 1.0 if self.left is None else self.left[:, :, -1].unsqueeze(-1)
 
     @property

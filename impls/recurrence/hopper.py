@@ -13,7 +13,10 @@ _HOPPER = 9
 
 
 def why_no_backward(cell: Cell) -> str | None:
-    """In words, where Triton computes it wrongly: fla's issue 640, which its chunk_bwd_dqkwg looks for; tilelang stands in."""
+    """Say why not, where Triton computes the backward wrongly: fla's issue 640, checked in its chunk_bwd_dqkwg.
+
+    With tilelang installed the package uses that instead.
+    """
     if cell.workload is not Workload.FORWARD_BACKWARD or not torch.cuda.is_available() or find_spec("tilelang"):
         return None
     triton = _triton()

@@ -1,4 +1,4 @@
-"""Gated linear attention by chunks, S_t = decay_t S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t, with a backward of its own.
+"""Gated linear attention by chunks, S_t = decay_t S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t, with its own backward.
 
 B batch, H heads, X = B H rows, N tokens, L tokens of a chunk, D query/key width, M value width; G = 1 decay of a token, or D
 (one for each row of the state).
@@ -24,11 +24,12 @@ def linear_attention(
     chunk: int = 64,
     state: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> o [B, H, N, M], and the state after it, [B, H, D, M], at least float32.
+    """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> o [B, H, N, M], and the state after it [B, H, D, M].
 
     `log_decay` is finite and at most 0: [B, H, N, G], or [1 or B, H, 1, G] the same at every token, or None for no decay.
-    `state` is that before the first token, 0 where not given. Half precision is computed in float32. Once differentiable; the
-    backward computes a few chunks at a time again, from a state for each few, so that memory is linear in N.
+    `state` is that before the first token, 0 by default; states are float32 at least, and half precision is computed in
+    float32. Differentiable once; the backward computes a few chunks at a time again, from a state for each few, so that memory
+    is linear in N.
     """
     B, H, N, D = q.shape
     folded = None if log_decay is None else _folded(log_decay, B, N)
@@ -42,12 +43,12 @@ def linear_attention(
 
 
 def _folded(log_decay: Tensor, B: int, N: int) -> Tensor:
-    """[X, N or 1, G]; each token gets its own where a gradient is to be summed over them."""
+    """Fold [X, N or 1, G]; expand to all tokens where a gradient is to be summed over them."""
     return log_decay.expand(B, -1, N if log_decay.requires_grad else -1, -1).flatten(0, 1)
 
 
 def _attend(x: Rows, first: Tensor, met: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-    """The output [X, N, M] and the last state [X, D, M]; the state that each part meets is added to `met`."""
+    """Compute the output [X, N, M] and the last state [X, D, M]; append the state before each part to `met`."""
     o, last = x.v.new_empty(x.v.shape), torch.empty_like(first)
     for some, mine in x.groups():
         state = first[some]
@@ -56,17 +57,17 @@ def _attend(x: Rows, first: Tensor, met: list[Tensor] | None = None) -> tuple[Te
                 met.append(state)
             computed, state = mine.segment(part).attend(state)
             torch.mul(computed, x.scale, out=part.of(o[some]))
-            del computed  # before the next is made
+            del computed  # free it before the next part is made
         last[some] = state
     return o, last
 
 
 class _LinearAttention(torch.autograd.Function):
-    """The walk with its gradient. Autograd would keep every chunk's scores and states instead."""
+    """`linear_attention` with its gradient; autograd would keep every chunk's scores and states."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401 - torch's own bag
-        """Attend, and keep the state that each part meets."""
+        """Attend, and keep the state before each part."""
         q, k, v, log_decay, first, scale, chunk = inputs
         met: list[Tensor] = []
         o, last = _attend(Rows(q, k, v, log_decay, scale, chunk), first, met)
@@ -77,7 +78,7 @@ class _LinearAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Each group of rows from its last part to its first, carrying dL/d(state)."""
+        """Go through each group of rows from its last part to its first, carrying dL/d(state)."""
         q, k, v, log_decay, *met = ctx.saved_tensors
         x = Rows(q, k, v, log_decay, ctx.scale, ctx.chunk)
         walk = _WayBack(x, g, dlast, decay_too=ctx.needs_input_grad[3])
@@ -86,7 +87,7 @@ class _LinearAttention(torch.autograd.Function):
 
 
 class _WayBack:
-    """The backward's walk, and what it has written."""
+    """The walk of the backward, and the gradients that it has written."""
 
     def __init__(self, x: Rows, g: Tensor, dlast: Tensor, *, decay_too: bool) -> None:
         self.x, self.g, self.dlast = x, g, dlast
@@ -96,7 +97,7 @@ class _WayBack:
         self.dfirst = torch.empty_like(dlast)
 
     def all(self, met: list[Tensor]) -> None:
-        """From the states that the parts met, in the order of the way there."""
+        """Walk all groups of rows; `met` are the states before the parts, in the order of the forward."""
         for some, mine in self.x.groups():
             here, met = met[: len(mine.parts)], met[len(mine.parts) :]
             self._group(some, mine, here)
@@ -111,5 +112,5 @@ class _WayBack:
                 if y is not None and gradient is not None:
                     part.of(y).copy_(gradient)
             later = made.state
-            del made, g  # before the next are made
+            del made, g  # free them before the next part
         self.dfirst[some] = later

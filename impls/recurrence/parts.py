@@ -1,4 +1,4 @@
-"""Walking along the sequence in parts whose intermediate tensors stay in cache.
+"""Cutting sequences into parts whose intermediate tensors stay in cache.
 
 X rows (batch and heads folded), N tokens, S chunks of L tokens in a part.
 """
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 ROWS_TOGETHER = 8
-"""Rows that are walked together: enough for every core, few enough that their states stay in cache."""
+"""Number of rows that are walked together: enough for every core, few enough that their states stay in cache."""
 TOKENS = 4096
-"""Rows times tokens of a part on a CPU, for widths up to 128: a few MB in float32 for each intermediate tensor of them."""
-_TOKENS_ELSEWHERE = 2**18  # a GPU has no such cache to stay in and wants large products
+"""Rows times tokens of a part on a CPU, for widths up to 128: a few MB in float32 for each intermediate tensor."""
+_TOKENS_ELSEWHERE = 2**18  # a GPU needs no such cache and wants large products
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Part:
     L: int
 
     def of(self, x: Tensor) -> Tensor:
-        """The part of [X, N, ·], as a view [X, S, L, ·]."""
+        """Select the part of [X, N, ·] as a view [X, S, L, ·]."""
         chunks: Tensor = x[:, self.start : self.stop].unflatten(1, (-1, self.L))
         return chunks
 
 
 def groups(rows: int, is_cuda: bool) -> list[slice]:
-    """Cover so many rows; each group is walked from end to end before the next."""
+    """Cut the rows into groups; each is walked from end to end before the next."""
     step = max(1, rows) if is_cuda else ROWS_TOGETHER
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def parts(q: Tensor, M: int, chunk: int) -> list[Part]:
-    """Cover the tokens of q [X, N, D] by whole chunks, and a shorter one where it does not divide N; nothing is padded.
+    """Cut the tokens of q [X, N, D] into parts of whole chunks, and a shorter chunk at the end; nothing is padded.
 
     Widths above 128 make parts shorter.
     """
@@ -49,7 +49,7 @@ def parts(q: Tensor, M: int, chunk: int) -> list[Part]:
 
 
 def sums(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of states and of all that is summed into them: at least float32."""
+    """Return the dtype of states and of sums: float32 at least."""
     return torch.float64 if dtype is torch.float64 else torch.float32
 
 

@@ -1,9 +1,9 @@
-"""Products of batches that add to what is there, in place: one pass less."""
+"""Batched products that are added to a tensor in place, which saves a pass over it."""
 
 from torch import Tensor
 
 
 def add_product(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """X + a b over two batch dimensions; x [X, S, ·, ·] contiguous, in its own memory."""
+    """Compute x + a b over two batch dimensions in the memory of x [X, S, ·, ·], which is contiguous."""
     x.flatten(0, 1).baddbmm_(a.flatten(0, 1), b.flatten(0, 1))
     return x

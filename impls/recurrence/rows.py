@@ -1,4 +1,4 @@
-"""Some rows of the inputs, and how to walk along them part by part.
+"""Some rows of the inputs, and how they are walked part by part.
 
 X rows (batch and heads folded), N tokens, S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
 """
@@ -19,7 +19,7 @@ from .segment import Segment
 
 @dataclass(frozen=True)
 class Rows:
-    """q, k [X, N, D], v [X, N, M], log decays [X, N, G], [X, 1, G] where they are the same at every token, or None."""
+    """Inputs of some rows: q, k [X, N, D], v [X, N, M], log decays [X, N, G], or [X, 1, G] for all tokens, or None."""
 
     q: Tensor
     k: Tensor
@@ -30,29 +30,29 @@ class Rows:
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """In the order of the call."""
+        """Return the tensors in the order of the call."""
         return self.q, self.k, self.v, self.log_decay
 
     @property
     def decays_by_token(self) -> bool:
-        """Whether each token has a decay of its own."""
+        """Say whether each token has its own decay."""
         return self.log_decay is not None and self.log_decay.shape[1] == self.q.shape[1]
 
     def groups(self) -> Iterator[tuple[slice, Self]]:
-        """Those that are walked together, as views."""
+        """Go through the groups of rows that are walked together, as views."""
         for some in groups(self.q.shape[0], self.q.is_cuda):
             log_decay = None if self.log_decay is None else self.log_decay[some]
             yield some, replace(self, q=self.q[some], k=self.k[some], v=self.v[some], log_decay=log_decay)
 
     @property
     def parts(self) -> list[Part]:
-        """From the first token to the last."""
+        """Cut the tokens into parts, from the first to the last."""
         return parts(self.q, self.v.shape[-1], self.chunk)
 
     def segment(self, part: Part) -> Segment | Factored:
-        """A part in the dtype of sums."""
+        """Build the products of a part, in the dtype of sums, in the way that its decays allow."""
         kind, (q, k) = sums(self.q.dtype), (part.of(x) for x in (self.q, self.k))
-        # products read rows of all chunks at once: dense, or they are copied each time
+        # products read rows of all chunks at once and would copy them each time if they were not dense
         v = part.of(self.v).to(kind).contiguous()
         decay = self._decay(part)
         if decay is None or decay.most_lost > FACTORED:
@@ -70,12 +70,12 @@ class Rows:
 
     @cached_property
     def _constant(self) -> dict[int, Decay]:
-        """By the length of a chunk, of which there are two at most."""
+        """Compute the decays of constant rates by the length of a chunk, of which there are two at most."""
         assert self.log_decay is not None
         log_decay_X11G = self.log_decay.double().unsqueeze(1)
         return {part.L: Decay(log_decay_X11G * _counted(part.L, log_decay_X11G), sums(self.q.dtype)) for part in self.parts}
 
 
 def _counted(L: int, like: Tensor) -> Tensor:
-    """1 … L, [L, 1]."""
+    """Return the numbers 1 … L as a column, [L, 1]."""
     return torch.arange(1, L + 1, dtype=like.dtype, device=like.device).unsqueeze(-1)

@@ -1,7 +1,7 @@
-"""What the walk of linear.py allocates on a CPU, beside its results, where decays are slow (factored.py): for predictions.
+"""Predicted bytes that the walk of linear.py allocates on a CPU beside its results, where decays are slow (factored.py).
 
-X rows (batch and heads folded), N tokens, S chunks of L tokens in a part, R = X S L, D query/key width, M value width;
-G = 1 or D decays.
+X rows (batch and heads folded), N tokens, S chunks of L tokens in a part, R = X S L, D query/key width, M value width; G = 1 or
+D decays.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .parts import ROWS_TOGETHER, Part, parts
 
 @dataclass(frozen=True)
 class Scratch:
-    """Bytes of X rows of N tokens, `element` of them each input's, `sum` each sum's."""
+    """Sizes of a walk over X rows of N tokens; a number of the inputs has `element` bytes."""
 
     X: int
     N: int
@@ -23,49 +23,49 @@ class Scratch:
     element: int
     G: int = 1
     by_token: bool = True
-    """Whether each token has decays of its own."""
+    """Whether each token has its own decays."""
 
     @property
     def sum(self) -> int:
-        """Bytes of a number in a state, and in all that a part is computed with."""
+        """Return the bytes of a number in a state, and in all that a part is computed with."""
         return max(4, self.element)
 
     @property
     def states(self) -> float:
-        """One state of each row."""
+        """Count the bytes of one state for each row."""
         return float(self.X * self.D * self.M * self.sum)
 
     @property
     def kept(self) -> float:
-        """The states that parts meet, with which the backward begins, and those it moves."""
+        """Count the bytes of the states before parts, with which the backward begins, and of three more that it moves."""
         return (len(self._walk) + 3) * self.states
 
     @property
     def forward(self) -> float:
-        """At the worst moment of a part: when states are put together, or when pairs are made."""
+        """Count the bytes at a part's peak: when states are put together, or when pairs are made."""
         R, states = self._sizes
         return self.sum * (self._inputs + max(3 * states, states + R * self.M, R * (self.M + self._part.L)))
 
     @property
     def backward(self) -> float:
-        """Likewise, on the way back: states once more, gradients of q and k, or those of decays."""
+        """Count the bytes at a part's peak in the backward: states, gradients of q and k, or those of decays."""
         R, states = self._sizes
         D, M, L = self.D, self.M, self._part.L
         by_pairs = self.by_token and self.G == 1
-        # decays of tokens: their pairs, then a product with q; of rows: three times as many numbers as q, at the end
+        # decays by token: their pairs, then a product with q; by row: three times as many numbers as q, at the end
         through_pairs = 3 * states + R * (M + max(2 * L + by_pairs * L, L + (2 + by_pairs) * D))
         through_rows = 2 * states + R * (M + (2 + 3 * (self.by_token and self.G > 1)) * D)
         return self.sum * (self._inputs + R * M + max(4 * states, through_pairs, through_rows))
 
     @property
     def _inputs(self) -> float:
-        """Numbers of one part: q and k with their decays, v where it is not whole already, and what is left."""
+        """Count the numbers of a part's inputs: q and k with decays, v unless it is used as given, and the factors left."""
         whole = self._part.stop == self.N and self.element == self.sum
         return self._sizes[0] * (2 * self.D + (0 if whole else self.M) + (self.G if self.by_token else 0))
 
     @property
     def _sizes(self) -> tuple[int, float]:
-        """R, and the numbers of all its states."""
+        """Compute R, and the count of numbers in all its states."""
         R = min(ROWS_TOGETHER, self.X) * (self._part.stop - self._part.start)
         return R, R / self._part.L * self.D * self.M
 

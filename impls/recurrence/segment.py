@@ -1,4 +1,4 @@
-"""The products of some chunks of gated linear attention, and the gradients of that, however fast it decays.
+"""The products of some chunks of gated linear attention, and their gradients, however fast it decays.
 
 X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
 """
@@ -16,7 +16,7 @@ from .states import states
 
 @dataclass(frozen=True)
 class Segment:
-    """q, k [X, S, L, D], v [X, S, L, M], contiguous."""
+    """Some chunks with weighted pairs: q, k [X, S, L, D], v [X, S, L, M], contiguous, and their decays."""
 
     q: Tensor
     k: Tensor
@@ -24,9 +24,12 @@ class Segment:
     decay: Decay
 
     def attend(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """o_i = Σ_{j<=i} (q_i · exp(c_i - c_j) k_j) v_j + (q_i exp(c_i)) S: [X, S, L, M], and the state after, [X, D, M].
+        """Compute o_i = Σ_{j<=i} (q_i · exp(c_i - c_j) k_j) v_j + (q_i exp(c_i)) S.
 
-        Within the chunk directly, before it by the state S: Sun et al. 2023 (RetNet), eq. 7. Not differentiable.
+        [X, S, L, M], and the state after, [X, D, M].
+
+        Pairs within the chunk are computed directly, all before it by the state S: Sun et al. 2023 (RetNet), eq. 7. Not
+        differentiable.
         """
         met, last = self._states(state)
         o = self.decay.read(self.q) @ met
@@ -34,7 +37,7 @@ class Segment:
         return add_product(o, self.decay.pairs(self.q, self.k), self.v), last
 
     def pull_back(self, g: Tensor, state: Tensor, later: Tensor, *, decay_too: bool) -> Gradients:
-        """From dL/do, [X, S, L, M], the state before and dL/d(state after), [X, D, M]."""
+        """Compute gradients from dL/do [X, S, L, M], the state before, and dL/d(state after) [X, D, M]."""
         after, before = states(self.decay.carry, self.decay.read(self.q).mT @ g, later, backwards=True)
         met, last = self._states(state)
         dscores = g @ self.v.mT
@@ -43,7 +46,7 @@ class Segment:
         by_token = decay_too and self.decay.c.shape[-1] == 1
         dc = net_of_pairs(scores, dscores) if by_token else net(self.q, dq, self.k, dk) if decay_too else None
         del scores, dscores
-        # reading and writing are products with a share, and so are their gradients
+        # reading and writing multiply by a share, and so do their gradients
         dq_read, dk_written = self.decay.read(g @ met.mT), self.decay.write(self.v @ after.mT)
         if dc is not None:
             through_states = net(self.q, dq_read, self.k, dk_written)
@@ -55,7 +58,7 @@ class Segment:
         return states(self.decay.carry, self.decay.write(self.k).mT @ self.v, state)
 
     def _through_pairs(self, dscores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The scores [X, S, L, L], and dL/dq and dL/dk by them alone."""
+        """Compute the scores [X, S, L, L], and dL/dq and dL/dk by them alone."""
         with torch.enable_grad():
             q, k = self.q.detach().requires_grad_(), self.k.detach().requires_grad_()
             scores = self.decay.pairs(q, k)

@@ -1,4 +1,4 @@
-"""Decoding: one state that stands for all earlier tokens, read and written once for each new one.
+"""Decoding with one state that stands for all earlier tokens, read and written once for each new one.
 
 b batch, H heads, D query/key width, M value width; G = 1 or D decays.
 """
@@ -10,12 +10,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """`sums` [b, H, D, M] = Σ_j (what is left of) k_j v_jᵀ, at least float32."""
+    """The state `sums` [b, H, D, M], a sum of decayed k_j v_jᵀ, float32 at least."""
 
     sums: Tensor
 
     def then(self, k: Tensor, v: Tensor, log_decay: Tensor | None = None) -> "RecurrentState":
-        """S <- exp(log decay) S + k vᵀ, in the same memory: [b, H, 1, D], [b, H, 1, M], [1 or b, H, 1, G]."""
+        """Update S <- exp(log decay) S + k vᵀ in the same memory: [b, H, 1, D], [b, H, 1, M], [1 or b, H, 1, G]."""
         kind = self.sums.dtype
         if log_decay is not None:
             self.sums.mul_(log_decay.to(kind).exp().mT)
@@ -23,5 +23,5 @@ class RecurrentState:
         return self
 
     def read(self, q: Tensor, scale: float = 1.0) -> Tensor:
-        """Scale Sᵀ q: [b, H, 1, D] -> [b, H, 1, M], in the dtype of the sums."""
+        """Compute scale Sᵀ q: [b, H, 1, D] -> [b, H, 1, M], in the dtype of the sums."""
         return (q.to(self.sums.dtype) * scale) @ self.sums

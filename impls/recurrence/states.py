@@ -10,10 +10,10 @@ from torch import Tensor
 def states(
     carry: Tensor | float, add: Tensor, first: Tensor | None = None, *, backwards: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The state that each chunk meets, [X, S, D, M], and the one after all, [X, D, M]; differentiable.
+    """Compute the state before each chunk, [X, S, D, M], and the one after all, [X, D, M]; differentiable.
 
-    `carry` [X, S, G, 1], [X, 1, G, 1] or 1; `add` [X, S, D, M]; `first` [X, D, M], 0 where not given. `backwards` starts with
-    the last chunk and moves to the first: a gradient's way.
+    `carry` [X, S, G, 1], [X, 1, G, 1] or 1; `add` [X, S, D, M]; `first` [X, D, M], 0 by default. `backwards` starts with the
+    last chunk and moves to the first, as gradients do.
     """
     S = add.shape[1]
     carries = [1.0] * S if isinstance(carry, float) else carry.expand(-1, S, -1, -1).unbind(1)

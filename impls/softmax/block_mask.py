@@ -1,4 +1,4 @@
-"""Block masks for FlexAttention, built from lengths alone: never the dense N × N mask that `create_block_mask` evaluates.
+"""Block masks for FlexAttention from lengths alone, without the dense N × N mask that `create_block_mask` evaluates.
 
 B batch, N tokens, L tokens of a block, S = N / L blocks, rounded up.
 """
@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, and_masks
 
 L = 128
-"""FlexAttention's own default; on a GPU its kernels want no smaller one."""
+"""Tokens of a block: FlexAttention's own default; its GPU kernels accept no smaller one."""
 
 
 def block_mask(N: int, device: torch.device, *, causal: bool, key_mask: Tensor | None = None) -> BlockMask:
-    """Which blocks a query block visits, and which of them need the mask within: [B or 1, 1, N, N].
+    """Build the mask [B or 1, 1, N, N]: which blocks a query block visits, and which of them are masked within.
 
     key_mask is bool [B, N]. Time and memory O(B S²).
     """
@@ -33,20 +33,20 @@ def block_mask(N: int, device: torch.device, *, causal: bool, key_mask: Tensor |
 
 
 def _seen(key_mask: Tensor | None, N: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Blocks of keys of which some are seen, and of which all are: bool [B or 1, 1, S]; a shorter last one is never whole."""
+    """Mark key blocks with some visible keys, and with all: bool [B or 1, 1, S]; a shorter last one never counts as whole."""
     keys_BN = torch.ones(1, N, dtype=torch.bool, device=device) if key_mask is None else key_mask
     blocks_B1SL = F.pad(keys_BN, (0, S * L - N)).unflatten(1, (1, S, L))
     return blocks_B1SL.any(-1), blocks_B1SL.all(-1)
 
 
 def _listed(blocks_BSS: Tensor) -> tuple[Tensor, Tensor]:
-    """How many blocks each query block has, and which, those first: int32 [B, 1, S] and [B, 1, S, S]."""
+    """Count and list each query block's blocks: int32 [B, 1, S], and [B, 1, S, S] with those blocks first."""
     which = blocks_BSS.int().argsort(dim=-1, descending=True, stable=True).int()
     return blocks_BSS.sum(-1, dtype=torch.int32).unsqueeze(1), which.unsqueeze(1).contiguous()
 
 
 def _rule(key_mask: Tensor | None, causal: bool) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """The mask within a block, of sample, head, query and key."""
+    """Build the mask within a block, a function of sample, head, query and key."""
 
     def not_later(_b: Tensor, _h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return i >= j

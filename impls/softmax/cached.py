@@ -14,11 +14,11 @@ from ..partial.cache import KvCache
 from .exact import ExactSoftmax
 
 _PROMPT_ROWS = 256
-"""Queries of a prompt that keep their scores at a time, where scores are kept."""
+"""Queries of a prompt that are attended at a time, where scores are kept."""
 
 
 class CachedSoftmax(ExactSoftmax):
-    """Softmax attention with one function for the sequence, the prompt and the step: `attend`."""
+    """Softmax attention with one function, `attend`, for the sequence, the prompt and the step."""
 
     decodes = True
     masks = True
@@ -26,31 +26,31 @@ class CachedSoftmax(ExactSoftmax):
     @classmethod
     @abstractmethod
     def keeps_scores(cls, problem: Problem) -> bool:
-        """Whether all N × N scores are in memory at once."""
+        """Say whether all N × N scores are in memory at once."""
 
     @abstractmethod
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, S, D], [B, K, S, M] -> [B, H, N, M]; where causal, the last query sees all keys.
+        """Attend: [B, H, N, D], [B, K, S, D], [B, K, S, M] -> [B, H, N, M]; if causal, the last query sees all keys.
 
         Keys where key_mask, bool [B, S], is False do not exist; a query that sees no key gets 0.
         """
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
         return self.attend(q, k, v, causal=self.causal, key_mask=key_mask)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
-        """Attend the prompt causally and keep its keys and values. Raises ValueError where it does not fit."""
+        """Attend to the prompt causally, and keep its keys and values. Raises ValueError where it does not fit."""
         return self._prompt(q, k, v), KvCache.of(k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
-        """Keep one more key and value, and attend all of them. Raises ValueError beyond the capacity."""
+        """Append one key and value, and attend to all of them. Raises ValueError beyond the capacity."""
         cache: KvCache = state.then(k, v)
-        # no causal flag: torch aligns it to the first key, and the one query would see nothing else
+        # no causal flag: torch aligns it to the first key, so the one query would see nothing else
         return self.attend(q, cache.keys, cache.values, causal=False), cache
 
     def _prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Causal, [b, H, n, D] ... -> [b, H, n, M]; a long prompt never has all its scores in memory."""
+        """Attend causally, [b, H, n, D] ... -> [b, H, n, M], without ever holding all scores of a long prompt."""
         n = q.shape[2]
         rows = _PROMPT_ROWS if self.keeps_scores(self.problem) else max(1, n)
         parts = [

@@ -18,8 +18,8 @@ from .work import cost, fused_flops, refuse_parameters
 class FlashAttnSoftmax(ExactSoftmax):
     """`flash_attn_func` of the package flash-attn: FlashAttention-2 by its authors, on CUDA.
 
-    Paper: Dao 2023. The package takes [B, N, H, D]; that is the layout the inputs come in, so nothing is transposed. No key
-    masks (its packed form for sequences of different lengths is another function) and no decoding.
+    Dao 2023, in O(N²) time and O(N) memory. The package takes [B, N, H, D], in which inputs are laid out, so nothing is
+    transposed. No key masks (its packed form for sequences of different lengths is another function) and no decoding.
     """
 
     paper = "arXiv:2307.08691"
@@ -34,7 +34,7 @@ class FlashAttnSoftmax(ExactSoftmax):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA, 16 bits, one width up to 256."""
+        """Refuse devices, dtypes and widths that flash-attn cannot take."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "flash-attn runs on CUDA only"
@@ -46,12 +46,12 @@ class FlashAttnSoftmax(ExactSoftmax):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """That of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
+        """Compute the cost of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
         refuse_parameters(params)
         return cost(problem, workload, executed=fused_flops(problem, workload), peak=fused_peak(problem, workload))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         o: Tensor = self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)
         return o.transpose(1, 2)

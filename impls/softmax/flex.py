@@ -19,11 +19,11 @@ from .work import cost, exact_flops, refuse_parameters
 
 
 class FlexSoftmax(ExactSoftmax):
-    """`torch.compile(flex_attention)`: one fused kernel generated for the shape, that skips blocks of 128 × 128.
+    """`torch.compile(flex_attention)`: one fused kernel generated for the shape, which skips hidden blocks of 128 × 128.
 
-    Paper: Dong et al. 2024. The causal block mask is built once for each length and device, at the first call; one for a
-    key mask at each call, from its content, since a batch has its own. The first call compiles: seconds, and on a CPU with
-    a C++ compiler. No backward on a CPU, and no decoding.
+    Dong et al. 2024, in O(N²) time and O(N) memory. The causal block mask is built once for each length and device, at the
+    first call; that of a key mask at each call, because every batch has its own. The first call compiles for seconds, on a CPU
+    with a C++ compiler. No backward on a CPU, and no decoding.
     """
 
     paper = "arXiv:2412.05496"
@@ -37,7 +37,7 @@ class FlexSoftmax(ExactSoftmax):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """No float64; on a CPU forward only; on CUDA widths of a product of its tensor cores."""
+        """Refuse float64, training on a CPU, and on CUDA widths below those of tensor cores."""
         p = cell.problem
         if p.dtype is DType.FLOAT64:
             return "FlexAttention computes in float32, bfloat16 and float16"
@@ -47,7 +47,7 @@ class FlexSoftmax(ExactSoftmax):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """That of a fused kernel that skips all that is hidden; least work, for blocks on an edge are computed whole.
+        """Compute the cost of a fused kernel that skips all that is hidden: a lower bound, as edge blocks are computed whole.
 
         Raises TypeError on any parameter.
         """
@@ -57,7 +57,7 @@ class FlexSoftmax(ExactSoftmax):
         return cost(problem, workload, executed=executed, peak=fused_peak(problem, workload))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M]; differentiable on CUDA."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], bool [B, N] or None -> [B, H, N, M]; differentiable on CUDA."""
         grouped = q.shape[1] != k.shape[1]
         o: Tensor = self._flex(q, k, v, block_mask=self._block_mask(q, key_mask), scale=self.scale, enable_gqa=grouped)
         return o
@@ -74,7 +74,7 @@ class FlexSoftmax(ExactSoftmax):
 
 
 def _compiled() -> Any:  # noqa: ANN401 - torch.compile gives what it was given
-    """For the one shape that it meets first; another one compiles again."""
+    """Compile for the one shape that it meets first; another shape compiles again."""
     with warnings.catch_warnings():
         # the compiler imports a part of torch that torch itself has deprecated
         warnings.simplefilter("ignore", DeprecationWarning)

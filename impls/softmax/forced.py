@@ -16,7 +16,7 @@ from .work import square_flops
 
 
 class ForcedSdpa(SdpaSoftmax):
-    """`F.scaled_dot_product_attention` with one backend allowed: torch raises RuntimeError where that one cannot.
+    """`F.scaled_dot_product_attention` with one backend allowed; torch raises RuntimeError where that cannot run.
 
     Allowing and restoring costs about 10 µs a call on a CPU.
     """
@@ -25,29 +25,29 @@ class ForcedSdpa(SdpaSoftmax):
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
-        """Never: a fused kernel."""
+        """Return False: a fused kernel keeps none."""
         return False
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
-        """One call, in the one backend."""
+        """Attend in one call, by the one backend."""
         with sdpa_kernel(self.backend):
             return super().attend(q, k, v, causal=causal, key_mask=key_mask)
 
 
 class MathSdpa(ForcedSdpa):
-    """torch's materialised softmax attention: any device, dtype, width and mask.
+    """torch's softmax attention with all scores in memory: any device, dtype, width and mask.
 
-    float16 and bfloat16 are computed in float32. Keys and values that serve several heads of q are repeated, also in each
-    step of decoding.
+    float16 and bfloat16 are computed in float32. Keys and values that serve several heads of q are repeated, also in each step
+    of decoding.
     """
 
     paper = "arXiv:1706.03762"
     backend = SDPBackend.MATH
-    layout = Layout.BHND  # batched products: any other layout is copied first
+    layout = Layout.BHND  # batched products, which copy any other layout first
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
-        """Always."""
+        """Return True."""
         return True
 
     @classmethod
@@ -56,35 +56,35 @@ class MathSdpa(ForcedSdpa):
 
 
 class FlashSdpa(ForcedSdpa):
-    """torch's FlashAttention-2, or on a CPU its own flash kernel. Paper: Dao 2023 (arXiv:2307.08691)."""
+    """torch's FlashAttention-2, or on a CPU its own flash kernel. Dao 2023 (arXiv:2307.08691)."""
 
     paper = "arXiv:2307.08691"
     backend = SDPBackend.FLASH_ATTENTION
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """By what torch's dispatcher asks for."""
+        """Refuse what torch's dispatcher refuses."""
         return limits.flash(cell)
 
 
 class EfficientSdpa(ForcedSdpa):
-    """torch's memory-efficient kernel from xformers, the fused one that takes float32. Paper: Rabe & Staats 2021."""
+    """torch's memory-efficient kernel from xformers, the fused one that takes float32. Rabe & Staats 2021."""
 
     paper = "arXiv:2112.05682"
     backend = SDPBackend.EFFICIENT_ATTENTION
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """By what torch's dispatcher asks for."""
+        """Refuse what torch's dispatcher refuses."""
         return limits.efficient(cell)
 
 
 class CudnnSdpa(ForcedSdpa):
-    """cuDNN's fused attention, by torch. Algorithm: Dao et al. 2022."""
+    """cuDNN's fused attention, by torch, with the algorithm of Dao et al. 2022."""
 
     backend = SDPBackend.CUDNN_ATTENTION
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """By what torch's dispatcher asks for."""
+        """Refuse what torch's dispatcher refuses."""
         return limits.cudnn(cell)

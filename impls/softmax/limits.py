@@ -1,7 +1,7 @@
-"""What each backend of `F.scaled_dot_product_attention` takes, as torch's dispatcher asks for it.
+"""What each backend of `F.scaled_dot_product_attention` takes, according to torch's dispatcher.
 
-D query/key width, M value width. From aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. What depends on the very GPU
-(its generation, cuDNN's version, deterministic mode) is left to torch, which raises RuntimeError.
+D query/key width, M value width. From aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. What depends on the GPU model (its
+generation, cuDNN's version, deterministic mode) is left to torch, which raises RuntimeError.
 """
 
 from attnbench.api import Cell, DType, Problem, Workload
@@ -10,7 +10,7 @@ _HALF = (DType.FLOAT16, DType.BFLOAT16)
 
 
 def flash(cell: Cell) -> str | None:
-    """One width everywhere; beside that CUDA wants 16 bits, widths to 256 and no mask."""
+    """Refuse different widths everywhere, and on CUDA also 32 bits and more, widths above 256, and masks."""
     p = cell.problem
     if p.M != p.D:
         return f"flash takes values as wide as keys: M={p.M} must equal D={p.D}"
@@ -24,7 +24,7 @@ def flash(cell: Cell) -> str | None:
 
 
 def efficient(cell: Cell) -> str | None:
-    """Any GPU, also float32; widths that its tensor cores are aligned to, and no shared heads."""
+    """Refuse CPUs, float64, shared heads, and widths that are not aligned for tensor cores."""
     p = cell.problem
     if not _on_cuda(cell):
         return "torch has no memory-efficient kernel on a CPU"
@@ -36,7 +36,7 @@ def efficient(cell: Cell) -> str | None:
 
 
 def cudnn(cell: Cell) -> str | None:
-    """16 bits, widths of a multiple of 8 up to 256, of fewer in the backward, and never one key alone."""
+    """Refuse CPUs, 32 bits and more, widths that do not fit, and a single key."""
     p = cell.problem
     if not _on_cuda(cell):
         return "torch has no cuDNN kernel on a CPU"
@@ -45,7 +45,7 @@ def cudnn(cell: Cell) -> str | None:
     if p.N == 1 or cell.workload is Workload.DECODE_TOTAL:
         return "cuDNN's attention takes no single key" + ("" if p.N == 1 else ", and the first step has one")
     if cell.workload is Workload.DECODE and p.N < 4:
-        return "cuDNN's attention takes no single key, and so short a prompt may have one"
+        return "cuDNN's attention takes no single key, which so short a prompt may have"
     return _misaligned(p, 8) or _too_wide_for_cudnn(p, trains=cell.workload is Workload.FORWARD_BACKWARD)
 
 

@@ -1,4 +1,4 @@
-"""Softmax attention with all scores in memory: the baseline that every paper compares with, at its honest best.
+"""Softmax attention with all scores in memory: the baseline that every paper compares with, as fast as plain torch allows.
 
 B batch, H heads, K heads of k and v, R = H / K heads of q for each of them, N tokens, S keys, D query/key width, M value width.
 """
@@ -15,33 +15,33 @@ from .work import cost, refuse_parameters, square_flops
 
 
 class NaiveSoftmax(CachedSoftmax):
-    """Softmax attention that materialises the N × N scores, in O(N²) time and memory.
+    """Softmax attention with all N × N scores in memory, in O(N²) time and memory.
 
-    Paper: Vaswani et al. 2017, eq. 1. Causal or not, any kv_heads that divides H, any key mask. The causal form computes
-    the full square and hides half of it: that is what this algorithm costs without a kernel of its own.
+    Vaswani et al. 2017, eq. 1. Causal or not, any kv_heads that divides H, any key mask. The causal form computes the full
+    square and hides half of it, since skipping it needs a special kernel.
     """
 
     paper = "arXiv:1706.03762"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Full square executed, causal or not. Raises TypeError on any parameter."""
+        """Compute the cost with the full square executed, causal or not. Raises TypeError on any parameter."""
         refuse_parameters(params)
         executed = square_flops(problem, workload, backward_products=4)
         return cost(problem, workload, executed=executed, peak=naive_peak(problem, workload))
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
-        """Always."""
+        """Return True."""
         return True
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
-        """Two products and a softmax."""
+        """Attend by two products and a softmax."""
         B, H, N, D = q.shape
         R = H // k.shape[1]
         # heads of q that share a head of k become more rows of one product: a view, nothing is repeated
         scores = self._scores(q.reshape(-1, R * N, D), k.flatten(0, 1), N, causal, key_mask)
-        # the scores are needed no more, so without autograd the softmax may overwrite them, row by row
+        # without autograd the scores are not needed again, so the softmax may overwrite them, row by row
         probs = scores.softmax(-1) if scores.requires_grad else torch.softmax(scores, -1, out=scores)
         del scores
         o = torch.bmm(probs, v.flatten(0, 1))
@@ -51,9 +51,9 @@ class NaiveSoftmax(CachedSoftmax):
         return o.view(B, H, N, v.shape[-1])
 
     def _scores(self, q: Tensor, k: Tensor, N: int, causal: bool, key_mask: Tensor | None) -> Tensor:
-        """Scaled scores, very low where hidden: [BK, RN, D], [BK, S, D] -> [BK, RN, S].
+        """Compute scaled scores, very low where hidden: [BK, RN, D], [BK, S, D] -> [BK, RN, S].
 
-        Masks are addends, one of them within the product: filling the scores would copy them again in the backward.
+        Masks are added, one of them within the product, because filling would copy the scores again in the backward.
         """
         low = None if key_mask is None else masking.unseen(key_mask, q.dtype).repeat_interleave(len(k) // len(key_mask), dim=0)
         if not causal:

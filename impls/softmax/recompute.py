@@ -20,8 +20,8 @@ from .work import cache_bytes, refuse_parameters
 class Tokens:
     """The first `length` tokens: q [b, H, capacity, D], k [b, K, capacity, D], v [b, K, capacity, M], tokens outermost.
 
-    A model without a cache holds token numbers, and computes q, k and v from them at each step; they stand for that here,
-    so that what is timed is attention alone.
+    A model without a cache would hold token numbers and compute q, k and v from them at each step; holding q, k and v instead
+    means that attention alone is timed.
     """
 
     q: Tensor
@@ -31,25 +31,25 @@ class Tokens:
 
     @classmethod
     def of(cls, q: Tensor, k: Tensor, v: Tensor, capacity: int) -> Self:
-        """Start with these tokens. Raises ValueError where they do not fit."""
+        """Start with tokens of q, k and v. Raises ValueError where they do not fit."""
         q_, k_, v_ = (x.new_empty(len(x), capacity, x.shape[1], x.shape[3]).transpose(1, 2) for x in (q, k, v))
         return cls(written(q_, q, 0), written(k_, k, 0), written(v_, v, 0), q.shape[2])
 
     def then(self, q: Tensor, k: Tensor, v: Tensor) -> Self:
-        """One more, in the same memory. Raises ValueError where full."""
+        """Append one token in the same memory. Raises ValueError where full."""
         at = self.length
         return type(self)(written(self.q, q, at), written(self.k, k, at), written(self.v, v, at), at + 1)
 
     @property
     def qkv(self) -> tuple[Tensor, Tensor, Tensor]:
-        """[b, H, length, D], [b, K, length, D], [b, K, length, M], views."""
+        """Select the tokens so far: [b, H, length, D], [b, K, length, D], [b, K, length, M], views."""
         return self.q[:, :, : self.length], self.k[:, :, : self.length], self.v[:, :, : self.length]
 
 
 class RecomputeSoftmax(SdpaSoftmax):
-    """`F.scaled_dot_product_attention` over all tokens so far at each step, for the sake of its last row: O(N²) a step.
+    """`F.scaled_dot_product_attention` over all tokens so far at each step, of which the last row is used: O(N²) a step.
 
-    The baseline without a cache that Katharopoulos et al. 2020, section 4.2, generate with. All queries attend again, since in
+    The baseline without a cache with which Katharopoulos et al. 2020, section 4.2, generate. All queries attend again, since in
     a model of several layers the upper ones need them. Forward and backward are those of softmax.sdpa.
     """
 
@@ -58,7 +58,7 @@ class RecomputeSoftmax(SdpaSoftmax):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """In decoding, i (i + 1) / 2 pairs for the i-th token. Raises TypeError on any parameter."""
+        """Compute the cost; in decoding, i (i + 1) / 2 pairs for the i-th token. Raises TypeError on any parameter."""
         if not workload.decodes:
             return super().cost(problem, params, workload)
         refuse_parameters(params)
@@ -74,24 +74,24 @@ class RecomputeSoftmax(SdpaSoftmax):
         )
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Tokens]:
-        """Attend the prompt causally and keep it whole. Raises ValueError where it does not fit."""
+        """Attend to the prompt causally and keep all of it. Raises ValueError where it does not fit."""
         return self._prompt(q, k, v), Tokens.of(q, k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Tokens) -> tuple[Tensor, Tokens]:
-        """Attend one token more, and all before it again. Raises ValueError beyond the capacity."""
+        """Append one token, and attend from all tokens again. Raises ValueError beyond the capacity."""
         tokens = state.then(q, k, v)
-        # a copy, so that the other rows can go
+        # a copy, so that the other rows can be freed
         return self.attend(*tokens.qkv, causal=True)[:, :, -1:].clone(), tokens
 
 
 def _flops(p: Problem, workload: Workload) -> float:
-    """Two products over all pairs j ≤ i, for N tokens or for 1, 2, … N: Σ n (n + 1) / 2 = N (N + 1) (N + 2) / 6."""
+    """Count two products over all pairs j ≤ i, for N tokens or for 1, 2, … N: Σ n (n + 1) / 2 = N (N + 1) (N + 2) / 6."""
     pairs = p.N * (p.N + 1) / 2 if workload is Workload.DECODE else p.N * (p.N + 1) * (p.N + 2) / 6
     return 2.0 * p.B * p.H * pairs * (p.D + p.M)
 
 
 def _bytes_moved(p: Problem, workload: Workload) -> float:
-    """Tokens kept are read, one is written, and the rows that nobody asked for are written too."""
+    """Count the bytes of kept tokens that are read, of the one written, and of output rows that are not used."""
     before = p.N - 1 if workload is Workload.DECODE else p.N * (p.N - 1) // 2
     steps = 1 if workload is Workload.DECODE else p.N
     rows = p.B * p.H * before * p.M * p.dtype.bytes

@@ -1,4 +1,4 @@
-"""Softmax attention as it is defined: dense, slow, obviously right.
+"""Softmax attention by its definition: dense and slow.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
-    """softmax(q kᵀ / √D) v; where causal, over j ≤ i only.
+    """Compute softmax(q kᵀ / √D) v, if causal over j ≤ i only.
 
-    Vaswani et al. 2017, eq. 1. [B, H, N, D], [B, kv_heads, N, D], [B, kv_heads, N, M] -> [B, H, N, M]; each head of k
-    and v serves H / kv_heads neighbouring heads of q (Ainslie et al. 2023, section 2.2). Keys where key_mask, bool
-    [B, N], is False do not exist; a query that sees no key gets 0.
+    Vaswani et al. 2017, eq. 1. [B, H, N, D], [B, kv_heads, N, D], [B, kv_heads, N, M] -> [B, H, N, M]; each head of k and v
+    serves H / kv_heads neighbouring heads of q (Ainslie et al. 2023, section 2.2). Keys where key_mask, bool [B, N], is False
+    do not exist; a query that sees no key gets 0.
     """
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
@@ -25,5 +25,5 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask
     if key_mask is not None:
         hidden_BHNN = hidden_BHNN | ~key_mask[:, None, None, :]
     weights_BHNN = scores_BHNN.masked_fill(hidden_BHNN, -math.inf).softmax(-1)
-    # a row of -inf alone comes out as 0 / 0: both fills, and their gradients, put 0 in its place
+    # where a query sees nothing, softmax gives NaN: the two fills keep it out of the output and of gradients
     return weights_BHNN.masked_fill(hidden_BHNN, 0) @ v

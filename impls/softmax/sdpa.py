@@ -19,24 +19,24 @@ from .work import FLASH_BACKWARD, cost, exact_flops, fused_flops, refuse_paramet
 
 
 class SdpaSoftmax(CachedSoftmax):
-    """`F.scaled_dot_product_attention`, with whichever backend torch chooses for the problem.
+    """`F.scaled_dot_product_attention`, with the backend that torch chooses for the problem.
 
-    Algorithm where fused: Dao et al. 2022, in O(N²) time and O(N) memory. Which backend ran is read with `observe`,
-    complete once that has closed. torch takes a causal flag or a mask: with a key mask, a causal call hands over both
-    as one mask, [B, 1, N, N], and nothing is skipped.
+    Where fused, the algorithm of Dao et al. 2022, in O(N²) time and O(N) memory. `observe` tells which backend ran, once it has
+    closed. torch takes a causal flag or a mask: with a key mask, a causal call passes both as one mask, [B, 1, N, N], and
+    nothing is skipped.
     """
 
     paper = "arXiv:2205.14135"
     tier = Tier.LIBRARY
-    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+    layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes; least work of any backend, so that no honest time can lie below the floor.
+        """Count FLOPs and bytes of the cheapest backend, so that no honest time is below the floor.
 
-        A fused backward computes the scores again: five products for the forward's two (Dao et al. 2022, appendix B).
-        The peak is that of the fused kernels where M = D, and of the materialised one elsewhere, as on a CPU;
-        without the kernel's own scratch (on a CPU about 0.6 MB a thread). Raises TypeError on any parameter.
+        A fused backward computes the scores again: five products for the forward's two (Dao et al. 2022, appendix B). The peak
+        is that of the fused kernels where M = D, and otherwise that with all scores in memory, as on a CPU; without the
+        kernel's own scratch (on a CPU about 0.6 MB a thread). Raises TypeError on any parameter.
         """
         refuse_parameters(params)
         if cls.keeps_scores(problem):
@@ -49,16 +49,16 @@ class SdpaSoftmax(CachedSoftmax):
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:
-        """Where no fused kernel of a CPU fits."""
+        """Say whether no fused kernel of a CPU fits, which is where M ≠ D."""
         return problem.M != problem.D
 
     @classmethod
     def _flops_with_scores(cls, problem: Problem, workload: Workload) -> float:
-        """The exact work: elsewhere than on a CPU a fused kernel may take M ≠ D, and skip what a causal call hides."""
+        """Return the exact work: other devices may have a fused kernel for M ≠ D that skips what a causal call hides."""
         return exact_flops(problem, workload)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
-        """One call."""
+        """Attend in one call."""
         N, S, grouped = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
         if key_mask is None and (N == S or not causal):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=self.scale, enable_gqa=grouped)

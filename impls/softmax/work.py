@@ -1,4 +1,4 @@
-"""What softmax attention has to compute and to move, by formula: FLOPs of matrix products, bytes.
+"""FLOPs of matrix products and bytes moved by softmax attention, by formula.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
@@ -10,7 +10,7 @@ FLASH_BACKWARD = 5
 
 
 def cost(problem: Problem, workload: Workload, *, executed: float, peak: float) -> Cost:
-    """The cost of exact attention, from a cache where it decodes; what differs is what is executed, and the peak."""
+    """Compute the cost of exact attention, with a cache where it decodes, from executed FLOPs and a peak."""
     return Cost(
         nominal_flops=nominal_flops(problem, workload),
         exact_flops=exact_flops(problem, workload),
@@ -21,7 +21,7 @@ def cost(problem: Problem, workload: Workload, *, executed: float, peak: float) 
 
 
 def exact_flops(problem: Problem, workload: Workload) -> float:
-    """Two products over the pairs of query and key that are visible; four more in the backward."""
+    """Count two products over the visible pairs of query and key, and four more in the backward."""
     p = problem
     if workload.decodes:
         return nominal_flops(p, workload)
@@ -29,14 +29,14 @@ def exact_flops(problem: Problem, workload: Workload) -> float:
 
 
 def _visible_pairs(p: Problem) -> float:
-    """Over the batch, whose rows may end early: N · length, or length (length + 1) / 2 and length for each query beyond."""
+    """Count a batch's visible pairs: N · length, or if causal length (length + 1) / 2, and length for each query beyond."""
     if not p.causal:
         return float(sum(p.N * n for n in p.lengths))
     return sum(n * (n + 1) / 2 + (p.N - n) * n for n in p.lengths)
 
 
 def square_flops(problem: Problem, workload: Workload, *, backward_products: int) -> float:
-    """Both products of every pair, hidden or not, and in the backward as many as are said; a step hides nothing."""
+    """Count both products of every pair, hidden or not, and `backward_products` in the backward; a step hides nothing."""
     p = problem
     if workload.decodes:
         return nominal_flops(p, workload)
@@ -45,24 +45,24 @@ def square_flops(problem: Problem, workload: Workload, *, backward_products: int
 
 
 def fused_flops(problem: Problem, workload: Workload) -> float:
-    """Of a kernel that skips what a causal call hides and computes the scores again in the backward."""
+    """Count for a kernel that skips what a causal call hides, and computes the scores again in the backward."""
     if workload.decodes:
         return nominal_flops(problem, workload)
     return dense_flops(problem) * ((2 + FLASH_BACKWARD) / 2 if workload is Workload.FORWARD_BACKWARD else 1.0)
 
 
 def cache_bytes_moved(problem: Problem, workload: Workload) -> float:
-    """A step reads the keys and values of all tokens before it and writes its own."""
+    """Count the bytes of the cache that steps read, each all tokens up to its own, which it writes."""
     tokens = {Workload.DECODE: problem.N, Workload.DECODE_TOTAL: problem.N * (problem.N + 1) / 2}.get(workload, 0)
     return tokens * cache_bytes(problem, 1)
 
 
 def cache_bytes(problem: Problem, tokens: int) -> float:
-    """Keys and values of so many tokens: B K tokens (D + M) elements."""
+    """Count the bytes of keys and values of that many tokens: B K tokens (D + M) elements."""
     return float(problem.B * problem.kv_heads * tokens * (problem.D + problem.M) * problem.dtype.bytes)
 
 
 def refuse_parameters(params: dict[str, Scalar]) -> None:
-    """Raise TypeError on any: without building the method, whose package may be absent."""
+    """Raise TypeError on any parameter, without building the method, whose package may be missing."""
     if params:
         raise TypeError(f"unexpected parameter {next(iter(params))!r}: softmax attention takes none")

@@ -16,10 +16,10 @@ from .work import cost, fused_flops, refuse_parameters
 
 
 class XformersSoftmax(ExactSoftmax):
-    """`memory_efficient_attention` of the package xformers, with whichever kernel it chooses, on CUDA.
+    """`memory_efficient_attention` of the package xformers, with the kernel that it chooses, on CUDA.
 
-    Paper: Rabe & Staats 2021. The package takes [B, N, H, D]; that is the layout the inputs come in, so nothing is
-    transposed. No key masks, no shared heads (its five-dimensional form) and no decoding.
+    Rabe & Staats 2021, in O(N²) time and O(N) memory. The package takes [B, N, H, D], in which inputs are laid out, so nothing
+    is transposed. No key masks, no shared heads (its five-dimensional form) and no decoding.
     """
 
     paper = "arXiv:2112.05682"
@@ -34,7 +34,7 @@ class XformersSoftmax(ExactSoftmax):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA, up to 32 bits, aligned widths, as many heads of k and v as of q."""
+        """Refuse CPUs, float64, shared heads of k and v, and widths that are not aligned."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "the kernels of xformers run on CUDA only"
@@ -47,12 +47,12 @@ class XformersSoftmax(ExactSoftmax):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """That of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
+        """Compute the cost of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
         refuse_parameters(params)
         return cost(problem, workload, executed=fused_flops(problem, workload), peak=fused_peak(problem, workload))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         o: Tensor = self._attend(q, k, v, attn_bias=self._bias, scale=self.scale)
         return o.transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Sets of (query, key) pairs that a machine can walk: bands over arithmetic progressions of tokens.
+"""Bands over arithmetic progressions of tokens: sets of (query, key) pairs that fast code can walk.
 
 N tokens, L tokens of a block, C cells of a summary. Groups are disjoint; queries of a group see keys of the same group.
 """
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 Span = tuple[int, int]
-"""From the first to before the last."""
+"""A range of numbers: the first, and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Band:
     """Query a of a group sees key b of that group where low <= a // query_unit - b // key_unit <= high.
 
     Position a of group g is token g * apart + a * stride, for a < length and tokens below N: groups are blocks (stride 1) or
-    residues (apart 1). Only tokens within `queries` are queries of this band, only tokens within `keys` are keys, of which
-    `cells` keeps some positions of each group. A band over a summary has one group, and b is a position in the summary:
-    `keys` are then no tokens. None: no limit on that side.
+    residues (apart 1). Only tokens within `queries` are queries of this band and only tokens within `keys` are keys, limited to
+    the positions `cells` of each group. A band over a summary has one group, and b is a position in the summary; `keys` then
+    are positions too. A limit of None means no limit.
     """
 
     length: int
@@ -36,18 +36,18 @@ class Band:
     summary: bool = False
 
     def position(self, token: int) -> tuple[int, int] | None:
-        """Where a query stands, its position and its group; None where it is no query of this band."""
+        """Return a query's position and group, or None where it is no query of this band."""
         # groups are either residues or blocks
         g = token % self.stride if self.stride > 1 else token // self.apart if self.groups > 1 else 0
         a = (token - g * self.apart) // self.stride
         return (a, g) if self.queries[0] <= token < self.queries[1] and a < self.length else None
 
     def query_positions(self, g: int) -> Span:
-        """The positions of group g that are queries."""
+        """Return the positions of group g that are queries."""
         return self._positions(g, self.queries)
 
     def key_positions(self, g: int) -> Span:
-        """The positions of group g that are keys."""
+        """Return the positions of group g that are keys."""
         if self.summary:
             return self.keys
         first, stop = self._positions(g, self.keys)
@@ -55,7 +55,7 @@ class Band:
         return max(first, low), max(first, low, min(stop, high))
 
     def seen(self, a: int, g: int = 0) -> Span:
-        """The keys of a query, as positions: a range, empty where the second is not above the first."""
+        """Return the positions of the keys of a query, a range that is empty unless the second exceeds the first."""
         first, stop = self.key_positions(g)
         row = a // self.query_unit
         if self.high is not None:
@@ -72,7 +72,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Summary:
-    """Some cells of every block of L tokens, put together: for each head those from `starts[head]` on, C of them.
+    """Some cells of every block of L tokens: for each head C of them, from cell `starts[head]` on.
 
     Cell b of head h is token (b // C) * L + starts[h] + b % C; there are `count`.
     """
@@ -83,25 +83,25 @@ class Summary:
     count: int
 
     def tokens(self) -> Tensor:
-        """int64 [heads, count]."""
+        """List the tokens: int64 [heads, count]."""
         b = torch.arange(self.count)
         return torch.tensor(self.starts)[:, None] + b // self.cells * self.block + b % self.cells
 
 
 @dataclass(frozen=True)
 class Part:
-    """What some heads of a layer see: the union of disjoint bands."""
+    """The union of disjoint bands that some heads of a layer see."""
 
     heads: tuple[int, ...]
     bands: tuple[Band, ...]
     summary: Summary | None = None
 
     def pairs(self) -> int:
-        """How many (query, key) pairs one head sees."""
+        """Count the (query, key) pairs that one head sees."""
         return sum(pairs(band) for band in self.bands)
 
     def dense(self, N: int) -> Tensor:
-        """How often each pair is in a band, int64 [heads, N, N]: 1 where a key is seen, else 0, if bands are disjoint."""
+        """Count how often each pair is in a band, int64 [heads, N, N]: with disjoint bands 1 where a key is seen, else 0."""
         count = torch.zeros(len(self.heads), N, N, dtype=torch.int64)
         for band in self.bands:
             for g in range(band.groups):
@@ -118,7 +118,7 @@ class Part:
 
 
 def pairs(band: Band) -> int:
-    """How many (query, key) pairs are in a band; groups of the same shape are counted once."""
+    """Count the (query, key) pairs in a band; groups of the same shape are counted once and multiplied."""
     shapes: dict[tuple[Span, Span], int] = {}
     for g in range(band.groups):
         shape = band.query_positions(g), band.key_positions(g)

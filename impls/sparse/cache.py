@@ -1,4 +1,4 @@
-"""Keys and values kept for later queries, and where.
+"""Keys and values that are kept for later queries, and where.
 
 b batch, K heads of k and v, n tokens, D query/key width, M value width.
 """
@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 Heads = slice | list[int]
-"""Some heads, of which a slice is a view."""
+"""Some heads: as a slice, by which they are a view, or as a list."""
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Which token is in which slot: position b of group g is in slot (b - first) mod size of the group's ring.
+    """Where tokens are kept: position b of group g is in slot (b - first) mod size of the group's ring.
 
     Positions and groups are those of a band (band.py): residues of `stride`, or blocks of `block` tokens, or all tokens.
-    Kept are positions from `first` to before `stop`. There are `rings` of them, one a group, and none for groups beyond;
-    `reused`: one ring for all groups, which come one after the other.
+    Positions from `first` to before `stop` are kept. There are `rings`, one for each group, and none for groups beyond; if
+    `reused`, one ring serves all groups, which come one after the other.
     """
 
     first: int
@@ -31,11 +31,11 @@ class Slots:
 
     @property
     def count(self) -> int:
-        """All slots."""
+        """Count all slots."""
         return self.rings * self.size
 
     def of(self, token: int) -> int | None:
-        """The slot of a token; None where it is not kept."""
+        """Return the slot of a token, or None where it is not kept."""
         b, g = divmod(token, self.stride)
         if self.block:
             g, b = divmod(token, self.block)
@@ -44,7 +44,7 @@ class Slots:
         return ring * self.size + (b - self.first) % self.size if kept else None
 
     def of_all(self, tokens: Tensor) -> Tensor:
-        """The slots of many tokens, -1 where one is not kept: int64 [n] -> [n]."""
+        """Return the slots of many tokens, -1 where one is not kept: int64 [n] -> [n]."""
         b, g = tokens // self.stride, tokens % self.stride
         if self.block:
             g, b = tokens // self.block, tokens % self.block
@@ -53,18 +53,18 @@ class Slots:
         return torch.where(kept, ring * self.size + (b - self.first) % self.size, -1)
 
     def latest(self, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The slots that are taken after n tokens, and the token in each: int64, of the same length."""
+        """Return the slots in use after n tokens, and the token in each: int64, of the same length."""
         tokens = torch.arange(n, device=device)
         slots = self.of_all(tokens)
-        # one slot more, for tokens that have none
+        # an additional slot takes tokens that have none
         newest = tokens.new_full((self.count + 1,), -1).scatter_reduce_(0, slots % (self.count + 1), tokens, "amax")[:-1]
         taken = torch.nonzero(newest >= 0).flatten()
         return taken, newest[taken]
 
     def within(self, g: int, first: int, stop: int) -> slice:
-        """The slots of positions first … stop of group g: a whole ring, or some of one that has not come round yet."""
+        """Return the slots of positions first … stop of group g: a whole ring, or a range of one that has not wrapped."""
         start, length = 0 if self.reused else g * self.size, stop - first
-        # of a whole ring all is seen, in whatever order
+        # a whole ring is seen completely, so its order does not matter
         low = 0 if length == self.size else first - self.first
         assert low + length <= self.size, "a window that is as wide as its ring never wraps around"
         return slice(start + low, start + low + length)
@@ -72,7 +72,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Writer:
-    """Heads of k and v that go to the same slots of these rows of a cache."""
+    """Heads of k and v that are written to the same slots of these rows of a cache."""
 
     heads: Heads
     rows: slice
@@ -88,7 +88,7 @@ class Cache:
     writers: tuple[Writer, ...]
 
     def holding(self, x: Tensor) -> Tensor:
-        """What is still needed of n tokens, [b, K, n, ·] -> [b, rows, slots, ·]; the other slots are empty."""
+        """Keep what later queries need of n tokens: [b, K, n, ·] -> [b, rows, slots, ·]; other slots are not yet written."""
         b, _, n, width = x.shape
         cache = x.new_empty(b, self.rows, self.slots, width)
         for writer in self.writers:
@@ -97,7 +97,7 @@ class Cache:
         return cache
 
     def write(self, cache: Tensor, x: Tensor, token: int) -> None:
-        """Put one token, [b, K, 1, ·], into its slot, where it has one."""
+        """Write one token, [b, K, 1, ·], into its slot, if it has one."""
         for writer in self.writers:
             slot = writer.slots.of(token)
             if slot is not None:

@@ -1,4 +1,4 @@
-"""Bands cut into rectangles: no pair twice, few calls, and no query in a rectangle that shows it nothing.
+"""Cut bands into rectangles: no pair twice, few calls, and no query in a rectangle that shows it nothing.
 
 N tokens, Q queries, S keys of a tile; a positions of queries, b of keys, within a group of a band.
 """
@@ -13,11 +13,11 @@ from .rectangles import Grid, Rectangle, Stairs
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many queries a tile has.
+    """Numbers of queries of a tile.
 
     `sliding`: (widest, length) pairs, for windows of up to that many keys, the last for all wider ones. `masked`: at most,
-    where a mask has to be written down. `free`: at most, where none has. On a CPU measured: best of 32 … 256 for windows of
-    17 … 513 keys.
+    where a mask has to be stored. `free`: at most, without a mask. On a CPU measured: best of 32 … 256 for windows of 17 … 513
+    keys.
     """
 
     sliding: tuple[tuple[int, int], ...]
@@ -25,16 +25,16 @@ class Lengths:
     free: int
 
     def of_window(self, width: int) -> int:
-        """For tiles that slide along."""
+        """Return the length of tiles that slide along a window of this width."""
         return next((length for widest, length in self.sliding if width <= widest), self.sliding[-1][1])
 
 
 FORWARD = Lengths(sliding=((320, 32), (0, 64)), masked=256, free=1 << 40)
-"""A CPU: torch's kernel takes 32 queries at a time, skips what `causal` hides, and keeps no scores."""
+"""Lengths for a CPU: torch's kernel takes 32 queries at a time, skips what `causal` hides, and keeps no scores."""
 BACKWARD = Lengths(sliding=((96, 32), (192, 64), (384, 128), (0, 256)), masked=256, free=1 << 40)
-"""There, backward: it gives the gradients of every tile's keys, to be summed where tiles overlap; longer ones overlap less."""
+"""Lengths for a CPU's backward, which sums up the gradients of keys where tiles overlap; longer tiles overlap less."""
 PLAIN = Lengths(sliding=((64, 64), (0, 128)), masked=128, free=512)
-"""Elsewhere the scores of a tile are in memory, and products want to be large; not measured."""
+"""Lengths elsewhere, where the scores of a tile are in memory and products should be large; not measured."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Run:
-    """Tiles of a group: queries a … a + Q - 1 and keys b … b + S - 1, then `count` - 1 times the same, `Q` farther."""
+    """Tiles of a group: queries a … a + Q - 1 with keys b … b + S - 1, and `count` - 1 copies of these, each Q further on."""
 
     a: int
     Q: int
@@ -59,7 +59,7 @@ class _Run:
 
 
 def cover(band: Band, lengths: Lengths) -> Iterator[Rectangle]:
-    """All pairs of a band."""
+    """Cut all pairs of a band into rectangles."""
     for groups in _alike(band):
         for start, stop in _regions(band, groups):
             for run in _runs(band, groups, (start, stop), lengths):
@@ -67,7 +67,7 @@ def cover(band: Band, lengths: Lengths) -> Iterator[Rectangle]:
 
 
 def _alike(band: Band) -> Iterator[_Groups]:
-    """Groups with the same positions, neighbours together; without those that see nothing."""
+    """Join neighbouring groups with the same positions, leaving out those that see nothing."""
     first, shape = 0, _seeing(band, 0)
     for g in range(1, band.groups + 1):
         following = _seeing(band, g) if g < band.groups else None
@@ -78,7 +78,7 @@ def _alike(band: Band) -> Iterator[_Groups]:
 
 
 def _seeing(band: Band, g: int) -> tuple[Span, Span] | None:
-    """The queries of a group that see a key, and its keys."""
+    """Return the queries of a group that see a key, and its keys, or None without keys."""
     (start, stop), keys = band.query_positions(g), band.key_positions(g)
     if keys[0] >= keys[1]:
         return None
@@ -90,7 +90,7 @@ def _seeing(band: Band, g: int) -> tuple[Span, Span] | None:
 
 
 def _regions(band: Band, groups: _Groups) -> Iterator[Span]:
-    """Queries whose window begins before the first key, lies within the keys, ends after the last."""
+    """Cut queries into those whose window begins before the first key, lies within the keys, or ends after the last."""
     (start, stop), (first, last) = groups.queries, groups.keys
     cuts = {start, stop}
     if band.low is not None and band.high is not None:
@@ -99,7 +99,7 @@ def _regions(band: Band, groups: _Groups) -> Iterator[Span]:
 
 
 def _runs(band: Band, groups: _Groups, region: Span, lengths: Lengths) -> Iterator[_Run]:
-    """The tiles of one region."""
+    """Cut one region into tiles."""
     (start, stop), g = region, groups.first
     length = _length(band, groups, region, lengths)
     count = (stop - start) // length if _slides(band, groups, region) else 0
@@ -115,7 +115,7 @@ def _run(band: Band, g: int, a: int, length: int, count: int = 1) -> _Run:
 
 
 def _slides(band: Band, groups: _Groups, region: Span) -> bool:
-    """Whether the window of every query is as wide, one farther for each."""
+    """Say whether all windows of a region have the same width and move by one with each query."""
     if band.low is None or band.high is None:
         return False
     first, last = groups.keys
@@ -131,24 +131,24 @@ def _length(band: Band, groups: _Groups, region: Span, lengths: Lengths) -> int:
     whole = _run(band, groups.first, start, stop - start)
     if _is_free(band, groups.first, whole) or _is_causal(band, groups.first, whole):
         return min(lengths.free, stop - start)
-    # whole steps of the stairs: few tiles, or tiles without a mask
+    # whole steps of the stairs, for few tiles, or for tiles without a mask
     return max(1, lengths.masked // 2 // band.query_unit) * band.query_unit if band.query_unit > 1 else lengths.masked
 
 
 def _is_free(band: Band, g: int, run: _Run) -> bool:
-    """Whether each query of a tile sees all its keys."""
+    """Say whether each query of a tile sees all its keys."""
     return band.seen(run.a, g) == band.seen(run.a + run.Q - 1, g)
 
 
 def _is_causal(band: Band, g: int, run: _Run) -> bool:
-    """Whether query a of a tile sees its keys b <= a."""
+    """Say whether query a of a tile sees its keys b <= a."""
     first, stop = band.seen(run.a, g)
     steps = band.query_unit == band.key_unit == 1 and band.low is not None
     return steps and stop == first + 1 and run.S == run.Q and band.seen(run.a + run.Q - 1, g)[0] == first
 
 
 def _rectangles(band: Band, groups: _Groups, run: _Run) -> Iterator[Rectangle]:
-    """Tiles along groups or along a run, whichever is longer: only one of them can be a dimension."""
+    """Batch tiles along groups or along a run, whichever is longer, as only one of them can be a dimension."""
     if run.count < groups.count or run.count == 1:
         for y in range(run.count):
             yield _rectangle(band, groups, run, (groups.first, groups.count, band.apart, y))
@@ -171,7 +171,7 @@ def _rectangle(band: Band, groups: _Groups, run: _Run, tiles: tuple[int, int, in
 
 
 def _stairs(band: Band, g: int, run: _Run) -> Stairs:
-    """Only by the limits that hide something here, counted from the tile's first key, or from its end."""
+    """Describe a tile's mask by the limits that hide something in it, counted from its first key, or from its end."""
     stop = run.b + run.S
     low = band.low if band.seen(run.a, g)[1] < stop else None
     high = band.high if band.seen(run.a + run.Q - 1, g)[0] > run.b else None

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ..partial.cache import refuse_beyond
 from ..partial.softmax import Rule, attend
 from .decoding_caches import Caches, Share
 
 Part = tuple[Tensor, Tensor]
-"""The output for some keys and the logsumexp of their scores."""
+"""The output for some keys, and the logsumexp of their scores."""
 
 
 @dataclass(frozen=True)
 class SparseState:
-    """What is kept of the first `length` tokens, where there is room for `capacity`: a tensor for each cache."""
+    """What is kept of the first `length` of at most `capacity` tokens: a tensor of keys and one of values for each cache."""
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
@@ -26,18 +27,21 @@ class SparseState:
 
 
 def state_of(caches: Caches, k: Tensor, v: Tensor, capacity: int) -> SparseState:
-    """After n tokens, [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
-    _fits(k.shape[2], capacity)
+    """Build the state after n tokens, [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
+    refuse_beyond(k.shape[2], capacity)
     k, v = k.detach(), v.detach()
     keys, values = (tuple(cache.holding(x) for cache in caches.layouts) for x in (k, v))
     return SparseState(keys, values, k.shape[2], capacity)
 
 
 def step(caches: Caches, scale: float, inputs: tuple[Tensor, Tensor, Tensor], state: SparseState) -> tuple[Tensor, SparseState]:
-    """[b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state, written in place; ValueError where it is full."""
+    """Attend one token, updating the state in place. Raises ValueError where it is full.
+
+    [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state.
+    """
     q, k, v = (x.detach() for x in inputs)
     token = state.length
-    _fits(token + 1, state.capacity)
+    refuse_beyond(token + 1, state.capacity)
     for cache, keys, values in zip(caches.layouts, state.keys, state.values, strict=True):
         cache.write(keys, k, token)
         cache.write(values, v, token)
@@ -51,7 +55,7 @@ def step(caches: Caches, scale: float, inputs: tuple[Tensor, Tensor, Tensor], st
 
 
 def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int) -> Tensor:
-    """[b, H, 1, D] -> [b, heads of the share, 1, M]; a query that sees nothing gets 0."""
+    """Attend for the heads of a share: [b, H, 1, D] -> [b, heads of the share, 1, M]; a query that sees nothing gets 0."""
     rows, rule = q[:, share.heads], Rule(scale)
     parts: list[Part] = []
     for read in share.reads:
@@ -69,7 +73,7 @@ def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int)
 
 
 def merged(parts: list[Part]) -> Tensor:
-    """Softmax over the union of disjoint sets of keys, [..., M], from the output [..., M] and logsumexp [...] of each.
+    """Merge softmaxes over disjoint sets of keys: outputs [..., M] with logsumexps [...] -> [..., M].
 
     May overwrite them.
     """
@@ -82,8 +86,3 @@ def merged(parts: list[Part]) -> Tensor:
         total.lerp_(more.to(total.dtype), (its - logsumexp).sigmoid_().unsqueeze(-1))
         logsumexp = torch.logaddexp(logsumexp, its)
     return total.to(o.dtype)
-
-
-def _fits(n: int, capacity: int) -> None:
-    if n > capacity:
-        raise ValueError(f"token {n} is beyond the capacity of {capacity} tokens that prefill was given")

@@ -1,8 +1,7 @@
-"""What must be kept of earlier tokens so that a pattern's later queries see all that they may: read off its bands.
+"""What must be kept of earlier tokens so that a pattern's later queries see all that they may, derived from its bands.
 
-Each band has a cache of its own, whose slots lie in the order in which the band's queries see them: reading the keys of a
-residue from one dense range is up to three times as fast as picking them from the sequence. B batch, H heads, K heads of k
-and v.
+Each band has its own cache, whose slots lie in the order in which the band's queries see them: reading the keys of a residue
+from one dense range is up to three times as fast as picking them from the sequence. B batch, H heads, K heads of k and v.
 """
 
 from collections import Counter
@@ -16,27 +15,27 @@ from .pattern import Pattern, Shape
 
 @dataclass(frozen=True)
 class Read:
-    """One band's queries, and the cache, by its number, that their keys are in."""
+    """The queries of one band, and the number and slots of the cache that has their keys."""
 
     band: Band
     cache: int
     slots: Slots
 
     def seen(self, token: int) -> slice | None:
-        """The slots of all keys that a query sees, if it sees any."""
+        """Return the slots of all keys that a query sees, or None if it sees none."""
         place = self.band.position(token)
         if place is None:
             return None
         first, stop = self.band.seen(*place)
         if first == stop:
             return None
-        # cells of a summary lie one after the other
+        # cells of a summary are adjacent
         return slice(first, stop) if self.band.summary else self.slots.within(place[1], first, stop)
 
 
 @dataclass(frozen=True)
 class Share:
-    """The heads that see the same."""
+    """Heads that see the same."""
 
     heads: slice
     count: int
@@ -45,7 +44,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Caches:
-    """All caches of a state, and who reads them."""
+    """All caches of a state, and the heads that read them."""
 
     layouts: tuple[Cache, ...]
     shares: tuple[Share, ...]
@@ -53,28 +52,28 @@ class Caches:
 
 @lru_cache(maxsize=64)
 def caches_for(pattern: Pattern, shape: Shape, kv_heads: int) -> Caches:
-    """For `shape.N` tokens, decoded one by one; `shape` is causal."""
+    """Lay out the caches for `shape.N` tokens, decoded one by one; `shape` must be causal."""
     caches: list[Cache] = []
     shares = [_share(part, shape.H // kv_heads, caches) for part in pattern.parts(shape)]
     return Caches(tuple(caches), tuple(shares))
 
 
 def as_heads(heads: list[int]) -> Heads:
-    """A slice, whose elements are a view, where the heads are equally far apart; else as they are."""
+    """Turn heads into a slice, which gives a view, where they are equally spaced; else return them as they are."""
     step = heads[1] - heads[0] if len(heads) > 1 else 1
     even = step > 0 and heads == list(range(heads[0], heads[-1] + 1, step))
     return slice(heads[0], heads[-1] + 1, step) if even else heads
 
 
 def _share(part: Part, group: int, caches: list[Cache]) -> Share:
-    """Adds the caches that a part needs beyond those that there are."""
+    """Lay out what a part reads, appending the caches that do not exist yet."""
     owners = tuple(head // group for head in part.heads)
     reads = [_read(band, part.summary, owners, caches) for band in part.bands]
     return Share(_rows(list(part.heads)), len(part.heads), tuple(read for read in reads if read))
 
 
 def _read(band: Band, summary: Summary | None, owners: tuple[int, ...], caches: list[Cache]) -> Read | None:
-    """None where no query of the band sees a key."""
+    """Lay out what a band reads; None where no query of the band sees a key."""
     if band.summary:
         assert summary is not None
         slots = [_cells(summary, start) for start in summary.starts]
@@ -94,7 +93,7 @@ def _cells(summary: Summary, start: int) -> Slots:
 
 
 def _needed(band: Band) -> Slots:
-    """Of each group a ring of as many keys as a query can reach back to; of blocks, which end, only the current one."""
+    """Give each group a ring of as many keys as a query reaches back to; of blocks, which end, keep only the current one."""
     blocks = band.groups > 1 and band.stride == 1
     first = min(band.key_positions(g)[0] for g in range(band.groups))
     stop = max(_stop(band, g) for g in range(band.groups))
@@ -106,13 +105,13 @@ def _needed(band: Band) -> Slots:
 
 
 def _stop(band: Band, g: int) -> int:
-    """Before which position of a group all keys are that its last query sees."""
+    """Return the position before which all keys are that the last query of a group sees."""
     first, stop = band.query_positions(g)
     return band.seen(stop - 1, g)[1] if stop > first else 0
 
 
 def _cache(slots: list[Slots], owners: tuple[int, ...]) -> Cache:
-    """One row for each head of k and v, if as many heads read each and all the same slots; else one for each head of q."""
+    """Lay out one row per head of k and v if all are read equally often and by the same slots, else one per head of q."""
     rows = list(zip(owners, slots, strict=True))
     once = list(dict.fromkeys(rows))
     if len(set(Counter(owners).values())) == 1 and len(once) == len(set(owners)):

@@ -1,4 +1,4 @@
-"""What decoding from the kept keys costs, by formula: bytes moved, and the peak of memory on a CPU.
+"""Bytes moved and peak of memory on a CPU, by formula, of decoding from the kept keys.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
@@ -14,12 +14,12 @@ from .work import exact_flops
 
 
 def decoding_cost(problem: Problem, pattern: Pattern, workload: Workload) -> Cost:
-    """A step at context N, or N steps from nothing: what is executed is what the definition needs."""
+    """Compute the cost of a step at context N, or of N steps from nothing; executed is what the definition needs."""
     p = problem
     caches, exact = caches_for(pattern, Shape(p.N, p.H, causal=True), p.kv_heads), exact_flops(p, pattern, workload)
     peak = step_peak(p, caches)
     if workload is Workload.DECODE_TOTAL:
-        # the output before is let go only when the next is there
+        # the previous output is freed only once the next exists
         peak += state_bytes(p, caches) + p.B * p.H * p.M * p.dtype.bytes
     return Cost(
         nominal_flops=nominal_flops(p, workload),
@@ -31,18 +31,18 @@ def decoding_cost(problem: Problem, pattern: Pattern, workload: Workload) -> Cos
 
 
 def state_bytes(p: Problem, caches: Caches) -> int:
-    """Of a state with room for N tokens."""
+    """Count the bytes of a state with room for N tokens."""
     return _entry(p) * sum(cache.rows * cache.slots for cache in caches.layouts)
 
 
 def step_peak(p: Problem, caches: Caches) -> int:
-    """Of the last step: the output, where it is put together, and the share with the largest parts."""
+    """Count the bytes of the last step: the output, if put together from shares, and the share with the largest parts."""
     output = p.B * p.H * p.M * p.dtype.bytes if len(caches.shares) > 1 else 0
     return output + max(_share_peak(p, caches, share) for share in caches.shares)
 
 
 def _share_peak(p: Problem, caches: Caches, share: Share) -> int:
-    """Output and logsumexp of each part, and either what merges them or the narrower of k and v, filled up."""
+    """Count the bytes of each part's output and logsumexp, and of merging them or of padding widths."""
     e, wide, rows = p.dtype.bytes, max(4, p.dtype.bytes), p.B * share.count
     widest = max(p.D, p.M) * e
     parts = [(read, s.stop - s.start) for read in share.reads if (s := read.seen(p.N - 1))]
@@ -53,7 +53,7 @@ def _share_peak(p: Problem, caches: Caches, share: Share) -> int:
 
 
 def _entries_moved(caches: Caches, N: int, workload: Workload) -> tuple[int, int]:
-    """Keys, each with its value, that are read of the caches and written to them."""
+    """Count the keys, each with its value, that are read from the caches and written to them."""
     reads = [(caches.layouts[read.cache].rows, read) for share in caches.shares for read in share.reads]
     writers = [(_count(writer.rows), writer.slots) for cache in caches.layouts for writer in cache.writers]
     if workload is Workload.DECODE:
@@ -69,5 +69,5 @@ def _count(rows: slice) -> int:
 
 
 def _entry(p: Problem) -> int:
-    """Bytes of a key and its value, for all samples."""
+    """Count the bytes of a key and its value, for all samples."""
     return p.B * (p.D + p.M) * p.dtype.bytes

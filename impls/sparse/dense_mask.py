@@ -1,4 +1,4 @@
-"""The dense mask of a pattern, as one hands it to a kernel that knows no pattern.
+"""The dense mask of a pattern, for kernels that know no pattern.
 
 H heads, N tokens.
 """
@@ -13,15 +13,15 @@ from .band import Part
 from .pattern import Pattern, Shape
 
 _ROWS = 256
-"""Queries whose indices are compared at a time: they are int64, eight times the mask."""
+"""Number of queries whose indices are compared at a time: they are int64, eight times the size of the mask."""
 
 
 @dataclass(frozen=True)
 class DenseMask:
-    """`seen`, bool [H or 1, N, N], True where a query may see a key. Queries that see none are in `blind`, bool [H or 1, N, 1].
+    """`seen`, bool [H or 1, N, N], True where a query may see a key; `blind`, bool [H or 1, N, 1], marks queries that see none.
 
-    A kernel's softmax over nothing is NaN in one place and 0 in another: in `seen` these rows see all keys, and the output is
-    for `cleared` to clear. `blind` is None where there are none.
+    Kernels give NaN or 0 for a softmax over nothing, so in `seen` blind rows see all keys, and `cleared` sets their output to
+    0. `blind` is None where there are none.
     """
 
     seen: Tensor
@@ -29,13 +29,13 @@ class DenseMask:
 
     @classmethod
     def of(cls, pattern: Pattern, shape: Shape, device: torch.device) -> Self:
-        """Of a pattern: N² bytes where all heads see the same, else H N²."""
+        """Build the mask of a pattern: N² bytes where all heads see the same, else H N²."""
         seen = _seen(pattern, shape, device)
         blind = _blind(seen)
         return cls(seen | blind, blind) if blind.any() else cls(seen, None)
 
     def within(self, key_mask: Tensor) -> "DenseMask":
-        """With only the keys of key_mask, bool [B, N]: [B, H or 1, N, N] and [B, H or 1, N, 1]."""
+        """Restrict the mask to the keys of key_mask, bool [B, N]: [B, H or 1, N, N] and [B, H or 1, N, 1]."""
         seen = self.seen & key_mask[:, None, None, :]
         if self.blind is not None:
             seen.masked_fill_(self.blind, value=False)
@@ -43,17 +43,17 @@ class DenseMask:
         return DenseMask(seen.logical_or_(blind), blind)
 
     def cleared(self, o: Tensor) -> Tensor:
-        """[B, H, N, M], 0 where a query sees nothing; so is what it sends back."""
+        """Set the output [B, H, N, M], and with it the gradient, to 0 where a query sees nothing."""
         return o if self.blind is None else torch.where(self.blind, 0.0, o)
 
 
 def _blind(seen: Tensor) -> Tensor:
-    """Rows of nothing; in memory queries before heads, for a cleared output takes its layout from here."""
+    """Mark rows without keys; in memory queries come before heads, because a cleared output takes this layout."""
     return seen.any(-1, keepdim=True).logical_not_().transpose(-3, -2).contiguous().transpose(-3, -2)
 
 
 def heads_of_mask(pattern: Pattern, shape: Shape) -> int:
-    """1 where all heads see the same, else H."""
+    """Return 1 where all heads see the same, else H."""
     return 1 if len({_kind(part, start) for part in pattern.parts(shape) for start in _starts(part)}) == 1 else shape.H
 
 

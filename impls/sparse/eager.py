@@ -15,55 +15,55 @@ from .union import union_attention
 
 
 class EagerSparse(SparseAttention):
-    """Only pairs that the pattern leaves, and what tiles have beside them; forward and backward keep O(N) numbers.
+    """Softmax over the pairs of a pattern in plain torch, by tiles that cover few other pairs, in O(N) memory.
 
-    Once differentiable.
+    Differentiable once.
     """
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; K divides H."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; K divides H."""
         return union_attention(q, k, v, plan(self.pattern, self.shape(q.shape[2]), is_fused(q)), self.scale)
 
     @classmethod
     def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Of the form for CPUs."""
+        """Count FLOPs and peak of the form for CPUs."""
         ways = plan(pattern, Shape.of(problem), fused=True)
         return executed_flops(problem, ways, workload), peak_bytes(problem, ways, workload)
 
 
 class EagerStrided(EagerSparse):
-    """The last tokens, and every stride-th before: columns of the sequence written in rows of `stride`."""
+    """Child et al. 2019, section 4.3: the last tokens, and every stride-th before, in plain torch."""
 
     pattern_type = Strided
 
 
 class EagerFixed(EagerSparse):
-    """The own block, and cells of all blocks before, gathered."""
+    """Child et al. 2019, section 4.3: the own block, and gathered cells of all blocks before, in plain torch."""
 
     pattern_type = Fixed
 
 
 class EagerLocal(EagerSparse):
-    """Strided's first pattern alone."""
+    """The first strided pattern alone, in plain torch."""
 
     pattern_type = Local
 
 
 class EagerAtrous(EagerSparse):
-    """Strided's second pattern alone, or as much of it as is near."""
+    """The second strided pattern alone, optionally only near keys, in plain torch."""
 
     pattern_type = Atrous
 
 
 class EagerWindow(EagerSparse):
-    """A sliding window."""
+    """Beltagy et al. 2020, section 3.1: a sliding window, in plain torch."""
 
     paper = "arXiv:2004.05150"
     pattern_type = Window
 
 
 class EagerLongformer(EagerSparse):
-    """A dilated window among all but the global tokens, and those by themselves."""
+    """Beltagy et al. 2020, section 3.1: a dilated window and global tokens, in plain torch."""
 
     paper = "arXiv:2004.05150"
     pattern_type = Longformer

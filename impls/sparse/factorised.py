@@ -1,4 +1,4 @@
-"""The factorised patterns of the Sparse Transformer, and the three ways to put two of them together.
+"""The factorised patterns of the Sparse Transformer, and the three ways to combine two of them.
 
 i queries, j keys, h heads, N tokens, l stride or block.
 """
@@ -20,7 +20,7 @@ CONVENTIONS = ("paper", "code")
 
 @dataclass(frozen=True)
 class Factorised(Pattern):
-    """Two patterns, put together by `mode` (Child et al. 2019, section 4.2).
+    """Two patterns, combined by `mode` (Child et al. 2019, section 4.2).
 
     merged: one softmax over the union. per_head: even heads have the first, odd heads the second. by_layer: all heads of
     `layer` 0, 2, … have the first, of 1, 3, … the second.
@@ -37,31 +37,31 @@ class Factorised(Pattern):
 
     @classmethod
     def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003
-        """The stride nearest √N."""
+        """Default to the stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 
     @abstractmethod
     def first(self, i: Tensor, j: Tensor) -> Tensor:
-        """The first pattern as it is printed, A1; causality aside."""
+        """Say what the first pattern shows, A1 as it is printed, without causality."""
 
     @abstractmethod
     def second(self, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
-        """The second pattern as it is printed, A2; causality aside."""
+        """Say what the second pattern shows, A2 as it is printed, without causality."""
 
     @abstractmethod
     def first_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """The first pattern alone, of these heads."""
+        """Return the first pattern alone, for these heads."""
 
     @abstractmethod
     def second_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """The second pattern alone, of these heads."""
+        """Return the second pattern alone, for these heads."""
 
     @abstractmethod
     def merged_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """The union, without what both have counted twice."""
+        """Return the union for these heads, without counting anything twice."""
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:  # noqa: ARG002 - as wide either way
-        """By the mode."""
+        """Combine the two patterns by the mode."""
         first, second = self.first(i, j), self.second(i, j, h)
         if self.mode == "merged":
             return first | second
@@ -69,7 +69,7 @@ class Factorised(Pattern):
         return torch.where(chosen == 0, first, second)
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """By the mode."""
+        """Combine the two patterns by the mode."""
         heads = tuple(range(shape.H))
         if self.mode == "merged":
             return self.merged_parts(shape, heads)
@@ -83,8 +83,8 @@ class Factorised(Pattern):
 class Strided(Factorised):
     """A1: the last `stride` tokens; A2: every stride-th token (Child et al. 2019, section 4.3).
 
-    convention paper: A1 = {t, …, i} with t = max(0, i - l), l + 1 keys; code: l keys, as openai/sparse_attention has it.
-    Without causality A1 is |i - j| <= l (or < l), A2 all of i's residue.
+    convention paper: A1 = {t, …, i} with t = max(0, i - l), l + 1 keys; code: l keys, as in openai/sparse_attention. Without
+    causality A1 is |i - j| <= l (or < l), A2 all of i's residue.
     """
 
     convention: str = "paper"
@@ -95,28 +95,28 @@ class Strided(Factorised):
 
     @property
     def reach(self) -> int:
-        """How far back A1 goes."""
+        """Return how far back A1 goes."""
         return self.stride - (self.convention == "code")
 
     def first(self, i: Tensor, j: Tensor) -> Tensor:
-        """|i - j| <= l, or < l."""
+        """Say whether |i - j| <= l, or < l."""
         return (i - j).abs() <= self.reach
 
     def second(self, i: Tensor, j: Tensor, h: Tensor) -> Tensor:  # noqa: ARG002 - the same for all heads
-        """(i - j) mod l = 0."""
+        """Say whether (i - j) mod l = 0."""
         return (i - j) % self.stride == 0
 
     def first_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """One band."""
+        """Return one band."""
         return (Part(heads, (near(shape, self.reach),)),)
 
     def second_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """One band within each residue."""
+        """Return one band within each residue."""
         return (Part(heads, (within_residues(shape, self.stride, 0 if shape.causal else None),)),)
 
     def merged_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """What is near, and of the residues what is farther."""
-        # in steps of l: A1 has 0, and 1 too where it goes back l
+        """Return the near tokens, and of the residues those that are farther."""
+        # in steps of l: A1 includes distance 0, and also 1 where it goes back l
         farther = self.reach // self.stride + 1
         bands = [near(shape, self.reach), within_residues(shape, self.stride, farther)]
         if not shape.causal:
@@ -145,38 +145,38 @@ class Fixed(Factorised):
 
     @classmethod
     def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:
-        """The stride nearest √N, and 8 cells, or as many as it has."""
+        """Default to the stride nearest √N, and to 8 cells or as many as it has."""
         stride = nearest_power_of_root(p.N)
         chosen = given.get("stride", stride)
         return {"stride": stride, "c": min(8, chosen) if isinstance(chosen, int) and chosen > 0 else 8}
 
     def start(self, head: int) -> int:
-        """The first cell of a head's sub-block."""
+        """Return the first cell of a head's sub-block."""
         return self.stride - self.c * (1 + (head % (self.stride // self.c) if self.distinct else 0))
 
     def first(self, i: Tensor, j: Tensor) -> Tensor:
-        """⌊j / l⌋ = ⌊i / l⌋."""
+        """Say whether ⌊j / l⌋ = ⌊i / l⌋."""
         return i // self.stride == j // self.stride
 
     def second(self, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
-        """J mod l in the head's sub-block."""
+        """Say whether j mod l is in the head's sub-block."""
         start = self.stride - self.c * (1 + (h % (self.stride // self.c) if self.distinct else torch.zeros_like(h)))
         cell = (j % self.stride).expand(torch.broadcast_shapes(i.shape, j.shape))
         return (cell >= start) & (cell < start + self.c)
 
     def first_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """One band within each block."""
+        """Return one band within each block."""
         return (Part(heads, (self._own(shape),)),)
 
     def second_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """The summary of other blocks, and the head's cells of the own one."""
+        """Return the summary of other blocks, and the head's cells of the own one."""
         together: dict[int, list[int]] = {}
         for head in heads:
             together.setdefault(self.start(head), []).append(head)
         return tuple(self._second(shape, start, tuple(group)) for start, group in together.items())
 
     def merged_parts(self, shape: Shape, heads: tuple[int, ...]) -> tuple[Part, ...]:
-        """The own block, and the summary of the others; heads whose summaries are as long go together."""
+        """Return the own block, and the summary of the others; heads with equally long summaries are one part."""
         together: dict[int, list[int]] = {}
         for head in heads:
             together.setdefault(self._count(shape, head), []).append(head)
@@ -198,7 +198,7 @@ class Fixed(Factorised):
         return replace(self._own(shape), cells=(start, start + self.c))
 
     def _summaries(self, shape: Shape, heads: tuple[int, ...]) -> tuple[tuple[Band, ...], Summary]:
-        """Of earlier blocks; without causality of later ones too."""
+        """Return bands over the summary of earlier blocks and, without causality, of later ones."""
         N, count = shape.N, self._count(shape, heads[0])
         summary = Summary(self.stride, self.c, tuple(self.start(h) for h in heads), count)
         limits: list[tuple[int | None, int | None]] = [(1, None)] if shape.causal else [(1, None), (None, -1)]
@@ -209,7 +209,7 @@ class Fixed(Factorised):
         return tuple(bands), summary
 
     def _count(self, shape: Shape, head: int) -> int:
-        """Cells of all blocks; where causal, of all but the last, which nobody sees from outside."""
+        """Count the cells of all blocks or, if causal, of all but the last, which no other block sees."""
         blocks, rest = divmod(shape.N, self.stride)
         if shape.causal:
             return self.c * (blocks - (rest == 0))
@@ -217,11 +217,11 @@ class Fixed(Factorised):
 
 
 def near(shape: Shape, reach: int) -> Band:
-    """Tokens at most `reach` away; where causal, before."""
+    """Return the band of tokens at most `reach` away and, if causal, not later."""
     return Band(shape.N, (0, shape.N), (0, shape.N), 0 if shape.causal else -reach, reach)
 
 
 def within_residues(shape: Shape, stride: int, low: int | None, high: int | None = None) -> Band:
-    """Tokens low … high steps of `stride` before."""
+    """Return the band of tokens low … high steps of `stride` before."""
     N = shape.N
     return Band(-(-N // stride), (0, N), (0, N), low, high, groups=min(stride, N), apart=1, stride=stride)

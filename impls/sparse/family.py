@@ -1,4 +1,4 @@
-"""What all sparse attentions share: the pattern, the dense definition, and decoding from what the pattern still needs.
+"""Base class of all sparse attentions: the pattern, the dense definition, and decoding from the keys still needed.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
@@ -25,7 +25,7 @@ from .work import exact_flops
 
 
 class SparseAttention(Attention):
-    """Softmax over the keys that a pattern leaves, scale 1 / √D. Parameters are those of its pattern.
+    """Softmax over the keys that a pattern shows, with scale 1 / √D. Parameters are those of its pattern.
 
     Raises TypeError or ValueError on bad parameters.
     """
@@ -46,7 +46,7 @@ class SparseAttention(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """The pairs of the definition, and what this implementation makes of them. Raises TypeError or ValueError."""
+        """Compute the pairs of the definition, and what this implementation executes. Raises TypeError or ValueError."""
         pattern = cls.pattern_type.of(problem, params)
         if workload.decodes:
             return decoding_cost(problem, pattern, workload)
@@ -62,39 +62,39 @@ class SparseAttention(Attention):
     @classmethod
     @abstractmethod
     def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """FLOPs that a call over all N tokens executes, and the bytes that it allocates at its peak, output included."""
+        """Count the FLOPs that a call over all N tokens executes, and its peak in bytes, output included."""
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
-        """Of the pattern at this length."""
+        """Return the span of the pattern at this length."""
         return cls.pattern_type.of(problem, params).span
 
     def shape(self, N: int) -> Shape:
-        """Of a sequence or prompt of N tokens."""
+        """Return the shape of a sequence or prompt of N tokens."""
         return Shape(N, self.problem.H, self.causal)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Softmax over the keys that the dense mask leaves; a query that sees none gets 0."""
+        """Compute softmax over the keys that the dense mask shows; a query that sees none gets 0."""
         return masked_softmax_attention(q, k, v, self.pattern.seen(self.shape(q.shape[2]), q.device))
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """Softmax over the keys that the pattern, as it is printed, leaves to these queries."""
+        """Compute softmax over the keys that the pattern, as it is printed, shows to the queries `at`."""
         N, h = len(k), torch.tensor(head, device=at.device)
         printed = self.pattern.sees(self.shape(N), at.unsqueeze(1), torch.arange(N, device=at.device), h)
         seen = printed & seen_by(at, N, causal=self.causal, key_mask=key_mask)
         return softmax_rows(q[at], k, v, self.scale, seen)
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
-        """Attend the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""
+        """Attend to the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""
         state = state_of(self._caches(capacity), k, v, capacity)
         return self.prompt(q, k, v), state
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
-        """Attend one more token, and the keys that are kept and that it sees. Raises ValueError beyond the capacity."""
+        """Append one token, and attend to the kept keys that it sees. Raises ValueError beyond the capacity."""
         return step(self._caches(state.capacity), self.scale, (q, k, v), state)
 
     def prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], n ≥ 0, causally and in O(n) memory."""
+        """Attend causally in O(n) memory: [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], n ≥ 0."""
         n = q.shape[2]
         if not n:
             return v.new_empty(*q.shape[:3], v.shape[3])

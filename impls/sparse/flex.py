@@ -19,12 +19,12 @@ from .pattern import Pattern
 
 
 class FlexSparse(SparseAttention):
-    """`torch.compile(flex_attention)` in an order of the tokens in which its blocks of 128 × 128 skip (flex_layout.py).
+    """`torch.compile(flex_attention)`, with tokens in an order in which it skips many blocks of 128 × 128 (flex_layout.py).
 
-    Dong et al. 2024, arXiv:2412.05496. What a query sees is a few ranges of keys, which the mask within a block reads from a
-    list; blocks and lists are built at the first call of a length on a device and kept. The merged strided pattern takes two
-    calls, merged by their logsumexp. The first call compiles: seconds, and on a CPU with a C++ compiler. On a CPU there is no
-    backward, and no logsumexp: there a key more, of score 0, tells it in float32, where it lies within ±64; beyond, `forward`
+    Dong et al. 2024, arXiv:2412.05496. A query sees a few ranges of keys, which the mask within a block reads from a list;
+    blocks and lists are built at the first call of a length on a device and kept. The merged strided pattern takes two calls,
+    merged by their logsumexp. The first call compiles for seconds, on a CPU with a C++ compiler. A CPU has no backward and
+    returns no logsumexp; there an additional key of score 0 gives it in float32, where it is within ±64; beyond, `forward`
     raises ValueError.
     """
 
@@ -38,7 +38,7 @@ class FlexSparse(SparseAttention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """No float64; on a CPU forward only; on CUDA widths of a product of its tensor cores."""
+        """Refuse float64, training on a CPU, and on CUDA widths below those of tensor cores."""
         p = cell.problem
         if p.dtype is DType.FLOAT64:
             return "FlexAttention computes in float32, bfloat16 and float16"
@@ -48,56 +48,56 @@ class FlexSparse(SparseAttention):
 
     @classmethod
     def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Of a call over all N tokens: least work, for blocks on an edge are computed whole."""
+        """Count FLOPs and peak bytes over all N tokens: lower bounds, since FlexAttention computes edge blocks whole."""
         return executed_flops(problem, pattern, workload), peak_bytes(problem, pattern, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; differentiable on CUDA."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; differentiable on CUDA."""
         return attend(self._calls(q), self._flex, q, k, v, self.scale)
 
     def _calls(self, q: Tensor) -> list[Union]:
         where = q.shape[2], q.device
         if where not in self._unions:
             sink = q.device.type == "cpu"
-            # a later call may differentiate
+            # built outside of inference mode, since a later call may be differentiated
             with torch.inference_mode(mode=False):
                 self._unions[where] = unions(self.pattern, self.shape(q.shape[2]), q.device, sink=sink)
         return self._unions[where]
 
 
 class FlexStrided(FlexSparse):
-    """Child et al. 2019, section 4.3: residues put together, merged with the near ones by logsumexp."""
+    """Child et al. 2019, section 4.3: residues grouped, merged with the near tokens by logsumexp, by FlexAttention."""
 
     pattern_type = Strided
 
 
 class FlexFixed(FlexSparse):
-    """Child et al. 2019, section 4.3: one call, with the summary behind the keys."""
+    """Child et al. 2019, section 4.3: one call of FlexAttention, with the summary after the keys."""
 
     pattern_type = Fixed
 
 
 class FlexLocal(FlexSparse):
-    """The first strided pattern alone."""
+    """The first strided pattern alone, by FlexAttention."""
 
     pattern_type = Local
 
 
 class FlexAtrous(FlexSparse):
-    """The second strided pattern alone, also with a reach: residues put together."""
+    """The second strided pattern alone, optionally only near keys, by FlexAttention over grouped residues."""
 
     pattern_type = Atrous
 
 
 class FlexWindow(FlexSparse):
-    """Beltagy et al. 2020, section 3.1: a sliding window."""
+    """Beltagy et al. 2020, section 3.1: a sliding window by FlexAttention."""
 
     paper = "arXiv:2004.05150"
     pattern_type = Window
 
 
 class FlexLongformer(FlexSparse):
-    """Beltagy et al. 2020, section 3.1: global tokens first, then the residues of the dilation, in one call."""
+    """Beltagy et al. 2020, section 3.1: global tokens first, then residues of the dilation, by one call of FlexAttention."""
 
     paper = "arXiv:2004.05150"
     pattern_type = Longformer

@@ -1,4 +1,4 @@
-"""Block masks for FlexAttention from ranges of keys: never the dense mask that `create_block_mask` evaluates.
+"""Block masks for FlexAttention from ranges of keys, without the dense mask that `create_block_mask` evaluates.
 
 H heads, N queries, S keys, R ranges, L queries or keys of a block, X = N / L and Y = S / L blocks, rounded up.
 """
@@ -10,16 +10,16 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
 L = 128
-"""FlexAttention's own default; on a GPU its kernels want no smaller one."""
+"""Tokens of a block: FlexAttention's own default; its GPU kernels accept no smaller one."""
 
 
 def block_mask(first: Tensor, stop: Tensor, S: int, device: torch.device) -> BlockMask:
-    """Blocks that some pair is in, and of them those that all are: first and stop int32 [H or 1, R, N], disjoint ranges.
+    """List the blocks with some pairs, and those with all: first and stop int32 [H or 1, R, N], disjoint ranges.
 
     Time O(N R Y), memory O(R L Y + X Y) for each head.
     """
     N, pairs = first.shape[2], pairs_of_blocks(first, stop, S)
-    # a shorter block at an edge is never whole
+    # a shorter block at an edge never counts as whole
     full = pairs == L * L
     partial, whole = (_listed(blocks.to(device)) for blocks in ((pairs > 0) & ~full, full))
     rule = within(first.to(device), stop.to(device))
@@ -27,7 +27,7 @@ def block_mask(first: Tensor, stop: Tensor, S: int, device: torch.device) -> Blo
 
 
 def within(first: Tensor, stop: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """The mask within a block, of sample, head, query and key."""
+    """Build the mask within a block, a function of sample, head, query and key."""
     by_head, ranges = first.shape[0] > 1, range(first.shape[1])
 
     def seen(_b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def within(first: Tensor, stop: Tensor) -> Callable[[Tensor, Tensor, Tensor, Ten
 
 
 def pairs_of_blocks(first: Tensor, stop: Tensor, S: int) -> Tensor:
-    """How many pairs each block has: [H or 1, R, N] -> int64 [H or 1, X, Y]."""
+    """Count the pairs in each block: [H or 1, R, N] -> int64 [H or 1, X, Y]."""
     begin = torch.arange(0, S, L, dtype=torch.int32)
 
     def of_rows(first: Tensor, stop: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def pairs_of_blocks(first: Tensor, stop: Tensor, S: int) -> Tensor:
 
 
 def pairs_visited(first: Tensor, stop: Tensor, S: int) -> int:
-    """Pairs of all blocks that hold one that is seen, of all heads that there are: a block is computed whole, to the edges."""
+    """Count all pairs, over all heads, of blocks with at least one visible pair: a block is computed whole, up to the edges."""
     N, blocks = first.shape[2], pairs_of_blocks(first, stop, S) > 0
     queries, keys = (
         torch.full((-(-n // L),), L).index_fill(0, torch.tensor(-(-n // L) - 1), n - (n - 1) // L * L) for n in (N, S)
@@ -61,6 +61,6 @@ def pairs_visited(first: Tensor, stop: Tensor, S: int) -> int:
 
 
 def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """How many blocks of keys each block of queries has, and which, those first: [H, X, Y] -> int32 [1, H, X], [1, H, X, Y]."""
+    """Count and list the key blocks of each query block, those first: [H, X, Y] -> int32 [1, H, X], [1, H, X, Y]."""
     which = blocks.int().argsort(dim=-1, descending=True, stable=True).int()
     return blocks.sum(-1, dtype=torch.int32).unsqueeze(0), which.unsqueeze(0).contiguous()

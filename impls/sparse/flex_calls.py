@@ -21,12 +21,12 @@ from .pattern import Pattern, Shape
 Attend = Callable[..., Any]
 """FlexAttention, compiled or not."""
 REACH = 64.0
-"""What a logsumexp may be, up and down, for a sink of score 0 to tell it: e^-87 is the least that float32 has in full."""
+"""Greatest absolute logsumexp that a sink of score 0 can give: e^-87 is the least that float32 holds in full precision."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A layout on a device, with its blocks. `sink`: a further key tells how much the layout's keys weigh together."""
+    """A layout on a device, with its blocks; if `sink`, an additional key gives the total weight of the layout's keys."""
 
     layout: Layout
     blocks: BlockMask
@@ -35,7 +35,7 @@ class Call:
 
     @classmethod
     def of(cls, layout: Layout, device: torch.device, *, sink: bool) -> Self:
-        """Lists are made on a CPU."""
+        """Build the lists on a CPU and move them to the device."""
         first, stop, S = layout.first, layout.stop, layout.keys
         if sink:
             last = first.new_full((first.shape[0], 1, first.shape[2]), S)
@@ -45,12 +45,12 @@ class Call:
         return cls(replace(layout, **moved), block_mask(first, stop, S, device), back, sink)
 
     def attend(self, function: Attend, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""
         o: Tensor = function(*self._inputs(q, k, v), **self._rest(q, k, scale))
         return self._in_order(o)
 
     def attend_part(self, function: Attend, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-        """The output over these keys alone, and the log of their weight [B, H, N], -inf where there are none."""
+        """Compute the output over these keys alone, and the log of their weight [B, H, N], -inf where there are none."""
         q, k, v = self._inputs(q, k, v)
         if self.sink:
             o = function(q, *with_sink(k, v), **self._rest(q, k, scale))
@@ -76,23 +76,23 @@ class Union:
     """The calls of some heads."""
 
     heads: Tensor
-    """Their numbers, int64, on the device: a list would be copied there at each call."""
+    """Numbers of the heads, int64, on the device, to which a list would be copied at each call."""
     calls: tuple[Call, ...]
 
     @classmethod
     def of(cls, share: Share, device: torch.device, *, sink: bool) -> Self:
-        """One call needs no sink."""
+        """Build the calls; a single one needs no sink."""
         merged = len(share.layouts) > 1
         heads = torch.tensor(share.heads, device=device)
         return cls(heads, tuple(Call.of(x, device, sink=sink and merged) for x in share.layouts))
 
     def attend(self, function: Attend, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        """[B, heads, N, D] ... -> [B, heads, N, M]. With a sink, raises ValueError on scores that it cannot tell."""
+        """Attend: [B, heads, N, D] ... -> [B, heads, N, M]. Raises ValueError on scores that a sink cannot represent."""
         if len(self.calls) == 1:
             return self.calls[0].attend(function, q, k, v, scale)
         kind = q.dtype
         if self.calls[0].sink:
-            # the share of the sink may be smaller than float16 tells from 0
+            # the share of the sink may be too small for float16
             q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
         parts = [call.attend_part(function, q, k, v, scale) for call in self.calls]
         total = reduce(torch.logaddexp, [logsumexp for _, logsumexp in parts])
@@ -102,12 +102,12 @@ class Union:
 
 
 def unions(pattern: Pattern, shape: Shape, device: torch.device, *, sink: bool) -> list[Union]:
-    """The calls of all heads, for a length and a device."""
+    """Build the calls of all heads, for a length and a device."""
     return [Union.of(share, device, sink=sink) for share in shares(pattern, shape)]
 
 
 def attend(unions: list[Union], function: Attend, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], each head by its own calls."""
+    """Attend, each head by its own calls: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""
     if len(unions) == 1:
         return unions[0].attend(function, q, k, v, scale)
     k, v = (_for_heads(x, q.shape[1]) for x in (k, v))
@@ -117,17 +117,17 @@ def attend(unions: list[Union], function: Attend, q: Tensor, k: Tensor, v: Tenso
 
 
 def _of(heads: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Some heads of all three."""
+    """Select some heads of all three."""
     return q.index_select(1, heads), k.index_select(1, heads), v.index_select(1, heads)
 
 
 def _for_heads(x: Tensor, heads: int) -> Tensor:
-    """A head of k or v for each of q."""
+    """Repeat heads of k or v for each head of q."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def with_logsumexp(function: Attend, *inputs: Tensor, **rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401 - its keywords
-    """Output and logsumexp, as this torch is asked for them."""
+    """Compute output and logsumexp, by whichever interface this version of torch has."""
     if hasattr(flex, "AuxRequest"):
         o, aux = function(*inputs, **rest, return_aux=flex.AuxRequest(lse=True))
         return o, aux.lse
@@ -136,7 +136,7 @@ def with_logsumexp(function: Attend, *inputs: Tensor, **rest: Any) -> tuple[Tens
 
 
 def compiled() -> Attend:
-    """For the shapes that it meets first; others compile again."""
+    """Compile for the shapes that it meets first; other shapes compile again."""
     with warnings.catch_warnings():
         # the compiler imports a part of torch that torch itself has deprecated
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -145,19 +145,19 @@ def compiled() -> Attend:
 
 
 def _without_sink(o: Tensor) -> tuple[Tensor, Tensor]:
-    """From the output with two columns more: the mean over the keys alone, and the log of their weight, the sink's being 1."""
+    """Compute from two more output columns the mean over the keys alone, and the log of their weight, the sink's being 1."""
     keys, sink = o[..., -2:-1], o[..., -1:]
     return o[..., :-2] / keys.clamp(min=torch.finfo(o.dtype).tiny), (keys / sink).log().squeeze(-1)
 
 
 def _within_reach(logsumexp: Tensor) -> None:
-    """Raises ValueError where a sink cannot tell it: the output would be finite, and wrong."""
+    """Raise ValueError where a sink cannot represent the logsumexp, because the output would be finite but wrong."""
     if bool((logsumexp.abs() > REACH).any()):
         raise ValueError(f"FlexAttention on a CPU cannot merge scores this far from 0: their logsumexp is beyond ±{REACH:g}")
 
 
 def _merged(parts: list[tuple[Tensor, Tensor]], total: Tensor) -> Tensor:
-    """Softmax over a union: the mean of its parts by exp(logsumexp), of which one at least is no -inf; `total`: that of all."""
+    """Merge softmaxes of a union by exp(logsumexp - total), of which one at least is not -inf; `total` is that of all."""
     return sum(
         (o * (logsumexp - total).exp().unsqueeze(-1).to(o.dtype) for o, logsumexp in parts),
         start=torch.zeros((), dtype=parts[0][0].dtype, device=total.device),

@@ -1,4 +1,4 @@
-"""Work and memory of sparse FlexAttention, by its blocks and the copies that they need.
+"""FLOPs and bytes of sparse FlexAttention, by its blocks and the copies that they need.
 
 B batch, H heads, K heads of k and v, N tokens, S keys of a layout, D query/key width, M value width.
 """
@@ -11,13 +11,13 @@ from .pattern import Pattern, Shape
 
 
 def executed_flops(p: Problem, pattern: Pattern, workload: Workload) -> float:
-    """Two products over all pairs of the blocks that are visited; a backward has five, for it computes the scores again."""
+    """Count two products over all pairs of visited blocks; the backward has five, since it computes the scores again."""
     pairs = sum(_visited(share, layout) for share in shares(pattern, Shape.of(p)) for layout in share.layouts)
     return (3.5 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2.0 * p.B * pairs * (p.D + p.M)
 
 
 def peak_bytes(p: Problem, pattern: Pattern, workload: Workload) -> float:
-    """Forward: as compiled for a CPU. Backward, as there is on CUDA alone: what is kept, and gradients of all of it."""
+    """Count the bytes of a forward as compiled for a CPU; of a backward, which only CUDA has, what is kept and gradients."""
     parts = shares(pattern, Shape.of(p))
     heads, wide = p.H if len(parts) > 1 else p.kv_heads, max(4, p.dtype.bytes)
     if workload is Workload.FORWARD_BACKWARD:
@@ -40,7 +40,7 @@ def _visited(share: Share, layout: Layout) -> int:
 
 
 def _copies(p: Problem, share: Share, layout: Layout, heads: int) -> float:
-    """Of q, k and v: some heads of them, and in another order or with a summary."""
+    """Count the numbers in copies of q, k and v: of some heads, and in another order or with a summary."""
     some, h = len(share.heads) < p.H, len(share.heads)
     kv = (h if some else _heads_of_keys(p, layout, heads)) * layout.keys * (p.D + p.M)
     slices = h * p.N * (2 * p.D + p.M) if some else 0
@@ -49,24 +49,24 @@ def _copies(p: Problem, share: Share, layout: Layout, heads: int) -> float:
 
 
 def _kernel(p: Problem, share: Share, layout: Layout, heads: int) -> float:
-    """Its output, and copies that it makes of k and v."""
+    """Count the numbers of the kernel's output, and of copies that it makes of k and v."""
     kv = len(share.heads) if len(share.heads) < p.H else _heads_of_keys(p, layout, heads)
     return _output(p, share, p.M) + kv * layout.keys * (p.D + p.M)
 
 
 def _heads_of_keys(p: Problem, layout: Layout, heads: int) -> int:
-    """Summaries of each head's own cells need each head's own keys."""
+    """Count the heads of keys: summaries with different cells for each head need keys for each head of q."""
     return heads if layout.cells is None or layout.cells.shape[0] == 1 else p.H
 
 
 def _merged(p: Problem, share: Share) -> float:
-    """The call by residues: q, k and v in their order, k and v with a sink, copied once more by the kernel, and its output."""
+    """Count the numbers of the call by residues: ordered q, k and v, k and v with a sink, the kernel's copy, and its output."""
     ordered = p.N * (p.H * p.D + p.kv_heads * (p.D + p.M))
     return ordered + 2 * p.kv_heads * (p.N + 1) * (p.D + p.M + 2) + _output(p, share, p.M + 2)
 
 
 def _narrow(p: Problem) -> float:
-    """Of half dtypes, q, k and v in float32."""
+    """Count the bytes of q, k and v in float32, for half dtypes."""
     return p.B * p.N * (p.H * p.D + p.kv_heads * (p.D + p.M)) * 4 if p.dtype.bytes < 4 else 0
 
 

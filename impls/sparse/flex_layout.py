@@ -1,7 +1,7 @@
-"""Orders of the tokens in which what a query sees is one range of keys, or a few: where blocks of 128 × 128 skip well.
+"""Orders of the tokens in which a query sees one or a few ranges of keys, so that blocks of 128 × 128 skip well.
 
-In the order of the text the residues of a stride touch every block, and so do the cells of a summary. Here residues stand
-together, and summaries are put together behind the keys. H heads, N tokens, R ranges of a query, C cells of a summary.
+In the order of the text the residues of a stride touch every block, and so do the cells of a summary. Here residues are
+grouped, and summaries follow the keys. H heads, N tokens, R ranges of a query, C cells of a summary.
 """
 
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ from .pattern import Pattern, Shape
 
 @dataclass(frozen=True)
 class Layout:
-    """Which tokens the queries are, in order, which keys they meet, and what each sees of these.
+    """The order of queries and keys of a call, and what each query sees.
 
-    order, int64 [N]: tokens of the queries and of the first N keys, or None as they are. cells, int64 [heads or 1, C]: tokens
-    of the keys that follow, or None. Query a sees keys first[…, a] … stop[…, a] - 1 of each of R ranges, int32
-    [heads or 1, R, N], disjoint; one head where all see the same.
+    order, int64 [N]: tokens of the queries and of the first N keys, or None for their own order. cells, int64 [heads or 1, C]:
+    tokens of the keys that follow, or None. Query a sees keys first[…, a] … stop[…, a] - 1 of each of R disjoint ranges, int32
+    [heads or 1, R, N], with one head where all see the same.
     """
 
     order: Tensor | None
@@ -30,26 +30,26 @@ class Layout:
 
     @property
     def keys(self) -> int:
-        """How many keys there are, summaries included."""
+        """Count the keys, summaries included."""
         return self.first.shape[-1] + (0 if self.cells is None else self.cells.shape[-1])
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Layouts of different heads with the same go together."""
+        """Return what layouts of different heads must have in common to be joined."""
         order = None if self.order is None else tuple(self.order.tolist())
         return order, self.keys, self.first.shape[1:]
 
 
 @dataclass(frozen=True)
 class Share:
-    """Some heads, and the layouts of which each has a part of what they see."""
+    """Some heads, and the layouts that each show a part of what they see."""
 
     heads: tuple[int, ...]
     layouts: tuple[Layout, ...]
 
 
 def shares(pattern: Pattern, shape: Shape) -> list[Share]:
-    """All heads, each once; on a CPU, where the lists are made."""
+    """Lay out all heads, each once; on a CPU, where the lists are built."""
     together: dict[object, list[Share]] = {}
     for part in pattern.parts(shape):
         share = Share(part.heads, tuple(_layouts(part, shape.N)))
@@ -58,7 +58,7 @@ def shares(pattern: Pattern, shape: Shape) -> list[Share]:
 
 
 def _joined(group: list[Share]) -> Share:
-    """One share of more heads, in order, whose ranges then are head by head."""
+    """Join shares to one of all their heads, in order, whose ranges then differ by head."""
     if len(group) == 1:
         return group[0]
     heads = torch.tensor([head for share in group for head in share.heads])
@@ -77,7 +77,7 @@ def _side_by_side(layouts: tuple[Layout, ...], sizes: list[int], order: Tensor) 
 
 
 def _layouts(part: Part, N: int) -> list[Layout]:
-    """Bands of residues go by residues, the others as they are, or with them if all their keys stand before the residues."""
+    """Lay out bands of residues by residue, others in text order, or with the residues if all their keys precede these."""
     residues = [band for band in part.bands if band.stride > 1]
     if not residues:
         return [_layout(part, part.bands, N, None)]
@@ -89,7 +89,7 @@ def _layouts(part: Part, N: int) -> list[Layout]:
 
 
 def _order(N: int, stride: int, before: int) -> Tensor:
-    """The first tokens, then the others residue by residue."""
+    """Order the first tokens, then the others residue by residue."""
     others = torch.arange(before, N)
     return torch.cat([torch.arange(before), others[(others % stride).argsort(stable=True)]])
 
@@ -103,13 +103,13 @@ def _layout(part: Part, bands: tuple[Band, ...], N: int, order: Tensor | None) -
 
 
 def _cells(summary: Summary) -> Tensor:
-    """The tokens of a summary, of one head where all have the same."""
+    """List the tokens of a summary, for one head where all have the same."""
     tokens = summary.tokens()
     return tokens[:1] if len(set(summary.starts)) == 1 else tokens
 
 
 def _range(band: Band, place: Tensor) -> Tensor:
-    """From the first key that each token sees to before the last, where keys stand in their order: int64 [2, N]."""
+    """Compute the range of keys of each token, with keys in order of `place`: int64 [2, N], first and after the last."""
     N = len(place)
     t = torch.arange(N)
     g = t % band.stride if band.stride > 1 else t // band.apart if band.groups > 1 else torch.zeros_like(t)
@@ -127,7 +127,7 @@ def _range(band: Band, place: Tensor) -> Tensor:
 
 
 def reordered(x: Tensor, layout: Layout) -> Tensor:
-    """[B, heads, N, ·] -> keys or values [B, heads, N + C, ·] as the layout has them."""
+    """Arrange keys or values as the layout has them: [B, heads, N, ·] -> [B, heads, N + C, ·]."""
     natural = x if layout.order is None else x.index_select(2, layout.order)
     if layout.cells is None:
         return natural
@@ -136,7 +136,7 @@ def reordered(x: Tensor, layout: Layout) -> Tensor:
 
 
 def with_sink(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """One key of zeros more; values with two columns more, 1 and 0 for each key, 0 and 1 for that one."""
+    """Append a key of zeros, and two value columns: 1 and 0 for each key, 0 and 1 for that one."""
     ones = F.pad(v.new_ones(*v.shape[:3], 1), (0, 1))
     sink = F.pad(v.new_zeros(*v.shape[:2], 1, v.shape[3] + 1), (0, 1), value=1.0)
     return F.pad(k, (0, 0, 0, 1)), torch.cat([torch.cat([v, ones], dim=3), sink], dim=2)

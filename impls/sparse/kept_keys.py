@@ -17,21 +17,21 @@ _spread = torch.ops.aten.embedding_dense_backward.default
 
 
 def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """[B, R, N, D], [B, S, D], [B, S, M], int64 [B, R, N, k], negative where there is none -> [B, R, N, M].
+    """Attend: [B, R, N, D], [B, S, D], [B, S, M], int64 [B, R, N, k], negative where there is none -> [B, R, N, M].
 
-    Once differentiable; at least one key for each query. Sums are in float32 at least. What a key takes back is added in the
-    order of the queries, so that it is the same at each call.
+    Differentiable once; each query needs at least one key. Sums are in float32 at least. Gradients of a key are added in the
+    order of the queries, so that they are the same at each call.
     """
     o: Tensor = _KeptKeys.apply(q, k, v, kept, scale)  # type: ignore[no-untyped-call]
     return o
 
 
 class _KeptKeys(torch.autograd.Function):
-    """Rows of k and v are read where they are: k copies of each, as a gather makes them, would outgrow all else."""
+    """`attend_kept` with its gradient; it reads rows of k and v in place, of which a gather would make k copies."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Scores of the listed keys, softmax, and the sum of their values; keeps the weights where a backward may follow."""
+        """Compute scores of the listed keys, softmax, and the sum of values; keep the weights where a backward may follow."""
         o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
         weights = o.new_empty(kept.shape if trains else (), dtype=_wide(q))
         for group in _groups(q, kept):
@@ -47,7 +47,7 @@ class _KeptKeys(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """DS = P ∘ (dP - rowsum(P ∘ dP)) with dP = g vᵀ of the kept alone; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
+        """Compute dS = P ∘ (dP - rowsum(P ∘ dP)), dP = g vᵀ of the kept keys; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
         q, k, v, kept, weights = ctx.saved_tensors
         dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         for group in _groups(q, kept):
@@ -68,11 +68,11 @@ class _Rows:
         self.count = z * S
         first = torch.arange(0, self.count, S, device=kept.device).view(z, 1, 1, 1)
         self.absent = (kept < 0).view(-1, k)
-        # an absent key is any: its weight is 0
+        # an absent key may be any key, since its weight is 0
         self.index = (kept.clamp(min=0) + first).view(-1, k)
 
     def dots(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Products of [z, R, N, ·] with its listed rows of [z, S, ·]: [n, k]."""
+        """Multiply each query [z, R, N, ·] with its listed rows of [z, S, ·]: [n, k]."""
         x, rows = _flat(x), _flat(rows)
         queries = torch.arange(x.shape[0], device=x.device)
         of_query = queries.repeat_interleave(self.index.shape[1])
@@ -80,24 +80,24 @@ class _Rows:
         return found.view_as(self.index)
 
     def sums(self, weights: Tensor, rows: Tensor) -> Tensor:
-        """Weighted sums of listed rows of [z, S, ·]: [n, ·]."""
+        """Sum up listed rows of [z, S, ·] by weight: [n, ·]."""
         return F.embedding_bag(self.index, _flat(rows), per_sample_weights=weights, mode="sum")
 
     def spread(self, weights: Tensor, x: Tensor) -> Tensor:
-        """To each row, the sum of the queries [z, R, N, ·] that list it, weighted: [z S, ·]."""
+        """Add to each row, by weight, the queries [z, R, N, ·] that list it: [z S, ·]."""
         products = (weights.unsqueeze(-1) * _flat(x).unsqueeze(1)).flatten(0, 1)
         total: Tensor = _spread(products, self.index.view(-1), self.count, -1, False)
         return total
 
 
 def _groups(q: Tensor, kept: Tensor) -> list[slice]:
-    """Some samples and heads at a time: products of each kept key with its query stand beside each other in the backward."""
+    """Cut samples and heads into groups, because the backward holds products of each kept key with its query."""
     B, width = q.shape[0], together(q[0].numel() * kept.shape[-1])
     return [slice(start, min(B, start + width)) for start in range(0, B, width)]
 
 
 def together(products_of_one: int) -> int:
-    """How many of B go together."""
+    """Count how many of B are attended together."""
     return max(1, SCORES // products_of_one)
 
 

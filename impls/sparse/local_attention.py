@@ -19,11 +19,11 @@ from .work import exact_flops
 
 
 class LocalAttentionWindow(Attention):
-    """`LocalAttention` of local-attention with exact windows and no rotary embedding; buckets of `window` tokens.
+    """`LocalAttention` of local-attention with exact windows and no rotary embedding, in buckets of `window` tokens.
 
     Beltagy et al. 2020, section 3.1, is the nearest paper; the package has none. A query sees its own bucket and the one
-    before, two-sided the one after too, of them the keys at most `window` away: causal i - w … i, so w + 1 keys, those of
-    sparse.window with window w + 1; else |i - j| <= w, those with 2w. Raises TypeError or ValueError on bad parameters.
+    before, if two-sided also the one after, and of them the keys at most `window` away: causal i - w … i, so w + 1 keys, those
+    of sparse.window with window w + 1; else |i - j| <= w, those with 2w. Raises TypeError or ValueError on bad parameters.
     """
 
     paper = "arXiv:2004.05150"
@@ -42,13 +42,13 @@ class LocalAttentionWindow(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One number of heads."""
+        """Refuse shared heads of k and v."""
         p = cell.problem
         return None if p.kv_heads == p.H else "the package pairs heads of q and k one to one: kv_heads must equal H"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """The pairs of the window, and all of the buckets that are computed. Raises TypeError or ValueError."""
+        """Count the pairs of the window, and those of all buckets that are computed. Raises TypeError or ValueError."""
         window = _window(**params)  # type: ignore[arg-type]
         same = Window(window + 1 if problem.causal else 2 * window)
         return Cost(
@@ -60,28 +60,28 @@ class LocalAttentionWindow(Attention):
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable."""
         N, mask = q.shape[2], None
         if not self.problem.causal and N % self.window:
-            # the package fills the last bucket up with keys of zeros, which only a mask hides from those before
+            # the package pads the last bucket with keys of zeros, which only a mask hides from the queries before
             mask = torch.ones(q.shape[0], N, dtype=torch.bool, device=q.device)
         o: Tensor = self._attend(q, k, v, mask=mask)
         return o
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Softmax over the keys at most `window` away, where causal of those before."""
+        """Compute softmax over the keys at most `window` away, if causal over those not later."""
         i = torch.arange(q.shape[2], device=q.device)
         apart = i[:, None] - i
         seen = apart.abs() <= self.window
         return masked_softmax_attention(q, k, v, seen & (apart >= 0) if self.problem.causal else seen)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # noqa: ARG002 - all heads alike
-        """Softmax over the keys at most `window` away."""
+        """Compute softmax over the keys at most `window` away for the queries `at`."""
         near = (at.unsqueeze(1) - torch.arange(len(k), device=at.device)).abs() <= self.window
         return softmax_rows(q[at], k, v, default_scale(self.problem), near & seen_by(at, len(k), causal=self.problem.causal))
 
 
 def _window(window: int = 256) -> int:
-    """The one parameter, for costs without the package."""
+    """Check the one parameter, for costs without the package. Raises ValueError on a bad value."""
     whole(window, "window")
     return window

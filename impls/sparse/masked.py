@@ -26,14 +26,14 @@ from .reference import masked_softmax_attention
 class MaskedSparse(SparseAttention):
     """`F.scaled_dot_product_attention` with the pattern as a dense mask: all N² pairs, and no score is skipped.
 
-    The mask is built at the first call of a length on a device and kept: N² bytes, or H N² where heads see different keys;
-    each call makes floats of it. Only the kernels that take a mask can run: on CUDA cuDNN's (in half precision, on newer
-    GPUs) or the memory-efficient one, or, where they refuse (float64), the materialised one; `observe` says which.
+    The mask is built at the first call of a length on a device and kept: N² bytes, or H N² where heads see different keys; each
+    call converts it to floats. Only the kernels that take a mask can run: on CUDA cuDNN's (in half precision, on newer GPUs) or
+    the memory-efficient one or, where they refuse (float64), the one with scores in memory; `observe` says which.
     """
 
     tier = Tier.LIBRARY
     masks = True
-    layout = Layout.BNHD  # what the fused kernels read, write and return gradients in
+    layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
     pattern_type: ClassVar[type[Pattern]]
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
@@ -42,7 +42,7 @@ class MaskedSparse(SparseAttention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """All pairs are computed, hidden or not; padding lessens what is needed. Raises TypeError or ValueError."""
+        """Count all pairs as executed, hidden or not; padding lowers what is needed. Raises TypeError or ValueError."""
         cost = super().cost(problem, params, workload)
         if not problem.padding:
             return cost
@@ -51,12 +51,12 @@ class MaskedSparse(SparseAttention):
 
     @classmethod
     def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Of all N tokens: the least of any kernel, and the peak of a CPU's, without its scratch (0.6 MB a thread)."""
+        """Count the FLOPs of the cheapest kernel, and the peak of a CPU's without its scratch (0.6 MB a thread)."""
         shape = Shape.of(problem)
         return executed_flops(problem, workload), peak_bytes(problem, heads_of_mask(pattern, shape), pattern, workload)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable."""
         mask, grouped = self._mask(q), q.shape[1] != k.shape[1]
         if key_mask is not None:
             mask = mask.within(key_mask)
@@ -71,27 +71,27 @@ class MaskedSparse(SparseAttention):
             yield facts
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """Softmax over the keys that the dense mask and the key mask leave; a query that sees none gets 0."""
+        """Compute softmax over the keys that the dense mask and the key mask show; a query that sees none gets 0."""
         seen = self.pattern.seen(self.shape(q.shape[2]), q.device)
         return masked_softmax_attention(q, k, v, seen if key_mask is None else seen & key_mask[:, None, None, :])
 
     def _mask(self, q: Tensor) -> DenseMask:
         where = q.shape[2], q.device
         if where not in self._masks:
-            # a later call may differentiate
+            # built outside of inference mode, since a later call may be differentiated
             with torch.inference_mode(mode=False):
                 self._masks[where] = DenseMask.of(self.pattern, self.shape(q.shape[2]), q.device)
         return self._masks[where]
 
 
 class MaskedStrided(MaskedSparse):
-    """Child et al. 2019, section 4.3, by a dense mask."""
+    """Child et al. 2019, section 4.3, the strided pattern by a dense mask."""
 
     pattern_type = Strided
 
 
 class MaskedFixed(MaskedSparse):
-    """Child et al. 2019, section 4.3, by a dense mask."""
+    """Child et al. 2019, section 4.3, the fixed pattern by a dense mask."""
 
     pattern_type = Fixed
 
@@ -103,7 +103,7 @@ class MaskedLocal(MaskedSparse):
 
 
 class MaskedAtrous(MaskedSparse):
-    """The second strided pattern alone, also with a reach, by a dense mask."""
+    """The second strided pattern alone, optionally only near keys, by a dense mask."""
 
     pattern_type = Atrous
 

@@ -1,4 +1,4 @@
-"""Work and memory of attention with a dense mask, by formula.
+"""FLOPs and bytes of attention with a dense mask, by formula.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
@@ -13,26 +13,26 @@ from .work import all_pairs
 
 
 def executed_flops(p: Problem, workload: Workload) -> float:
-    """Two products over the square; backward five more, or four where the scores were kept, as for M ≠ D on a CPU."""
+    """Count two products over the square; the backward adds five, or four where scores were kept, as for M ≠ D on a CPU."""
     backward = 5 if p.M == p.D else 4
     products = 2 + (backward if workload is Workload.FORWARD_BACKWARD else 0)
     return products * float(p.B * p.H * p.N * p.N) * (p.D + p.M)
 
 
 def needed_share(p: Problem, pattern: Pattern) -> float:
-    """Of the pairs of the pattern, the share whose keys are no padding."""
+    """Compute the share of the pattern's pairs whose keys are no padding."""
     parts = pattern.parts(Shape.of(p))
     seen = sum(_pairs_within(part, head, n) for n in p.lengths for part in parts for head in range(len(part.heads)))
     return seen / (p.B * all_pairs(pattern, Shape.of(p)))
 
 
 def _pairs_within(part: Part, head: int, n: int) -> int:
-    """The pairs of one head whose keys are among the first n tokens."""
+    """Count the pairs of one head whose keys are among the first n tokens."""
     return sum(pairs(_cut(band, part, head, n)) for band in part.bands)
 
 
 def _cut(band: Band, part: Part, head: int, n: int) -> Band:
-    """A band with no key beyond n tokens."""
+    """Restrict a band to keys among the first n tokens."""
     stop = n
     if band.summary:
         assert part.summary is not None
@@ -42,9 +42,12 @@ def _cut(band: Band, part: Part, head: int, n: int) -> Band:
 
 
 def peak_bytes(p: Problem, heads: int, pattern: Pattern, workload: Workload) -> float:
-    """Beyond the mask that is kept, `heads` N² bytes: output, logsumexp and the mask as floats, or what clearing adds."""
+    """Count the bytes beyond the kept mask: output, logsumexp, the mask as floats, and what clearing adds.
+
+    The kept mask has `heads` N² bytes.
+    """
     trains, output = workload is Workload.FORWARD_BACKWARD, p.B * p.H * p.N * p.M * p.dtype.bytes
-    # kept masks are given as they are; one for each sample of the batch is made in the call
+    # kept masks are passed as they are; with padding, one for each sample is built in the call
     masks = (p.B if p.padding else 1) * heads * p.N * p.N
     body = _kernel(p, masks, trains=trains) if p.M == p.D else _materialised(p, masks, trains=trains)
     if not _clears(p, pattern):
@@ -55,14 +58,14 @@ def peak_bytes(p: Problem, heads: int, pattern: Pattern, workload: Workload) -> 
 
 
 def _kernel(p: Problem, masks: int, *, trains: bool) -> float:
-    """Output, logsumexp, mask; in the backward three gradients beside them."""
+    """Count the bytes of output, logsumexp and mask; in the backward also three gradients."""
     e, rows = p.dtype.bytes, p.B * p.H * p.N
     gradients = e * p.B * p.N * (p.H * p.D + p.kv_heads * (p.D + p.M)) if trains else 0
     return rows * (p.M * e + max(4, e)) + masks * e + gradients
 
 
 def _materialised(p: Problem, masks: int, *, trains: bool) -> float:
-    """In at least float32: scores, probabilities and a byte of each beside the scaled q; in the backward a third square."""
+    """Count the bytes of scores, probabilities and one byte each, in float32 at least; in the backward a third square."""
     wide, square, rows = max(4, p.dtype.bytes), p.B * p.H * p.N * p.N, p.B * p.H * p.N
     if trains:
         return wide * (3 * square + 2 * rows * (p.D + p.M))
@@ -72,8 +75,8 @@ def _materialised(p: Problem, masks: int, *, trains: bool) -> float:
 
 
 def _clears(p: Problem, pattern: Pattern) -> bool:
-    """Whether some queries may see nothing, whose output is cleared: with padding, and by the second fixed pattern alone."""
-    # without padding they are at the start, before the first summary
+    """Say whether some queries may see nothing: with padding, and by the second fixed pattern alone."""
+    # without padding these are at the start, before the first summary
     return bool(p.padding) or any(_sees_nothing(part, 0) for part in pattern.parts(Shape.of(p)))
 
 

@@ -16,7 +16,7 @@ from .pattern import Pattern, Shape, nearest_power_of_root, one_of, whole
 
 @dataclass(frozen=True)
 class Local(Pattern):
-    """The first pattern of Strided alone: i - stride … i by convention paper, without the first of them by code."""
+    """The first pattern of Strided alone: keys i - stride … i (convention paper), or without the first of them (code)."""
 
     stride: int
     convention: str = "paper"
@@ -27,26 +27,26 @@ class Local(Pattern):
 
     @classmethod
     def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003
-        """The stride nearest √N."""
+        """Default to the stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 
     @property
     def reach(self) -> int:
-        """How far back a query sees."""
+        """Return how far back a query sees."""
         return self.stride - (self.convention == "code")
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:  # noqa: ARG002 - the same for all
-        """|i - j| <= l, or < l."""
+        """Say whether |i - j| <= l, or < l."""
         return ((i - j).abs() <= self.reach) & (h >= 0)
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """One band."""
+        """Return one band."""
         return (Part(tuple(range(shape.H)), (near(shape, self.reach),)),)
 
 
 @dataclass(frozen=True)
 class Atrous(Pattern):
-    """Every stride-th token, (i - j) mod l = 0; with `reach` only the nearest that many on a side."""
+    """Every stride-th token, (i - j) mod l = 0; with `reach` only the nearest that many on each side."""
 
     stride: int
     reach: int | None = None
@@ -58,21 +58,21 @@ class Atrous(Pattern):
 
     @classmethod
     def defaults(cls, p: Problem, given: dict[str, Scalar]) -> dict[str, Scalar]:  # noqa: ARG003
-        """The stride nearest √N."""
+        """Default to the stride nearest √N."""
         return {"stride": nearest_power_of_root(p.N)}
 
     @property
     def span(self) -> int:
-        """As far as it reaches, or one stride."""
+        """Return how many tokens it reaches, or one stride."""
         return self.stride * (self.reach or 1)
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
-        """(i - j) mod l = 0 and |i - j| <= l * reach."""
+        """Say whether (i - j) mod l = 0 and |i - j| <= l * reach."""
         reach = shape.N if self.reach is None else self.reach
         return ((i - j) % self.stride == 0) & ((i - j).abs() <= self.stride * reach) & (h >= 0)
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """One band within each residue."""
+        """Return one band within each residue."""
         low = 0 if shape.causal else None if self.reach is None else -self.reach
         return (Part(tuple(range(shape.H)), (within_residues(shape, self.stride, low, self.reach),)),)
 
@@ -87,11 +87,11 @@ class Window(Pattern):
         whole(self.window, "window")
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
-        """By distance."""
+        """Say whether the distance is within the window."""
         return ((i - j).abs() <= _reach(self.window, shape)) & (h >= 0)
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """One band."""
+        """Return one band."""
         return (Part(tuple(range(shape.H)), (near(shape, _reach(self.window, shape)),)),)
 
 
@@ -99,9 +99,9 @@ class Window(Pattern):
 class Longformer(Pattern):
     """A dilated sliding window and global tokens (Beltagy et al. 2020, section 3.1).
 
-    A query sees tokens of its residue mod `dilation`, as many of them as Window has tokens. The first `globals` tokens see
-    all and are seen by all (causal: all before). `dilated_heads`: only that many heads, the last ones, are dilated; default
-    all. The projections of their own that the paper gives to global tokens are the model's.
+    A query sees as many tokens as with Window, but those of its residue mod `dilation`. The first `globals` tokens see all and
+    are seen by all (causal: all before). `dilated_heads`: only that many heads, the last ones, are dilated; by default all. The
+    separate projections that the paper gives to global tokens belong to the model.
     """
 
     window: int = 256
@@ -118,17 +118,17 @@ class Longformer(Pattern):
 
     @property
     def span(self) -> int:
-        """Of the window, dilated."""
+        """Return the length of the dilated window."""
         return self.window * self.dilation
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
-        """Global, or in the window of the head's dilation."""
+        """Say whether one is global, or the key is in the window of the head's dilation."""
         d = (h >= self._plain_heads(shape)) * (self.dilation - 1) + 1
         near = ((i - j) % d == 0) & ((i - j).abs() <= d * _reach(self.window, shape))
         return (i < self.globals) | (j < self.globals) | near
 
     def parts(self, shape: Shape) -> tuple[Part, ...]:
-        """Plain heads, then dilated ones."""
+        """Return plain heads, then dilated ones."""
         heads, plain = tuple(range(shape.H)), self._plain_heads(shape)
         groups = ((heads[:plain], 1), (heads[plain:], self.dilation))
         return tuple(Part(group, self._bands(shape, d)) for group, d in groups if group)
@@ -137,7 +137,7 @@ class Longformer(Pattern):
         return 0 if self.dilated_heads is None else max(0, shape.H - self.dilated_heads)
 
     def _bands(self, shape: Shape, d: int) -> tuple[Band, ...]:
-        """The window among the others, and both sides of the global ones."""
+        """Return the window among the other tokens, and both sides of the global ones."""
         N, first, reach = shape.N, min(self.globals, shape.N), _reach(self.window, shape)
         others, low = (first, N), 0 if shape.causal else -reach
         window = replace(within_residues(shape, d, low, reach), queries=others, keys=others)

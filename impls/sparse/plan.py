@@ -1,4 +1,4 @@
-"""The work of a call, as data: every part of a pattern cut into rectangles, in the order in which they are attended.
+"""The work of a call as data: every part of a pattern cut into rectangles, in the order in which they are attended.
 
 N tokens, R rows (samples and heads) that are walked together, Q queries, S keys of a tile.
 """
@@ -15,18 +15,18 @@ from .pattern import Pattern, Shape
 from .rectangles import Rectangle, Stairs
 
 ROWS = 8
-"""R at least, where it is fused: the backward has one thread for each row and tile."""
+"""Least number of rows walked together with the fused kernel, whose backward has one thread for each row and tile."""
 QUERIES = 2**13
-"""Queries of one fused call: what it returns, and the merge, stay in cache."""
+"""Number of queries of one fused call: its results, and the merge, stay in cache."""
 SCORES = 2**25
-"""Scores of one call where they are in memory: 128 MB in float32."""
+"""Number of scores of one call where they are in memory: 128 MB in float32."""
 
 
 @dataclass(frozen=True)
 class Walk:
     """How the rows of some heads are walked: `rows` at once, rectangle after rectangle.
 
-    `whole`: the fresh rectangles hold every query, so nothing needs a value before.
+    `whole`: the fresh rectangles contain every query, so nothing has to be initialised.
     """
 
     heads: tuple[int, ...]
@@ -38,7 +38,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Plan:
-    """Each head is in one walk forward, and in one backward."""
+    """The walks of a call; each head is in one walk forward, and in one backward."""
 
     forward: tuple[Walk, ...]
     backward: tuple[Walk, ...]
@@ -46,7 +46,7 @@ class Plan:
 
 @lru_cache(maxsize=64)
 def plan(pattern: Pattern, shape: Shape, fused: bool) -> Plan:
-    """One walk for each part. `fused`: for the kernel of CPUs, else for scores in memory."""
+    """Plan one walk for each part; `fused`: for the kernel of CPUs, otherwise with scores in memory."""
     parts = pattern.parts(shape)
     forward, backward = (FORWARD, BACKWARD) if fused else (PLAIN, PLAIN)
     return Plan(*(tuple(_walk(part, shape.N, lengths) for part in parts) for lengths in (forward, backward)))
@@ -60,7 +60,7 @@ def _walk(part: Part, N: int, lengths: Lengths) -> Walk:
 
 
 def _sharing(rectangles: list[Rectangle]) -> list[Rectangle]:
-    """With the widest of the masks that differ in their width alone."""
+    """Give rectangles whose masks differ in width alone the widest of these masks."""
     widest: dict[Stairs, Stairs] = {}
     for stairs in (r.stairs for r in rectangles if r.stairs):
         key = replace(stairs, keys=0)
@@ -69,7 +69,7 @@ def _sharing(rectangles: list[Rectangle]) -> list[Rectangle]:
 
 
 def _bounded(r: Rectangle, rows: int, fused: bool) -> Iterator[Rectangle]:
-    """As many tiles at once as a call may have."""
+    """Split a rectangle so that a call has no more tiles than it may."""
     step = max(1, QUERIES // (rows * r.queries.length) if fused else SCORES // (rows * _scores(r)))
     for y in range(0, r.queries.count, step):
         yield r.tiles(y, min(y + step, r.queries.count))
@@ -80,7 +80,7 @@ def _scores(r: Rectangle) -> int:
 
 
 def _marked(rectangles: Iterable[Rectangle], N: int) -> tuple[tuple[Rectangle, ...], bool]:
-    """Mark which are the first to hold their queries; and whether those hold them all."""
+    """Mark the rectangles that are first to contain their queries, and say whether those contain all queries."""
     fresh, once, marked = torch.ones(N, dtype=torch.bool), torch.zeros(N, dtype=torch.bool), []
     for r in rectangles:
         tokens = r.queries.tokens()

@@ -1,4 +1,4 @@
-"""Rectangles: queries and keys on regular grids, all tiles of which share one mask; what a band is cut into.
+"""Rectangles: queries and keys on regular grids, all tiles of which share one mask; bands are cut into them.
 
 B batch, H heads, N tokens, Y tiles, Q queries, S keys of a tile, R rows: samples and heads, folded.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Grid:
-    """Cell a of tile y is token first + y * apart + a * stride, for y < count and a < length."""
+    """Tokens on a regular grid: cell a of tile y is token first + y * apart + a * stride, y < count, a < length."""
 
     first: int
     count: int
@@ -21,17 +21,17 @@ class Grid:
     stride: int = 1
 
     def tokens(self) -> Tensor:
-        """int64 [count, length]."""
+        """List the tokens: int64 [count, length]."""
         return self.first + self.apart * torch.arange(self.count)[:, None] + self.stride * torch.arange(self.length)
 
     def tiles(self, start: int, stop: int) -> "Grid":
-        """Only tiles start … stop - 1."""
+        """Keep only tiles start … stop - 1."""
         return replace(self, first=self.first + start * self.apart, count=stop - start)
 
     def disjoint(self) -> Iterator[tuple[slice, "Grid"]]:
-        """Cuts of the tiles that overlap no tile: which cells, and where they are."""
+        """Cut the tiles into pieces in which no two tiles overlap: which cells, and where they are."""
         step = self.length
-        # blocks that slide by less than their length; tiles that are residues lie between each other's cells
+        # blocks that slide by less than their length overlap; tiles that are residues only interleave
         if self.count > 1 and self.stride <= self.apart < self.length * self.stride:
             step = self.apart // self.stride
         for a in range(0, self.length, step):
@@ -41,9 +41,9 @@ class Grid:
 
 @dataclass(frozen=True)
 class Stairs:
-    """Cell a of a tile of queries sees cell b of keys where low <= (a + query) // query_unit - b // key_unit <= high.
+    """A mask: cell a of the queries sees cell b of the keys where low <= (a + query) // query_unit - b // key_unit <= high.
 
-    `keys` cells, counted from 0, or up to -1 if `at_end`. A tile with fewer keys has the first, or the last, of them: tiles
+    `keys` cells, counted from 0, or up to -1 if `at_end`. A tile with fewer keys uses the first, or the last, of them: tiles
     that differ in nothing else share one mask.
     """
 
@@ -57,7 +57,7 @@ class Stairs:
     at_end: bool = False
 
     def bias(self, like: Tensor) -> Tensor:
-        """[queries, keys]: 0 where it is seen, else -inf."""
+        """Build the bias [queries, keys]: 0 where a key is seen, else -inf."""
         first = -self.keys if self.at_end else 0
         a = torch.arange(self.query, self.query + self.queries, dtype=torch.int32, device=like.device)[:, None]
         b = torch.arange(first, first + self.keys, dtype=torch.int32, device=like.device)
@@ -70,7 +70,7 @@ class Stairs:
         return bias
 
     def of(self, bias: Tensor, keys: int) -> Tensor:
-        """The bias of a tile with so many keys, a view."""
+        """Select the bias of a tile with that many keys, a view."""
         return bias[:, self.keys - keys :] if self.at_end else bias[:, :keys]
 
 
@@ -78,7 +78,8 @@ class Stairs:
 class Rectangle:
     """Tile y of `queries` sees tile y of `keys`: all of it, causally (cell a sees b <= a), or by stairs.
 
-    Every query sees a key. `summary`: keys are cells of the summary. `fresh`: none of these queries was in a rectangle before.
+    Every query sees a key. `summary`: keys are cells of the summary. `fresh`: none of these queries was in an earlier
+    rectangle.
     """
 
     queries: Grid
@@ -89,24 +90,24 @@ class Rectangle:
     fresh: bool = False
 
     def tiles(self, start: int, stop: int) -> "Rectangle":
-        """Only tiles start … stop - 1."""
+        """Keep only tiles start … stop - 1."""
         return replace(self, queries=self.queries.tiles(start, stop), keys=self.keys.tiles(start, stop))
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Some rows of x [., N, W], dense in the last two dimensions; W is left out of sums, [., N]."""
+    """Some rows of x [., N, W], dense in the last two dimensions; sums have no W, [., N]."""
 
     x: Tensor
     rows: range
 
     def grid(self, grid: Grid) -> Tensor:
-        """[R, Y, length, W], a view."""
+        """Select a grid: [R, Y, length, W], a view."""
         row, token, *width = self.x.stride()
         offset = self.x.storage_offset() + self.rows.start * row + grid.first * token
         strides = (self.rows.step * row, grid.apart * token, grid.stride * token, *width)
         return self.x.as_strided((len(self.rows), grid.count, grid.length, *self.x.shape[2:]), strides, offset)
 
     def whole(self) -> Tensor:
-        """[R, N, W], a view."""
+        """Select all tokens: [R, N, W], a view."""
         return self.x[self.rows.start : self.rows.stop : self.rows.step]

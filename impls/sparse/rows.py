@@ -1,4 +1,4 @@
-"""Which samples and heads are walked together: rows of folded tensors at equal steps, so that views reach them.
+"""Samples and heads that are walked together: rows of folded tensors at equal steps, which views can select.
 
 B batch, H heads, K heads of k and v.
 """
@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=64)
 def walks(B: int, H: int, kv_heads: int, heads: tuple[int, ...], most: int) -> tuple[tuple[range, range], ...]:
-    """Rows of q [B·H] and the rows of k and v [B·K] that they go with, at most that many together; none of k and v twice."""
+    """Group rows of q [B·H] with their rows of k and v [B·K], at most `most` together, and no row of k and v twice."""
     group = H // kv_heads
     # heads that share k and v are walked one after the other
     order = sorted(((b, h) for b in range(B) for h in heads), key=lambda row: (row[1] % group, row))
@@ -27,7 +27,7 @@ def _ranges(rows: list[tuple[int, int]], most: int) -> Iterator[tuple[range, ran
 
 
 def _continues(rows: list[tuple[int, int]]) -> bool:
-    """Whether the last row is as far from the one before as the second from the first."""
+    """Say whether the last step between rows equals the first."""
     (q0, k0), (q1, k1) = rows[:2]
     (q2, k2), (q3, k3) = rows[-2:]
     return (q3 - q2, k3 - k2) == (q1 - q0, k1 - k0) and k1 > k0

@@ -1,4 +1,4 @@
-"""The keys with the largest scores of each query, found without ever holding all scores.
+"""Find the keys with the largest scores of each query without ever holding all scores.
 
 B batch with heads of k folded in, R heads of q for each, N queries, S keys, D query/key width, k keys kept.
 """
@@ -8,17 +8,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 SCORES = 1 << 20
-"""Scores that are held at a time: 4 MB in float32, which stay in the cache of a core or two."""
+"""Number of scores that are held at a time: 4 MB in float32, which stay in the cache of a core or two."""
 CAUSAL_ROWS = 256
-"""Queries that are scored together where causal: against all keys up to the last of them."""
+"""Number of queries that are scored together if causal, against all keys up to the last of them."""
 ABSENT = -1
-"""In place of a key, where a query sees fewer than k."""
+"""Number in place of a key, where a query sees fewer than k."""
 
 
 def largest(q: Tensor, k: Tensor, count: int, *, causal: bool) -> Tensor:
-    """[B, R, N, D], [B, S, D] -> int64 [B, R, N, count], in no order, ABSENT last; where causal N = S, and keys are j ≤ i.
+    """Choose the largest scores: [B, R, N, D], [B, S, D] -> int64 [B, R, N, count], in no order, ABSENT last.
 
-    Of equal scores some are taken: exactly min(count, seen) keys are kept in any case.
+    If causal, N = S and keys are j ≤ i. Exactly min(count, seen) keys are kept; among equal scores any may be chosen.
     """
     B, R, N, _ = q.shape
     kept = torch.empty(B, R, N, count, dtype=torch.int64, device=q.device)
@@ -28,13 +28,13 @@ def largest(q: Tensor, k: Tensor, count: int, *, causal: bool) -> Tensor:
 
 
 def blocks(B: int, R: int, N: int, *, causal: bool) -> list[tuple[int, int]]:
-    """Blocks of scores, each by how many of the B N rows it has, for one head of R, and how many of the N keys."""
+    """List the blocks of scores, each as its number of rows for one of R heads, and its number of keys."""
     cuts = _cuts(B, R, N, N, causal=causal)
     return [((group.stop - group.start) * (rows.stop - rows.start), stop) for group, rows, stop in cuts]
 
 
 def _cuts(B: int, R: int, N: int, S: int, *, causal: bool) -> list[tuple[slice, slice, int]]:
-    """Folded samples, queries, and the keys up to which these see: blocks of at most so many scores, if of one row each."""
+    """Cut the scores into blocks of a limited size (one row at least): folded samples, queries, and the keys up to the last."""
     groups = _slices(B, R * N * S)
     rows = _slices(N, R * S * (groups[0].stop if groups else 1), most=CAUSAL_ROWS if causal else N)
     return [(group, row, row.stop if causal else S) for group in groups for row in rows]
@@ -46,7 +46,7 @@ def _slices(length: int, scores_of_one: int, most: int | None = None) -> list[sl
 
 
 def _of_block(q: Tensor, k: Tensor, count: int, first: int | None) -> Tensor:
-    """Some queries against the keys up to the last of them; the first query has index `first` where causal."""
+    """Choose for some queries among the keys up to the last of them; `first` is the first query's index if causal."""
     _, R, rows, _ = q.shape
     scores = (q.flatten(1, 2) @ k.mT).unflatten(1, (R, rows))
     if first is not None:

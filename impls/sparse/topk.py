@@ -20,10 +20,10 @@ from .topk_cost import cost
 
 
 class TopKAttention(Attention):
-    """Softmax over the `k` largest scores of each query (Zhao et al. 2019, eq. 3-5): all scores, few values.
+    """Softmax over the `k` largest scores of each query (Zhao et al. 2019, eq. 3-5): O(N²) scores, O(N k) values and memory.
 
-    Exactly min(k, seen) keys are kept, of equal scores any, where the paper keeps all that reach the k-th. The choice is not
-    differentiated; what is kept is. It is made from blocks of scores, so that memory is O(N k). Raises ValueError on a bad k.
+    Exactly min(k, seen) keys are kept, among equal scores any, where the paper keeps all that reach the k-th. Gradients flow
+    through the kept keys, not through their choice, which is made from blocks of scores. Raises ValueError on a bad k.
     """
 
     paper = "arXiv:1912.11637"
@@ -37,29 +37,29 @@ class TopKAttention(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Scores of all that is seen, twice those of what is kept, and its values. Raises TypeError or ValueError."""
+        """Count all visible scores, the kept ones twice, and their values. Raises TypeError or ValueError."""
         return cost(problem, workload, **params)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """The keys of each query: int64 [B, H, N, k], -1 where a query sees fewer."""
+        """Choose the keys of each query: int64 [B, H, N, k], -1 where a query sees fewer."""
         q, key, _ = inputs
         return largest(self._folded(q, key), key.flatten(0, 1), self.k, causal=self.causal).view(*q.shape[:3], self.k)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once; choices as `choose` gives them."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once; choices as from `choose`."""
         return self._attend(q, k, v, self.choose(q, k, v) if choices is None else choices)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Softmax over a dense mask of the choices, or of newly made ones."""
+        """Compute softmax over a dense mask of the choices, or of newly made ones."""
         kept = self.choose(q, k, v) if choices is None else choices
-        # one more column takes what is no key
+        # an additional column takes the writes for absent keys
         mask = torch.zeros(*q.shape[:3], k.shape[2] + 1, dtype=torch.bool, device=q.device)
         mask.scatter_(3, torch.where(kept < 0, k.shape[2], kept), value=True)
         return masked_softmax_attention(q, k, v, mask[..., :-1])
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
-        """Softmax over the chosen keys [N, k] of these queries, or over the largest of their scores."""
+        """Compute softmax over the chosen keys [N, k] of the queries `at`, or over those with their largest scores."""
         scores = q[at] @ k.mT
         if choices is None:
             hidden = torch.arange(len(k), device=at.device) > at.unsqueeze(1) if self.causal else torch.zeros_like(scores) > 0
@@ -67,17 +67,17 @@ class TopKAttention(Attention):
             chosen = torch.where(kept.values > -math.inf, kept.indices, len(k))
         else:
             chosen = torch.where(choices[at] < 0, len(k), choices[at])
-        # one more column takes what is no key
+        # an additional column takes the writes for absent keys
         seen = scores.new_zeros(len(at), len(k) + 1, dtype=torch.bool).scatter_(1, chosen, value=True)
         return softmax_rows(q[at], k, v, self.scale, seen[:, :-1])
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
-        """Attend the prompt and keep all its keys and values. Raises ValueError where it does not fit."""
+        """Attend to the prompt and keep all its keys and values. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
         return o, KvCache.of(k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
-        """Keep one more key and value; attend the largest of all. Raises ValueError beyond the capacity."""
+        """Append one token, and attend to the largest of all scores. Raises ValueError beyond the capacity."""
         cache: KvCache = state.then(k, v)
         scores = (self._folded(q, k).squeeze(2).unflatten(0, k.shape[:2]) @ cache.keys.mT).mul_(self.scale)
         if choices is None:
@@ -94,12 +94,12 @@ class TopKAttention(Attention):
         return o.view(*q.shape[:3], v.shape[3])
 
     def _folded(self, q: Tensor, k: Tensor) -> Tensor:
-        """[b, H, n, D] -> [b K, R, n, D]: neighbouring heads share one of k."""
+        """Fold neighbouring heads that share one of k: [b, H, n, D] -> [b K, R, n, D]."""
         return q.reshape(-1, q.shape[1] // k.shape[1], *q.shape[2:])
 
 
 def _weighted(weights: Tensor, values: Tensor, kept: Tensor) -> Tensor:
-    """[b, K, R, k], [b, K, n, M], indices as the weights -> [b, K, R, M]."""
+    """Sum up chosen values by weight: [b, K, R, k], [b, K, n, M], indices like the weights -> [b, K, R, M]."""
     rows = values.gather(2, kept.flatten(2).unsqueeze(-1).expand(-1, -1, -1, values.shape[-1]))
     o: Tensor = weights.unsqueeze(-2) @ rows.unflatten(2, weights.shape[2:])
     return o.squeeze(-2)

@@ -1,7 +1,7 @@
-"""Work and memory of attention to the largest scores, by formula.
+"""FLOPs and bytes of attention to the largest scores, by formula.
 
-Left out: packed copies of k that some CPUs make of float16 and bfloat16.
-B batch, H heads, K heads of k and v, N tokens, k keys kept, D query/key width, M value width.
+Left out: packed copies of k that some CPUs make of float16 and bfloat16. B batch, H heads, K heads of k and v, N tokens, k keys
+kept, D query/key width, M value width.
 """
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
@@ -12,7 +12,7 @@ from .selection import blocks
 
 
 def cost(p: Problem, workload: Workload, k: int = 8) -> Cost:
-    """Of one call. Raises ValueError on a bad k."""
+    """Compute the cost of one call. Raises ValueError on a bad k."""
     whole(k, "k")
     return Cost(
         nominal_flops=nominal_flops(p, workload),
@@ -24,14 +24,14 @@ def cost(p: Problem, workload: Workload, k: int = 8) -> Cost:
 
 
 def _exact_flops(p: Problem, workload: Workload, k: int) -> float:
-    """All scores that are seen, and the values of what is kept; in the backward four products of what is kept."""
+    """Count all visible scores, and the values of kept keys; in the backward four products of kept keys."""
     kept = 2.0 * p.B * p.H * _kept(p, workload, k)
     scores = 2.0 * p.B * p.H * _seen(p, workload) * p.D
     return scores + kept * (p.M + (2 * (p.D + p.M) if workload is Workload.FORWARD_BACKWARD else 0))
 
 
 def _executed_flops(p: Problem, workload: Workload, k: int) -> float:
-    """The scores of whole blocks of queries; those of what is kept a second time, outside of decoding."""
+    """Count the scores of whole blocks of queries, and outside of decoding those of kept keys again."""
     if workload.decodes:
         return _exact_flops(p, workload, k)
     pairs = sum(rows * stop for rows, stop in blocks(p.B * p.kv_heads, p.H // p.kv_heads, p.N, causal=p.causal))
@@ -40,14 +40,14 @@ def _executed_flops(p: Problem, workload: Workload, k: int) -> float:
 
 
 def _seen(p: Problem, workload: Workload) -> float:
-    """Keys that the queries of one head see: those of a step are N."""
+    """Count the keys that the queries of one head see; a step sees N."""
     if workload is Workload.DECODE:
         return p.N
     return p.N * (p.N + 1) / 2 if p.causal else p.N * p.N
 
 
 def _kept(p: Problem, workload: Workload, k: int) -> float:
-    """Of them, those that are kept: all of a query that sees fewer than k."""
+    """Count the kept keys of one head: all keys of a query that sees fewer than k."""
     k = min(k, p.N)
     if workload is Workload.DECODE:
         return k
@@ -55,7 +55,7 @@ def _kept(p: Problem, workload: Workload, k: int) -> float:
 
 
 def _cache_bytes_moved(p: Problem, workload: Workload, k: int) -> float:
-    """A step reads all keys and the values of what it keeps, and writes its own key and value."""
+    """Count the bytes that steps read, all keys and the kept values, and write, the token's own."""
     if not workload.decodes:
         return 0.0
     steps = 1 if workload is Workload.DECODE else p.N
@@ -64,7 +64,10 @@ def _cache_bytes_moved(p: Problem, workload: Workload, k: int) -> float:
 
 
 def _peak_bytes(p: Problem, workload: Workload, k: int) -> float:
-    """In decoding scores and what is kept of them, and a cache that the call makes; else choices, and what is larger beside."""
+    """Count the bytes at the peak: choices, and the larger of choosing and attending.
+
+    In decoding these are the scores with what is kept of them, and a cache if the call makes it.
+    """
     if workload.decodes:
         state = p.B * p.kv_heads * p.N * (p.D + p.M) * p.dtype.bytes if workload is Workload.DECODE_TOTAL else 0
         return float(state + p.B * p.H * (p.N * p.dtype.bytes + min(k, p.N) * (8 + (p.M + 2) * p.dtype.bytes)))
@@ -73,16 +76,16 @@ def _peak_bytes(p: Problem, workload: Workload, k: int) -> float:
 
 
 def _choosing(p: Problem, k: int) -> float:
-    """The scores of a block and the best of them, with their indices twice."""
+    """Count the bytes of a block's scores and of the best of them, with their indices twice."""
     R = p.H // p.kv_heads
     sizes = blocks(p.B * p.kv_heads, R, p.N, causal=p.causal)
     return max(R * rows * (stop * p.dtype.bytes + min(k, stop) * (p.dtype.bytes + 8)) for rows, stop in sizes)
 
 
 def _attending(p: Problem, k: int, *, trains: bool) -> float:
-    """Output, and of one group of queries the keys, weights, and a wide output.
+    """Count the bytes of the output, and of one group of queries the keys, weights, and a wide output.
 
-    In the backward weights and gradients of all, and of a group each kept key times its query, and a gradient of its keys.
+    The backward adds all weights and gradients, and for a group each kept key times its query, and a gradient of its keys.
     """
     R, wide, rows = p.H // p.kv_heads, max(4, p.dtype.bytes), p.B * p.H * p.N
     group = min(p.B * p.kv_heads, together(p.H // p.kv_heads * p.N * p.D * k))

@@ -17,7 +17,7 @@ from .triton_walks import Walk, cells_of, key_walks, query_walks
 
 
 def executed_flops(p: Problem, pattern: Pattern, *, trains: bool) -> float:
-    """Products of whole tiles with the padding of widths: two a tile forward; three for dq; four for dk and dv."""
+    """Count products of whole tiles with padded widths: two per tile forward, three for dq, four for dk and dv."""
     D, M, shape = padded(p.D), padded(p.M), Shape.of(p)
     chosen, group = blocks(p.D, p.M, _arithmetic(p)), p.H // p.kv_heads
     flops = tile_pairs(pattern, shape, chosen.attend) * (D + M)
@@ -28,7 +28,7 @@ def executed_flops(p: Problem, pattern: Pattern, *, trains: bool) -> float:
 
 
 def peak_bytes(p: Problem, pattern: Pattern, *, trains: bool) -> float:
-    """Output and logsumexp; in the backward g·o of each row and three gradients; scratch where work is split."""
+    """Count the bytes of output and logsumexp; in the backward also g·o and three gradients; and scratch of split work."""
     kept = p.B * p.H * p.N * (p.M * p.dtype.bytes + 4.0)
     chosen, parts = blocks(p.D, p.M, _arithmetic(p)), pattern.parts(Shape.of(p))
     queries, group = query_walks(parts, p.N), p.H // p.kv_heads
@@ -43,7 +43,7 @@ def peak_bytes(p: Problem, pattern: Pattern, *, trains: bool) -> float:
 
 @lru_cache(maxsize=64)
 def tile_pairs(pattern: Pattern, shape: Shape, launch: Launch, group: int | None = None) -> int:
-    """(query, key) pairs of all tiles of all heads, by queries; by keys where it is given how many heads share k and v."""
+    """Count the (query, key) pairs of all tiles of all heads, by queries or, with `group` heads sharing k and v, by keys."""
     parts, of_keys = pattern.parts(shape), group is not None
     walks = key_walks(parts, shape.N, group) if group else query_walks(parts, shape.N)
     pairs = 0
@@ -55,7 +55,7 @@ def tile_pairs(pattern: Pattern, shape: Shape, launch: Launch, group: int | None
 
 
 def _tiles(walk: Walk, band: Band, how: Launch, *, of_keys: bool) -> int:
-    """Tiles of one head: what the kernels work out for a block, for all of them at once."""
+    """Count the tiles of one head, computing for all blocks at once what the kernels compute for each."""
     own, other = (how.keys, how.queries) if of_keys else (how.queries, how.keys)
     places, count = walk.places, -(-(walk.stop - walk.first) // own)
     begin = torch.arange(places.groups)[:, None] * places.apart
@@ -70,7 +70,7 @@ def _tiles(walk: Walk, band: Band, how: Launch, *, of_keys: bool) -> int:
 def _seen(
     band: Band, begin: Tensor, own: tuple[Tensor, Tensor], stride: int, *, of_keys: bool, by_position: bool
 ) -> tuple[Tensor, Tensor]:
-    """The positions of the other side that are seen from first … stop of this one."""
+    """Compute the positions of the other side that are seen from positions first … stop of this one."""
     least, most = (x if by_position else begin + x * stride for x in (own[0], own[1] - 1))
     begin = begin if band.groups > 1 else torch.zeros_like(begin)
     if of_keys:
@@ -95,7 +95,7 @@ def _positions(begin: Tensor, stride: int, tokens: tuple[int, int]) -> tuple[Ten
 
 
 def _scratch(p: Problem, walk: Walk, launch: Launch, group: int | None = None) -> float:
-    """Bytes for each number a token of what programs that share a block write: 0 where none do."""
+    """Count the bytes, per number of a token, that programs which share a block write: 0 where none do."""
     of_keys = group is not None
     how = fitted(launch, walk, of_keys=of_keys)
     heads = len({row.head // (group or 1) for row in walk.rows})

@@ -1,16 +1,16 @@
-"""Softmax over bands of keys, on tensor cores: the kernels.
+"""The kernels of softmax over bands of keys, on tensor cores.
 
-B batch, H heads of q, GROUP of them for each head of k and v, N tokens, D query/key width, M value width, BD and BM the
-powers of two above them, BQ and BK queries and keys of a tile. A tensor comes as its pointer and its strides over batch,
-heads and tokens; its last dimension is dense.
+B batch, H heads of q, GROUP of them for each head of k and v, N tokens, D query/key width, M value width, BD and BM the powers
+of two above them, BQ and BK queries and keys of a tile. A tensor is given by its pointer and its strides over batch, heads and
+tokens; its last dimension is dense.
 
 A walk (triton_walks.py) is a set of places: position a of group g is token g * apart + a * stride, a from `first` to before
-`length`. A program has one block of places of one head; `rows` says which bands the head has, `bands` what these are, and from
-that it follows which positions on the other side are seen: a range, which the program goes through, tile by tile. A position
-of a summary is token (b // cell) * step + b % cell + the head's start. Work on one block may be split among programs.
+`length`. A program has one block of places of one head; `rows` says which bands the head has and `bands` what these are. From
+that follows the range of positions on the other side, through which the program goes tile by tile. A position of a summary is
+token (b // cell) * step + b % cell + the head's start. Work on one block may be split among programs.
 
-Numbers: products take OPERAND (bfloat16, float16, or float32 by PRECISION), all else is float32. Scores and their logsumexp
-are to the base 2.
+Products take OPERAND (bfloat16, float16, or float32 by PRECISION), all else is float32. Scores and their logsumexp are to the
+base 2.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
 # ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0915, PLR0917 - kernels take flat arguments, all alike, in one body
@@ -29,15 +29,15 @@ LAUNCHED = ["count", "tiles", "blocks", "first", "length", "apart", "cell", "ste
 
 @triton.jit
 def operand(x, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
-    """What a product takes: x rounded to one dtype and kept in another; on a GPU the two are the same."""
+    """Round x to one dtype for a product and keep it in another; on a GPU the two are the same."""
     return x.to(ROUNDED).to(OPERAND)
 
 
 @triton.jit
 def whereabouts(tiles, blocks, count, B, LAST_FIRST: tl.constexpr):
-    """Of this program: its group and block, its row of the table, its share of the split work, its batch.
+    """Find this program's group and block, its row of the table, its share of the split work, and its batch.
 
-    The longest go first, so that short ones fill the end: the last queries often see most, and the first keys are seen most.
+    Long blocks go first, so that short ones fill the end: the last queries often see most, and the first keys are seen most.
     """
     at, rest = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     block = at % blocks
@@ -48,13 +48,13 @@ def whereabouts(tiles, blocks, count, B, LAST_FIRST: tl.constexpr):
 
 @triton.jit
 def of_head(x, batch, head, stride_b, stride_h):
-    """Where the tokens of one head begin; beyond 2³¹ elements too."""
+    """Find where the tokens of one head begin, also beyond 2³¹ elements."""
     return x + batch.to(tl.int64) * stride_b + head.to(tl.int64) * stride_h
 
 
 @triton.jit
 def load_tokens(x, token, inside, width, stride, BW: tl.constexpr):
-    """These tokens of one head: [tokens, BW], 0 outside."""
+    """Load these tokens of one head: [tokens, BW], 0 outside."""
     column = tl.arange(0, BW)
     at = x + token.to(tl.int64)[:, None] * stride + column[None, :]
     return tl.load(at, mask=inside[:, None] & (column < width)[None, :], other=0.0)
@@ -62,7 +62,7 @@ def load_tokens(x, token, inside, width, stride, BW: tl.constexpr):
 
 @triton.jit
 def store_tokens(x, token, inside, width, stride, tile, BW: tl.constexpr):
-    """The same places, written in the dtype of x."""
+    """Write the same places in the dtype of x."""
     column = tl.arange(0, BW)
     at = x + token.to(tl.int64)[:, None] * stride + column[None, :]
     tl.store(at, tile.to(x.dtype.element_ty), mask=inside[:, None] & (column < width)[None, :])
@@ -70,7 +70,7 @@ def store_tokens(x, token, inside, width, stride, tile, BW: tl.constexpr):
 
 @triton.jit
 def positions(start, stride, length, low, high):
-    """The positions of a group whose tokens are from `low` to before `high`: a range."""
+    """Compute the range of positions of a group whose tokens are from `low` to before `high`."""
     first = tl.cdiv(tl.maximum(low - start, 0), stride)
     stop = tl.cdiv(tl.maximum(high - start, 0), stride)
     return tl.minimum(first, length), tl.minimum(stop, length)
@@ -78,7 +78,7 @@ def positions(start, stride, length, low, high):
 
 @triton.jit
 def share(first, stop, split, splits, BLOCK: tl.constexpr):
-    """This program's part of a range, in whole blocks."""
+    """Compute this program's part of a range, in whole blocks."""
     each = tl.cdiv(tl.cdiv(tl.maximum(stop - first, 0), BLOCK), splits) * BLOCK
     first += split * each
     return first, tl.minimum(stop, first + each)
@@ -86,22 +86,22 @@ def share(first, stop, split, splits, BLOCK: tl.constexpr):
 
 @triton.jit
 def unit_of(position, unit, UNITS: tl.constexpr):
-    """Which unit a position is in; without UNITS all units are 1."""
+    """Compute which unit a position is in; without UNITS all units are 1."""
     return position // unit if UNITS else position
 
 
 @triton.jit
 def seen(row, column, span):
-    """Whether 0 <= row - column <= span, of rows from which `low` was taken."""
-    # as unsigned numbers, negative differences are large: one comparison
+    """Say whether 0 <= row - column <= span, for rows from which `low` was subtracted."""
+    # as unsigned numbers, negative differences are large, so one comparison suffices
     return (row - column).to(tl.uint32, bitcast=True) <= span.to(tl.uint32, bitcast=True)
 
 
 @triton.jit
 def keys_of_block(band, group, begin, stride, length, start, BQ: tl.constexpr, UNITS: tl.constexpr):
-    """What BQ queries from position `start` on see of a band: keys from .. to, and the row of each query.
+    """Find the keys of a band that BQ queries from position `start` on see, a range, and the row of each query.
 
-    Queries of other bands have a row that is nowhere.
+    Queries outside of the band get a row that sees nothing.
     """
     apart, own_stride, own_length = tl.load(band), tl.load(band + 1), tl.load(band + 2)
     low, high, query_unit, key_unit = tl.load(band + 9), tl.load(band + 10), tl.load(band + 11), tl.load(band + 12)
@@ -121,11 +121,11 @@ def keys_of_block(band, group, begin, stride, length, start, BQ: tl.constexpr, U
 
 @triton.jit
 def queries_of_block(band, group, begin, stride, length, start, BK: tl.constexpr, UNITS: tl.constexpr):
-    """What sees BK keys from position `start` on by a band: queries from .. to, and the column of each key."""
+    """Find the queries that see BK keys from position `start` on by a band, a range, and the column of each key."""
     apart, own_stride, own_length = tl.load(band), tl.load(band + 1), tl.load(band + 2)
     low, high, query_unit, key_unit = tl.load(band + 9), tl.load(band + 10), tl.load(band + 11), tl.load(band + 12)
     kind = tl.load(band + 15)
-    # of a summary, position and token are the same here
+    # for a summary, position and token are the same here
     within = (kind == GROUPED) | (kind == SUMMARY)
     first, stop = positions(begin, stride, length, tl.load(band + 5), tl.load(band + 6))
     first = tl.maximum(tl.maximum(first, tl.load(band + 7)), start)
@@ -143,7 +143,7 @@ def queries_of_block(band, group, begin, stride, length, start, BK: tl.constexpr
 
 @triton.jit
 def keys_of_band(band, group, start):
-    """Of the keys of a band: the token from which positions count, cell and step, and the unit of a column.
+    """Describe a band's keys: the token from which positions count, cell and step, and the unit of a column.
 
     `start` is where the head's cells begin in a summary.
     """
@@ -153,7 +153,7 @@ def keys_of_band(band, group, start):
 
 @triton.jit
 def tokens(origin, position, cell, step, UNITS: tl.constexpr):
-    """The tokens of positions; without UNITS all cells are 1."""
+    """Compute the tokens of positions; without UNITS all cells are 1."""
     return origin + (position // cell * step + position % cell if UNITS else position * step)
 
 
@@ -166,9 +166,9 @@ def attend_kernel(
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
     UNITS: tl.constexpr, MORE: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """o_i = Σ_j exp(s_ij) v_j / Σ_j exp(s_ij), s = q kᵀ scale, over the keys of this walk, and log₂ of the sum.
+    """Compute o_i = Σ_j exp(s_ij) v_j / Σ_j exp(s_ij), s = q kᵀ scale, over the keys of this walk, and log₂ of the sum.
 
-    0 and -∞ where there are none. Dao et al. 2022, algorithm 1. MORE: together with what o and logsumexp held before.
+    Without keys they are 0 and -∞. Dao et al. 2022, algorithm 1. MORE: merged with what o and logsumexp held before.
     """
     group, block, place, split, batch = whereabouts(tiles, blocks, count, B, True)
     head, cells_start = tl.load(rows + place * 4), tl.load(rows + place * 4 + 1)
@@ -195,7 +195,7 @@ def attend_kernel(
             scores = tl.dot(x, tl.trans(y), input_precision=PRECISION) * (scale * LOG2_E)
             scores = tl.where(seen(row[:, None], column[None, :], span), scores, float("-inf"))
             higher = tl.maximum(top, tl.max(scores, 1))
-            # rows that have seen nothing yet: -inf - -inf is no number
+            # rows that have seen nothing yet: -inf - -inf is NaN
             finite = tl.where(higher == float("-inf"), 0.0, higher)
             weights = tl.exp2(scores - finite[:, None])
             shrunk = tl.exp2(top - finite)
@@ -232,7 +232,7 @@ def queries_kernel(
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
     UNITS: tl.constexpr, MORE: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """dq_i = scale Σ_j P_ij (g_i·v_j - Δ_i) k_j over the keys of this walk, with Δ_i = g_i·o_i, P by the final logsumexp.
+    """Compute dq_i = scale Σ_j P_ij (g_i·v_j - Δ_i) k_j over the keys of this walk, Δ_i = g_i·o_i, P by the final logsumexp.
 
     Dao et al. 2022, algorithm 4. The first walk also writes Δ. MORE: added to what dq held before.
     """
@@ -253,7 +253,7 @@ def queries_kernel(
         delta = tl.sum(u.to(tl.float32) * result.to(tl.float32), 1)
         tl.store(deltas + numbers, delta, mask=inside)
     final = tl.load(logsumexp + numbers, mask=inside, other=0.0)
-    # a row that sees nothing is all hidden anyway
+    # a row that sees nothing is hidden entirely anyway
     final = tl.where(final == float("-inf"), 0.0, final)
     u = operand(u, ROUNDED, OPERAND)
     x = operand(load_tokens(q, token, inside, D, q_n, BD), ROUNDED, OPERAND)
@@ -289,10 +289,10 @@ def keys_kernel(
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
     UNITS: tl.constexpr, MORE: tl.constexpr, SPLIT: tl.constexpr, CELLS: tl.constexpr,
 ):  # fmt: skip
-    """dv_j = Σ_i P_ij g_i and dk_j = scale Σ_i P_ij (g_i·v_j - Δ_i) q_i over the queries that see keys of this walk.
+    """Compute dv_j = Σ_i P_ij g_i and dk_j = scale Σ_i P_ij (g_i·v_j - Δ_i) q_i over the queries that see keys of this walk.
 
-    Dao et al. 2022, algorithm 4. The heads of q that share a head of k and v one after the other. CELLS: the places are those
-    of a summary, other ones for each head of q. MORE: added to what dk and dv held before.
+    Dao et al. 2022, algorithm 4. Heads of q that share a head of k and v are taken one after the other. CELLS: the places are
+    those of a summary, different for each head of q. MORE: added to what dk and dv held before.
     """
     group, block, place, split, batch = whereabouts(tiles, blocks, count, B, False)
     kv_head = tl.load(sharing + place * 4)
@@ -326,7 +326,7 @@ def keys_kernel(
                 x = operand(load_tokens(x_rows, others, a < right, D, q_n, BD), ROUNDED, OPERAND)
                 u = operand(load_tokens(u_rows, others, a < right, M, g_n, BM), ROUNDED, OPERAND)
                 final = tl.load(logsumexp + numbers + others, mask=a < right, other=0.0)
-                # a row that sees nothing is all hidden anyway
+                # a row that sees nothing is hidden entirely anyway
                 final = tl.where(final == float("-inf"), 0.0, final)
                 delta = tl.load(deltas + numbers + others, mask=a < right, other=0.0)
                 row = tl.where(a < right, unit_of(a, query_unit, UNITS) - low, -FAR)

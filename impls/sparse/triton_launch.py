@@ -31,7 +31,7 @@ class Plan:
     keys: tuple[Table, ...]
 
     def jobs(self, launch: Launch, *, of_keys: bool = False) -> "Iterator[Job]":
-        """Of all walks of one side, in order."""
+        """Go through the launches of all walks of one side, in order."""
         for table in self.keys if of_keys else self.queries:
             how = fitted(launch, table.walk, of_keys=of_keys)
             heads = len(table.sharing if of_keys else table.rows)
@@ -51,18 +51,18 @@ class Job:
 
     @property
     def heads(self) -> Tensor:
-        """The heads that it writes, int32."""
+        """Return the heads that it writes, int32."""
         return (self.table.sharing if self.of_keys else self.table.rows)[:, 0]
 
     def scratch(self, width: int) -> Tensor:
-        """float32 [S, B, heads, tokens of the walk, width], for shares to be put together."""
+        """Allocate float32 [S, B, heads, tokens of the walk, width], for the results of shares."""
         shape = self.shares, self.plan.B, len(self.heads), self.table.walk.stop, width
         return torch.empty(shape, dtype=torch.float32, device=self.heads.device)
 
     def constants(self) -> dict[str, Any]:
-        """What a kernel is compiled for."""
+        """Return what a kernel is compiled for."""
         how, walk, split = self.launch, self.table.walk, self.shares > 1
-        # fusion is asked for by name, since the default differs between versions of Triton
+        # fusion is asked for explicitly, since the default differs between versions of Triton
         options = {"num_warps": how.warps, "num_stages": how.stages, "enable_fp_fusion": True}
         tile = {"BQ": how.queries, "BK": how.keys, "UNITS": walk.has_units, "MORE": walk.more and not split, "SPLIT": split}
         cells = {"CELLS": walk.places.summary} if self.of_keys else {}
@@ -90,7 +90,7 @@ class Job:
 
 
 def plan(inputs: tuple[Tensor, ...], pattern: str, causal: bool, chosen: Blocks | None = None) -> Plan:
-    """How to launch for q, k, v; by the table of blocks where none are given."""
+    """Plan the launches for q, k, v; blocks are from the table unless given."""
     q, k, v = inputs
     (B, H, N, D), M, kind = q.shape, v.shape[-1], arithmetic(q.dtype)
     rounded = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}.get(q.dtype, tl.float32)
@@ -104,5 +104,5 @@ def plan(inputs: tuple[Tensor, ...], pattern: str, causal: bool, chosen: Blocks 
 
 
 def _shared_strides(x: Tensor) -> tuple[int, ...]:
-    """Over shares, batch, heads and tokens; results that are not scratch have one share."""
+    """Return the strides over shares, batch, heads and tokens; results that are not scratch have one share."""
     return x.stride()[:4] if x.dim() == 5 else (0, *x.stride()[:3])

@@ -1,7 +1,7 @@
-"""Softmax over a pattern through the Triton kernels, and how it is differentiated.
+"""Softmax over a pattern through the Triton kernels, and its gradient.
 
-B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width, S shares of split work.
-Importing this needs triton.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width, S shares of split work. Importing this needs
+triton.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from .triton_launch import Job, Plan, plan
 
 
 def attend(p: Plan, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Launch what gives o [B, H, N, M] and the logsumexp [B, H, N], to the base 2; -inf where no key is seen."""
+    """Compute o [B, H, N, M] and the logsumexp [B, H, N], to the base 2; -inf where no key is seen."""
     q, k, v = _dense(q), _dense(k), _dense(v)
     o, logsumexp = _results(q, v)
     with _device(q):
@@ -28,13 +28,13 @@ def attend(p: Plan, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pull_back(p: Plan, inputs: list[Tensor], kept: list[Tensor], g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch what gives dq, dk and dv from dL/do: blocks of queries for dq, then of keys; no atomics.
+    """Compute dq, dk and dv from dL/do, by blocks of queries for dq, then of keys; no atomics.
 
-    Each walk needs the final output and logsumexp alone: Dao et al. 2022, appendix B.2. `kept` is what `attend` gave.
+    Each walk needs only the final output and logsumexp: Dao et al. 2022, appendix B.2. `kept` is what `attend` returned.
     """
     rows, numbers = (*(_dense(x) for x in inputs), kept[0], _dense(g)), (kept[1], torch.empty_like(kept[1]))
     with _device(g):
-        # in this order: the first walks of queries write what the keys need of each row
+        # in this order, because the first walks of queries write what the keys need of each row
         dq = _pull_queries(p, rows, numbers)
         return dq, *_pull_keys(p, rows, numbers)
 
@@ -51,7 +51,7 @@ def _pull_queries(p: Plan, rows: tuple[Tensor, ...], numbers: tuple[Tensor, Tens
 
 def _pull_keys(p: Plan, rows: tuple[Tensor, ...], numbers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     q, k, v, _, g = rows
-    # where none adds, the first walks write every token
+    # where no walk adds, the first walks write every token
     make = torch.zeros_like if p.keys[0].walk.more else torch.empty_like
     dk, dv = make(k), make(v)
     for job in p.jobs(p.blocks.keys, of_keys=True):
@@ -65,10 +65,10 @@ def _pull_keys(p: Plan, rows: tuple[Tensor, ...], numbers: tuple[Tensor, Tensor]
 
 @torch.library.custom_op("attnbench::sparse_attention_triton", mutates_args=())
 def sparse_attention(q: Tensor, k: Tensor, v: Tensor, pattern: str, causal: bool) -> tuple[Tensor, Tensor]:
-    """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> o [B, H, N, M]; and the logsumexp, for the backward.
+    """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> o [B, H, N, M]; also the logsumexp, for the backward.
 
-    Softmax over the keys that the pattern leaves, scale 1 / √D: Child et al. 2019, eq. 2-3. Differentiable once. `pattern` is
-    what `described` gave.
+    Softmax over the keys that the pattern shows, scale 1 / √D: Child et al. 2019, eq. 2-3. Differentiable once. `pattern` is
+    what `described` returned.
     """
     return attend(plan((q, k, v), pattern, causal), q, k, v)
 
@@ -99,7 +99,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     q, k, v, ctx.pattern, ctx.causal = inputs
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(output[1])
-    # else torch fills zeros for what was not differentiated
+    # otherwise torch fills zeros for what was not differentiated
     ctx.set_materialize_grads(False)
 
 
@@ -112,7 +112,7 @@ sparse_attention.register_autograd(_differentiate, setup_context=_keep)
 
 
 def _take_in(whole: tuple[Tensor, Tensor], parts: tuple[Tensor, Tensor], job: Job) -> None:
-    """Put what shares [S, B, heads, ., M] and their logsumexp give into the first tokens of these heads."""
+    """Merge outputs of shares [S, B, heads, ., M] and their logsumexp into the first tokens of these heads."""
     (o, logsumexp), heads, some = whole, job.heads.long(), slice(parts[1].shape[-1])
     numbers = torch.cat([logsumexp[:, heads, some].unsqueeze(0), parts[1]])
     top = numbers.amax(0)
@@ -123,22 +123,22 @@ def _take_in(whole: tuple[Tensor, Tensor], parts: tuple[Tensor, Tensor], job: Jo
 
 
 def _add(x: Tensor, parts: Tensor, job: Job) -> None:
-    """Add what shares [S, B, heads, ., width] give to the first tokens of these heads."""
+    """Add results of shares [S, B, heads, ., width] to the first tokens of these heads."""
     heads, some = job.heads.long(), slice(parts.shape[-2])
     x[:, heads, some] = (x[:, heads, some] + parts.sum(0)).to(x.dtype)
 
 
 def _dense(x: Tensor) -> Tensor:
-    """The same numbers with the last dimension dense; a copy only where it is not."""
+    """Make the last dimension dense, copying only where it is not."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _results(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Uninitialised: o [B, H, N, M] and the logsumexp [B, H, N]."""
+    """Allocate o [B, H, N, M] and the logsumexp [B, H, N]."""
     shape = q.shape[:3]
     return q.new_empty(*shape, v.shape[-1]), q.new_empty(shape, dtype=torch.float32)
 
 
 def _device(x: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, which may be another one."""
+    """Make the device of x current, on which Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

@@ -17,10 +17,10 @@ _PATTERNS: dict[str, type[Pattern]] = {kind.__name__: kind for kind in (Strided,
 
 @dataclass(frozen=True)
 class Table:
-    """A walk, and int32 on the device what the kernels read of it.
+    """A walk, and what the kernels read of it, int32 on the device.
 
     sharing [heads of k and v, 4]: the head, its rows from … to. rows [heads, 4]: the head, where its cells begin in a summary,
-    its bands from … to. bands [., 16]: as `words` has them.
+    its bands from … to. bands [., 16]: as `words` returns them.
     """
 
     walk: Walk
@@ -30,13 +30,13 @@ class Table:
 
 
 def described(pattern: Pattern) -> str:
-    """A pattern as a word, which an operator can take."""
+    """Write a pattern as a string, which an operator can take."""
     return json.dumps([type(pattern).__name__, asdict(pattern)])
 
 
 @lru_cache(maxsize=64)
 def tables(pattern: str, shape: Shape, group: int, device: torch.device) -> tuple[tuple[Table, ...], tuple[Table, ...]]:
-    """The walks of what `described` gave, from the queries' side and from the keys'; `group` heads share k and v."""
+    """Tabulate the walks of a `described` pattern, from the queries' side and the keys'; `group` heads share k and v."""
     kind, params = json.loads(pattern)
     parts = _PATTERNS[kind](**params).parts(shape)
     summary = next((part.summary for part in parts if part.summary), None)
@@ -53,6 +53,6 @@ def tables(pattern: str, shape: Shape, group: int, device: torch.device) -> tupl
 
 
 def _sharing(rows: tuple[Row, ...], group: int) -> list[list[int]]:
-    """Of each head of k and v: itself, and which rows, ordered by heads, share it."""
+    """List for each head of k and v itself and the range of rows, ordered by heads, that share it."""
     heads = [row.head // group for row in rows]
     return [[head, heads.index(head), heads.index(head) + heads.count(head), 0] for head in dict.fromkeys(heads)]

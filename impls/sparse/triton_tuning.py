@@ -1,4 +1,4 @@
-"""How the Triton kernels are cut: blocks by width and arithmetic, and never longer than a group; long rows among programs.
+"""How the Triton kernels are cut: blocks by width and arithmetic, no longer than a group, and long rows among programs.
 
 D query/key width, M value width.
 """
@@ -15,13 +15,13 @@ Arithmetic = Literal["half", "tf32", "ieee"]
 """Operands of the products: bfloat16 or float16; float32 rounded to tf32; float32 as it is."""
 
 PROGRAMS = 264
-"""Programs to aim at: two for each multiprocessor of an H100. A constant, so that sums group alike on every GPU."""
-_SHARE = 512  # positions; less is not worth another program and its scratch
+"""Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
+_SHARE = 512  # positions; fewer are not worth another program and its scratch
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel: queries and keys of a tile, its warps, the stages of its pipeline of loads."""
+    """Launch of one kernel: queries and keys of a tile, warps, and stages of its pipeline of loads."""
 
     queries: int
     keys: int
@@ -38,7 +38,7 @@ class Blocks:
     keys: Launch
 
 
-# The larger of D and M, rounded up to a power of two -> blocks. Chosen by what ptxas of Triton 3.9 says of sm_80 and sm_90.
+# by the larger of D and M, rounded up to a power of two; chosen by what ptxas of Triton 3.9 reports for sm_80 and sm_90
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "half": {
         16: Blocks(*[Launch(64, 64, 4, 3)] * 3),
@@ -64,28 +64,28 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
 }
 
 WIDEST = max(_TABLE["half"])
-"""Where D or M is larger, no tile fits into a multiprocessor."""
+"""Largest D or M for which a tile fits into a multiprocessor."""
 
 
 def arithmetic(dtype: torch.dtype) -> Arithmetic:
-    """The products of a dtype, by torch's float32 matmul precision where it is float32."""
+    """Choose the products for a dtype; float32 follows torch's float32 matmul precision."""
     if dtype is not torch.float32:
         return "half"
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 def padded(size: int) -> int:
-    """The power of two that a width or block is computed in; 16 at least, the least that tensor cores take."""
+    """Return the power of two that a width or block is computed in, at least 16, the least that tensor cores take."""
     return max(16, 1 << (size - 1).bit_length())
 
 
 def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:
-    """From the table."""
+    """Look up the launches for these widths."""
     return _TABLE[kind][max(padded(D), padded(M))]
 
 
 def fitted(launch: Launch, walk: Walk, *, of_keys: bool) -> Launch:
-    """No block longer than what is to be walked: residues and blocks of tokens may be short."""
+    """Shorten blocks to what is walked, since residues and blocks of tokens may be short."""
     own = padded(walk.stop - walk.first)
     other = padded(max(_others(band, of_keys=of_keys) for band in walk.bands))
     queries, keys = (other, own) if of_keys else (own, other)
@@ -93,12 +93,12 @@ def fitted(launch: Launch, walk: Walk, *, of_keys: bool) -> Launch:
 
 
 def programs(walk: Walk, launch: Launch, *, of_keys: bool) -> int:
-    """How many for one head of one sequence."""
+    """Count the programs for one head of one sequence."""
     return walk.places.groups * -(-(walk.stop - walk.first) // (launch.keys if of_keys else launch.queries))
 
 
 def splits(walk: Walk, side_by_side: int, *, of_keys: bool) -> int:
-    """How many programs share each block, given what runs side by side without that: 1, but where few tokens meet all."""
+    """Choose how many programs share each block, given how many run anyway: 1 unless few tokens meet all others."""
     if not (walk.more and walk.places.is_plain and walk.first == 0):
         return 1
     longest = max(_span(band, of_keys=of_keys) if band.low is band.high is None else 0 for band in walk.bands)
@@ -111,6 +111,6 @@ def _span(band: Band, *, of_keys: bool) -> int:
 
 
 def _others(band: Band, *, of_keys: bool) -> int:
-    """The most positions of the other side that a band has in a group."""
+    """Find the most positions of the other side that a band has in a group."""
     first, stop = (0, band.length) if of_keys else cells_of(band)
     return max(1, min(stop - first, _span(band, of_keys=of_keys)))

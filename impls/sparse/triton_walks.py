@@ -1,8 +1,8 @@
 """Which bands the Triton kernels walk through together, from the queries' side and from the keys'.
 
-A launch has one set of places, tokens put in groups, and cuts them into blocks. Bands go into one launch where a block of the
-same places sees few keys of each: then the rows are loaded once, and one softmax runs through all bands. What remains goes into
-later launches, which add to what the first one wrote. N tokens, H heads.
+A launch has one set of places, tokens put in groups, and cuts them into blocks. Bands share a launch where a block of the same
+places sees few keys of each: then the rows are loaded once, and one softmax runs through all bands. The rest goes into later
+launches, which add to what the first one wrote. N tokens, H heads.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Places:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a position is a token."""
+        """Say whether a position is a token."""
         return self.groups == 1 and self.stride == 1 and not self.summary
 
 
@@ -53,22 +53,22 @@ class Walk:
 
     @cached_property
     def bands(self) -> tuple[Band, ...]:
-        """All different ones."""
+        """List all different bands."""
         return tuple(dict.fromkeys(band for row in self.rows for band in row.bands))
 
     @cached_property
     def has_units(self) -> bool:
-        """Whether any positions go by units or cells."""
+        """Say whether any positions are counted in units or cells."""
         return any(band.summary or (band.query_unit, band.key_unit) != (1, 1) for band in self.bands)
 
 
 def query_walks(parts: tuple[Part, ...], N: int) -> tuple[Walk, ...]:
-    """Launches whose blocks are queries; the first ones together write every token of every head."""
+    """Plan launches whose blocks are queries; the first ones together write every token of every head."""
     return tuple(_walks([(part, _together(part, N, of_keys=False)) for part in parts], of_keys=False))
 
 
 def key_walks(parts: tuple[Part, ...], N: int, group: int) -> tuple[Walk, ...]:
-    """Launches whose blocks are keys. Where two of the first ones share a head of k and v, all of them add to zeros."""
+    """Plan launches whose blocks are keys; if two first ones share a head of k and v, all of them add to zeros."""
     walks = tuple(_walks([(part, _together(part, N, of_keys=True)) for part in parts], of_keys=True))
     first = [{row.head // group for row in walk.rows} for walk in walks if not walk.more]
     alone = sum(map(len, first)) == len(set().union(*first))
@@ -76,7 +76,7 @@ def key_walks(parts: tuple[Part, ...], N: int, group: int) -> tuple[Walk, ...]:
 
 
 def words(band: Band, summary: Summary | None) -> list[int]:
-    """A band as the kernels read it."""
+    """Encode a band as the kernels read it."""
     # beyond any difference of rows
     far = max(band.length // band.query_unit, (band.keys[1] if band.summary else band.length) // band.key_unit) + 2
     low, high = -far if band.low is None else band.low, far if band.high is None else band.high
@@ -87,21 +87,21 @@ def words(band: Band, summary: Summary | None) -> list[int]:
 
 
 def cells_of(band: Band) -> Span:
-    """The positions of a group that may be keys, all where none are named."""
+    """Return the positions of a group that may be keys, all where none are named."""
     return band.cells or (0, band.length)
 
 
 def own_places(band: Band, summary: Summary | None, *, of_keys: bool) -> Places:
-    """The places that a band's own positions are."""
+    """Return the places of a band's own positions."""
     if of_keys and band.summary:
         assert summary is not None
         return Places(1, band.keys[1], cell=summary.cells, step=summary.block, summary=True)
-    # of one group it does not matter how far groups are apart
+    # with one group, the distance between groups does not matter
     return Places(band.groups, band.length, band.apart if band.groups > 1 else 0, band.stride)
 
 
 def _together(part: Part, N: int, *, of_keys: bool) -> list[tuple[Places, list[Band]]]:
-    """The bands of a part by launches, in order."""
+    """Group the bands of a part into launches, in order."""
     found: list[tuple[Places, list[Band]]] = []
     for band in part.bands:
         own, alone = own_places(band, part.summary, of_keys=of_keys), _is_shared_out(band, N, of_keys=of_keys)
@@ -115,15 +115,15 @@ def _together(part: Part, N: int, *, of_keys: bool) -> list[tuple[Places, list[B
 
 
 def _is_shared_out(band: Band, N: int, *, of_keys: bool) -> bool:
-    """Whether few tokens see all others, or are seen by all: blocks of their own can share the work."""
+    """Say whether few tokens see all others, or are seen by all, so that programs of their own can share the work."""
     first, stop = band.keys if of_keys else band.queries
     return band.groups == 1 and band.low is band.high is None and 2 * (stop - first) < N
 
 
 def _fits(band: Band, places: Places, *, of_keys: bool) -> bool:
-    """Whether a band whose positions are tokens can as well be walked through in other places.
+    """Say whether a band whose positions are tokens can also be walked through in other places.
 
-    A block of residues is spread over many tokens: only what all of these see alike is worth it.
+    A block of residues is spread over many tokens, so that pays off only for what all of these see alike.
     """
     if band.groups > 1 or places.summary or (of_keys and band.summary):
         return False
@@ -131,7 +131,7 @@ def _fits(band: Band, places: Places, *, of_keys: bool) -> bool:
 
 
 def _walks(launches: list[tuple[Part, list[tuple[Places, list[Band]]]]], *, of_keys: bool) -> Iterator[Walk]:
-    """Launches of all parts with the same places become one."""
+    """Join the launches of all parts that have the same places."""
     for rank in range(max(len(found) for _, found in launches)):
         rows: dict[Places, list[Row]] = {}
         for part, found in launches:
@@ -150,7 +150,7 @@ def _rows(part: Part, bands: tuple[Band, ...]) -> list[Row]:
 
 
 def _hull(places: Places, bands: list[Band], *, of_keys: bool) -> Span:
-    """The positions that any band needs."""
+    """Find the range of positions that any band needs."""
     if not places.is_plain:
         return 0, places.length
     spans = [band.keys if of_keys else band.queries for band in bands]

@@ -1,4 +1,4 @@
-"""Softmax attention over a union of rectangles, with a backward of its own.
+"""Softmax attention over a union of rectangles, with its own backward.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
@@ -20,7 +20,7 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Union:
-    """What a call computes: which heads see what, H and K, and by which scale."""
+    """What a call computes: the plan of what heads see, H and K, and the factor for scores."""
 
     plan: Plan
     heads: tuple[int, int]
@@ -28,10 +28,10 @@ class Union:
 
 
 def union_attention(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> Tensor:
-    """[B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; a query that sees nothing gets 0. Once differentiable.
+    """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; a query that sees nothing gets 0.
 
-    Keeps q, k, v, the output and the logsumexp of each query, and computes the rest again (Dao et al. 2022, appendix B.2).
-    Raises ValueError where shapes do not fit.
+    Differentiable once. Keeps q, k, v, the output and the logsumexp of each query, and computes the rest again (Dao et al.
+    2022, appendix B.2). Raises ValueError where shapes do not fit.
     """
     _fits(q, k, v, plan)
     union, shape = Union(plan, (q.shape[1], k.shape[1]), scale), (*q.shape[:3], v.shape[-1])
@@ -45,7 +45,7 @@ def union_attention(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -
 
 
 def _fits(q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> None:
-    # tiles are views by strides, which would read and leave out what they like
+    # tiles are views by strides, which would not notice wrong shapes
     (B, H, N, D), kv_heads = q.shape, k.shape[1]
     planned = sum(len(walk.heads) for walk in plan.forward)
     divides = kv_heads > 0 and H % kv_heads == 0
@@ -55,11 +55,11 @@ def _fits(q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> None:
 
 
 class _UnionAttention(torch.autograd.Function):
-    """The union with its gradient. Autograd would keep every part's output, and merge backwards."""
+    """`union_attention` with its gradient; autograd would keep every part's output."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, union: Union) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Attend, and keep the logsumexp."""
+        """Attend, and keep the logsumexp for the backward."""
         out, logsumexp = _forward((q, k, v), union)
         ctx.union = union
         ctx.save_for_backward(q, k, v, out, logsumexp)
@@ -68,13 +68,13 @@ class _UnionAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Each rectangle pulls back its share."""
+        """Add up the gradients of all rectangles."""
         q, k, v, out, logsumexp = ctx.saved_tensors
         return *_backward(g.contiguous(), (q, k, v), (out, logsumexp), ctx.union), None
 
 
 def _forward(inputs: Inputs, union: Union) -> tuple[Tensor, Tensor]:
-    """[B·H, N, D], [B·K, N, D], [B·K, N, M] -> output [B·H, N, M], logsumexp [B·H, N]."""
+    """Compute [B·H, N, D], [B·K, N, D], [B·K, N, M] -> output [B·H, N, M], logsumexp [B·H, N]."""
     q, _, v = inputs
     out = q.new_empty(*q.shape[:2], v.shape[-1], dtype=sums(q.dtype))
     logsumexp, rules = out.new_empty(q.shape[:2]), _Rules(union.scale, out)
@@ -84,7 +84,7 @@ def _forward(inputs: Inputs, union: Union) -> tuple[Tensor, Tensor]:
 
 
 def _attend(turn: Turn, inputs: Inputs, final: tuple[Tensor, Tensor], rules: "_Rules") -> None:
-    """Rectangle after rectangle into the output and its logsumexp."""
+    """Merge rectangle after rectangle into the output and its logsumexp."""
     q, o, logsumexp = (Lines(x, turn.rows) for x in (inputs[0], *final))
     k, v = (Side.reading(x, turn) for x in inputs[1:])
     if not turn.walk.whole:
@@ -97,11 +97,11 @@ def _attend(turn: Turn, inputs: Inputs, final: tuple[Tensor, Tensor], rules: "_R
             logsumexp.grid(r.queries).copy_(part[1])
         else:
             merge_(o.grid(r.queries), logsumexp.grid(r.queries), part)
-        del part  # before the next is made
+        del part  # free it before the next part is made
 
 
 def _backward(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], union: Union) -> Inputs:
-    """dL/dq, dL/dk and dL/dv, from g = dL/do [B·H, N, M]."""
+    """Compute dL/dq, dL/dk and dL/dv, from g = dL/do [B·H, N, M]."""
     q, k, v = inputs
     dq = torch.empty_like(q, dtype=sums(q.dtype))
     dk, dv = (torch.zeros_like(x, dtype=dq.dtype) for x in (k, v))
@@ -112,7 +112,7 @@ def _backward(g: Tensor, inputs: Inputs, final: tuple[Tensor, Tensor], union: Un
 
 
 def _pull_back(turn: Turn, inputs: Inputs, outputs: Inputs, gradients: Inputs, rules: "_Rules") -> None:
-    """Rectangle after rectangle into the gradients; `outputs`: dL/do, the output and its logsumexp."""
+    """Add rectangle after rectangle to the gradients; `outputs` are dL/do, the output and its logsumexp."""
     q, g, o, logsumexp, dq = (Lines(x, turn.rows) for x in (inputs[0], *outputs, gradients[0]))
     k, v = (Side.reading(x, turn) for x in inputs[1:])
     summing = [Side.summing(x, turn) for x in gradients[1:]]
@@ -124,20 +124,20 @@ def _pull_back(turn: Turn, inputs: Inputs, outputs: Inputs, gradients: Inputs, r
         into = dq.grid(r.queries)
         into.copy_(part) if r.fresh else into.add_(part)
         add(summing, r, parts)
-        del part, parts  # before the next are made
+        del part, parts  # free them before the next part
     for side in summing:
         side.scatter()
 
 
 class _Rules:
-    """The rule of each rectangle; masks are made once a call, and few differ."""
+    """The rules of rectangles; masks are built once a call, and few differ."""
 
     def __init__(self, scale: float, like: Tensor) -> None:
         self.scale, self.like = scale, like
         self.known: dict[Stairs, Tensor] = {}
 
     def of(self, r: Rectangle) -> Rule:
-        """As wide as its keys."""
+        """Return the rule of a rectangle, with a bias as wide as its keys."""
         if r.stairs is None:
             return Rule(self.scale, r.causal)
         if r.stairs not in self.known:

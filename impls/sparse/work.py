@@ -1,4 +1,4 @@
-"""What the costs of all sparse attentions are made of: the pairs of the definition.
+"""Parts of the costs of all sparse attentions: the pairs of the definition.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -12,23 +12,23 @@ from .pattern import Pattern, Shape
 
 
 def exact_flops(p: Problem, pattern: Pattern, workload: Workload) -> float:
-    """Two products over the pairs that are seen; backward four more; a step of decoding over those of the last query."""
+    """Count two products over the visible pairs; four more in the backward; for DECODE only those of the last query."""
     seen = last_row(pattern, Shape.of(p)) if workload is Workload.DECODE else all_pairs(pattern, Shape.of(p))
     return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2.0 * p.B * seen * (p.D + p.M)
 
 
 def all_pairs(pattern: Pattern, shape: Shape) -> int:
-    """(query, key) pairs of all heads together."""
+    """Count the (query, key) pairs of all heads together."""
     return sum(len(part.heads) * part.pairs() for part in pattern.parts(shape))
 
 
 def last_row(pattern: Pattern, shape: Shape) -> int:
-    """Keys that the last query sees, of all heads together."""
+    """Count the keys that the last query sees, over all heads."""
     return sum(len(part.heads) * sum(map(_of_last, part.bands, repeat(shape.N - 1))) for part in pattern.parts(shape))
 
 
 def _of_last(band: Band, token: int) -> int:
-    """Keys of a band that one query sees."""
+    """Count the keys of a band that one query sees."""
     place = band.position(token)
     if place is None:
         return 0

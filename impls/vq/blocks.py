@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Stretch:
-    """Query blocks `first` … `first + count`, each of `length` tokens: L, or those of a shorter last block alone."""
+    """Query blocks `first` … `first + count`, each of `length` tokens: L, or fewer for a shorter last block alone."""
 
     first: int
     count: int
@@ -21,29 +21,29 @@ class Stretch:
     causal: bool
 
     def own(self, x: Tensor) -> Tensor:
-        """Of these blocks: [X, N, ...] -> [X, n, length, ...], a view."""
+        """Select these blocks: [X, N, ...] -> [X, n, length, ...], a view."""
         start = self.first * self.L
         blocks: Tensor = x[:, start : start + self.count * self.length].unflatten(1, (self.count, self.length))
         return blocks
 
     def without(self, back: int) -> int:
-        """How many of these blocks have none so far before them; they come first."""
+        """Count these blocks' first ones that have no block `back` places before them."""
         return min(self.count, max(0, back - self.first)) if self.causal else 0
 
     def before(self, x: Tensor) -> Tensor:
-        """Of the blocks before these, where there are: [X, N, ...] -> [X, n - without(1), L, ...], a view."""
+        """Select the blocks before these, where they exist: [X, N, ...] -> [X, n - without(1), L, ...], a view."""
         start, stop = self.first + self.without(1) - 1, self.first + self.count - 1
         blocks: Tensor = x[:, start * self.L : stop * self.L].unflatten(1, (-1, self.L))
         return blocks
 
     def tables(self, x: Tensor) -> Tensor:
-        """The tables that these blocks see: [X, T, ...] -> [X, n - without(2), ...], a view."""
+        """Select the tables that these blocks see: [X, T, ...] -> [X, n - without(2), ...], a view."""
         if not self.causal:
             return x.expand(-1, self.count, *(-1 for _ in x.shape[2:]))
         return x[:, self.first + self.without(2) - 2 : self.first + self.count - 2]
 
     def add_to_tables(self, into: Tensor, x: Tensor) -> None:
-        """To [X, T, ...] what came of the tables that these blocks see."""
+        """Add x to those of [X, T, ...] that belong to the tables that these blocks see."""
         if self.causal:
             self.tables(into).add_(x)
         else:
@@ -60,21 +60,21 @@ class Blocks:
 
     @classmethod
     def of(cls, N: int, L: int, *, causal: bool) -> "Blocks":
-        """Of at most L tokens: a longer block has no more to see."""
+        """Cut N tokens into blocks of L, or into one if L is larger."""
         return cls(N, min(N, L), causal)
 
     @property
     def tables(self) -> int:
-        """T: one after each block that leaves the window, or one of all tokens."""
+        """Count the tables, T: one after each block that leaves the window, or one of all tokens."""
         return max(0, -(-self.N // self.L) - 2) if self.causal else 1
 
     @property
     def absorbed(self) -> int:
-        """Tokens in the last table."""
+        """Count the tokens in the last table."""
         return self.tables * self.L if self.causal else self.N
 
     def stretches(self, at_once: int) -> Iterator[Stretch]:
-        """All blocks, as many at once as are asked for."""
+        """Go through all blocks, `at_once` at a time."""
         whole, rest = divmod(self.N, self.L)
         for first in range(0, whole, at_once):
             yield Stretch(first, min(at_once, whole - first), self.L, self.L, self.causal)

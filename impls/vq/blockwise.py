@@ -17,14 +17,14 @@ from .seen import Positions
 class BlockwiseVQ(VQFamily):
     """Softmax attention over quantised keys in O(N (S + 2L) (D + M)): exactly the dense one, by blocks.
 
-    Paper: Lingle 2023, theorems 3.4 and 3.7. Each block's queries see their own block, the one before, and a table: for each
-    code the mean value of older tokens, weighted by their count. On a CPU the parts are torch's fused kernel, joined by their
-    logsumexps; the backward makes tables and scores again.
+    Lingle 2023, theorems 3.4 and 3.7. Each block's queries see their own block, the one before, and a table: for each code the
+    mean value of older tokens, weighted by their count. On a CPU the parts are torch's fused kernel, joined by their
+    logsumexps; the backward computes tables and scores again.
     """
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_by_blocks(problem, cls.on_paper(problem, params).options, workload)
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:

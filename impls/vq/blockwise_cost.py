@@ -1,4 +1,4 @@
-"""What Transformer-VQ by blocks costs. Letters as in work.py."""
+"""The cost of Transformer-VQ by blocks, with the letters of work.py."""
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
@@ -9,7 +9,10 @@ from .work import Work
 
 
 def cost_by_blocks(problem: Problem, options: VQOptions, workload: Workload) -> Cost:
-    """FLOPs and bytes; the peak is that of a CPU, a GPU takes more rows together and keeps the scores of a few blocks."""
+    """Count FLOPs and bytes; the peak is that of a CPU.
+
+    A GPU takes more rows together and keeps the scores of a few blocks.
+    """
     work = Work(problem, options, workload)
     return Cost(
         nominal_flops=nominal_flops(problem, workload),
@@ -21,11 +24,14 @@ def cost_by_blocks(problem: Problem, options: VQOptions, workload: Workload) -> 
 
 
 def cost_of_gated(problem: Problem, options: VQOptions, workload: Workload) -> Cost:
-    """With a gate read, and beside all else silu(v), silu(g) and the ungated output; backward a gradient of each."""
+    """Compute the cost with a gate: it is read, and silu(v), silu(g) and the ungated output are held.
+
+    The backward also holds a gradient of each.
+    """
     p, cost, trains = problem, cost_by_blocks(problem, options, workload), workload is Workload.FORWARD_BACKWARD
     tokens = p.B * p.H * (1 if workload is Workload.DECODE else p.N)
     values = tokens * p.M * p.dtype.bytes
-    # a step of a whole sequence has one token's
+    # a step of a whole sequence holds one token's
     beside = p.B * p.H * p.M * p.dtype.bytes if workload.decodes else values
     return cost.model_copy(
         update={
@@ -36,14 +42,14 @@ def cost_of_gated(problem: Problem, options: VQOptions, workload: Workload) -> C
 
 
 def traffic_bytes(p: Problem, o: VQOptions, workload: Workload) -> float:
-    """What any attention moves, and the codebook; or the state of each step."""
+    """Count the bytes that any attention moves, and the codebook; when decoding, the state of each step."""
     if workload.decodes:
         return decoding_cost.traffic_bytes(p, o, workload)
     return io_bytes(p, workload) + p.H * o.codes * p.D * 4.0
 
 
 def peak_bytes(p: Problem, o: VQOptions, workload: Workload) -> float:
-    """On a CPU."""
+    """Count the bytes at the peak on a CPU."""
     if workload.decodes:
         return decoding_cost.peak_bytes(p, o, workload)
     room = Footprint(p, o)

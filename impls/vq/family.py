@@ -1,4 +1,4 @@
-"""What all forms of Transformer-VQ share: the definition, its parameters, and how it decodes.
+"""Base class of all forms of Transformer-VQ: the definition, its parameters, and decoding.
 
 B or b batch, H heads, N or n tokens, L tokens of a block, D query/key width, M value width, S codes.
 """
@@ -20,10 +20,10 @@ from .relative import RelativeBias
 
 
 class VQFamily(QuantisedKeys):
-    """Softmax attention over quantised keys, in time and memory linear in N; a subclass says how, by `_attend`.
+    """Softmax attention over quantised keys, in time and memory linear in N; a subclass computes it by `_attend`.
 
-    Lingle 2023, theorems 3.4 (without a mask) and 3.7 (causal). Decodes over a state of one size. Raises ValueError on bad
-    parameters, TypeError on unknown ones; they are those of `VQOptions`.
+    Lingle 2023, theorems 3.4 (without a mask) and 3.7 (causal). Decodes with a state of constant size. Parameters are those of
+    `VQOptions`. Raises ValueError on bad parameters, TypeError on unknown ones.
     """
 
     __signature__ = takes(VQOptions)
@@ -37,39 +37,41 @@ class VQFamily(QuantisedKeys):
 
     @classmethod
     def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
-        """The method without its numbers, so that costs draw no codebook. Raises what the constructor raises."""
+        """Build the method without drawing a codebook, to compute costs. Raises what the constructor raises."""
         with torch.device("meta"):
             return cls(problem, **params)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One number of heads; positions only where there is an order."""
+        """Refuse shared heads of k and v, and a bias by position without causality."""
         if cell.params.get("bias") == RELATIVE and not cell.problem.causal:
             return "without a mask all keys are in the table, which knows no positions; bias must be none"
         return super().why_not(cell)
 
     @abstractmethod
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
-        """Attend by codes: [B, H, N, D] twice, [B, H, N, M], int64 [B, H, N], [H, S, D] -> [B, H, N, M], any N ≥ 1 and any B.
+        """Attend by codes.
 
-        q is normalised and scaled, without `position.u`; k_hat is the codebook's rows in value and k in gradient. The scale
-        inside is 1. Differentiable in q, in k_hat through the window only (0 elsewhere, never None), and in v.
+        [B, H, N, D] twice, [B, H, N, M], int64 [B, H, N], [H, S, D] -> [B, H, N, M], any N ≥ 1 and any B.
+
+        q is normalised and scaled, without `position.u`; k_hat has the values of the codebook's rows and the gradient of k. The
+        scale inside is 1. Differentiable in q, in k_hat through the window only (0 elsewhere, never None), and in v.
         """
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and codes int64 [B, H, N] or None -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D] twice, [B, H, N, M], codes int64 [B, H, N] or None -> [B, H, N, M], differentiable once."""
         k_hat, codes, codebook = self.coded(k, choices)
         return self._attend(self.normalised(q), k_hat, v, codes, codebook)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Dense softmax over the quantised keys, with the gradients of the paper."""
+        """Compute dense softmax over the quantised keys, with the gradients of the paper."""
         o = self.options
         definition = Definition(o.block, self.problem.causal, o.gradient_through_table)
         bias = None if self.position is None else self.position.as_defined()
         return quantised_attention(*self.as_defined(q, k, choices), v, definition, bias)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Softmax of these queries over the quantised keys, with codes [N]."""
+        """Compute softmax of the queries `at` over the quantised keys, with codes [N]."""
         assert choices is not None
         o, bias = self.options, None
         if self.position is not None:
@@ -94,7 +96,7 @@ class VQFamily(QuantisedKeys):
         capacity: int,  # noqa: ARG002 - the state is of one size
         choices: Tensor | None = None,
     ) -> tuple[Tensor, VQState]:
-        """The method's own forward, and one pass over v for the table; any n ≥ 0."""
+        """Attend by the method's own forward, and build the table in one pass over v; any n ≥ 0."""
         k_hat, codes, codebook = self.coded(k, choices)
         state = state_of(k_hat, v, codes, codebook.shape[1], self.options.block)
         if not q.shape[2]:
@@ -103,7 +105,7 @@ class VQFamily(QuantisedKeys):
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: VQState, choices: Tensor | None = None) -> tuple[Tensor, VQState]:
-        """One token: every L of them the oldest block moves into the table; the query reads table and window. No gradient."""
+        """Attend one token without a gradient; every L tokens the oldest block moves into the table."""
         k_hat, codes, codebook = self.coded(k, choices)
         state = state.then(k_hat, v, codes)
         q = self.normalised(q)
@@ -114,6 +116,6 @@ class VQFamily(QuantisedKeys):
 
 
 def refuse_bias_without_order(problem: Problem, options: VQOptions) -> None:
-    """Raise ValueError where there is a bias by position and no causal window to have it in."""
+    """Raise ValueError on a bias by position without a causal window."""
     if options.bias == RELATIVE and not problem.causal:
         raise ValueError("bias='relative': must be none where nothing is causal")

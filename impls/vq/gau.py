@@ -1,4 +1,4 @@
-"""The gated attention unit of Transformer-VQ, from projected inputs on.
+"""The gated attention unit of Transformer-VQ, without its projections.
 
 B batch, H heads, N tokens, D query/key width, M value width.
 """
@@ -16,33 +16,36 @@ from .decoding import VQState
 class GatedVQ(BlockwiseVQ):
     """o = (W silu(v)) ∘ silu(g), with W the weights of `vq.blockwise`: called with (q, k, v, g), g [B, H, N, M].
 
-    Hua et al. 2022, eq. 6, with softmax weights as in Lingle 2023, section 3.1. The paper has one head, H = 1, of wide values;
-    more are as well. Projections are not part of it.
+    Hua et al. 2022, eq. 6, with softmax weights as in Lingle 2023, section 3.1; same cost as `vq.blockwise`. The paper has one
+    head, H = 1, of wide values; here any H. Projections are not part of it.
     """
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_gated(problem, cls.on_paper(problem, params).options, workload)
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
-        """And g, as wide as v."""
+        """Name q, k, v, and g, as wide as v."""
         return *super().projections(problem), Projection("gate", problem.H, problem.M)
 
     # one tensor more than attention has
     def forward(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """[B, H, N, D] twice, [B, H, N, M] twice, and codes int64 [B, H, N] or None -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D] twice, [B, H, N, M] twice, codes int64 [B, H, N] or None -> [B, H, N, M].
+
+        Differentiable once.
+        """
         return _gated(super().forward(q, k, F.silu(v), choices), g)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """Dense, with the gradients of the paper."""
+        """Compute the dense definition, with the gradients of the paper."""
         return super().reference(q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())
 
     def rows(  # type: ignore[override]
         self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None
     ) -> Tensor:
-        """Of the dense definition, with codes [N]."""
+        """Compute the dense definition for the queries `at`, with codes [N]."""
         return super().rows(head, at, q, k, v * v.sigmoid(), choices) * (g * g.sigmoid())[at]
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:  # type: ignore[override]
@@ -52,20 +55,20 @@ class GatedVQ(BlockwiseVQ):
     def prefill(  # type: ignore[override]
         self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *, capacity: int, choices: Tensor | None = None
     ) -> tuple[Tensor, VQState]:
-        """As of `vq.blockwise`, gated."""
+        """Attend to the prompt like `vq.blockwise`, gated."""
         o, state = super().prefill(q, k, F.silu(v), capacity=capacity, choices=choices)
         return _gated(o, g), state
 
     def step(  # type: ignore[override]
         self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *, state: VQState, choices: Tensor | None = None
     ) -> tuple[Tensor, VQState]:
-        """As of `vq.blockwise`, gated."""
+        """Attend one token like `vq.blockwise`, gated."""
         o, state = super().step(q, k, F.silu(v), state=state, choices=choices)
         return _gated(o, g), state
 
 
 def _gated(o: Tensor, g: Tensor) -> Tensor:
-    """Raises ValueError where there is not one gate for each value: broadcast, it would be another function."""
+    """Gate the output. Raises ValueError unless each value has its own gate: broadcasting would be another function."""
     if g.shape != o.shape:
         raise ValueError(f"g {list(g.shape)}: must have the shape of the output, {list(o.shape)}")
     return o * F.silu(g)

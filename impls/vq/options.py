@@ -9,10 +9,10 @@ SERIAL, MATMUL, SCAN = "serial", "matmul", "scan"
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How keys become codes. Raises ValueError on what cannot be.
+    """How keys become codes. Raises ValueError on bad values.
 
-    `codes`: rows of a head's codebook. `normalise`: q and k by their root mean square. `tau`: both are then divided by its
-    root, so that q·k is divided by tau; None: √D.
+    `codes`: rows of a head's codebook. `normalise`: divide q and k by their root mean square. `tau`: both are then divided by
+    its root, so that q·k is divided by tau; None: √D.
     """
 
     codes: int = 512
@@ -26,13 +26,13 @@ class Quantisation:
             raise ValueError(f"tau={self.tau!r}: must be a finite number above 0, or left out for the root of D")
 
     def factor(self, D: int) -> float:
-        """tau^-½."""
+        """Compute tau^-½."""
         return 1 / math.sqrt(math.sqrt(D) if self.tau is None else self.tau)
 
 
 @dataclass(frozen=True)
 class VQOptions(Quantisation):
-    """And how they are attended. Raises ValueError on what cannot be.
+    """The parameters of `Quantisation`, and how codes are attended. Raises ValueError on bad values.
 
     `block`: tokens of a block; a query sees its own and the one before key by key. `bias`: what is added to their scores,
     "none" or "relative" (Dai et al. 2019). `reduction`: how the tables of all blocks are summed up, "serial", "matmul" or

@@ -16,10 +16,10 @@ from .reference import Definition, quantised_attention, quantised_rows
 
 
 class QuantisedSoftmax(QuantisedKeys):
-    """`F.scaled_dot_product_attention` over quantised keys, the values of `vq.blockwise`: its baseline.
+    """`F.scaled_dot_product_attention` over quantised keys, the baseline of `vq.blockwise`, with the same output, in O(N²).
 
-    Every key passes its gradient on through k̂, however old. Decodes from a cache of all k̂ and v. Raises ValueError on bad
-    parameters, TypeError on unknown ones; they are those of `Quantisation`.
+    Every key passes its gradient on through k̂, however old. Decodes with a cache of all k̂ and v. Parameters are those of
+    `Quantisation`. Raises ValueError on bad parameters, TypeError on unknown ones.
     """
 
     tier = Tier.LIBRARY
@@ -30,20 +30,20 @@ class QuantisedSoftmax(QuantisedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes, the peak on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
         return cost_of_quantised(problem, Quantisation(**params), workload)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """[B, H, N, D], [B, H, N, D], [B, H, N, M] and codes int64 [B, H, N] or None -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M], codes int64 [B, H, N] or None -> [B, H, N, M], differentiable."""
         k_hat, _, _ = self.coded(k, choices)
         return _sdpa(self.normalised(q), k_hat, v, causal=self.problem.causal)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """The definition, with all keys in the window."""
+        """Compute the definition, with all keys in the window."""
         return quantised_attention(*self.as_defined(q, k, choices), v, Definition(None, self.problem.causal))
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Softmax of these queries over the quantised keys, with codes [N]."""
+        """Compute softmax of the queries `at` over the quantised keys, with codes [N]."""
         assert choices is not None
         definition = Definition(None, self.problem.causal)
         return quantised_rows(at, *self.head_as_defined(head, q, k, choices), v, definition)
@@ -51,7 +51,7 @@ class QuantisedSoftmax(QuantisedKeys):
     def prefill(
         self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None
     ) -> tuple[Tensor, KvCache]:
-        """Attend the prompt causally and keep its k̂ and v. Raises ValueError where it does not fit."""
+        """Attend to the prompt causally and keep its k̂ and v. Raises ValueError where it does not fit."""
         k_hat, _, _ = self.coded(k, choices)
         state = KvCache.of(k_hat, v, capacity)
         if not q.shape[2]:
@@ -59,16 +59,16 @@ class QuantisedSoftmax(QuantisedKeys):
         return _sdpa(self.normalised(q), k_hat, v, causal=True), state
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: KvCache, choices: Tensor | None = None) -> tuple[Tensor, KvCache]:
-        """Keep one more k̂ and v, and attend all of them. Raises ValueError beyond the capacity."""
+        """Append one k̂ and v, and attend to all of them. Raises ValueError beyond the capacity."""
         k_hat, _, _ = self.coded(k, choices)
         state = state.then(k_hat, v)
         return _sdpa(self.normalised(q), state.keys, state.values, causal=False), state
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
-    """Of one width: torch's fused kernel of a CPU takes no other, and the materialised one would keep N² scores."""
+    """Attend at one width: torch's fused CPU kernel takes no other, and the fallback would keep N² scores."""
     M, width = v.shape[-1], max(q.shape[-1], v.shape[-1])
     q, k, v = (x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
     o: Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0)
-    # a slice of all would cost the backward a copy
+    # slicing nothing would cost the backward a copy
     return o if width == M else o[..., :M]

@@ -1,6 +1,6 @@
-"""What dense softmax over quantised keys costs: assigning codes, then exact attention.
+"""The cost of dense softmax over quantised keys: assigning codes, then exact attention.
 
-B batch, H heads, N tokens, D query/key width, M value width, S codes, W = max(D, M), the one width that the kernel takes.
+B batch, H heads, N tokens, D query/key width, M value width, S codes, W = max(D, M), to which the kernel pads.
 """
 
 from attnbench.api import Cost, Problem, Workload, dense_flops, io_bytes, nominal_flops
@@ -10,7 +10,7 @@ from .options import Quantisation
 
 
 def cost_of_quantised(problem: Problem, o: Quantisation, workload: Workload) -> Cost:
-    """FLOPs and bytes. The least work of any backend; the peak of a CPU's fused kernel, without its scratch."""
+    """Count the FLOPs of the cheapest backend and bytes; the peak is that of a CPU's fused kernel, without its scratch."""
     p, trains = problem, workload is Workload.FORWARD_BACKWARD
     steps = 1 if workload is Workload.DECODE else p.N
     assigning = 2.0 * p.B * p.H * steps * o.codes * p.D
@@ -28,7 +28,7 @@ def cost_of_quantised(problem: Problem, o: Quantisation, workload: Workload) -> 
 
 
 def _cache(p: Problem, workload: Workload) -> float:
-    """A step reads k̂ and v of all tokens before it and writes its own."""
+    """Count the bytes of k̂ and v that steps read, each all tokens up to its own, which it writes."""
     tokens = {Workload.DECODE: p.N, Workload.DECODE_TOTAL: p.N * (p.N + 1) / 2}.get(workload, 0)
     return tokens * _tokens(p, p.B * p.H)
 
@@ -38,7 +38,7 @@ def _tokens(p: Problem, count: int) -> float:
 
 
 def _peak(p: Problem, o: Quantisation, *, trains: bool) -> float:
-    """Choosing: keys, codes and distances. Attending: q, k̂, output and logsumexp, filled up to one width; gradients."""
+    """Count the bytes of keys, codes and distances, or of q, k̂, output and logsumexp with padding, and gradients."""
     e, w, rows = p.dtype.bytes, max(4, p.dtype.bytes), p.B * p.H
     tokens, width = rows * p.N, max(p.D, p.M)
     book = p.H * o.codes * p.D * (4 + (e if e != 4 else 0))
@@ -50,12 +50,12 @@ def _peak(p: Problem, o: Quantisation, *, trains: bool) -> float:
     if not trains:
         return max(choosing, held + tokens * 8 + book)
     norms = 2 * tokens * w if o.normalise else 0
-    # three gradients, and dL/do copied by the kernel, and before that filled up
+    # three gradients, and dL/do, which the kernel copies, and before that pads
     return max(choosing + norms, held + norms + tokens * (4 + (width > p.M)) * width * e)
 
 
 def _step(p: Problem, o: Quantisation, workload: Workload) -> float:
-    """The codebook and distances, or the attention of one query; the cache where there was none before."""
+    """Count the bytes of choosing a code or of one query's attention, and of the cache if decoding starts from nothing."""
     e, w, rows = p.dtype.bytes, max(4, p.dtype.bytes), p.B * p.H
     book, width = p.H * o.codes * p.D, max(p.D, p.M)
     own = book * (4 + (e if e != 4 else 0))

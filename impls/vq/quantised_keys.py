@@ -1,4 +1,4 @@
-"""What all attentions over quantised keys share: normalisation, the codebook, and the choice of codes.
+"""Base class of all attentions over quantised keys: normalisation, the codebook, and the choice of codes.
 
 B batch, H heads, N tokens, D query/key width, S codes.
 """
@@ -16,14 +16,13 @@ from .rms import rms_norm
 from .straight_through import straight_through
 
 COMMITMENT = 1e-4
-"""Of the commitment loss beside the loss of the task."""
+"""Weight of the commitment loss beside the loss of the task."""
 
 
 class QuantisedKeys(Attention):
-    """Queries and keys normalised and scaled, keys replaced by the nearest rows of a codebook, which is a buffer.
+    """Attention with normalised and scaled queries and keys, where the nearest rows of a codebook replace the keys.
 
-    The codebook is drawn as random keys would be; train it with `Codebook.update`, `adapt` it to keys, or set
-    `codebook`.
+    The codebook is a buffer, drawn like random keys; train it with `Codebook.update`, `adapt` it to keys, or set `codebook`.
     """
 
     paper = "arXiv:2309.16354"
@@ -36,7 +35,7 @@ class QuantisedKeys(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """One number of heads."""
+        """Refuse shared heads of k and v."""
         if cell.problem.kv_heads != cell.problem.H:
             return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
         return None
@@ -46,26 +45,26 @@ class QuantisedKeys(Attention):
         self.codebook.fit(self.normalised(inputs[1]))
 
     def choose(self, *inputs: Tensor) -> Tensor:
-        """The codes of the keys, int64 [B, H, N]: the nearest in squared distance, in float32 at least."""
+        """Choose the codes of the keys, int64 [B, H, N]: the nearest in squared distance, in float32 at least."""
         with torch.no_grad():
             return self.codebook.assign(self.normalised(inputs[1]))
 
     def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
-        """The commitment loss of the keys, times 1e-4: what a model adds to its loss (Lingle 2023, section 3.4)."""
+        """Compute the commitment loss of the keys, times 1e-4, which a model adds to its loss (Lingle 2023, section 3.4)."""
         k = self.normalised(inputs[1])
         return COMMITMENT * self.codebook.commit_loss(k, self.codebook.assign(k) if choices is None else choices)
 
     def learn(self, *inputs: Tensor, choices: Tensor | None) -> None:
-        """Move the codebook towards the keys, once an update."""
+        """Move the codebook towards the keys, once in each training step."""
         k = self.normalised(inputs[1])
         self.codebook.update(k, self.codebook.assign(k) if choices is None else choices)
 
     def normalised(self, x: Tensor) -> Tensor:
-        """Q or k as it enters the scores: over its root mean square, where asked, and times tau^-½."""
+        """Normalise q or k for the scores: divide by its root mean square if asked, and multiply by tau^-½."""
         return rms_norm(x, self.factor) if self.quantisation.normalise else x * self.factor
 
     def coded(self, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """k̂ [B, H, N, D], in value codes and in gradient k; z [B, H, N]; the codebook [H, S, D] in the dtype of k."""
+        """Return k̂ [B, H, N, D], with the codes' value and k's gradient; z [B, H, N]; the codebook [H, S, D] in k's dtype."""
         k, vectors = self.normalised(k), self.codebook.vectors
         codes = nearest(k, vectors) if choices is None else choices
         codebook = vectors.to(k.dtype)
@@ -77,13 +76,13 @@ class QuantisedKeys(Attention):
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, scale=1.0)
 
     def head_as_defined(self, head: int, q: Tensor, k: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of one head, [N, D] twice and int64 [N]."""
+        """Compute q and k̂ of one head as `as_defined` does: [N, D] twice and codes int64 [N]."""
         normalise = self.quantisation.normalise
         q, k = (reference.normalised(x, self.factor, normalise=normalise) for x in (q, k))
         return q, self.codebook.vectors[head].to(k.dtype).detach()[codes] + (k - k.detach())
 
     def as_defined(self, q: Tensor, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Q and k̂ as the paper writes them, for references."""
+        """Compute q and k̂ as the paper writes them, for references."""
         normalise = self.quantisation.normalise
         q, k_normalised = (reference.normalised(x, self.factor, normalise=normalise) for x in (q, k))
         codes = self.choose(q, k) if choices is None else choices

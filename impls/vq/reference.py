@@ -1,4 +1,4 @@
-"""Attention over quantised keys as it is defined, dense and slow.
+"""Attention over quantised keys by its definition, dense and slow.
 
 B batch, H heads, N tokens, L tokens of a block, D query/key width, M value width, S codes, P width of the sinusoids; SG stops
 the gradient.
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Definition:
-    """Blocks of L tokens (None: all keys are in the window); whether later keys are hidden; the last, of values beyond it."""
+    """Blocks of L tokens (None: all keys are in the window), causality, and whether values beyond the window get a gradient."""
 
     block: int | None
     causal: bool
@@ -21,7 +21,9 @@ class Definition:
 
 @dataclass(frozen=True)
 class XLBias:
-    """Of Transformer-XL (Dai et al. 2019, section 3.3): u, v [H, D], W [H, D, P], and `base`, the longest wavelength / 2π.
+    """The bias of Transformer-XL (Dai et al.
+
+    2019, section 3.3): u, v [H, D], W [H, D, P], `base` the longest wavelength / 2π.
 
     All three are multiplied by `factor`, as queries and keys are.
     """
@@ -34,11 +36,11 @@ class XLBias:
 
 
 def quantised_attention(q: Tensor, k_hat: Tensor, v: Tensor, definition: Definition, bias: XLBias | None = None) -> Tensor:
-    """softmax_j(q_i·k̂_j + b_ij) v_j, Lingle 2023, eq. 8-11: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M].
+    """Compute softmax_j(q_i·k̂_j + b_ij) v_j, Lingle 2023, eq. 8-11: [B, H, N, D] twice, [B, H, N, M] -> [B, H, N, M].
 
     The forward is dense softmax attention over k̂. The gradients are the paper's: keys of a query's own block and of the one
-    before get theirs through k̂; keys of earlier blocks (of all, without causality) are constants, SG(k̂), and their values
-    get one only where `gradient_through_table`.
+    before get theirs through k̂; keys of earlier blocks (of all, without causality) are constants, SG(k̂), and their values get
+    one only where `gradient_through_table`.
     """
     near = _near(definition, q.shape[2], q.device)
     u = 0 if bias is None else bias.factor * bias.u.unsqueeze(1)
@@ -56,7 +58,10 @@ def quantised_attention(q: Tensor, k_hat: Tensor, v: Tensor, definition: Definit
 def quantised_rows(
     at: Tensor, q: Tensor, k_hat: Tensor, v: Tensor, definition: Definition, bias: XLBias | None = None
 ) -> Tensor:
-    """The same for the queries at tokens `at`, of one head: int64 [n], [N, D] twice, [N, M], u, v [D], W [D, P] -> [n, M]."""
+    """Compute the same for the queries at tokens `at` of one head, with u, v [D], W [D, P].
+
+    Int64 [n], [N, D] twice, [N, M] -> [n, M].
+    """
     i, j = at.unsqueeze(1), torch.arange(len(k_hat), device=at.device)
     near = torch.full((len(at), len(j)), definition.block is None, device=at.device)
     if definition.block is not None and definition.causal:
@@ -78,7 +83,7 @@ def quantised_rows(
 
 
 def _near(definition: Definition, N: int, device: torch.device) -> Tensor:
-    """Pairs [N, N] of blocks n and n or n - 1, and of later ones; none where nothing is causal."""
+    """Mark pairs [N, N] of blocks n and n or n - 1, and of later blocks; none without causality."""
     if definition.block is None:
         return torch.ones(N, N, dtype=torch.bool, device=device)
     if not definition.causal:
@@ -88,7 +93,7 @@ def _near(definition: Definition, N: int, device: torch.device) -> Tensor:
 
 
 def position_scores(q: Tensor, bias: XLBias, reach: int) -> Tensor:
-    """(q_i + v)·r_{i-j} [B, H, N, N], where r_t = W (sin t ω, cos t ω) up to t = `reach`, and 0 beyond and for t < 0."""
+    """Compute (q_i + v)·r_{i-j}: [B, H, N, N], where r_t = W (sin t ω, cos t ω) for 0 <= t <= `reach`, else 0."""
     N = q.shape[2]
     r = bias.factor * (_sinusoids(N, bias.w, bias.base) @ bias.w.mT)
     by_distance = (q + bias.factor * bias.v.unsqueeze(1)) @ r.mT
@@ -99,7 +104,7 @@ def position_scores(q: Tensor, bias: XLBias, reach: int) -> Tensor:
 
 
 def _sinusoids(N: int, like: Tensor, base: float) -> Tensor:
-    """[N, P]: the first half sines, the other cosines, of angles t base^(-2p / P); Vaswani et al. 2017, section 3.5."""
+    """Compute [N, P]: half sines, half cosines of angles t base^(-2p / P); Vaswani et al. 2017, section 3.5."""
     width = like.shape[-1]
     waves = base ** (-2 * torch.arange((width + 1) // 2, dtype=torch.float64, device=like.device) / width)
     angles = torch.arange(N, dtype=torch.float64, device=like.device).unsqueeze(1) * waves
@@ -107,11 +112,11 @@ def _sinusoids(N: int, like: Tensor, base: float) -> Tensor:
 
 
 def normalised(x: Tensor, factor: float, *, normalise: bool) -> Tensor:
-    """`factor` x / √(mean x² + 1e-6), Lingle 2023, section 3.1 and its code; without `normalise` only `factor` x."""
+    """Compute `factor` x / √(mean x² + 1e-6), Lingle 2023, section 3.1 and its code; without `normalise` only `factor` x."""
     return factor * x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() if normalise else factor * x
 
 
 def quantised(k: Tensor, codebook: Tensor, codes: Tensor) -> Tensor:
-    """k̂ = SG(c_z) + k - SG(k), Lingle 2023, eq. 5: [B, H, N, D], [H, S, D], int64 [B, H, N] -> [B, H, N, D]."""
+    """Compute k̂ = SG(c_z) + k - SG(k), Lingle 2023, eq. 5: [B, H, N, D], [H, S, D], int64 [B, H, N] -> [B, H, N, D]."""
     heads = torch.arange(k.shape[1], device=k.device).view(-1, 1)
     return codebook.detach()[heads, codes] + (k - k.detach())

@@ -15,11 +15,14 @@ from ..partial.softmax import sums
 EPS = 1e-6
 
 _ELEMENTS = 2**18
-"""Of the tokens that are normalised together on a CPU: they stay in its cache, and half precision is widened for few."""
+"""Number of elements that are normalised together on a CPU: they stay in its cache, even widened from half precision."""
 
 
 def rms_norm(x: Tensor, factor: float) -> Tensor:
-    """`factor` x / √(mean x² + 1e-6) over the last dimension, without a gain; Zhang and Sennrich 2019. Once differentiable."""
+    """Compute `factor` x / √(mean x² + 1e-6) over the last dimension, without a gain; Zhang and Sennrich 2019.
+
+    Differentiable once.
+    """
     if torch.is_grad_enabled() and x.requires_grad:
         y: Tensor = _RmsNorm.apply(x, factor)  # type: ignore[no-untyped-call]
         return y
@@ -27,7 +30,7 @@ def rms_norm(x: Tensor, factor: float) -> Tensor:
 
 
 def _normalise(x: Tensor, factor: float) -> tuple[Tensor, Tensor]:
-    """And what x was multiplied by, [..., 1], in float32 at least."""
+    """Compute the normalised x, and what x was multiplied by, [..., 1], in float32 at least."""
     # dense, so that parts of them are views
     y, inverse = x.new_empty(x.shape), x.new_empty(*x.shape[:-1], 1, dtype=sums(x.dtype))
     for x_part, y_part, r in _parts(x, y, inverse):
@@ -39,14 +42,14 @@ def _normalise(x: Tensor, factor: float) -> tuple[Tensor, Tensor]:
 
 
 def _parts(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Some tokens of each, [n, ·]; a GPU takes many."""
+    """Cut each tensor into parts of some tokens, [n, ·]; a GPU takes 64 times as many."""
     x = tensors[0]
     room = _ELEMENTS if x.device.type == "cpu" else 64 * _ELEMENTS
     return zip(*(t.flatten(0, -2).split(max(1, room // x.shape[-1])) for t in tensors), strict=True)
 
 
 class _RmsNorm(torch.autograd.Function):
-    """With y = r x: dx = r (g - x (x·g) r² / (factor² D)). Autograd would keep x² and x r as well."""
+    """`rms_norm` with its gradient: y = r x, dx = r (g - x (x·g) r² / (factor² D)). Autograd would also keep x² and x r."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:  # noqa: ANN401 - torch's own bag
@@ -59,7 +62,7 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """What of g lies along x is taken off."""
+        """Remove the part of g that lies along x, and multiply by r."""
         x, inverse = ctx.saved_tensors
         dx = x.new_empty(x.shape)
         for x_part, g_part, r, out in _parts(x, g, inverse, dx):

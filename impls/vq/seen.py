@@ -16,7 +16,7 @@ from .window_bias import over_window
 
 
 class Kind(Enum):
-    """Where keys of a part come from."""
+    """Where the keys of a part come from."""
 
     OWN = 0
     BEFORE = 1
@@ -36,20 +36,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Positions:
-    """Queries [X, N, D] that meet r, and r [X, R, D], the farthest first."""
+    """Queries [X, N, D] for the scores with r, and r [X, R, D], the farthest first."""
 
     q: Tensor
     rows: Tensor
 
     def bias(self, stretch: Stretch) -> Tensor:
-        """[X, n, length, 2L], float32 at least."""
+        """Compute the bias [X, n, length, 2L], float32 at least."""
         by_distance = stretch.own(self.q) @ self.rows.unsqueeze(1).mT
         return over_window(by_distance.to(sums(self.q.dtype)))
 
 
 @dataclass(frozen=True)
 class Seen:
-    """q, k [X, N, D], v [X, N, M], the codebook of each row [X, S, D], tables [X, T, S, ·] and, perhaps, positions."""
+    """q, k [X, N, D], v [X, N, M], the codebook of each row [X, S, D], and optionally tables [X, T, S, ·] and positions."""
 
     blocks: Blocks
     q: Tensor
@@ -60,7 +60,7 @@ class Seen:
     positions: Positions | None
 
     def attend(self, stretch: Stretch) -> tuple[Tensor, Tensor]:
-        """The output [X, n, length, M] of a stretch and its logsumexp [X, n, length], both float32 at least."""
+        """Compute the output [X, n, length, M] of a stretch and its logsumexp [X, n, length], both float32 at least."""
         q, (first, *others) = stretch.own(self.q), self.parts(stretch, self.bias(stretch))
         o, logsumexp = attend(q, first.k, first.v, first.rule)
         o = o.to(logsumexp.dtype)
@@ -69,11 +69,11 @@ class Seen:
         return o, logsumexp
 
     def bias(self, stretch: Stretch) -> Tensor | None:
-        """What is added to the scores in the windows of a stretch."""
+        """Compute what is added to the scores in the windows of a stretch."""
         return None if self.positions is None else self.positions.bias(stretch)
 
     def parts(self, stretch: Stretch, bias: Tensor | None) -> Iterator[Part]:
-        """The first is seen by all blocks."""
+        """Go through the parts that a stretch sees, of which the first is seen by all blocks."""
         if self.blocks.causal:
             rule = Rule(1.0, causal=True) if bias is None else Rule(1.0, bias=in_window(bias, stretch, Kind.OWN))
             yield Part(Kind.OWN, 0, stretch.own(self.k), stretch.own(self.v), rule)
@@ -84,7 +84,7 @@ class Seen:
             yield self._table(stretch, self.table)
 
     def _table(self, stretch: Stretch, table: Table) -> Part:
-        """A code that no token has is hidden: log 0."""
+        """Build the part of the table; a code without tokens is hidden by log 0."""
         means, counts = (stretch.tables(x) for x in table)
         log_counts = counts.log().unsqueeze(2).expand(-1, -1, stretch.length, -1)
         k = self.codebook.unsqueeze(1).expand(-1, means.shape[1], -1, -1)
@@ -92,7 +92,7 @@ class Seen:
 
 
 def in_window(x: Tensor, stretch: Stretch, kind: Kind) -> Tensor:
-    """The columns [X, ·, length, keys] of one part of the window [X, n, length, 2L], a view."""
+    """Select the columns [X, ·, length, keys] of one part of the window [X, n, length, 2L], a view."""
     if kind is Kind.OWN:
         return x[..., stretch.L : stretch.L + stretch.length]
     return x[:, stretch.without(1) :, :, : stretch.L]

@@ -1,4 +1,4 @@
-"""The backward of seen.py: every part pulls back its share. Letters as there."""
+"""The backward of seen.py, to whose gradients every part adds its share; letters as there."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Slopes:
 
     @classmethod
     def of(cls, seen: Seen, *, through_table: bool) -> "Slopes":
-        """Room; where all is causal, every token's own block is the first to write."""
+        """Allocate the gradients; in a causal call every token's own block writes before others add."""
         make = torch.empty_like if seen.blocks.causal else torch.zeros_like
         dtype, means = sums(seen.q.dtype), None
         if seen.table is not None and through_table:
@@ -37,7 +37,7 @@ class Slopes:
         return cls(q, k, v, means, positions)
 
     def add(self, seen: Seen, stretch: Stretch, g: Tensor, final: tuple[Tensor, Tensor]) -> None:
-        """Of one stretch: g = dL/do and the output [X, n, length, M], and its logsumexp [X, n, length]."""
+        """Add the share of one stretch: g = dL/do and the output [X, n, length, M], and its logsumexp [X, n, length]."""
         q, bias = stretch.own(seen.q), seen.bias(stretch)
         dbias = None if bias is None else torch.zeros_like(bias)
         for first, part in enumerate(seen.parts(stretch, bias)):
@@ -46,13 +46,13 @@ class Slopes:
             own = stretch.own(self.q)[:, s]
             own.add_(gradients[0]) if first else own.copy_(gradients[0])
             self._collect(part, stretch, *gradients[1:])
-            del gradients  # before the next are made
+            del gradients  # free them before the next part
         if dbias is not None:
             assert seen.positions is not None
             self._through_positions(stretch, seen.positions, dbias)
 
     def _collect(self, part: Part, stretch: Stretch, dk: Tensor, dv: Tensor) -> None:
-        """To the keys and values of a part; codes get none."""
+        """Add gradients to the keys and values of a part; codes get none."""
         if part.kind is Kind.OWN:
             stretch.own(self.k).copy_(dk)
             stretch.own(self.v).copy_(dv)
@@ -63,7 +63,7 @@ class Slopes:
             stretch.add_to_tables(self.means, dv)
 
     def _through_positions(self, stretch: Stretch, positions: Positions, dbias: Tensor) -> None:
-        """From the scores in a window to (q + v)·r."""
+        """Pass the gradient of scores in a window on to (q + v)·r."""
         assert self.positions is not None
         by_distance = band(dbias).to(positions.q.dtype)
         stretch.own(self.positions.q).copy_(by_distance @ positions.rows.unsqueeze(1))
@@ -71,7 +71,7 @@ class Slopes:
         self.positions.rows.add_(rows)
 
     def through_tables(self, seen: Seen, codes: Tensor) -> None:
-        """To the values that went into the tables; codes [X, N]."""
+        """Pass the gradients of tables on to the values that went into them; codes [X, N]."""
         if self.means is not None and seen.table is not None:
             absorbed = slice(seen.blocks.absorbed)
             self.v[:, absorbed].add_(gradient_of_values(self.means, seen.table[1], codes[:, absorbed]))
@@ -80,7 +80,7 @@ class Slopes:
 def _pull_back(
     part: Part, g: Tensor, q: Tensor, final: tuple[Tensor, Tensor], stretch: Stretch, dbias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dL/dq, dL/dk, dL/dv."""
+    """Compute dL/dq, dL/dk and dL/dv of a part, and write its share of the bias's gradient."""
     if dbias is None or part.kind is Kind.TABLE:
         return pull_back(g, (q, part.k, part.v), final, part.rule)
     assert part.rule.bias is not None

@@ -7,7 +7,10 @@ from torch import Tensor
 
 
 def straight_through(k: Tensor, rows: Tensor) -> Tensor:
-    """`rows` in value, k in gradient, bit for bit: k + SG(rows - k) would round. Both of one shape and dtype."""
+    """Return `rows` in value and k in gradient; bit for bit, where k + SG(rows - k) would round.
+
+    Both have one shape and dtype.
+    """
     if torch.is_grad_enabled() and k.requires_grad:
         out: Tensor = _StraightThrough.apply(k, rows)  # type: ignore[no-untyped-call]
         return out
@@ -15,14 +18,14 @@ def straight_through(k: Tensor, rows: Tensor) -> Tensor:
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Keeps nothing."""
+    """`straight_through` with its gradient; keeps nothing."""
 
     @staticmethod
     def forward(ctx: Any, k: Tensor, rows: Tensor) -> Tensor:  # noqa: ANN401, ARG004 - torch's own bag; k is in the gradient only
-        """The rows."""
+        """Return the rows."""
         return rows.view_as(rows)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401, ARG004 - torch's own bag
-        """To k as it is."""
+        """Pass the gradient to k unchanged."""
         return g, None

@@ -1,4 +1,4 @@
-"""Attention over quantised keys by Triton kernels of our own: table and window in one softmax on tensor cores.
+"""Attention over quantised keys by our own Triton kernels: table and window in one softmax on tensor cores.
 
 B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width.
 """
@@ -15,18 +15,18 @@ from .triton_tuning import WIDEST
 
 
 class TritonVQ(VQFamily):
-    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after two that make the tables.
+    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after two that build the tables.
 
-    Products of float32 by torch's float32 matmul precision; sums and tables are float32. Keeps the output and one number a row;
-    the backward makes the tables again. Once differentiable, same bits every run, no copies of inputs whose last dimension is
-    dense. Has its own reduction of tables, and no bias.
+    Products of float32 follow torch's float32 matmul precision; sums and tables are float32. Keeps the output and one number a
+    row; the backward builds the tables again. Differentiable once, same bits in every run, no copies of inputs whose last
+    dimension is dense. It has its own reduction of tables, and no bias.
     """
 
     tier = Tier.TRITON
     requires = ("triton>=3.4",)
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
-        # needs triton: absent, it should be missed here and not in the first call
+        # needs triton, which if missing should be noticed here and not in the first call
         from . import triton_product  # noqa: F401 - registers the operator
 
         super().__init__(problem, **params)
@@ -36,25 +36,25 @@ class TritonVQ(VQFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """FLOPs and bytes on a GPU. Needs no triton. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes on a GPU; needs no triton. Raises TypeError or ValueError on bad parameters."""
         options = VQOptions(**params)  # type: ignore[arg-type]
         refuse_bias(options)
         return cost_by_tiles(problem, options, workload)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """CUDA devices, no float64, no bias, widths whose tiles fit into a multiprocessor."""
+        """Refuse devices other than CUDA, float64, a bias, and widths whose tiles do not fit into a multiprocessor."""
         p = cell.problem
         if cell.device_kind != "cuda":
             return "it runs on CUDA devices"
         if p.dtype is DType.FLOAT64:
-            return "its sums are float32"
+            return "its sums are float32, not float64"
         if max(p.D, p.M) > WIDEST:
             return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
         if cell.params.get("bias", NONE) != NONE:
             return "its kernels add no bias; vq.blockwise does"
         if cell.params.get("reduction", SERIAL) != SERIAL:
-            return "its tables are merged one after the other; leave reduction out"
+            return "its kernels merge their tables one after the other; leave reduction out"
         return super().why_not(cell)
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
@@ -65,6 +65,6 @@ class TritonVQ(VQFamily):
 
 
 def refuse_bias(options: VQOptions) -> None:
-    """Raise ValueError where there is a bias, which the kernels would leave out."""
+    """Raise ValueError on a bias, which the kernels would ignore."""
     if options.bias != NONE:
         raise ValueError(f"bias={options.bias!r}: must be none; vq.blockwise adds one")

@@ -1,4 +1,4 @@
-"""What one call of vq.triton costs: products of whole tiles, counted as the kernels walk.
+"""The cost of one call of vq.triton: products of whole tiles, counted as the kernels walk.
 
 B batch, H heads, N tokens, S codes, D query/key width, M value width.
 """
@@ -15,7 +15,7 @@ from .triton_tuning import Launch, arithmetic, padded
 
 
 def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
-    """FLOPs and bytes on a GPU. Steps are those of all forms of the family."""
+    """Count FLOPs and bytes on a GPU; decoding costs the same as in the rest of the family."""
     cost, trains = cost_by_blocks(p, o, workload), workload is Workload.FORWARD_BACKWARD
     if workload.decodes:
         return cost
@@ -32,10 +32,10 @@ def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
 
 
 def attended_flops(p: Plan, *, trains: bool, through_table: bool = True) -> float:
-    """Products of whole tiles with the padding of widths.
+    """Count products of whole tiles with the padding of widths.
 
-    One a tile for the tables, two for the output; backward the tables again, three for dq, two for what codes share
-    if they do, four for dk and dv.
+    There is one per tile for the tables and two for the output. The backward has the tables again, three for dq, two for
+    gradients through the table if there are any, and four for dk and dv.
     """
     D, M = padded(p.shape.D), padded(p.shape.M)
     flops = _summed(p) * M + _seen(p, p.blocks.attend) * (D + M)
@@ -46,18 +46,18 @@ def attended_flops(p: Plan, *, trains: bool, through_table: bool = True) -> floa
 
 
 def _segments(p: Plan) -> list[tuple[int, int]]:
-    """First token and end of each."""
+    """List the first token and the end of each segment."""
     N, tokens = p.shape.N, p.cut.tokens
     return [(first, min(first + tokens, N)) for first in range(0, N, tokens)]
 
 
 def _whole(size: int, block: int) -> int:
-    """Rounded up to whole blocks."""
+    """Round up to whole blocks."""
     return -(-size // block) * block
 
 
 def _seen(p: Plan, how: Launch) -> int:
-    """(query, key or code) pairs of the tiles that queries walk, of one head."""
+    """Count the (query, key or code) pairs of the tiles that queries walk, in one head."""
     lag = 2 if p.shape.causal else 0
     tables, pairs = _whole(p.shape.S, how.other), 0
     for n, (first, stop) in enumerate(_segments(p)):
@@ -69,7 +69,7 @@ def _seen(p: Plan, how: Launch) -> int:
 
 
 def _seeing(p: Plan) -> int:
-    """(key, query) pairs of the tiles that keys walk."""
+    """Count the (key, query) pairs of the tiles that keys walk."""
     how = p.blocks.keys
     if not p.shape.causal:
         return 0
@@ -82,14 +82,14 @@ def _seeing(p: Plan) -> int:
 
 
 def _summed(p: Plan) -> int:
-    """(code, token) pairs of the segments that end with a table."""
+    """Count the (code, token) pairs of the segments that end with a table."""
     how = p.blocks.sums
     tokens = sum(_whole(stop - first, how.other) for first, stop in _segments(p)[: p.cut.tables])
     return _whole(p.shape.S, how.own) * tokens
 
 
 def _shared(p: Plan) -> int:
-    """(code, query) pairs of the segments that see a table."""
+    """Count the (code, query) pairs of the segments that see a table."""
     how, lag = p.blocks.codes, 2 if p.shape.causal else 0
     tokens = sum(_whole(stop - first, how.other) for first, stop in _segments(p)[lag:])
     return _whole(p.shape.S, how.own) * tokens

@@ -1,15 +1,15 @@
-"""Softmax over a table of codes and a window of keys, on tensor cores: the kernels.
+"""The kernels of softmax over a table of codes and a window of keys, on tensor cores.
 
 B batch, H heads, N tokens, S codes, D query/key width, M value width, BD and BM the powers of two above them, BQ, BK and BS
-queries, keys and codes of a tile. A tensor comes as its pointer and its strides over batch, heads and tokens (a codebook: heads
-and codes); its last dimension is dense.
+queries, keys and codes of a tile. A tensor is given by its pointer and its strides over batch, heads and tokens (a codebook:
+heads and codes); its last dimension is dense.
 
 The sequence is cut into segments of W tokens. Table t [S, M] has the mean value and the count of the tokens of each code in the
 segments 0 … t; there are T of them, dense, float32: means [BH, T, S, M], counts [BH, T, S]. CAUSAL: segment n sees table n - 2,
-and the keys of the segments n - 1 and n up to its own. Else every query sees the last table, and no key.
+and the keys of the segments n - 1 and n up to its own. Otherwise every query sees the last table, and no key.
 
-Numbers: products take OPERAND (bfloat16, float16, or float32 by PRECISION), all else is float32. Scores and their logsumexp
-are to the base 2.
+Products take OPERAND (bfloat16, float16, or float32 by PRECISION), all else is float32. Scores and their logsumexp are to the
+base 2.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
 # ruff: noqa: ANN001, ANN201, N803, PLR0913, PLR0917 - kernels take flat arguments, all alike, in one body
@@ -24,19 +24,19 @@ SHAPE = ["H", "N", "S", "W", "T"]
 
 @triton.jit
 def operand(x, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
-    """What a product takes: x rounded to one dtype and kept in another; on a GPU the two are the same."""
+    """Round x to one dtype for a product and keep it in another; on a GPU the two are the same."""
     return x.to(ROUNDED).to(OPERAND)
 
 
 @triton.jit
 def of_head(x, head, H, stride_b, stride_h):
-    """Where the tokens of one head begin; beyond 2³¹ elements too."""
+    """Find where the tokens of one head begin, also beyond 2³¹ elements."""
     return x + (head // H).to(tl.int64) * stride_b + (head % H).to(tl.int64) * stride_h
 
 
 @triton.jit
 def load_rows(x, row, inside, width, stride, BW: tl.constexpr):
-    """These rows: [rows, BW], 0 outside."""
+    """Load these rows: [rows, BW], 0 outside."""
     column = tl.arange(0, BW)
     at = x + row.to(tl.int64)[:, None] * stride + column[None, :]
     return tl.load(at, mask=inside[:, None] & (column < width)[None, :], other=0.0)
@@ -44,7 +44,7 @@ def load_rows(x, row, inside, width, stride, BW: tl.constexpr):
 
 @triton.jit
 def store_rows(x, row, inside, width, stride, tile, BW: tl.constexpr):
-    """The same places, written in the dtype of x."""
+    """Write the same places in the dtype of x."""
     column = tl.arange(0, BW)
     at = x + row.to(tl.int64)[:, None] * stride + column[None, :]
     tl.store(at, tile.to(x.dtype.element_ty), mask=inside[:, None] & (column < width)[None, :])
@@ -52,7 +52,7 @@ def store_rows(x, row, inside, width, stride, tile, BW: tl.constexpr):
 
 @triton.jit
 def whereabouts_of_tokens(N, W, BLOCK: tl.constexpr):
-    """Of this program: its head, its segment, the token at which its tile starts, and the one at which the segment ends."""
+    """Find this program's head and segment, the token at which its tile starts, and the one at which the segment ends."""
     tiles = tl.cdiv(W, BLOCK)
     at, head = tl.program_id(0) % (tiles * tl.cdiv(N, W)), tl.program_id(0) // (tiles * tl.cdiv(N, W))
     segment = at // tiles
@@ -61,7 +61,7 @@ def whereabouts_of_tokens(N, W, BLOCK: tl.constexpr):
 
 @triton.jit
 def whereabouts_of_codes(S, T, BLOCK: tl.constexpr):
-    """Of this program: its head, its table, and the codes of its tile."""
+    """Find this program's head and table, and the codes of its tile."""
     tiles = tl.cdiv(S, BLOCK)
     at, rest = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     return rest // T, rest % T, at * BLOCK + tl.arange(0, BLOCK)
@@ -69,13 +69,13 @@ def whereabouts_of_codes(S, T, BLOCK: tl.constexpr):
 
 @triton.jit
 def of_table(head, table, S, T):
-    """The row of `means`, and the place in `counts`, of a table's code 0."""
+    """Find the row of `means`, and the place in `counts`, of a table's code 0."""
     return (head.to(tl.int64) * T + table) * S
 
 
 @triton.jit
 def log2_of(count):
-    """What a count adds to a score; -∞ where a code stands for no token."""
+    """Compute what a count adds to a score; -∞ for a code without tokens."""
     return tl.where(count > 0, tl.log2(tl.maximum(count, 1.0)), float("-inf"))
 
 
@@ -87,7 +87,7 @@ def sums_kernel(
     M: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr, BK: tl.constexpr,
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The mean value and the count of each code, of one segment alone: a product with the codes as ones and zeros."""
+    """Compute the mean value and the count of each code in one segment, by a product with the codes as ones and zeros."""
     head, table, s = whereabouts_of_codes(S, T, BS)
     codes, v = of_head(codes, head, H, c_b, c_h), of_head(v, head, H, v_b, v_h)
     stop = tl.minimum(table * W + W, N)
@@ -107,9 +107,9 @@ def sums_kernel(
 
 @triton.jit(do_not_specialize=SHAPE)
 def tables_kernel(means, counts, S, T, M: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr):
-    """From segments to tables, in place: means are merged by their counts.
+    """Turn segments into tables, in place, merging means by their counts.
 
-    The stable form of Lingle 2023, theorem 3.7: sums over a long sequence lose what means keep.
+    This is the stable form of Lingle 2023, theorem 3.7: sums over a long sequence lose digits that means keep.
     """
     tiles = tl.cdiv(S, BS)
     head, s = tl.program_id(0) // tiles, tl.program_id(0) % tiles * BS + tl.arange(0, BS)
@@ -126,9 +126,9 @@ def tables_kernel(means, counts, S, T, M: tl.constexpr, BM: tl.constexpr, BS: tl
 
 @triton.jit
 def take_in(scores, w, top, total, sums, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr):
-    """The softmax so far, together with these scores and their values. Dao et al. 2022, algorithm 1."""
+    """Merge these scores and their values into the softmax so far. Dao et al. 2022, algorithm 1."""
     higher = tl.maximum(top, tl.max(scores, 1))
-    # rows that have seen nothing yet: -inf - -inf is no number
+    # rows that have seen nothing yet: -inf - -inf is NaN
     finite = tl.where(higher == float("-inf"), 0.0, higher)
     weights = tl.exp2(scores - finite[:, None])
     shrunk = tl.exp2(top - finite)
@@ -144,7 +144,7 @@ def attend_kernel(
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """o_i = (Σ_s n_s exp(q_i·c_s) m_s + Σ_j exp(q_i·k_j) v_j) / (the same without m and v), and log₂ of the divisor.
+    """Compute o_i = (Σ_s n_s exp(q_i·c_s) m_s + Σ_j exp(q_i·k_j) v_j) / (the same without m and v), and log₂ of the divisor.
 
     Lingle 2023, theorem 3.7, with one running maximum for the window and the table; without a mask theorem 3.4.
     """
@@ -184,7 +184,7 @@ def attend_kernel(
 def descend(
     scores, final, delta, u, w, y, dx, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr
 ):  # fmt: skip
-    """What these keys or codes add to dq: Σ_j P_ij (g_i·v_j - Δ_i) k_j. Dao et al. 2022, algorithm 4."""
+    """Add what these keys or codes contribute to dq: Σ_j P_ij (g_i·v_j - Δ_i) k_j. Dao et al. 2022, algorithm 4."""
     weights = tl.exp2(scores - final[:, None])
     slopes = weights * (tl.dot(u, tl.trans(w), input_precision=PRECISION) - delta[:, None])
     return tl.dot(operand(slopes, ROUNDED, OPERAND), y, acc=dx, input_precision=PRECISION)
@@ -198,7 +198,7 @@ def queries_kernel(
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """dq_i over the window and the table, and Δ_i = g_i·o_i; P by the final logsumexp."""
+    """Compute dq_i over the window and the table, and Δ_i = g_i·o_i; P by the final logsumexp."""
     head, segment, start, stop = whereabouts_of_tokens(N, W, BQ)
     if start >= stop:
         return
@@ -243,7 +243,7 @@ def codes_kernel(
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr, BQ: tl.constexpr,
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """Σ_i P_is g_i / n_s over the queries i of one segment: what each token of a code gets from them through its table."""
+    """Compute Σ_i P_is g_i / n_s over the queries i of one segment, which each token of a code receives through its table."""
     head, place, s = whereabouts_of_codes(S, T, BS)
     q, g = of_head(q, head, H, q_b, q_h), of_head(g, head, H, g_b, g_h)
     logsumexp += head.to(tl.int64) * N
@@ -270,7 +270,7 @@ def codes_kernel(
 
 @triton.jit(do_not_specialize=SHAPE)
 def shares_kernel(shares, S, T, M: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr):
-    """Sums from the last place to each, in place: a token is in its own segment's table and in all later ones."""
+    """Sum from the last place to each, in place: a token is in its own segment's table and in all later ones."""
     tiles = tl.cdiv(S, BS)
     head, s = tl.program_id(0) // tiles, tl.program_id(0) % tiles * BS + tl.arange(0, BS)
     sums = tl.zeros([BS, BM], tl.float32)
@@ -288,7 +288,10 @@ def keys_kernel(
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
 ):  # fmt: skip
-    """dk_j = Σ_i P_ij (g_i·v_j - Δ_i) q_i and dv_j = Σ_i P_ij g_i over the window; TABLE: dv_j also by its code's share."""
+    """Compute dk_j = Σ_i P_ij (g_i·v_j - Δ_i) q_i and dv_j = Σ_i P_ij g_i over the window.
+
+    TABLE: dv_j also receives its code's share.
+    """
     head, segment, start, stop = whereabouts_of_tokens(N, W, BK)
     if start >= stop:
         return

@@ -1,4 +1,4 @@
-"""Timing other blocks than those of the table, on the GPU at hand; needs one. For whoever fills triton_tuning.py.
+"""Time other launches than those of triton_tuning.py on the current GPU, to fill its table.
 
 B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width.
 """
@@ -21,14 +21,14 @@ from .triton_tuning import Blocks, Launch, arithmetic, blocks
 
 
 def candidates() -> list[Launch]:
-    """Launches that may suit."""
+    """List launches that may be suitable."""
     return [Launch(*numbers) for numbers in product((32, 64, 128), (32, 64, 128), (4, 8), (1, 2, 3))]
 
 
 def timed(p: Problem, options: VQOptions, kernel: str, launches: Iterable[Launch]) -> list[tuple[float, Launch]]:
-    """Seconds of a forward and backward with each launch for that kernel, best first; what does not compile is left out.
+    """Time a forward and backward with each launch of that kernel, in seconds, best first; leave out what does not compile.
 
-    `kernel` is a field of Blocks. The medians of warm calls by CUDA events.
+    `kernel` is a field of Blocks. Times are medians of warm calls by CUDA events.
     """
     usual = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
     found = [(_seconds(p, options, replace(usual, **{kernel: launch})), launch) for launch in launches]

@@ -1,6 +1,6 @@
 """How the kernels are launched for one problem: tiles, warps, and the segments of the sequence.
 
-B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width. What is here needs no triton.
+B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width. This needs no triton.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from .triton_tuning import Arithmetic, Blocks, Cut, blocks, cut, fitted
 
 @dataclass(frozen=True)
 class Shape:
-    """Of one call."""
+    """The sizes of one call."""
 
     B: int
     H: int
@@ -23,13 +23,13 @@ class Shape:
 
     @property
     def heads(self) -> int:
-        """B·H."""
+        """Compute B·H."""
         return self.B * self.H
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which tile each kernel has, and which segments and tables there are."""
+    """The tile of each kernel, and the segments and tables of the sequence."""
 
     shape: Shape
     blocks: Blocks
@@ -37,7 +37,7 @@ class Plan:
 
     @classmethod
     def of(cls, shape: Shape, kind: Arithmetic, chosen: Blocks | None = None) -> "Plan":
-        """By the table of blocks where none are given; none of its tiles longer than what there is."""
+        """Plan a call, with the table's blocks unless given, and no tile longer than the tokens or codes that exist."""
         usual, S = chosen or blocks(shape.D, shape.M, kind), shape.S
         walks = shape.heads * -(-S // fitted(usual.sums, S, shape.N).own)
         parts = cut(shape.N, shape.L, causal=shape.causal, walks=walks)
@@ -53,14 +53,14 @@ class Plan:
         return cls(shape, few, parts)
 
     def of_tokens(self, block: int) -> int:
-        """Programs, one for each tile of tokens of each segment of each head."""
+        """Count programs with one for each tile of tokens of each segment of each head."""
         segments = -(-self.shape.N // self.cut.tokens)
         return self.shape.heads * segments * -(-self.cut.tokens // block)
 
     def of_codes(self, block: int) -> int:
-        """Programs, one for each tile of codes of each table of each head."""
+        """Count programs with one for each tile of codes of each table of each head."""
         return self.shape.heads * self.cut.tables * -(-self.shape.S // block)
 
     def of_walks(self, block: int) -> int:
-        """Programs, one for each tile of codes of each head: through all tables."""
+        """Count programs with one for each tile of codes of each head, through all tables."""
         return self.shape.heads * -(-self.shape.S // block)

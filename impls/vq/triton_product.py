@@ -1,4 +1,4 @@
-"""Attention over a table and a window through the Triton kernels: what they are given, and how they are differentiated.
+"""Attention over a table and a window through the Triton kernels: their arguments, and how they are differentiated.
 
 B batch, H heads, N tokens, S codes, T tables, D query/key width, M value width. Importing this needs triton.
 """
@@ -26,41 +26,41 @@ class Launcher:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The whole numbers that every kernel that takes products is given."""
+        """Return the whole numbers that every kernel with products takes."""
         shape, cut = self.plan.shape, self.plan.cut
         return shape.H, shape.N, shape.S, cut.tokens, cut.tables
 
     def constants(self, name: str) -> dict[str, Any]:
-        """What the kernel of that name, a field of Blocks, is compiled for."""
+        """Return what the kernel of that name, a field of Blocks, is compiled for."""
         how: Launch = getattr(self.plan.blocks, name)
         own, other = {"sums": ("BS", "BK"), "codes": ("BS", "BQ"), "keys": ("BK", "BQ")}.get(name, ("BQ", "BK"))
-        # fusion is asked for by name, since the default differs between versions of Triton
+        # fusion is asked for explicitly, since the default differs between versions of Triton
         options = {"num_warps": how.warps, "num_stages": how.stages, "enable_fp_fusion": True}
         mode = {} if name == "sums" else {"CAUSAL": self.plan.shape.causal}
         widths = {key: width for key, width in self.widths.items() if name != "sums" or key in {"M", "BM"}}
         return {**widths, **self.products, own: how.own, other: how.other, **mode, **options}
 
     def over_codes(self, name: str, tensors: tuple[Tensor, ...], strides: list[int]) -> None:
-        """A program for each tile of codes of each table."""
+        """Launch a program for each tile of codes of each table."""
         constants = self.constants(name)
         grid = (self.plan.of_codes(constants["BS"]),)
         _kernel(name)[grid](*tensors, *self.sizes, *strides, **constants)
 
     def over_tokens(self, name: str, tensors: tuple[Tensor, ...], strides: list[int], **more: bool) -> None:
-        """A program for each tile of tokens."""
+        """Launch a program for each tile of tokens."""
         constants = self.constants(name)
         grid = (self.plan.of_tokens(getattr(self.plan.blocks, name).own),)
         _kernel(name)[grid](*tensors, *self.sizes, *strides, **constants, **more)
 
     def along_tables(self, name: str, *tensors: Tensor) -> None:
-        """A program for each tile of codes of each head, which goes through all tables."""
+        """Launch a program for each tile of codes of each head, which goes through all tables."""
         shape, block = self.plan.shape, merged(self.plan.shape.M)
         widths = {"M": shape.M, "BM": padded(shape.M), "BS": block, "num_warps": 4, "enable_fp_fusion": True}
         _kernel(name)[self.plan.of_walks(block),](*tensors, shape.S, self.plan.cut.tables, **widths)
 
 
 def launcher(q: Tensor, v: Tensor, S: int, L: int, *, causal: bool, chosen: Blocks | None = None) -> Launcher:
-    """How to launch for these tensors [B, H, N, D] and [B, H, N, M]; by the table where no blocks are given."""
+    """Plan the launches for tensors [B, H, N, D] and [B, H, N, M]; blocks are from the table unless given."""
     (B, H, N, D), M, kind = q.shape, v.shape[-1], arithmetic(q.dtype)
     rounded = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}.get(q.dtype, tl.float32)
     # tensors on a CPU are for Triton's interpreter, whose products of bfloat16 are wrong
@@ -71,7 +71,7 @@ def launcher(q: Tensor, v: Tensor, S: int, L: int, *, causal: bool, chosen: Bloc
 
 
 def tables(p: Launcher, v: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Launch what gives the mean values [BH, T, S, M] and counts [BH, T, S] of each code up to the end of each segment."""
+    """Compute means [BH, T, S, M] of values and counts [BH, T, S] of each code up to the end of each segment."""
     shape, count = p.plan.shape, p.plan.cut.tables
     means = v.new_empty(shape.heads, count, shape.S, shape.M, dtype=torch.float32)
     counts = v.new_empty(shape.heads, count, shape.S, dtype=torch.float32)
@@ -82,10 +82,10 @@ def tables(p: Launcher, v: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def attend(p: Launcher, inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Launch what gives o [B, H, N, M] and the logsumexp [B, H, N], to the base 2, of q, k, v, codes and codebook.
+    """Compute o [B, H, N, M] and the logsumexp [B, H, N], to the base 2, from q, k, v, codes and codebook.
 
-    The tables are let go: to keep them for the backward would take N S M / L numbers, to make them again takes a fraction of
-    its time.
+    The tables are freed: keeping them for the backward would take N S M / L numbers, and building them again takes a fraction
+    of its time.
     """
     q, k, v, codes, codebook = _dense(inputs)
     o, logsumexp = _results(q, v)
@@ -99,9 +99,9 @@ def attend(p: Launcher, inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
 def pull_back(
     p: Launcher, inputs: list[Tensor], kept: list[Tensor], g: Tensor, *, through_table: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch what gives dq, dk and dv from dL/do: by queries, by codes, then by keys; no atomics.
+    """Compute dq, dk and dv from dL/do, by queries, by codes, then by keys; no atomics.
 
-    Each walk needs the final output and logsumexp alone: Dao et al. 2022, appendix B.2. `kept` is what `attend` gave.
+    Each walk needs only the final output and logsumexp: Dao et al. 2022, appendix B.2. `kept` is what `attend` returned.
     """
     q, k, v, codes, codebook, g = _dense([*inputs, g])
     o, logsumexp = kept
@@ -111,7 +111,7 @@ def pull_back(
         means, counts = tables(p, v, codes)
         of_queries = (q, k, v, o, g, logsumexp, deltas, codebook, means, counts, dq)
         p.over_tokens("queries", of_queries, [*_strides(q, k, v, o, g), *of_codes, *_strides(dq)])
-        # what is read no more is written over
+        # the memory of means, which are not read again, is reused
         shares = means
         if through_table and p.plan.cut.tables:
             p.over_codes("codes", (q, g, logsumexp, codebook, counts, shares), [*_strides(q, g), *of_codes])
@@ -132,10 +132,10 @@ def vq_attention(  # noqa: PLR0913, PLR0917 - an operator takes tensors and plai
     causal: bool,
     through_table: bool,  # noqa: ARG001 - for the backward
 ) -> tuple[Tensor, Tensor]:
-    """[B, H, N, D] x2, [B, H, N, M], int64 [B, H, N], [H, S, D] -> o [B, H, N, M]; and the logsumexp, for the backward.
+    """Attend: [B, H, N, D] x2, [B, H, N, M], int64 [B, H, N], [H, S, D] -> o [B, H, N, M]; also the logsumexp.
 
-    Lingle 2023, theorems 3.7 and 3.4; k are the quantised keys, scale 1. Differentiable once: by q, by k in the window, by v
-    there and `through_table`.
+    Lingle 2023, theorems 3.7 and 3.4; k are the quantised keys, scale 1. Differentiable once: in q, in k within the window, and
+    in v there and, if `through_table`, beyond.
     """
     return attend(launcher(q, v, codebook.shape[1], block, causal=causal), [q, k, v, codes, codebook])
 
@@ -179,7 +179,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     *tensors, ctx.block, ctx.causal, ctx.through_table = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.mark_non_differentiable(output[1])
-    # else torch fills zeros for what was not differentiated
+    # otherwise torch fills zeros for what was not differentiated
     ctx.set_materialize_grads(False)
 
 
@@ -197,21 +197,21 @@ def _kernel(name: str) -> Any:  # noqa: ANN401 - triton's own
 
 
 def _strides(*tensors: Tensor) -> list[int]:
-    """Over batch, heads and tokens, of each tensor."""
+    """Return each tensor's strides over batch, heads and tokens."""
     return [stride for x in tensors for stride in x.stride()[:3]]
 
 
 def _dense(tensors: list[Tensor]) -> list[Tensor]:
-    """The same numbers with the last dimension dense; a copy only where it is not."""
+    """Make the last dimension dense, copying only where it is not."""
     return [x if x.stride(-1) == 1 else x.contiguous() for x in tensors]
 
 
 def _results(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Uninitialised: o [B, H, N, M] and the logsumexp [B, H, N]."""
+    """Allocate o [B, H, N, M] and the logsumexp [B, H, N]."""
     shape = q.shape[:3]
     return q.new_empty(*shape, v.shape[-1]), q.new_empty(shape, dtype=torch.float32)
 
 
 def _device(x: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, which may be another one."""
+    """Make the device of x current, on which Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

@@ -12,14 +12,14 @@ Arithmetic = Literal["half", "tf32", "ieee"]
 """Operands of the products: bfloat16 or float16; float32 rounded to tf32; float32 as it is."""
 
 PROGRAMS = 264
-"""Programs to aim at: two for each multiprocessor of an H100. A constant, so that sums group alike on every GPU."""
-_SHORTEST = 128  # tokens; less is not worth another table
+"""Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
+_SHORTEST = 128  # tokens; fewer are not worth another table
 _MERGED = 2048  # numbers that a program which merges tables holds
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel: the tokens or codes that a program has, those of a tile that it walks, its warps, its stages of loads."""
+    """Launch of one kernel: tokens or codes of a program, those of a tile that it walks, warps, and stages of loads."""
 
     own: int
     other: int
@@ -29,7 +29,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A launch for each kernel that takes products."""
+    """A launch for each kernel with products."""
 
     sums: Launch
     attend: Launch
@@ -46,7 +46,7 @@ class Cut:
     tables: int
 
 
-# The larger of D and M, rounded up to a power of two -> blocks. Chosen by what ptxas of Triton 3.9 says of sm_80 and sm_90.
+# by the larger of D and M, rounded up to a power of two; chosen by what ptxas of Triton 3.9 reports for sm_80 and sm_90
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "half": {
         16: Blocks(*[Launch(64, 64, 4, 3)] * 5),
@@ -108,28 +108,28 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
 }
 
 WIDEST = max(_TABLE["half"])
-"""Where D or M is larger, no tile fits into a multiprocessor."""
+"""Largest D or M for which a tile fits into a multiprocessor."""
 
 
 def arithmetic(dtype: torch.dtype) -> Arithmetic:
-    """The products of a dtype, by torch's float32 matmul precision where it is float32."""
+    """Choose the products for a dtype; float32 follows torch's float32 matmul precision."""
     if dtype is not torch.float32:
         return "half"
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 def padded(size: int) -> int:
-    """The power of two that a width or block is computed in; 16 at least, the least that tensor cores take."""
+    """Return the power of two that a width or block is computed in, at least 16, the least that tensor cores take."""
     return max(16, 1 << (size - 1).bit_length())
 
 
 def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:
-    """From the table."""
+    """Look up the launches for these widths."""
     return _TABLE[kind][max(padded(D), padded(M))]
 
 
 def cut(N: int, L: int, *, causal: bool, walks: int) -> Cut:
-    """Causal: by blocks, of which all but the last two end with a table. Else as few segments as fill a GPU.
+    """Cut into blocks if causal, of which all but the last two end with a table; else into as few segments as fill a GPU.
 
     `walks` is how many programs sum up one segment.
     """
@@ -142,10 +142,10 @@ def cut(N: int, L: int, *, causal: bool, walks: int) -> Cut:
 
 
 def fitted(launch: Launch, own: int, other: int) -> Launch:
-    """No tile longer than the tokens or codes that there are."""
+    """Shorten tiles to the tokens or codes that exist."""
     return Launch(min(launch.own, padded(own)), min(launch.other, padded(other)), launch.warps, launch.stages)
 
 
 def merged(M: int) -> int:
-    """Codes of a program that merges tables: a power of two, since so are the columns."""
+    """Choose how many codes a program that merges tables has: a power of two, like the columns."""
     return max(1, _MERGED // padded(M))

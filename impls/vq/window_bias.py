@@ -1,7 +1,7 @@
 """Biases by distance laid out over the keys of a window, and back.
 
-X rows (batch and heads folded), n blocks of L tokens, R = L + 1 distances, the farthest first; a window is 2L keys, the
-query's own block and the one before. Dai et al. 2019, appendix B, without a shift: a view with longer rows.
+X rows (batch and heads folded), n blocks of L tokens, R = L + 1 distances, the farthest first; a window is 2L keys, the query's
+own block and the one before. Dai et al. 2019, appendix B, by a view with longer rows instead of a shift.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def over_window(by_distance: Tensor) -> Tensor:
-    """[X, n, L or fewer, R] -> [X, n, L or fewer, 2L]: 0 beyond the farthest key, -inf for later keys."""
+    """Lay biases out: [X, n, L or fewer, R] -> [X, n, L or fewer, 2L], 0 beyond the farthest key, -inf for later keys."""
     *shape, R = by_distance.shape
     hidden = torch.full((shape[-1], 2 * (R - 1)), -torch.inf, dtype=by_distance.dtype, device=by_distance.device).triu_(R)
     bias = hidden.expand(*shape, -1).contiguous()
@@ -18,7 +18,7 @@ def over_window(by_distance: Tensor) -> Tensor:
 
 
 def band(window: Tensor) -> Tensor:
-    """The keys at a distance of L … 0, as a view: dense [X, n, ·, 2L] -> [X, n, ·, L + 1]. Row i begins at key i."""
+    """View the keys at a distance of L … 0: dense [X, n, ·, 2L] -> [X, n, ·, L + 1], where row i begins at key i."""
     rows, n, length, keys = window.shape
     strides = (n * length * keys, length * keys, keys + 1, 1)
     return window.as_strided((rows, n, length, keys // 2 + 1), strides)
@@ -27,9 +27,9 @@ def band(window: Tensor) -> Tensor:
 def pull_back_biased(
     g: Tensor, inputs: tuple[Tensor, Tensor, Tensor], final: tuple[Tensor, Tensor], bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dL/dq, dL/dk, dL/dv and dL/d bias of a part of the keys, as `partial.softmax.pull_back` has the first three.
+    """Compute dL/dq, dL/dk, dL/dv and dL/d bias of some of the keys; `partial.softmax.pull_back` returns the first three.
 
-    dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)) is what torch's kernel keeps to itself.
+    dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O)), which torch's kernel does not return.
     """
     q, k, v = inputs
     p = (q @ k.mT).to(bias.dtype).add_(bias).sub_(final[1].unsqueeze(-1)).exp_()

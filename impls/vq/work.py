@@ -1,4 +1,4 @@
-"""What attention over quantised keys has to compute, by formula: FLOPs of matrix products. Letters as in blocks.py.
+"""FLOPs of matrix products of attention over quantised keys, by formula, with the letters of blocks.py.
 
 B batch, H heads, D query/key width, M value width, S codes, W tokens of a window when one more is decoded, P = D width of the
 sinusoids.
@@ -14,7 +14,7 @@ from .options import MATMUL, RELATIVE, VQOptions
 
 @dataclass(frozen=True)
 class Work:
-    """One call."""
+    """The work of one call."""
 
     p: Problem
     o: VQOptions
@@ -22,24 +22,25 @@ class Work:
 
     @property
     def trains(self) -> bool:
-        """Whether there is a backward."""
+        """Say whether there is a backward."""
         return self.workload is Workload.FORWARD_BACKWARD
 
     @property
     def blocks(self) -> Blocks:
-        """How the sequence is cut."""
+        """Return how the sequence is cut."""
         return Blocks.of(self.p.N, self.o.block, causal=self.p.causal)
 
     @property
     def relative(self) -> bool:
-        """Whether scores in the window have a bias."""
+        """Say whether scores in the window have a bias."""
         return self.o.bias == RELATIVE
 
     @property
     def exact(self) -> float:
-        """Codes, and products over visible keys and codes.
+        """Count the choice of codes, and products over visible keys and codes.
 
-        Backward four over keys, and three over the table, whose codes are constants: two where its values are.
+        The backward has four products over keys, and over the table, whose codes are constants, three, or two if its values are
+        too.
         """
         p, (D, M) = self.p, (self.p.D, self.p.M)
         if self.workload.decodes:
@@ -55,7 +56,7 @@ class Work:
 
     @property
     def executed(self) -> float:
-        """As the parts are computed: in the backward five products of each (scores again), two that nothing needs of codes.
+        """Count the products as they are computed: in the backward five for each part, two of which are not needed for codes.
 
         With a bias own blocks are squares, and all L + 1 distances are computed; tables by `matmul` are products as well.
         """
@@ -73,18 +74,18 @@ class Work:
 
     @property
     def decoding(self) -> float:
-        """Of the N-th token, or of N from nothing."""
+        """Count the products of decoding the N-th token, or N tokens from nothing."""
         p, S, (D, M) = self.p, self.o.codes, (self.p.D, self.p.M)
         steps, windows, tables, distances = decoded(p.N, self.o.block, whole=self.workload is Workload.DECODE_TOTAL)
         work = steps * S * D + (windows + tables * S) * (D + M)
         return 2.0 * p.B * p.H * (work + self.relative * D * (steps * D + distances))
 
     def _assigning(self) -> float:
-        """Of one head; its choice has no gradient."""
+        """Count the choice of codes of one head, which has no gradient."""
         return 2.0 * self.p.N * self.o.codes * self.p.D
 
     def _own(self, *, square: bool = False) -> float:
-        """Pairs within a block, of one head."""
+        """Count the pairs within a block, of one head."""
         if not self.p.causal:
             return 0
         L = self.blocks.L
@@ -92,24 +93,24 @@ class Work:
         return float(whole * L * L + rest * rest) if square else (whole * L * (L + 1) + rest * (rest + 1)) / 2
 
     def _before(self) -> float:
-        """Pairs with the block before."""
+        """Count the pairs with the block before."""
         return float(self.blocks.L * (self.p.N - self.blocks.L)) if self.p.causal else 0
 
     def _through_table(self) -> float:
-        """Pairs of a query and a code."""
+        """Count the pairs of a query and a code."""
         seeing = self.p.N if not self.p.causal else max(0, self.p.N - 2 * self.blocks.L)
         return float(seeing * self.o.codes)
 
     def _distances(self) -> float:
-        """Pairs at most L apart, of one head."""
+        """Count the pairs at most L apart, of one head."""
         N, L = self.p.N, self.o.block
         return sum_of_least(N, L + 1)
 
 
 def decoded(N: int, L: int, *, whole: bool) -> tuple[int, float, int, float]:
-    """Steps, and summed over them: tokens in the window, those with a table, distances that have a bias.
+    """Count steps, and summed over them tokens in the window, steps with a table, and distances that have a bias.
 
-    Of the N-th token alone, or of the `whole` sequence.
+    These are for the N-th token alone, or for the `whole` sequence.
     """
     if not whole:
         window = filled(N, L)
@@ -121,11 +122,11 @@ def decoded(N: int, L: int, *, whole: bool) -> tuple[int, float, int, float]:
 
 
 def filled(N: int, L: int) -> int:
-    """Tokens in the window when N are decoded, the newest among them."""
+    """Count the tokens in the window when N are decoded, the newest among them."""
     return N if N <= 2 * L else L + (N - 2 * L - 1) % L + 1
 
 
 def sum_of_least(N: int, most: int) -> float:
-    """Σ min(t, most) for t = 1 … N."""
+    """Compute Σ min(t, most) for t = 1 … N."""
     short = min(N, most)
     return short * (short + 1) / 2 + most * max(0, N - most)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +13,14 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
+
+T = TypeVar("T")
+
+
+def known(value: T | None) -> T:
+    """Return what must be there."""
+    assert value is not None
+    return value
 
 
 @dataclass(frozen=True)

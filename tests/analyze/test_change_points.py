@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.analyze.change_points import FEWEST, LEVEL, STAY, Step, deviation, segment, steps, tame
-from attnbench.analyze.seeded import candidates
+from attnbench.analyze.change_points import FEWEST, LEVEL, STAY, Step, deviation, segment, steps
 from attnbench.schema.history import Floats
 
 MARGIN = 0.05
@@ -229,19 +228,6 @@ def test_the_noise_is_told_from_steps_and_bad_runs() -> None:
     y[::50] += 2
     assert deviation(y) == pytest.approx(NOISE, rel=0.1)
     assert deviation(np.zeros(1)) == 0
-
-
-def test_what_went_by_is_pulled_in_and_what_stays_does_not() -> None:
-    y = np.array([0.0, 0, 9, 0, 0, 5, 5, 0, 0, 7])
-    assert tame(y, 0.1) == pytest.approx(np.zeros(10))
-    assert tame(np.array([0, 0, 0.4, 0, 0, 0, -0.4]), 0.1) == pytest.approx([0, 0, 0.3, 0, 0, 0, -0.3])
-    for kept in ([5.0, 5, 0, 0, 0, 0], [0.0, 0, 0, 0, 5, 5], [0.0, 0, 5, 5, 5, 0, 0], [0.0, 0, 0, 5, 9, 9, 9]):
-        assert tame(np.array(kept), 0.1).tolist() == kept
-
-
-def test_a_step_is_among_the_candidates_wherever_it_is() -> None:
-    for at in range(STAY, 40 - STAY + 1):
-        assert at in candidates(np.repeat([0.0, 1.0], [at, 40 - at]), 0.01, STAY)
 
 
 @settings(deadline=None, max_examples=150)

@@ -10,8 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.analyze.crossover import Crossing, Crossover, Lead, Stretch, Values, crossover
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.crossover import (
+    NO_FIGURE,
+    NOT_PLANNED,
+    Crossing,
+    Crossover,
+    Gap,
+    Lead,
+    Stretch,
+    Values,
+    Versus,
+    crossover,
+)
+from attnbench.analyze.quantities import recorded
+from attnbench.analyze.sections import Section, sections
 from attnbench.analyze.statistics import Interval, Spread
+from attnbench.schema.outcome import Counter, Status
+from attnbench.schema.suite import Axes
+from tests.analyze.conftest import Writer, known
 
 LENGTHS = tuple(2**i for i in range(9, 17))
 Law = Callable[[int], float]
@@ -56,8 +73,7 @@ def test_of_two_power_laws_the_crossing_is_found_wherever_it_lies(truth: float, 
 
 def test_without_noise_the_interval_is_the_point() -> None:
     found = only(crossover(exact(linear), exact(quadratic(3000))))
-    assert found.interval is not None
-    assert (found.interval.low, found.length, found.interval.high) == pytest.approx((3000, 3000, 3000))
+    assert (known(found.interval).low, found.length, known(found.interval).high) == pytest.approx((3000, 3000, 3000))
     assert found.bracket == (2048, 4096)
     assert found.reach == pytest.approx(1.0)
 
@@ -72,17 +88,11 @@ def test_changing_sides_changes_nothing_but_who_gains(seed: int) -> None:
     assert [not c.gained for c in one.crossings] == [c.gained for c in other.crossings]
 
 
-def test_who_leads_everywhere_has_no_crossing_but_one_stretch() -> None:
-    found = crossover(exact(lambda N: 0.9 * linear(N)), exact(linear))
-    assert found.crossings == ()
-    assert found.stretches == [Stretch(None, None)]
-    assert set(found.leads.values()) == {Lead.OF}
-
-
-def test_who_stays_behind_has_neither() -> None:
-    found = crossover(exact(linear), exact(lambda N: 0.9 * linear(N)))
-    assert (found.crossings, found.stretches) == ((), [])
-    assert found.told == LENGTHS
+def test_who_leads_everywhere_has_no_crossing_but_one_stretch_and_who_stays_behind_has_neither() -> None:
+    fast, slow = exact(lambda N: 0.9 * linear(N)), exact(linear)
+    ahead, behind = crossover(fast, slow), crossover(slow, fast)
+    assert (ahead.crossings, ahead.stretches, set(ahead.leads.values())) == ((), [Stretch(None, None)], {Lead.OF})
+    assert (behind.crossings, behind.stretches, behind.told) == ((), [], LENGTHS)
 
 
 def test_every_change_of_places_is_told() -> None:
@@ -145,8 +155,7 @@ def test_a_tie_between_different_leads_lies_in_the_bracket_and_the_interval_may_
     found = table({512: [2 * s for s in spread], 1024: spread, 2048: [s / 2 for s in spread]})
     crossing = only(found)
     assert crossing.bracket == (512, 2048)
-    assert crossing.interval is not None
-    assert 512 < crossing.interval.low < 1024 < crossing.interval.high < 2048
+    assert 512 < known(crossing.interval).low < 1024 < known(crossing.interval).high < 2048
 
 
 def test_where_the_mean_turns_three_times_the_middle_turn_counts() -> None:
@@ -229,3 +238,46 @@ def percentile_bootstrap(of: Values, over: Values, source: random.Random) -> Int
         drawn.append(a * (b / a) ** (means[a] / (means[a] - means[b])))
     drawn.sort()
     return Interval(drawn[10], drawn[-11], Spread.INTERVAL)
+
+
+THREE = (512, 1024, 2048)
+
+
+def section(summaries: Sequence[CellSummary]) -> Section:
+    (found,) = sections(summaries, Axes(N=THREE))
+    return found
+
+
+def test_lengths_without_a_figure_of_both_are_told_with_their_statuses(writer: Writer) -> None:
+    dense = [writer.cell("softmax.naive", N) for N in THREE]
+    fast = [writer.cell("linear.full", N) for N in THREE[:2]]
+    cells = [
+        writer.summary(dense[0], [1.0]),
+        writer.summary(dense[1], (), writer.failed(dense[1], Status.OOM_HOST)),
+        writer.summary(dense[2], (), writer.failed(dense[2], Status.OOM_HOST)),
+        *(writer.summary(cell, [0.5]) for cell in fast),
+    ]
+    versus = Versus(section(cells), "linear.full", "softmax.naive", recorded(cells)["time"])
+    assert versus.crossover.lengths == (512,)
+    assert versus.gaps == [Gap(1024, "", "oom_host"), Gap(2048, NOT_PLANNED, "oom_host")]
+    assert len(versus.cells) == 5
+
+
+def test_a_cell_that_ran_but_whose_counter_was_not_read_says_so(writer: Writer) -> None:
+    cells = [
+        writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))
+        for cell, size in ((writer.cell("a"), 10), (writer.cell("b"), None))
+    ]
+    versus = Versus(section(cells), "a", "b", recorded(cells)["memory"])
+    assert versus.gaps == [Gap(1024, "", NO_FIGURE)]
+
+
+@pytest.mark.parametrize("batches", [(1, 8), (8, 1)])
+def test_methods_that_ran_with_different_batches_are_compared_per_sample(writer: Writer, batches: tuple[int, int]) -> None:
+    cells = [
+        writer.summary(writer.cell(name, N, B=B), [B * seconds] * 5)
+        for name, B, seconds in (("a", batches[0], 1.0), ("b", batches[1], 2.0))
+        for N in THREE
+    ]
+    versus = Versus(section(cells), "a", "b", recorded(cells)["time"])
+    assert {lead.value for lead in versus.crossover.leads.values()} == {"of"}

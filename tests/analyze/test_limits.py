@@ -1,7 +1,5 @@
 """What the trials of a search come to: the largest that fits, what ended it, and whether it came to its end."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from attnbench.analyze.limits import Limit, limits, precise, search_of
@@ -9,32 +7,30 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Status
 from attnbench.schema.record import Record
-
-if TYPE_CHECKING:
-    from tests.analyze.conftest import Writer
+from tests.analyze.conftest import Writer
 
 MOST = 2**16
 
 
-def trial(writer: "Writer", N: int, status: Status | None = None, method: str = "a") -> Record:
+def trial(writer: Writer, N: int, status: Status | None = None, method: str = "a") -> Record:
     cell = writer.cell(method, N)
     outcome = Measured(facts={"B": 1, "seconds": 0.25}) if status is None else Failed(status=status, reason=f"why at {N}")
     return writer.record(Job(cell=cell, phase=Pass.FIT, B=1), outcome)
 
 
-def of_a(writer: "Writer", *records: Record, most: int = MOST) -> Limit:
+def of_a(writer: Writer, *records: Record, most: int = MOST) -> Limit:
     (found,) = limits([writer.cell("a", 512)], records, most)
     return found
 
 
-def test_a_search_is_named_by_all_but_the_length_unless_the_batch_is_what_is_searched_for(writer: "Writer") -> None:
+def test_a_search_is_named_by_all_but_the_length_unless_the_batch_is_what_is_searched_for(writer: Writer) -> None:
     assert search_of(writer.cell("a", 512)) == search_of(writer.cell("a", 4096))
     others: list[Cell] = [writer.cell("a", 512, B=2), writer.cell("b", 512), writer.cell("a", 512, causal=True)]
     assert len({search_of(cell) for cell in (writer.cell("a", 512), *others)}) == 4
     assert search_of(writer.largest("a", 512)) != search_of(writer.largest("a", 1024))
 
 
-def test_the_largest_that_fits_counts_with_what_ended_it_and_the_time_of_a_call(writer: "Writer") -> None:
+def test_the_largest_that_fits_counts_with_what_ended_it_and_the_time_of_a_call(writer: Writer) -> None:
     found = of_a(
         writer,
         trial(writer, 512),
@@ -47,7 +43,7 @@ def test_the_largest_that_fits_counts_with_what_ended_it_and_the_time_of_a_call(
     assert (found.summary.cell.problem.N, found.summary.ok, found.seconds) == (1024, True, 0.25)
 
 
-def test_the_memory_is_that_of_the_largest(writer: "Writer") -> None:
+def test_the_memory_is_that_of_the_largest(writer: Writer) -> None:
     peaks = [
         writer.weighed(writer.cell("a", N), host_rss_peak=Counter(bytes=N, source="VmHWM")) for N in (512, 1024)
     ]  # fmt: skip
@@ -55,53 +51,44 @@ def test_the_memory_is_that_of_the_largest(writer: "Writer") -> None:
     assert found.summary.memory.bytes("host_rss_peak") == 1024
 
 
-def test_where_the_memory_pass_failed_the_reason_is_kept(writer: "Writer") -> None:
+def test_where_the_memory_pass_failed_the_reason_is_kept(writer: Writer) -> None:
     failed = writer.failed(writer.cell("a", 1024), Status.OOM_HOST, "full", phase=Pass.MEMORY)
     found = of_a(writer, trial(writer, 1024), trial(writer, 1025, Status.OOM_HOST), failed)
     assert (found.value, found.summary.memory.reason) == (1024, "oom_host: full")
 
 
-def test_a_search_that_reached_its_limit_is_finished_without_a_bound(writer: "Writer") -> None:
+def test_a_search_that_reached_its_limit_is_finished_without_a_bound(writer: Writer) -> None:
     found = of_a(writer, trial(writer, 512), trial(writer, 1024), most=1024)
     assert (found.value, found.bound, found.finished) == (1024, None, True)
 
 
 @pytest.mark.parametrize("status", [None, Status.OOM_HOST, Status.INTERRUPTED])
-def test_a_search_that_was_cut_says_so(writer: "Writer", status: Status | None) -> None:
+def test_a_search_that_was_cut_says_so(writer: Writer, status: Status | None) -> None:
     found = of_a(writer, trial(writer, 512), trial(writer, 1024, status))
     assert found.value == (512 if status else 1024)
     assert not found.finished
     assert (found.bound is None) == (status is not Status.OOM_HOST)
 
 
-def test_where_not_even_the_smallest_fits_its_status_and_reason_stand(writer: "Writer") -> None:
-    found = of_a(writer, trial(writer, 512, Status.CRASHED))
-    assert (found.value, found.summary.status, found.summary.reason, found.finished) == (0, "crashed", "why at 512", True)
-    assert found.bound_at == 512
-
-
-def test_a_search_that_was_not_begun_has_the_reason_that_was_noted(writer: "Writer") -> None:
+def test_where_nothing_fits_or_was_tried_the_reason_stands(writer: Writer) -> None:
+    crashed = of_a(writer, trial(writer, 512, Status.CRASHED))
+    assert (crashed.value, crashed.summary.status, crashed.summary.reason) == (0, "crashed", "why at 512")
+    assert (crashed.bound_at, crashed.finished) == (512, True)
     noted = of_a(writer, writer.failed(writer.cell("a", 512), Status.UNSUPPORTED, "only float64"))
     assert (noted.value, noted.summary.status, noted.summary.reason) == (0, "unsupported", "only float64")
     assert (noted.bound_at, noted.finished) == (None, True)
+    check = writer.record(Job(cell=writer.cell("a", 64), phase=Pass.CHECK), Measured())
+    for record in (trial(writer, 512, method="b"), check):
+        nothing = of_a(writer, record)
+        assert (nothing.value, nothing.summary.status, nothing.finished) == (0, "not_run", False)
 
 
-def test_without_any_record_it_was_not_run_yet(writer: "Writer") -> None:
-    found = of_a(writer, trial(writer, 512, method="b"))
-    assert (found.value, found.summary.status, found.finished) == (0, "not_run", False)
-
-
-def test_a_crash_below_a_length_that_fits_does_not_end_the_search(writer: "Writer") -> None:
+def test_a_crash_below_a_length_that_fits_does_not_end_the_search(writer: Writer) -> None:
     found = of_a(writer, trial(writer, 512, Status.CRASHED), trial(writer, 1024), trial(writer, 1088, Status.OOM_HOST))
     assert (found.value, found.bound_at) == (1024, 1088)
 
 
-def test_checks_are_no_trials(writer: "Writer") -> None:
-    check = writer.record(Job(cell=writer.cell("a", 64), phase=Pass.CHECK), Measured())
-    assert of_a(writer, check).summary.status == "not_run"
-
-
-def test_a_largest_batch_is_found_for_each_length(writer: "Writer") -> None:
+def test_a_largest_batch_is_found_for_each_length(writer: Writer) -> None:
     cells = [writer.largest("a", N) for N in (512, 1024)]
     records = [
         writer.trial(cells[0], 16), writer.trial(cells[0], 17, Status.OOM_HOST),

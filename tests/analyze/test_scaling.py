@@ -1,6 +1,5 @@
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,18 +8,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.main_counter import MainCounter
-from attnbench.analyze.scaling import fit_interval, memory_exponent, slope, time_exponent
+from attnbench.analyze.quantities import quantities
+from attnbench.analyze.scaling import Exponent, exponent, fit_interval, slope
 from attnbench.schema.outcome import Counter
-
-if TYPE_CHECKING:
-    from tests.analyze.conftest import Writer
+from tests.analyze.conftest import Writer, known
 
 LENGTHS = tuple(2**i for i in range(9, 17))
 
 
 def series(
-    writer: "Writer",
+    writer: Writer,
     seconds: Callable[[int], float],
     lengths: Sequence[int] = LENGTHS,
     factors: Sequence[float] = (1.0,),
@@ -31,78 +28,68 @@ def series(
     return [writer.summary(c, [c.problem.B * seconds(c.problem.N) * f for f in factors]) for c in cells]
 
 
+def growth(cells: Sequence[CellSummary], name: str = "time", at_least: int | None = None) -> Exponent | None:
+    return exponent(cells, quantities(cells)[name], at_least)
+
+
 @given(power=st.floats(-1, 3), scale=st.floats(1e-9, 1e3))
 def test_a_power_law_gives_its_own_exponent(power: float, scale: float) -> None:
     assert slope({N: scale * N**power for N in LENGTHS}) == pytest.approx(power, abs=1e-6)
 
 
-def test_a_batch_that_shrinks_with_the_length_does_not_hide_the_growth(writer: "Writer") -> None:
-    fit = time_exponent(series(writer, lambda N: 1e-9 * N**2, tokens=65536))
-    assert fit is not None
+def test_a_batch_that_shrinks_with_the_length_does_not_hide_the_growth(writer: Writer) -> None:
+    fit = known(growth(series(writer, lambda N: 1e-9 * N**2, tokens=65536)))
     assert fit.value == pytest.approx(2.0)
 
 
-def test_only_the_upper_half_of_the_lengths_counts(writer: "Writer") -> None:
-    fit = time_exponent(series(writer, lambda N: 1e-3 if N < 8192 else 1e-3 * N / 8192))
-    assert fit is not None
+def test_only_the_upper_half_of_the_lengths_counts_or_what_is_asked_for(writer: Writer) -> None:
+    fit = known(growth(series(writer, lambda N: 1e-3 if N < 8192 else 1e-3 * N / 8192)))
     assert fit.lengths == (8192, 16384, 32768, 65536)
     assert fit.value == pytest.approx(1.0)
+    assert known(growth(series(writer, float), at_least=1024)).lengths == LENGTHS[1:]
 
 
-def test_at_least_replaces_the_upper_half(writer: "Writer") -> None:
-    fit = time_exponent(series(writer, lambda N: 1e-6 * N), at_least=1024)
-    assert fit is not None
-    assert fit.lengths == LENGTHS[1:]
+def test_three_lengths_are_fitted_and_two_are_not(writer: Writer) -> None:
+    assert growth(series(writer, float, LENGTHS[:3])) is not None
+    assert growth(series(writer, float, LENGTHS[:2])) is None
+    assert growth(series(writer, float), at_least=LENGTHS[-2]) is None
+    assert growth([]) is None
 
 
-def test_three_lengths_are_fitted_and_two_are_not(writer: "Writer") -> None:
-    assert time_exponent(series(writer, float, LENGTHS[:3])) is not None
-    assert time_exponent(series(writer, float, LENGTHS[:2])) is None
-    assert time_exponent(series(writer, float), at_least=LENGTHS[-2]) is None
-    assert time_exponent([]) is None
-
-
-def test_failed_lengths_do_not_count(writer: "Writer") -> None:
+def test_failed_lengths_do_not_count(writer: Writer) -> None:
     cells = series(writer, float, LENGTHS[:4])
     bad = [writer.summary(cell := writer.cell(N=N), [1e9], writer.failed(cell, replicate=1)) for N in LENGTHS[4:]]
-    fit = time_exponent([*cells, *bad])
-    assert fit is not None
+    fit = known(growth([*cells, *bad]))
     assert fit.lengths == LENGTHS[1:4]
     assert fit.value == pytest.approx(1.0)
 
 
-def test_from_five_replicates_on_the_exponent_has_an_interval_and_not_before(writer: "Writer") -> None:
-    few = time_exponent(series(writer, float, factors=(1.0, 1.1, 0.9, 1.2)))
-    enough = time_exponent(series(writer, float, factors=(1.0, 1.1, 0.9, 1.2, 1.3)))
-    assert few is not None
+def test_from_five_replicates_on_the_exponent_has_an_interval_and_not_before(writer: Writer) -> None:
+    few = known(growth(series(writer, float, factors=(1.0, 1.1, 0.9, 1.2))))
+    enough = known(growth(series(writer, float, factors=(1.0, 1.1, 0.9, 1.2, 1.3))))
     assert few.interval is None
-    assert enough is not None
-    assert enough.interval is not None
     # a factor per replicate shifts its line and does not tilt it
-    assert (enough.interval.low, enough.interval.high) == pytest.approx((1.0, 1.0))
+    assert (known(enough.interval).low, known(enough.interval).high) == pytest.approx((1.0, 1.0))
 
 
-def test_the_interval_is_that_of_the_replicates_slopes(writer: "Writer") -> None:
+def test_the_interval_is_that_of_the_replicates_slopes(writer: Writer) -> None:
     powers = (1.0, 1.1, 1.2, 1.3, 1.4)
     cells = [writer.summary(writer.cell(N=N), [N**p for p in powers]) for N in LENGTHS]
-    fit = time_exponent(cells)
-    assert fit is not None
-    assert fit.interval is not None
+    fit = known(growth(cells))
     half = 2.7764 * 0.158114 / 5**0.5
-    assert (fit.interval.low, fit.interval.high) == pytest.approx((1.2 - half, 1.2 + half), abs=1e-4)
+    assert (known(fit.interval).low, known(fit.interval).high) == pytest.approx((1.2 - half, 1.2 + half), abs=1e-4)
 
 
-def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out(writer: "Writer") -> None:
+def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out(writer: Writer) -> None:
     def weighed(N: int, size: int) -> CellSummary:
         cell = writer.cell(N=N, B=2)
         return writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))
 
     cells = [weighed(512, 0), *(weighed(N, 2 * N * N) for N in LENGTHS[1:])]
-    fit = memory_exponent(cells, MainCounter("host_rss_peak", "VmHWM"), at_least=1)
-    assert fit is not None
+    fit = known(growth(cells, "memory", at_least=1))
     assert fit.value == pytest.approx(2.0)
     assert (fit.interval, fit.lengths) == (None, LENGTHS[1:])
-    assert memory_exponent(cells[:3], MainCounter("host_rss_peak", "VmHWM")) is None
+    assert growth(cells[:3], "memory") is None
 
 
 def test_the_interval_of_a_fit_is_that_of_least_squares() -> None:

@@ -1,20 +1,16 @@
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from attnbench.analyze.fastest import fastest
-from attnbench.analyze.sections import sections
-from attnbench.analyze.stops import longest, stops
+from attnbench.analyze.sections import longest, sections, stops
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.suite import Axes
 from attnbench.schema.training import Task, Training
-
-if TYPE_CHECKING:
-    from tests.analyze.conftest import Writer
+from tests.analyze.conftest import Writer
 
 
-def test_workload_mask_and_dtype_make_a_section(writer: "Writer") -> None:
+def test_workload_mask_and_dtype_make_a_section(writer: Writer) -> None:
     cells = [writer.cell(causal=causal, dtype=dtype) for causal in (False, True) for dtype in ("float32", "bfloat16")]
     cells += [cells[0].model_copy(update={"workload": Workload.FORWARD_BACKWARD})]
     titles = [s.title for s in sections([writer.summary(c) for c in cells], Axes(N=(1024,)))]
@@ -27,12 +23,18 @@ def test_workload_mask_and_dtype_make_a_section(writer: "Writer") -> None:
     ]
 
 
-def test_other_axes_are_named_where_they_vary(writer: "Writer") -> None:
-    found = sections([writer.summary(writer.cell(H=H)) for H in (4, 8)], Axes(N=(1024,)))
-    assert [s.conditions for s in found] == ["float32, H=4", "float32, H=8"]
+@pytest.mark.parametrize(
+    ("axis", "values", "want"),
+    [("H", (4, 8), ["float32, H=4", "float32, H=8"]), ("padding", (0.0, 0.25), ["float32", "float32, padding 0.25"])],
+)
+def test_other_axes_are_named_where_they_vary(writer: Writer, axis: str, values: tuple[float, ...], want: list[str]) -> None:
+    found = sections(
+        [writer.summary(writer.cell("linear.full", 1024, "cpu", **{axis: value})) for value in values], Axes(N=(1024,))
+    )
+    assert [s.conditions for s in found] == want
 
 
-def test_a_swept_batch_makes_sections_and_one_that_follows_the_length_does_not(writer: "Writer") -> None:
+def test_a_swept_batch_makes_sections_and_one_that_follows_the_length_does_not(writer: Writer) -> None:
     swept = [writer.summary(writer.cell(N=N, B=B)) for N in (512, 1024) for B in (1, 2)]
     follows = [writer.summary(writer.cell(N=N, B=2048 // N)) for N in (512, 1024)]
     assert [s.conditions for s in sections(swept, Axes(N=(512, 1024), B=(1, 2)))] == ["float32, B=1", "float32, B=2"]
@@ -40,7 +42,7 @@ def test_a_swept_batch_makes_sections_and_one_that_follows_the_length_does_not(w
 
 
 @pytest.mark.parametrize("B", [("max",), (1, "max")])
-def test_a_batch_that_is_searched_for_is_a_section_that_says_so(writer: "Writer", B: tuple[Any, ...]) -> None:
+def test_a_batch_that_is_searched_for_is_a_section_that_says_so(writer: Writer, B: tuple[Any, ...]) -> None:
     cells = {1: writer.cell(causal=True), "max": writer.largest(workload=Workload.FORWARD)}
     found = sections([writer.summary(cells[each]) for each in B], Axes(N=(1024,), B=B))
     names = {1: "float32, B=1", "max": "float32, largest B that fits"}
@@ -48,12 +50,7 @@ def test_a_batch_that_is_searched_for_is_a_section_that_says_so(writer: "Writer"
     assert [len(s.summaries) for s in found] == [1] * len(B)
 
 
-def test_padding_is_named_where_it_varies(writer: "Writer") -> None:
-    found = sections([writer.summary(writer.cell(padding=p)) for p in (0.0, 0.25)], Axes(N=(1024,)))
-    assert [s.conditions for s in found] == ["float32", "float32, padding 0.25"]
-
-
-def test_a_cell_belongs_to_each_token_budget_that_gives_its_batch(writer: "Writer") -> None:
+def test_a_cell_belongs_to_each_token_budget_that_gives_its_batch(writer: Writer) -> None:
     cells = [writer.summary(writer.cell(N=N, B=B)) for N, B in ((512, 1), (512, 2), (1024, 1))]
     found = sections(cells, Axes(N=(512, 1024), tokens=(512, 1024)))
     assert {s.conditions: [(x.cell.problem.N, x.cell.problem.B) for x in s.summaries] for s in found} == {
@@ -62,7 +59,7 @@ def test_a_cell_belongs_to_each_token_budget_that_gives_its_batch(writer: "Write
     }
 
 
-def test_methods_are_compared_at_the_longest_length_that_the_most_reach(writer: "Writer") -> None:
+def test_methods_are_compared_at_the_longest_length_that_the_most_reach(writer: Writer) -> None:
     cells = [
         writer.summary(writer.cell(m, N=N), [1.0])
         for m, top in (("a", 2048), ("b", 1024))
@@ -74,32 +71,20 @@ def test_methods_are_compared_at_the_longest_length_that_the_most_reach(writer: 
     assert longest(section.series["a"]) is section.at("a", 2048)
 
 
-def test_with_no_numbers_there_is_no_length_to_compare_at(writer: "Writer") -> None:
+def test_with_no_numbers_there_is_no_length_to_compare_at(writer: Writer) -> None:
     (section,) = sections([writer.summary(writer.cell())], Axes(N=(1024,)))
     assert section.common_length is None
     assert longest(section.series["linear.full"]) is None
-    assert fastest(section, 1024) == set()
 
 
-def test_a_line_ends_where_the_first_of_each_status_stands(writer: "Writer") -> None:
+def test_a_line_ends_where_the_first_of_each_status_stands(writer: Writer) -> None:
     cells = [writer.cell(N=N) for N in (512, 1024, 2048)]
     outcomes = [writer.summary(cells[0], [1.0])]
     outcomes += [writer.summary(c, [], writer.failed(c, Status.OOM_HOST)) for c in cells[1:]]
     assert [(stop.status, stop.lengths) for stop in stops(outcomes)] == [("oom_host", (1024, 2048))]
 
 
-def test_what_overlaps_with_the_fastest_is_among_the_fastest(writer: "Writer") -> None:
-    cells = [
-        writer.summary(writer.cell("a"), [1.0, 1.2, 1.4]),
-        writer.summary(writer.cell("b"), [1.3, 1.5, 1.6]),
-        writer.summary(writer.cell("c"), [1.5, 1.6, 1.7]),
-        writer.summary(cell := writer.cell("d"), [0.1], writer.failed(cell, replicate=1)),
-    ]
-    (section,) = sections(cells, Axes(N=(1024,)))
-    assert fastest(section, 1024) == {"a", "b"}
-
-
-def test_a_model_is_described_by_what_differs_between_models_and_not_from_cells_without_one(writer: "Writer") -> None:
+def test_a_model_is_described_by_what_differs_between_models_and_not_from_cells_without_one(writer: Writer) -> None:
     def train(layers: int) -> Cell:
         training = Training(task=Task.COPY, layers=layers, recompute=layers == 2)
         return writer.cell(causal=True).model_copy(update={"workload": Workload.TRAIN, "training": training})

@@ -3,23 +3,21 @@
 import math
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pytest
+from scipy import special
 
-from attnbench.analyze.power import Hits
-from attnbench.analyze.selfcheck import Calibration, calibrate
+from attnbench.analyze.selfcheck import INJECTED, LIKELY, SOUGHT, SURE, Hits, Sides, calibrate, power, smallest
+from attnbench.analyze.verdict import Verdict, judge, ratio
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 from attnbench.schema.selfcheck import Place, Selfcheck
-
-if TYPE_CHECKING:
-    from tests.analyze.conftest import Writer
+from tests.analyze.conftest import Writer, known
 
 
 def records(
-    writer: "Writer",
+    writer: Writer,
     plan: Selfcheck,
     seed: int = 0,
     spread: float = 0.02,
@@ -37,56 +35,51 @@ def records(
     return found
 
 
-def planned(writer: "Writer", verdicts: int = 24, replicates: int = 10, injected: float = 0.0) -> Selfcheck:
+def planned(writer: Writer, verdicts: int = 24, replicates: int = 10, injected: float = 0.0) -> Selfcheck:
     cell, slow = writer.cell(), writer.cell("slow")
     return Selfcheck(sides=(cell, slow if injected else cell), verdicts=verdicts, replicates=replicates, injected=injected)
 
 
-def test_both_names_of_one_method_are_told_apart_by_their_numbers_alone(writer: "Writer") -> None:
+def test_both_names_of_one_method_are_told_apart_by_their_numbers_alone(writer: Writer) -> None:
     plan = planned(writer)
     found = calibrate(plan, records(writer, plan, between=(0.0, 0.2)), 0.05)
     assert found.paired[-1].slower == Hits(24, 24)
     assert found.unpaired[-1].slower == Hits(24, 24)
-    assert found.overall is not None
-    assert found.overall.value == pytest.approx(math.exp(0.2), rel=0.006)
+    assert known(found.overall).value == pytest.approx(math.exp(0.2), rel=0.006)
 
 
-def test_where_nothing_differs_little_is_found(writer: "Writer") -> None:
+def test_where_nothing_differs_little_is_found(writer: Writer) -> None:
     plan = planned(writer)
     found = calibrate(plan, records(writer, plan), 0.05)
     assert found.paired[-1].alarms == found.unpaired[-1].alarms == found.together == Hits(0, 24)
     assert found.overall is not None
-    assert found.overall.interval is not None
-    assert found.overall.interval.low < 1 < found.overall.interval.high
+    assert known(found.overall.interval).low < 1 < known(found.overall.interval).high
     assert found.seconds == pytest.approx(2e-3, rel=0.01)
     assert found.processes == pytest.approx(0.02, rel=0.1)
     assert (found.lost, found.reason) == (0, "")
 
 
-def test_rounds_are_cut_into_verdicts_of_fewer_replicates_that_share_no_process(writer: "Writer") -> None:
+def test_rounds_are_cut_into_verdicts_of_fewer_replicates_that_share_no_process(writer: Writer) -> None:
     plan = planned(writer, verdicts=20)
     found = calibrate(plan, records(writer, plan), 0.05)
     assert [(power.replicates, power.slower.of) for power in found.paired] == [(3, 60), (5, 40), (10, 20)]
 
 
 @pytest.mark.parametrize(("replicates", "counts"), [(2, [2]), (3, [3]), (4, [3, 4]), (7, [3, 5, 7]), (25, [3, 5, 10, 20, 25])])
-def test_counts_below_what_was_planned_are_shown_too(writer: "Writer", replicates: int, counts: list[int]) -> None:
+def test_counts_below_what_was_planned_are_shown_too(writer: Writer, replicates: int, counts: list[int]) -> None:
     plan = planned(writer, verdicts=2, replicates=replicates)
     assert [power.replicates for power in calibrate(plan, records(writer, plan), 0.05).unpaired] == counts
 
 
-def test_what_falls_on_both_sides_of_a_round_is_seen_by_unpaired_verdicts_only(writer: "Writer") -> None:
+def test_what_falls_on_both_sides_of_a_round_is_seen_by_unpaired_verdicts_only(writer: Writer) -> None:
     plan = planned(writer)
     found = calibrate(plan, records(writer, plan, drift=0.03), 0.05)
-    paired, unpaired = found.paired[-1].half_width, found.unpaired[-1].half_width
-    assert paired is not None
-    assert unpaired is not None
-    assert unpaired > 3 * paired
+    assert known(found.unpaired[-1].half_width) > 3 * known(found.paired[-1].half_width)
     assert found.rounds == pytest.approx(math.expm1(9 * 0.03), abs=0.02)
     assert found.processes == pytest.approx(0.02, rel=0.1), "drift is no difference between processes"
 
 
-def test_a_process_that_failed_costs_its_verdict_and_is_said(writer: "Writer") -> None:
+def test_a_process_that_failed_costs_its_verdict_and_is_said(writer: Writer) -> None:
     plan = planned(writer, verdicts=20)
     lost = plan.number(Place(7, 1, 6))
     every = records(writer, plan)
@@ -97,7 +90,7 @@ def test_a_process_that_failed_costs_its_verdict_and_is_said(writer: "Writer") -
     assert found.measured == plan.processes - 1
 
 
-def test_what_is_unfinished_gives_what_there_is(writer: "Writer") -> None:
+def test_what_is_unfinished_gives_what_there_is(writer: Writer) -> None:
     plan = planned(writer, verdicts=20)
     half = [record for record in records(writer, plan) if plan.place(record.job.replicate).replicate < 6]
     found = calibrate(plan, half, 0.05)
@@ -105,53 +98,140 @@ def test_what_is_unfinished_gives_what_there_is(writer: "Writer") -> None:
     assert found.lost == 20 * 2 * 4
 
 
-def test_no_records_at_all_give_no_figures(writer: "Writer") -> None:
+def test_no_records_at_all_give_no_figures(writer: Writer) -> None:
     found = calibrate(planned(writer), [], 0.05)
-    assert found.measured == 0
+    assert (found.measured, found.paired[-1].alarms.share, found.paired[-1].half_width) == (0, None, None)
+    assert smallest(found.paired[-1].bare, SURE).effect is None
     assert (found.seconds, found.processes, found.rounds, found.overall) == (None, None, None, None)
     assert found.floor == ()
 
 
-def test_a_repeated_process_counts_by_its_last_attempt(writer: "Writer") -> None:
+def test_a_repeated_process_counts_by_its_last_attempt_and_a_check_is_no_process(writer: Writer) -> None:
     plan = planned(writer, verdicts=2, replicates=2)
-    every = records(writer, plan)
+    every = records(writer, plan, flags=("loaded", "noisy"))
     again = writer.timed(plan.sides[0], [5.0], 0, attempt=1, flags=("throttled",))
-    found = calibrate(plan, [*every, again], 0.05)
-    assert found.flags == {"throttled": 1}
+    check = writer.failed(writer.cell(N=64), Status.INCORRECT, "wrong", phase=Pass.CHECK)
+    found = calibrate(plan, [check, *every, again], 0.05)
+    assert (found.flags, found.lost) == ({"loaded": 1, "noisy": 1, "throttled": 1}, 0)
     assert found.seconds == pytest.approx(2e-3 * (5.0 / 2e-3) ** (1 / 8), rel=0.05)
 
 
-def test_flags_are_counted_by_process(writer: "Writer") -> None:
-    plan = planned(writer, verdicts=2, replicates=2)
-    assert calibrate(plan, records(writer, plan, flags=("loaded", "noisy")), 0.05).flags == {"loaded": 2, "noisy": 2}
-
-
-def test_a_check_is_no_process(writer: "Writer") -> None:
-    plan = planned(writer, verdicts=2, replicates=2)
-    check = writer.failed(writer.cell(N=64), Status.INCORRECT, "wrong", phase=Pass.CHECK)
-    assert calibrate(plan, [check, *records(writer, plan)], 0.05).lost == 0
-
-
-def floor_of(found: Calibration) -> dict[int, float]:
-    return dict(found.floor)
-
-
-def test_the_noise_floor_is_of_paired_verdicts_without_a_margin(writer: "Writer") -> None:
+def test_the_noise_floor_is_of_paired_verdicts_without_a_margin(writer: Writer) -> None:
     plan = planned(writer, verdicts=120)
-    found = floor_of(calibrate(plan, records(writer, plan, spread=0.03), 0.5))
+    found = dict(calibrate(plan, records(writer, plan, spread=0.03), 0.5).floor)
     # 3.6 standard errors: what a t test at 9 degrees finds nine times in ten
     assert found[10] == pytest.approx(math.expm1(3.63 * 0.03 * math.sqrt(2 / 10)), rel=0.15)
     assert found[3] > found[5] > found[10]
 
 
-def test_of_too_few_verdicts_there_is_no_noise_floor(writer: "Writer") -> None:
+def test_of_too_few_verdicts_there_is_no_noise_floor(writer: Writer) -> None:
     plan = planned(writer, verdicts=40)
-    assert set(floor_of(calibrate(plan, records(writer, plan), 0.05))) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
+    assert set(dict(calibrate(plan, records(writer, plan), 0.05).floor)) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
 
 
-def test_a_slow_down_made_on_purpose_is_counted_and_gives_no_noise_floor(writer: "Writer") -> None:
+def test_a_slow_down_made_on_purpose_is_counted_and_gives_no_noise_floor(writer: Writer) -> None:
     plan = planned(writer, verdicts=120, replicates=5, injected=0.1)
     found = calibrate(plan, records(writer, plan, between=(0.0, math.log1p(0.1))), 0.05)
     assert found.paired[-1].slower.hits > 110
     assert found.floor == ()
     assert found.processes == pytest.approx(0.02, rel=0.1), "the slow-down is no spread"
+
+
+SPREAD = 0.03
+
+
+def alike(verdicts: int, replicates: int, seed: int = 0, spread: float = SPREAD, factor: float = 1.0) -> list[Sides]:
+    """Two sides of one truth (B times a factor), with lognormal noise."""
+    noise = random.Random(seed)
+
+    def side(scale: float) -> dict[int, float]:
+        return {r: scale * math.exp(noise.gauss(0, spread)) for r in range(replicates)}
+
+    return [(side(1e-3), side(1e-3 * factor)) for _ in range(verdicts)]
+
+
+def expected(effect: float, replicates: int, *, paired: bool) -> float:
+    """The share of t tests that find it (noncentral t; Welch's degrees at equal spreads)."""
+    df = replicates - 1 if paired else 2 * (replicates - 1)
+    away = math.log1p(effect) / (SPREAD * math.sqrt(2 / replicates))
+    return float(1 - special.nctdtr(df, away, special.stdtrit(df, 0.975)))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("replicates", [5, 10])
+def test_without_a_margin_a_slow_down_is_found_as_often_as_theory_says(replicates: int, paired: bool) -> None:
+    found = power(alike(300, replicates), replicates, 0.05, paired=paired)
+    for effect, hits in zip(INJECTED, found.bare, strict=True):
+        if effect:
+            # five standard errors, and what two approximations differ by
+            room = 5 * math.sqrt(0.25 / 300) / 2 + 0.03
+            assert hits.share == pytest.approx(expected(effect, replicates, paired=paired), abs=room), effect
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_where_nothing_differs_one_in_twenty_is_significant_and_none_is_beyond_a_wide_margin(paired: bool) -> None:
+    found = power(alike(400, 10), 10, 0.08, paired=paired)
+    assert found.significant.share == pytest.approx(0.05, abs=0.04)
+    assert found.alarms == Hits(0, 400)
+    assert found.same.hits >= 396
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+@pytest.mark.parametrize("paired", [True, False])
+def test_what_finds_a_slow_down_finds_every_larger_one(paired: bool, margin: float) -> None:
+    sides = alike(20, 3)
+    found = power(sides, 3, margin or 1e-9, paired=paired)
+    for i, effect in enumerate(INJECTED):
+        slowed = [(a, {r: median * (1 + effect) for r, median in b.items()}) for a, b in sides]
+        said = [judge([ratio(a, b, paired=paired)], margin)[0] for a, b in slowed]
+        assert (found.at_margin if margin else found.bare)[i].hits == said.count(Verdict.SLOWER)
+
+
+def test_a_slow_down_of_the_margins_size_is_found_half_the_time_and_one_well_beyond_it_nearly_always() -> None:
+    found = power(alike(400, 10), 10, 0.1, paired=True)
+    shares = dict(zip(INJECTED, (hits.share for hits in found.at_margin), strict=True))
+    assert shares[0.1] == pytest.approx(0.5, abs=0.1)
+    assert shares[0.15] == pytest.approx(1.0, abs=0.02)
+
+
+def test_what_everybody_asks_for_is_looked_for_at_half_its_size() -> None:
+    assert [margin for _, margin in SOUGHT] == [effect / 2 for effect, _ in SOUGHT]
+    found = power(alike(200, 10), 10, 0.3, paired=True)
+    assert [hits.share for hits in found.sought] == pytest.approx([0.9, 1.0], abs=0.07)
+
+
+def test_the_half_width_is_that_of_the_t_interval() -> None:
+    found = power(alike(200, 10), 10, 0.05, paired=False)
+    want = special.stdtrit(18, 0.975) * SPREAD * math.sqrt(2 / 10)
+    assert found.half_width == pytest.approx(want, rel=0.1)
+
+
+def test_a_slow_side_b_is_counted_as_slower_and_a_fast_one_as_faster() -> None:
+    slow, fast = (power(alike(50, 5, factor=factor), 5, 0.05, paired=True) for factor in (1.3, 1 / 1.3))
+    assert (slow.slower, slow.faster) == (Hits(50, 50), Hits(0, 50))
+    assert (fast.slower, fast.faster) == (Hits(0, 50), Hits(50, 50))
+    assert fast.alarms == Hits(50, 50)
+
+
+def curve(*shares: float) -> list[Hits]:
+    """Hit rates of 1000 verdicts; the last one goes on to the end."""
+    padded = [*shares, *[shares[-1]] * (len(INJECTED) - len(shares))]
+    return [Hits(round(1000 * share), 1000) for share in padded]
+
+
+def test_the_smallest_slow_down_lies_on_a_line_between_two_that_were_tried() -> None:
+    found = smallest(curve(0, 0.2, 0.7, 1.0), SURE)
+    assert found.effect == pytest.approx(0.02 + 0.01 * 2 / 3)
+    assert smallest(curve(0, 0.2, 0.7, 1.0), LIKELY).effect == pytest.approx(0.02 + 0.01 / 3)
+    assert known(found.low) < 0.02 + 0.01 * 2 / 3 < known(found.high)
+
+
+def test_one_that_is_never_found_often_enough_is_not_known() -> None:
+    assert smallest(curve(0, 0.5), SURE).effect is None
+    nearly = smallest(curve(0, 0.91), SURE)
+    assert known(nearly.effect) > 0
+    assert nearly.high is None, "it may be that even the largest is found less often"
+
+
+def test_what_is_always_said_to_be_slower_needs_no_slow_down() -> None:
+    assert smallest(curve(0.95), SURE).effect == 0.0

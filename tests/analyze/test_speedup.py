@@ -1,15 +1,24 @@
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
-from attnbench.analyze.speedup import baselines, speedup, strongest_exact
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.sections import Section, sections
+from attnbench.analyze.speedup import baseline, baselines, speedup, strongest_exact
 from attnbench.analyze.statistics import Estimate, Spread
+from attnbench.schema.suite import Axes
+from tests.analyze.conftest import Writer, known
 
-if TYPE_CHECKING:
-    from tests.analyze.conftest import Writer
+SDPA, RECOMPUTE = "softmax.sdpa", "softmax.recompute"
+LENGTHS = (512, 1024, 2048)
 
 
-def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: "Writer") -> None:
+def section_of(summaries: Sequence[CellSummary]) -> Section:
+    (found,) = sections(summaries, Axes(N=LENGTHS))
+    return found
+
+
+def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: Writer) -> None:
     naive = writer.summary(writer.cell("softmax.naive"), [5.0])
     sdpa = writer.summary(writer.cell("softmax.sdpa"), [2.0])
     broken = writer.summary(cell := writer.cell("softmax.broken"), [0.1], writer.failed(cell, replicate=1))
@@ -18,61 +27,71 @@ def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: "Writer") -> 
     assert strongest_exact([linear]) is None
 
 
-def test_the_fastest_kernel_is_that_of_least_time_per_sample_where_batches_differ(writer: "Writer") -> None:
+def test_the_fastest_kernel_is_that_of_least_time_per_sample_where_batches_differ(writer: Writer) -> None:
     few = writer.summary(writer.largest("softmax.naive"), [1.0], B=10)
     many = writer.summary(writer.largest("softmax.sdpa"), [2.0], B=100)
     assert strongest_exact([few, many]) is many
-    ratio = speedup(few, many)
-    assert ratio is not None
+    ratio = known(speedup(few, many))
     assert ratio.value == pytest.approx(5.0)
 
 
-def test_in_decoding_the_one_without_a_cache_is_a_second_baseline(writer: "Writer") -> None:
-    cached = writer.summary(writer.largest("softmax.sdpa"), [2.0])
-    anew = writer.summary(writer.largest("softmax.recompute"), [9.0])
-    linear = writer.summary(writer.largest("linear.full"), [1.0])
-    assert baselines([linear, anew, cached]) == [cached, anew]
+@pytest.mark.parametrize(
+    ("searched", "seconds", "want"),
+    [
+        pytest.param(
+            True, {"linear.full": 1.0, RECOMPUTE: 9.0, SDPA: 2.0}, [SDPA, RECOMPUTE], id="one without a cache is second"
+        ),
+        pytest.param(True, {RECOMPUTE: 1.0, SDPA: 2.0}, [SDPA, RECOMPUTE], id="and no first, however fast"),
+        pytest.param(True, {RECOMPUTE: 1.0}, [RECOMPUTE], id="unless it is the only one"),
+        pytest.param(True, {"linear.full": 1.0}, [], id="without any exact one there is none"),
+        pytest.param(False, {SDPA: 2.0, RECOMPUTE: 3.0}, [SDPA], id="at once there is no second"),
+    ],
+)
+def test_in_decoding_a_speedup_over_a_cache_and_over_none_are_two_numbers(
+    writer: Writer, searched: bool, seconds: dict[str, float], want: list[str]
+) -> None:
+    cells = [(writer.largest if searched else writer.cell)(method) for method in seconds]
+    found = baselines([writer.summary(cell, [time]) for cell, time in zip(cells, seconds.values(), strict=True)])
+    assert [each.cell.method for each in found] == want
 
 
-def test_the_one_without_a_cache_is_no_first_baseline_however_fast_unless_it_is_the_only(writer: "Writer") -> None:
-    cached = writer.summary(writer.largest("softmax.sdpa"), [2.0])
-    anew = writer.summary(writer.largest("softmax.recompute"), [1.0])
-    assert baselines([anew, cached]) == [cached, anew]
-    assert baselines([anew]) == [anew]
-    assert baselines([writer.summary(writer.largest("linear.full"), [1.0])]) == []
-
-
-def test_at_once_there_is_one_baseline(writer: "Writer") -> None:
-    sdpa = writer.summary(writer.cell("softmax.sdpa"), [2.0])
-    anew = writer.summary(writer.cell("softmax.recompute"), [3.0])
-    assert baselines([sdpa, anew]) == [sdpa]
-
-
-def test_a_speedup_pairs_replicates_of_one_number(writer: "Writer") -> None:
+def test_a_speedup_pairs_replicates_of_one_number(writer: Writer) -> None:
     base, fast = writer.summary(writer.cell("a"), [2.0, 20.0, 4.0]), writer.summary(writer.cell("b"), [1.0, 10.0, 1.0])
-    found = speedup(base, fast)
-    assert found is not None
+    found = known(speedup(base, fast))
     assert found.interval is not None
     assert (found.value, found.interval.low, found.interval.high) == (2.0, 2.0, 4.0)
     assert found.interval.kind is Spread.BAND
 
 
-def test_a_speedup_is_per_sample(writer: "Writer") -> None:
-    base, fast = writer.summary(writer.cell("a", B=1), [1.0]), writer.summary(writer.cell("b", B=4), [2.0])
-    found = speedup(base, fast)
-    assert found is not None
-    assert found.value == pytest.approx(2.0)
-
-
-def test_replicates_without_a_partner_leave_the_medians_and_no_range(writer: "Writer") -> None:
+def test_replicates_without_a_partner_leave_the_medians_and_no_range(writer: Writer) -> None:
     cell = writer.cell("b")
     other = writer.summary(cell, [], writer.timed(cell, [1.0], replicate=7))
-    found = speedup(writer.summary(writer.cell("a"), [3.0]), other)
-    assert found is not None
+    found = known(speedup(writer.summary(writer.cell("a"), [3.0]), other))
     assert found == Estimate.exact(3.0)
 
 
-def test_a_failed_cell_has_no_speedup(writer: "Writer") -> None:
+def test_a_failed_cell_has_no_speedup(writer: Writer) -> None:
     good, bad = writer.summary(writer.cell("a"), [1.0]), writer.summary(writer.cell("b"))
     assert speedup(good, bad) is None
     assert speedup(bad, good) is None
+
+
+def test_the_baseline_is_the_strongest_exact_one_where_the_most_methods_ran(writer: Writer) -> None:
+    cells = [
+        *(writer.summary(writer.cell("softmax.sdpa", N), [3.0]) for N in LENGTHS[:2]),
+        writer.summary(writer.cell("softmax.naive", 512), [1.0]),
+        writer.summary(writer.cell("softmax.naive", 1024), [4.0]),
+        *(writer.summary(writer.cell("linear.full", N), [1.0]) for N in LENGTHS),
+    ]
+    assert baseline(section_of(cells)) == "softmax.sdpa"
+    assert baseline(section_of(cells), ["softmax.naive"]) == "softmax.naive"
+    assert baseline(section_of(cells[4:])) is None
+
+
+def test_with_no_exact_one_at_the_common_length_the_longest_length_of_one_counts(writer: Writer) -> None:
+    cells = [
+        writer.summary(writer.cell("softmax.sdpa", 512), [3.0]),
+        *(writer.summary(writer.cell("a", N), [1.0]) for N in LENGTHS),
+        *(writer.summary(writer.cell("b", N), [1.0]) for N in LENGTHS[1:]),
+    ]
+    assert baseline(section_of(cells)) == "softmax.sdpa"

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from attnbench.analyze.trend import Metric, Trend, Trends, look
+from attnbench.analyze.trend import Trend, Trends, look, quantity_called
 from attnbench.analyze.verdict import Verdict
 from attnbench.schema.cell import Cell
 from attnbench.schema.history import Entry, Floats, Track
 from attnbench.schema.problem import Problem
+from tests.analyze.conftest import known
 
 OOM = ("oom_host", "memory limit reached")
 
@@ -21,29 +22,26 @@ def entries(count: int) -> list[Entry]:
     return [Entry(f"s/{i}", "s", f"run{i}", f"{day + i}T00:00:00+00:00", "m") for i in range(count)]
 
 
-def track(
-    seconds: Sequence[float], runs: Sequence[int] | None = None, bytes_: Sequence[float] = (), counters: Sequence[int] = ()
-) -> Track:
-    """NaN is a failure, infinity a cell that was measured but not timed."""
-    values = np.array(seconds, dtype=float)
+def track(numbers: Sequence[float], runs: Sequence[int] | None = None, counters: Sequence[int] = ()) -> Track:
+    """NaN is a failure, infinity a cell that was measured and has no such number."""
+    values = np.array(numbers, dtype=float)
     count = len(values)
     return Track(
         suite="s",
         machine="m",
         cell=Cell(method="a", problem=Problem(N=8)),
         runs=np.arange(count) if runs is None else np.array(runs),
-        seconds=np.where(np.isfinite(values), values, math.nan),
+        values=np.where(np.isfinite(values), values, math.nan),
         spread=np.full(count, 0.01),
-        bytes=np.array(bytes_ or [math.nan] * count),
-        counters=np.array(counters or [0 if bytes_ else -1] * count),
+        counters=np.array(counters or [0] * count),
         failures=np.where(np.isnan(values), 0, -1),
         names=("rss", "profiler"),
         reasons=(OOM,),
     )
 
 
-def found(*tracks: Track, metric: Metric = Metric.TIME, since: str = "") -> Trends:
-    return look(entries(100), tracks, metric, 0.05, since)
+def found(*tracks: Track, metric: str = "time", since: str = "") -> Trends:
+    return look(entries(100), tracks, quantity_called(metric), 0.05, since)
 
 
 def trend(*arguments: object, **more: object) -> Trend:
@@ -60,8 +58,7 @@ def test_a_step_up_is_slower_from_its_first_run_on() -> None:
     (turn,) = only.turns
     assert (turn.verdict, turn.last, turn.first, only.state) == (Verdict.SLOWER, 9, 10, Verdict.SLOWER)
     assert [turn.before, turn.after, turn.factor] == pytest.approx([0.010, 0.013, 1.3])
-    assert turn.interval is not None
-    assert turn.interval.low < 1.3 < turn.interval.high
+    assert known(turn.interval).low < 1.3 < known(turn.interval).high
 
 
 def noise(deviation: float, count: int) -> Floats:
@@ -106,16 +103,37 @@ def test_among_many_series_a_change_has_to_be_larger_to_be_seen() -> None:
     assert first.smallest > one.smallest
 
 
-def test_a_step_down_is_faster_and_no_regression() -> None:
-    seen = found(track([0.013] * 10 + [0.010] * 8))
-    assert verdicts(seen.trends[0]) == [Verdict.FASTER]
-    assert seen.regressed == []
+FAILS = math.nan
 
 
-def test_what_went_back_is_told_and_is_no_regression_any_more() -> None:
-    seen = found(track([0.010] * 10 + [0.013] * 8 + [0.010] * 8))
-    assert verdicts(seen.trends[0]) == [Verdict.SLOWER, Verdict.FASTER]
-    assert seen.regressed == []
+@pytest.mark.parametrize(
+    ("numbers", "want", "regressed"),
+    [
+        pytest.param([0.013] * 10 + [0.010] * 8, [Verdict.FASTER], False, id="a step down is faster"),
+        pytest.param([1.0] * 10 + [1.3] * 8 + [1.0] * 8, [Verdict.SLOWER, Verdict.FASTER], False, id="what went back is told"),
+        pytest.param([0.010] * 10 + [FAILS], [Verdict.LOST], True, id="a failure of the newest run is said at once"),
+        pytest.param([0.010] * 5 + [FAILS] + [0.010] * 5, [], False, id="a failure that passed is no change"),
+        pytest.param([0.010] * 5 + [FAILS] * 4 + [0.010] * 5, [Verdict.LOST, Verdict.GAINED], False, id="a cell comes back"),
+        pytest.param([FAILS] * 4 + [0.010] * 5, [Verdict.GAINED], False, id="a cell runs at last"),
+        pytest.param(
+            [0.010] * 8 + [FAILS] * 4 + [0.015] * 8,
+            [Verdict.LOST, Verdict.GAINED, Verdict.SLOWER],
+            True,
+            id="of a cell that comes back slower the last word is that",
+        ),
+        pytest.param([FAILS] * 6, [], False, id="a cell that never ran is no regression"),
+        pytest.param([math.inf] * 6, [], False, id="nor is one that is not timed"),
+    ],
+)
+def test_all_changes_are_told_and_only_those_for_the_worse_that_stayed_are_regressions(
+    numbers: list[float], want: list[Verdict], regressed: bool
+) -> None:
+    seen = found(track(numbers))
+    (only,) = seen.trends
+    assert verdicts(only) == want
+    assert bool(seen.regressed) is regressed
+    assert only.state is (want[-1] if want else Verdict.SAME if np.isfinite(numbers).any() else Verdict.ABSENT)
+    assert only.passing == (numbers.count(FAILS) if not want and only.state is Verdict.SAME else 0)
 
 
 def test_runs_that_lack_the_cell_are_not_between_the_two_that_are_named() -> None:
@@ -132,35 +150,9 @@ def test_a_cell_that_fails_from_a_run_on_is_lost_with_its_reason() -> None:
     assert seen.regressed == [seen.trends[0]]
 
 
-def test_a_cell_that_fails_in_the_newest_run_is_lost_at_once() -> None:
-    assert verdicts(trend([0.010] * 10 + [math.nan])) == [Verdict.LOST]
-
-
-def test_a_failure_that_passed_is_no_change_and_is_counted() -> None:
-    only = trend([0.010] * 5 + [math.nan] + [0.010] * 5)
-    assert (verdicts(only), only.passing, only.state) == ([], 1, Verdict.SAME)
-
-
-def test_a_cell_that_comes_back_is_gained() -> None:
-    assert verdicts(trend([0.010] * 5 + [math.nan] * 4 + [0.010] * 5)) == [Verdict.LOST, Verdict.GAINED]
-    assert verdicts(trend([math.nan] * 4 + [0.010] * 5)) == [Verdict.GAINED]
-
-
-def test_of_a_cell_that_comes_back_slower_the_last_word_is_that() -> None:
-    only = trend([0.010] * 8 + [math.nan] * 4 + [0.015] * 8)
-    assert verdicts(only) == [Verdict.LOST, Verdict.GAINED, Verdict.SLOWER]
-    assert only.turns[-1].last == 7
-
-
-def test_a_cell_that_never_ran_is_absent_and_no_regression() -> None:
-    seen = found(track([math.nan] * 6))
-    assert (seen.trends[0].state, seen.regressed) == (Verdict.ABSENT, [])
-    assert math.isnan(seen.trends[0].newest)
-
-
-def test_a_cell_that_is_not_timed_is_absent_of_time() -> None:
-    only = trend([math.inf] * 6)
-    assert (only.state, only.failing) == (Verdict.ABSENT, False)
+def test_a_cell_that_never_ran_has_no_newest_number_and_fails_unless_it_is_not_timed() -> None:
+    never, untimed = trend([FAILS] * 6), trend([math.inf] * 6)
+    assert (math.isnan(never.newest), never.failing, untimed.failing) == (True, True, False)
 
 
 @pytest.mark.parametrize(("since", "told"), [("", 1), ("2026-01-11T00:00:00+00:00", 1), ("2026-01-12T00:00:00+00:00", 0)])
@@ -172,26 +164,34 @@ def test_only_changes_since_a_date_are_told_and_older_runs_still_count(since: st
 
 
 def test_memory_is_followed_by_the_counter_that_was_read_last() -> None:
-    bytes_ = [9e9] * 3 + [2e8] * 8 + [3e8] * 8
-    only = trend([0.01] * 19, None, bytes_, [1] * 3 + [0] * 16, metric=Metric.MEMORY)
+    only = trend([9e9] * 3 + [2e8] * 8 + [3e8] * 8, None, [1] * 3 + [0] * 16, metric="memory")
     (turn,) = only.turns
     assert [turn.first, turn.before, turn.after] == pytest.approx([11, 2e8, 3e8])
-    assert (only.other_counters, only.newest) == (3, 3e8)
+    assert (turn.verdict, only.other_counters, only.newest) == (Verdict.SLOWER, 3, 3e8)
 
 
-def test_a_few_pages_of_memory_are_no_change() -> None:
-    assert trend([0.01] * 16, None, [0.0] * 8 + [900e3] * 8, metric=Metric.MEMORY).turns == ()
+@pytest.mark.parametrize(("metric", "turns"), [("memory", 0), ("torch_profiler_peak", 0), ("state", 1)])
+def test_a_few_pages_of_memory_are_no_change_and_of_a_state_that_is_counted_by_shape_they_are(metric: str, turns: int) -> None:
+    assert len(trend([1e3] * 8 + [900e3] * 8, metric=metric).turns) == turns
 
 
-def test_time_that_stays_while_memory_grows_is_no_change_of_time() -> None:
-    both = track([0.01] * 16, None, [2e8] * 8 + [3e8] * 8)
-    assert found(both).trends[0].turns == ()
-    assert verdicts(found(both, metric=Metric.MEMORY).trends[0]) == [Verdict.SLOWER]
+@pytest.mark.parametrize(
+    ("metric", "verdict"), [("loss", Verdict.SLOWER), ("accuracy", Verdict.FASTER), ("flops", Verdict.FASTER)]
+)
+def test_whether_more_is_better_decides_what_a_change_is(metric: str, verdict: Verdict) -> None:
+    seen = found(track([0.5] * 8 + [0.8] * 8), metric=metric)
+    assert verdicts(seen.trends[0]) == [verdict]
+    assert bool(seen.regressed) is (verdict is Verdict.SLOWER)
+
+
+def test_numbers_of_0_have_no_ratio_and_are_left_out_and_counted() -> None:
+    only = trend([0.5] * 8 + [0.0, -0.1] + [0.5] * 8, metric="cosine")
+    assert (only.turns, only.not_positive, len(only.used)) == ((), 2, 16)
 
 
 def test_a_history_of_one_run_has_no_change() -> None:
     only = trend([0.01])
-    assert (only.state, only.few, only.noise, only.newest) == (Verdict.UNCLEAR, True, 0.0, 0.01)
+    assert (only.state, only.noise, only.newest) == (Verdict.UNCLEAR, 0.0, 0.01)
 
 
 def test_no_tracks_have_no_trends() -> None:

@@ -1,143 +1,71 @@
 """A page that notes every request, every message and every dialog; runs to make pages of."""
 
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from attnbench.report.findings import Findings
-from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.cost import Cost
-from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings
-from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Counter, Failed, Measured, Outcome, Series, Status
-from attnbench.schema.problem import Problem
-from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.report.page import page as html_of
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import Status
+from attnbench.schema.training import Task, Training
+from tests.report.conftest import Law, Synthetic
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 LENGTHS = tuple(2**n for n in range(9, 15))
-FACTS: dict[str, Scalar | None] = {"processor": "Intel(R) Xeon(R) Processor @ 2.70GHz", "cores": 2, "torch": "2.13.0+cpu"}
 
 
-@dataclass(frozen=True)
-class Law:
-    """A method of `seconds` at N = 1024 that grows as N^power, until it is over budget from `stop` on."""
-
-    name: str
-    seconds: float
-    power: float
-    stop: int | None = None
-    error: float = 0.5
+def slow(name: str, seconds: float, power: float, stop_at: int) -> Law:
+    """Return a method that is over budget from some length on."""
+    return Law(name, seconds, power, stop_at=stop_at, status=Status.BUDGET, reason=f"one call took {stop_at} µs, too long")
 
 
 LAWS = (
-    Law("softmax.sdpa", 8e-3, 1.9, stop=2**14, error=1e-7),
-    Law("softmax.naive", 2e-2, 2.0, stop=2**13, error=1e-7),
-    Law("linear.chunked", 9e-3, 1.0, error=0.8),
-    Law("lsh.reformer", 3e-2, 1.1, error=0.4),
-    Law("sparse.strided", 7e-3, 1.5, stop=1, error=0.3),
+    slow("softmax.sdpa", 8e-3, 1.9, 2**14),
+    slow("softmax.naive", 2e-2, 2.0, 2**14),
+    Law("linear.chunked", 9e-3, 1.0),
+    Law("lsh.reformer", 3e-2, 1.1),
+    slow("sparse.strided", 7e-3, 1.5, 2**9),
 )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A run to make up."""
-
-    laws: tuple[Law, ...] = LAWS
-    lengths: tuple[int, ...] = LENGTHS
-    causal: tuple[bool, ...] = (True, False)
-    dtypes: tuple[str, ...] = ("float32",)
-    workloads: tuple[Workload, ...] = (Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.FIDELITY)
-    replicates: int = 5
-    id: str = "20260102-030405-abcdef"
-
-    def cells(self) -> tuple[Cell, ...]:
-        return tuple(
-            Cell(method=law.name, problem=Problem(N=N, causal=causal, dtype=dtype), workload=workload)
-            for N in self.lengths
-            for dtype in self.dtypes
-            for causal in self.causal
-            for workload in self.workloads
-            for law in self.laws
-        )
-
-    def info(self) -> RunInfo:
-        cells = self.cells()
-        about = {law.name: described(law) for law in self.laws}
-        axes = Axes(N=self.lengths, causal=self.causal)
-        methods = tuple(Method(name=law.name) for law in self.laws)
-        roofs = {dtype: Roof(flops_per_second=9e10, bytes_per_second=1.7e10) for dtype in self.dtypes}
-        return RunInfo(
-            id=self.id,
-            suite=Suite(name="made", device="cpu", axes=axes, methods=methods, workloads=self.workloads),
-            command="attnbench run made",
-            started="2026-01-02T03:04:05+00:00",
-            environment=FACTS,
-            environment_digest="8f49cfc01159",
-            surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof=roofs),
-            methods=about,
-            cells=cells,
-            costs={cell.key: self.cost(cell) for cell in cells},
-        )
-
-    def cost(self, cell: Cell) -> Cost:
-        N, flops = cell.problem.N, 1e5 * cell.problem.N
-        return Cost(nominal_flops=2e3 * N**2, exact_flops=flops, executed_flops=flops, traffic_bytes=8e3 * N, peak_bytes=1.0)
-
-    def findings(self) -> Findings:
-        return Findings.of(self.info(), self.records())
-
-    def records(self) -> Iterator[Record]:
-        laws = {law.name: law for law in self.laws}
-        for cell in self.cells():
-            for replicate in range(self.replicates):
-                yield from self.recorded(cell, laws[cell.method], replicate)
-
-    def recorded(self, cell: Cell, law: Law, replicate: int) -> Iterator[Record]:
-        N = cell.problem.N
-        noise = random.Random(f"{cell.key}/{replicate}").uniform(0.97, 1.03)
-        if law.stop is not None and law.stop <= N:
-            if replicate == 0:
-                kind = Pass.FIDELITY if cell.workload is Workload.FIDELITY else Pass.TIME
-                yield record(cell, Failed(status=Status.BUDGET, reason=f"one call took {N} µs, too long"), 0, kind)
-        elif cell.workload is Workload.FIDELITY:
-            values = {OUTPUT_ERROR: law.error * noise, MASS_RECALL: 1 - min(1.0, law.error * noise)}
-            samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
-            yield record(cell, Measured(samples=samples), replicate, Pass.FIDELITY)
-        else:
-            typical = law.seconds * (N / 1024) ** law.power * noise * (3 if cell.workload is Workload.FORWARD_BACKWARD else 1)
-            yield record(cell, Measured(samples={"time": Series(unit="s", values=(typical,) * 10)}), replicate, Pass.TIME)
-            if replicate == 0:
-                memory = {"host_rss_peak": Counter(bytes=int(2**20 * (N / 1024) ** law.power), source="VmHWM")}
-                yield record(cell, Measured(memory=memory), 0, Pass.MEMORY)
+def plan(
+    laws: Sequence[Law] = LAWS,
+    lengths: tuple[int, ...] = LENGTHS,
+    causal: tuple[bool, ...] = (True,),
+    workloads: tuple[Workload, ...] = (Workload.FORWARD,),
+) -> Synthetic:
+    """Return a run to make up, of five replicates."""
+    return Synthetic(laws, lengths, causal, workloads, replicates=5)
 
 
-def described(law: Law) -> Description:
-    return Description(method=law.name, paper="arXiv:1", tier="eager", causality="full", summary="Made up.", version="0")
-
-
-def record(cell: Cell, outcome: Outcome, replicate: int, phase: Pass) -> Record:
-    job = Job(cell=cell, phase=phase, replicate=replicate)
-    return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="x")
+LEARNING = (
+    Law("softmax.sdpa", 8e-3, 1.9, learns=0.02),
+    Law("linear.chunked", 9e-3, 1.0, learns=0.03),
+    Law("lsh.reformer", 3e-2, 1.1, learns=0.4),
+    Law("sparse.strided", 7e-3, 1.5, stop_at=1, status=Status.BUDGET, reason="40 of 3,000 updates"),
+)
 
 
 @pytest.fixture(scope="session")
-def plan() -> type[Plan]:
-    """The maker of runs."""
-    return Plan
-
-
-@pytest.fixture(scope="session")
-def law() -> type[Law]:
-    """One method of a made-up run."""
-    return Law
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of images that are learnt and made, a copy task, and the attention alone."""
+    images, copying = Training(task=Task.PIXELS, drawings=3), Training(task=Task.COPY)
+    runs = (
+        plan(),
+        replace(plan(LEARNING, (64,), workloads=(Workload.TRAIN, Workload.GENERATE)), trainings=(images,), tokens=8 * 64),
+        replace(plan(LEARNING, (128,), workloads=(Workload.TRAIN,)), trainings=(copying,), tokens=8 * 128),
+    )
+    cells = tuple(cell for run in runs for cell in run.run().cells)
+    records = [record for run in runs for record in run.records()]
+    file = tmp_path_factory.mktemp("learning") / "index.html"
+    file.write_text(html_of([Findings.of(runs[0].run().model_copy(update={"cells": cells}), records)]), encoding="utf-8")
+    return file
 
 
 @dataclass
@@ -149,7 +77,7 @@ class Watched:
     messages: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
 
-    def listen(self) -> None:
+    def __post_init__(self) -> None:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda message: self._say(message.type, message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
@@ -181,10 +109,16 @@ def context(browser: "Browser") -> "Iterator[BrowserContext]":
 @pytest.fixture
 def watched(context: "BrowserContext") -> Callable[[], Watched]:
     """A new page of that profile."""
+    return lambda: Watched(context.new_page())
 
-    def _watched() -> Watched:
-        found = Watched(context.new_page())
-        found.listen()
-        return found
 
-    return _watched
+def opened(watched: Callable[[], Watched], file: Path, hash_: str = "") -> "Page":
+    """Return a new page of a file, once it is shown."""
+    found = watched()
+    found.open(file, hash_)
+    return found.page
+
+
+def choose(page: "Page", what: str, value: str) -> None:
+    """Choose a value of one of the page's menus."""
+    page.get_by_role("combobox", name=what, exact=True).select_option(value)

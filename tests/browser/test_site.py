@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from attnbench.cli.maxlen import limits_of
-from attnbench.report.site.build import Options, build
+from attnbench.library.maxlen import limits_of
+from attnbench.report.site.build import build
+from tests.browser.conftest import Watched
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
 Opened = Callable[..., "Page"]
@@ -37,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         changed(short, results / side, {f"{ID}-603653": f"turns-{side}", start: f'{start} "interleaved": "turns",'})
     own = {ID: "20261123-194001", "sparse.strided_masked": HOSTILE, "Intel(R) Xeon(R) Processor": HOSTILE}
     changed(short, results / "hostile", own)
-    build(Options(results, out, limits_of))
+    build(results, out, limits_of)
     return out
 
 
@@ -62,37 +63,20 @@ def pages(site: Path) -> list[Path]:
 
 
 @pytest.fixture
-def opened(browser: "Browser", site: Path) -> "Iterator[Opened]":
+def opened(browser: "Browser", site: Path) -> Iterator[Opened]:
     """Opens a file, and says at the end whether anything was fetched, wrong or asked."""
-    contexts: list[BrowserContext] = []
-    wrong: list[str] = []
-
-    def ask(dialog: "Dialog") -> None:
-        wrong.append(dialog.message)
-        dialog.dismiss()
-
-    def fetch(request: "Request") -> None:
-        if not request.url.startswith((f"{site.as_uri()}/", "data:", "blob:")):
-            wrong.append(request.url)
-
-    def say(message: "ConsoleMessage") -> None:
-        if message.type == "error":
-            wrong.append(message.text)
+    found: list[Watched] = []
 
     def _open(file: Path, **options: Any) -> "Page":
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("request", fetch)
-        page.on("console", say)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", ask)
-        page.goto(file.as_uri())
-        return page
+        found.append(Watched(browser.new_context(**options).new_page()))
+        found[-1].page.goto(file.as_uri())
+        return found[-1].page
 
     yield _open
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    own = (f"{site.as_uri()}/", "data:", "blob:")
+    for each in found:
+        each.page.context.close()
+        assert [url for url in each.requests if not url.startswith(own)] == each.messages == each.dialogs == []
 
 
 def test_every_page_opens_from_its_file_without_a_request_or_an_error(opened: Opened, site: Path) -> None:

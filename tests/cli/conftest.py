@@ -3,26 +3,61 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from attnbench.cli.app import main
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job, Pass, Surroundings
+from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Counter, Measured, Series
+from attnbench.schema.outcome import Counter, Failed, Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Axes, Method, ReportSpec, Suite
-from attnbench.store.run_folder import RunFolder
+from attnbench.store.run_folder import RunFolder, StoreError
 from attnbench.worker.isolate import Isolation
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Shared = Callable[..., tuple[Path, subprocess.CompletedProcess[str]]]
+Done = subprocess.CompletedProcess[str]
+Run = Callable[..., Done]
+Start = Callable[..., subprocess.Popen[str]]
+Shared = Callable[..., tuple[Path, Done]]
+Write = Callable[[str], str]
+Find = Callable[[], Path]
+Stored = Callable[..., Path]
+InfoOf = Callable[..., RunInfo]
+Refused = Callable[..., str]
+Written = Callable[[Path, float, int], Path]
+GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+
+
+def committed(folder: Path, message: str) -> None:
+    """Commit all that lies in a folder, which becomes a repository where it is none."""
+    for words in (("init", "-q"), ("add", "."), ("commit", "--allow-empty", "-qm", message)):
+        subprocess.run([*GIT, "-C", str(folder), *words], check=True)
+
+
+def wait_for_records(only_run: Find, count: int, wanted: Callable[[Record], bool] = bool) -> None:
+    """Wait until the one run has so many records, of those that are wanted."""
+    end = time.monotonic() + 120
+    while True:
+        assert time.monotonic() < end
+        # there may be no run yet, or no whole run.json
+        with suppress(ValueError, StoreError):
+            if sum(map(wanted, RunFolder(only_run()).records())) >= count:
+                return
+        time.sleep(0.02)
+
+
+def keep(folder: Path, info: RunInfo, records: Iterable[Record]) -> Path:
+    """Write a run folder with the two files that count."""
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(info.model_dump_json())
+    (folder / "records.jsonl").write_text("".join(f"{record.line()}\n" for record in records))
+    return folder
 
 
 def begin(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
@@ -39,14 +74,14 @@ def begin(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
     )
 
 
-def end(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+def end(process: subprocess.Popen[str]) -> Done:
     """Wait for what was started."""
     out, err = process.communicate(timeout=240)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture
-def start(plugins: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def start(plugins: Path, tmp_path: Path) -> Start:
     """Start `attnbench …`; its output is captured, its folder is tmp_path."""
 
     def _start(*arguments: str, **env: str) -> subprocess.Popen[str]:
@@ -59,7 +94,7 @@ def start(plugins: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
     """Run `attnbench …` to its end, beside files, for several tests of a module: the folder, and what was printed."""
 
-    def _run(*arguments: str, files: dict[str, str] | None = None, **env: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    def _run(*arguments: str, files: dict[str, str] | None = None, **env: str) -> tuple[Path, Done]:
         folder = tmp_path_factory.mktemp("shared")
         for name, text in (files or {}).items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -72,27 +107,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
 
 
 @pytest.fixture
-def attnbench(start: Callable[..., subprocess.Popen[str]]) -> Run:
+def attnbench(start: Start) -> Run:
     """Run `attnbench …` to its end."""
 
-    def _run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def _run(*arguments: str, **env: str) -> Done:
         return end(start(*arguments, **env))
 
     return _run
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(command: Run) -> Run:
     """Run `attnbench …` in this process."""
-
-    def _run(*words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["attnbench", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        code, out = left.value.code, capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(code or 0), out.out, out.err)
-
-    return _run
+    return command
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +138,7 @@ def here(run: Run, plugins: Path, warm: Isolation, tmp_path: Path, monkeypatch: 
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Callable[[str], str]:
+def suite(tmp_path: Path) -> Write:
     """Write a suite file; gives its name."""
 
     def _write(text: str) -> str:
@@ -122,7 +149,7 @@ def suite(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def only_run(tmp_path: Path) -> Callable[[], Path]:
+def only_run(tmp_path: Path) -> Find:
     """The one run folder there is."""
 
     def _find() -> Path:
@@ -137,88 +164,101 @@ def records(folder: Path) -> list[Record]:
     return RunFolder(folder).records()
 
 
-def _stored(results: Path, name: str, plots: tuple[str, ...] = ()) -> Path:
-    """A run of two methods at two lengths; plots take their time."""
-    names = ("softmax.sdpa", "linear.chunked")
-    cells = tuple(Cell(method=method, problem=Problem(N=N)) for N in (512, 1024) for method in names)
-    methods = tuple(Method(name=method) for method in names)
-    spec = ReportSpec.model_validate({"tables": ("summary",), "plots": plots})
-    info = RunInfo(
-        id=name,
-        suite=Suite(name="made", device="cpu", axes=Axes(N=(512, 1024)), methods=methods, report=spec),
-        command="attnbench run made",
-        started="2026-01-02T03:04:05+00:00",
-        environment={},
-        environment_digest="e",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof={}),
-        methods={},
-        cells=cells,
-    )
-    folder = RunFolder.create(results, info)
-    for number, cell in enumerate(cells):
-        outcome = Measured(samples={"time": Series(unit="s", values=(0.001 * (number + 1),) * 3)})
-        folder.append(Record(job=Job(cell=cell), outcome=outcome, environment="e", started="x"))
-    return folder.path
+def times(*values: float) -> Measured:
+    """Samples of a time pass, in seconds."""
+    return Measured(samples={"time": Series(unit="s", values=values)})
+
+
+def memory(size: float) -> Measured:
+    """What a memory pass on a CPU counts."""
+    return Measured(memory={"host_rss_peak": Counter(bytes=int(size), source="VmHWM")})
+
+
+def as_record(cell: Cell, outcome: Measured | Failed, replicate: int = 0, phase: Pass = Pass.TIME) -> Record:
+    """A line of records.jsonl."""
+    job = Job(cell=cell, replicate=replicate, phase=phase)
+    return Record(job=job, outcome=outcome, environment="e", started="2026-01-01T03:04:06+00:00")
+
+
+NIGHTLY = tuple(Cell(method=method, problem=Problem(N=N)) for method in ("linear.full", "softmax.sdpa") for N in (512, 1024))
 
 
 @pytest.fixture
-def stored() -> Callable[..., Path]:
-    """Store a small run: where results are, its name, its plots (none); gives its folder."""
+def nightly(info_of: InfoOf) -> InfoOf:
+    """Describe a run of the cells NIGHTLY, so many days after the first of January."""
+
+    def _describe(day: int, suite: str = "nightly", torch: str = "2.12.1") -> RunInfo:
+        month, date = divmod(day, 28)
+        facts = {"processor": "AMD EPYC 9B14", "cores": 2, "threads": 2, "torch": torch}
+        about = {"paper": "", "tier": "eager", "causality": "full", "summary": "", "version": "0"}
+        return info_of(
+            NIGHTLY,
+            {"name": suite, "replicates": 2},
+            id=f"2026{month + 1:02}{date + 1:02}-030405-{day:06x}",
+            command=f"attnbench run {suite}",
+            started=f"2026-{month + 1:02}-{date + 1:02}T03:04:05+00:00",
+            environment=facts,
+            environment_digest="8f49cfc01159",
+            git={"commit": f"{day:02}" * 20, "dirty": False},
+            surroundings={"device": "cpu", "facts": facts, "memory_bytes": 2**34, "roof": {}},
+            methods={cell.method: {"method": cell.method, **about} for cell in NIGHTLY},
+        )
+
+    return _describe
+
+
+@pytest.fixture
+def stored(info_of: InfoOf) -> Stored:
+    """Store a small run of two methods at two lengths: where results are, its name, its plots (none: they take their time)."""
+
+    def _stored(results: Path, name: str, plots: tuple[str, ...] = ()) -> Path:
+        cells = [
+            Cell(method=method, problem=Problem(N=N)) for N in (512, 1024) for method in ("softmax.sdpa", "linear.chunked")
+        ]
+        suite = {"name": "made", "replicates": 3, "report": {"tables": ["summary"], "plots": plots}}
+        folder = RunFolder.create(results, info_of(cells, suite, id=name, command="attnbench run made"))
+        for number, cell in enumerate(cells):
+            folder.append(as_record(cell, times(*[0.001 * (number + 1)] * 3)))
+        return folder.path
+
     return _stored
 
 
-METHODS = tuple(f"made.up_{i}" for i in range(10))
-LENGTHS = tuple(2**i for i in range(9, 17))
-WORKLOADS = (Workload.FORWARD, Workload.FORWARD_BACKWARD)
 # what a worker on a CPU says beside fifty samples
 FACTS: dict[str, Scalar | None] = {
     **{"clock": "wall", "stop": "budget", "warmup_calls": 20, "loop_seconds": 0.4964159409937565, "batch": 3, "threads": 2},
     **{"deterministic": False, "others_percent": 0.145, "load_1min": 1.697265625, "steal_percent": 0.0},
     **{"cgroup_throttled": None, "governor": None},
 }
-MEMORY = {
+COUNTERS = {
     **{f"counter_{i}": Counter(bytes=None, source="torch's CUDA allocator", reason="this cell ran on a CPU") for i in range(9)},
     "torch_profiler_peak": Counter(bytes=2**26, source="running sum of the memory events of torch's profiler"),
 }
 
 
-def _cells() -> list[Cell]:
-    """160."""
-    return [Cell(method=m, problem=Problem(N=N), workload=w) for N in LENGTHS for w in WORKLOADS for m in METHODS]
-
-
-def _written(folder: Path, slower: float, replicates: int) -> Path:
-    """A run as workers write it, of so many time passes a cell and three memory passes."""
-    folder.mkdir()
-    suite = Suite(name="large", device="cpu", axes=Axes(N=LENGTHS), methods=tuple(Method(name=m) for m in METHODS))
-    info = RunInfo(
-        id=folder.name,
-        suite=suite,
-        command="attnbench run large",
-        started="2026-01-02T03:04:05+00:00",
-        environment={},
-        environment_digest="e",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof={}),
-        methods={},
-        cells=tuple(_cells()),
-    )
-    (folder / "run.json").write_text(info.model_dump_json())
-    with (folder / "records.jsonl").open("w") as file:
-        for number, cell in enumerate(_cells()):
-            for phase, count in ((Pass.TIME, replicates), (Pass.MEMORY, 3)):
-                outcome = _timed(slower * (1 + number)) if phase is Pass.TIME else Measured(memory=MEMORY)
-                line = Record(job=Job(cell=cell, phase=phase), outcome=outcome, environment="e", started="x").line()
-                file.writelines(line.replace('"replicate":0', f'"replicate":{r}') + "\n" for r in range(count))
-    return folder
-
-
-def _timed(scale: float) -> Measured:
-    values = tuple(scale * (1e-3 + 1e-6 * ((i * 7919) % 50)) for i in range(50))
-    samples = {"time": values, "warmup": values[:8], "first_call": values[:1]}
-    return Measured(samples={name: Series(unit="s", values=found) for name, found in samples.items()}, facts=FACTS)
-
-
 @pytest.fixture
-def written() -> Callable[[Path, float, int], Path]:
-    """Write a run of 160 cells: its folder, a factor on all times, time passes a cell."""
-    return _written
+def written(info_of: InfoOf) -> Written:
+    """Write a run of 160 cells as workers do: its folder, a factor on all times, time passes a cell; three memory passes."""
+    cells = [
+        Cell(method=f"made.up_{i}", problem=Problem(N=2**power), workload=workload)
+        for power in range(9, 17)
+        for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD)
+        for i in range(10)
+    ]
+
+    def _write(folder: Path, slower: float, replicates: int) -> Path:
+        folder.mkdir()
+        info = info_of(cells, {"name": "large", "replicates": 3}, id=folder.name)
+        (folder / "run.json").write_text(info.model_dump_json())
+        with (folder / "records.jsonl").open("w") as file:
+            for number, cell in enumerate(cells):
+                values = tuple(slower * (1 + number) * (1e-3 + 1e-6 * ((i * 7919) % 50)) for i in range(50))
+                samples = {"time": values, "warmup": values[:8], "first_call": values[:1]}
+                series = {name: Series(unit="s", values=found) for name, found in samples.items()}
+                timed = as_record(cell, Measured(samples=series, facts=FACTS)).line()
+                measured = as_record(cell, Measured(memory=COUNTERS), phase=Pass.MEMORY).line()
+                for line, count in ((timed, replicates), (measured, 3)):
+                    file.writelines(line.replace('"replicate":0', f'"replicate":{r}') + "\n" for r in range(count))
+        return folder
+
+    return _write

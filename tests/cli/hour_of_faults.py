@@ -1,16 +1,18 @@
-"""A program that disturbs: one suite is measured undisturbed, and once more under kills, full disks and load.
+"""A program that disturbs: one suite is measured undisturbed, and in turns with it once more under kills, full disks and load.
 
     python -m tests.cli.hour_of_faults FOLDER MINUTES SEED
 
 The disturbed run is killed (the runner, its server, or the server's child), its disk is full for it, or other processes take
-the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. Then all cells must have all their
-replicates, and none may be called slower, faster or lost against the undisturbed run. MINUTES is how long the disturbed run
-takes at least, about.
+the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. The two are measured in turns of a
+minute and of five, the undisturbed one being interrupted as by a user, so that whatever else the machine does in that time
+befalls both. After MINUTES of the disturbed run all cells must have the same replicates, none torn or twice, and none may be
+called slower, faster or lost against the undisturbed run; and a report of the disturbed run is made.
 """
 
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -24,21 +26,23 @@ import psutil
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.statistics import spread
 from attnbench.analyze.verdict import LEVEL, Verdict
-from attnbench.report.questions.comparison.judging import judge_runs
+from attnbench.report.questions.comparison.judgement import judge_runs
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder
 from tests.cli.random_kills import CHILD, RUNNER, SERVER, family, run_folder, say
 
 SUITE = """
 name: disturbed
-axes: {{N: [256, 512], H: 4, D: 32, causal: true}}
+axes: {N: [256, 512], H: 4, D: 32, causal: true}
 methods: [softmax.sdpa, softmax.naive, linear.chunked]
-budget: {{seconds: 0.3, timeout: 60}}
-replicates: {replicates}
-report: {{tables: [summary], plots: [time]}}
+budget: {seconds: 0.3, timeout: 60}
+replicates: 100000
+report: {tables: [summary], plots: [time]}
 """
-CELLS, SECONDS = 6, 0.4
-"""Of the suite; and of one replicate of a cell, about."""
+CALM, STORMY = 60.0, 300.0
+"""Seconds of a turn."""
+INTERRUPTED = 130
+"""The exit code of a run that its user interrupts."""
 MARGIN = 0.10
 """That the loaded moments may add up to: a replicate under load is slower, and stays in."""
 FULL, LOAD = "full disk", "load"
@@ -52,24 +56,23 @@ class Trouble:
     chance: random.Random
     befell: Counter[str] = field(default_factory=Counter)
 
-    def run(self, name: str, replicates: int, *, disturbed: bool) -> Path:
-        """The folder of a run from its beginning to its end."""
-        results = self.folder / name
-        (self.folder / "s.yaml").write_text(SUITE.format(replicates=replicates))
-        while True:
+    def run(self, name: str, seconds: float, *, disturbed: bool) -> None:
+        """Go on with a run for about so many seconds, and interrupt it; however often it ends before, by what befalls it."""
+        results, end = self.folder / name, time.monotonic() + seconds
+        (self.folder / "s.yaml").write_text(SUITE)
+        while time.monotonic() < end:
             process = self._begin(results)
-            while process.poll() is None:
+            while process.poll() is None and time.monotonic() < end:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(self.chance.uniform(2, 10))
                 if disturbed and process.poll() is None:
                     self._disturb(process, results)
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            process.wait()
             words = (self.folder / "said").read_text(errors="replace")
             assert "Traceback" not in words, words
-            if process.returncode == 0:
-                found = run_folder(results)
-                assert found is not None, words
-                return found
-            assert disturbed, words
+            assert disturbed or process.returncode == INTERRUPTED, words
 
     def _begin(self, results: Path) -> subprocess.Popen[bytes]:
         found = run_folder(results)
@@ -119,15 +122,21 @@ def read(path: Path) -> tuple[RunInfo, list[CellSummary]]:
 def main() -> None:
     """Measure twice, and hold one against the other."""
     folder, minutes, seed = Path(sys.argv[1]).resolve(), float(sys.argv[2]), int(sys.argv[3])
-    replicates = max(5, round(60 * minutes / (CELLS * SECONDS)))
-    trouble = Trouble(folder, random.Random(seed))
-    calm = read(trouble.run("calm", max(5, replicates // 5), disturbed=False))
-    begin = time.monotonic()
-    stormy = read(trouble.run("stormy", replicates, disturbed=True))
-    say(f"{(time.monotonic() - begin) / 60:.1f} minutes; " + ", ".join(f"{n} x {what}" for what, n in trouble.befell.items()))
+    trouble, left = Trouble(folder, random.Random(seed)), 60 * minutes
+    while left > 0:
+        trouble.run("calm", CALM, disturbed=False)
+        begin = time.monotonic()
+        trouble.run("stormy", STORMY, disturbed=True)
+        left -= time.monotonic() - begin
+    say(f"{minutes:g} minutes; " + ", ".join(f"{n} x {what}" for what, n in trouble.befell.items()))
+    calm, stormy = (read(found) for name in ("calm", "stormy") if (found := run_folder(folder / name)) is not None)
+    numbers = [list(cell.medians) for cell in stormy[1]]
     for cell in stormy[1]:
         assert cell.ok, (cell.cell.label, cell.reason)
-        assert len(cell.medians) == replicates, (cell.cell.label, len(cell.medians))
+        assert list(cell.medians) == list(range(len(cell.medians))), cell.cell.label
+    assert max(map(len, numbers)) - min(map(len, numbers)) <= 1
+    reported = subprocess.run([sys.executable, "-m", "attnbench", "report", str(run_folder(folder / "stormy"))], check=True)
+    assert reported.returncode == 0
     judgement = judge_runs(calm, stormy, MARGIN, LEVEL)
     for comparison in judgement.comparisons:
         pair, ratio = comparison.pair, comparison.ratio

@@ -1,12 +1,13 @@
 """`attnbench check`: whether a method is what it says to be, with nothing timed, for whoever writes one."""
 
-import subprocess
-from collections.abc import Callable
+import re
+import textwrap
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.cli.conftest import Find, Run, Write
 
 MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
 
@@ -77,7 +78,7 @@ def test_a_method_whose_other_calls_are_correct_says_which_are_not(here: Run) ->
         (("plain:Plain", "--param", "chunk=3"), "--param chunk: the method has no such parameter"),
         (("plain:Plain", "--param", "chunk"), "--param chunk: write it as name=value"),
         (("plain:Plain", "--dtype", "half"), "--dtype half: 'half' is not known; write one of 'float64', 'float32'"),
-        (("plain:Plain", "--device", "tpu"), "--device tpu: 'tpu' is no device; write auto, cpu, cuda or cuda:1"),
+        (("plain:Plain", "--device", "tpu"), "--device tpu: 'tpu' is not a device; write auto, cpu, cuda or cuda:1"),
         (("plain:Plain", "--N", "1000000000000"), "--N"),
     ],
 )
@@ -86,3 +87,21 @@ def test_bad_input_is_exit_code_2_and_words(arguments: tuple[str, ...], words: s
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_attention_that_contributing_shows_runs_beside_the_others(
+    attnbench: Run, suite: Write, only_run: Find, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    (tmp_path / "my_attention.py").write_text(textwrap.dedent(found.group(1)), encoding="utf-8")
+    text = (
+        "name: s\naxes: {N: 128, H: 2, D: 16, causal: [true, false]}\nworkloads: [forward, forward_backward]\n"
+        "methods: [softmax.sdpa]\nbudget: {seconds: 0.2}\nreplicates: 1\nreport: {plots: []}\n"
+    )
+    done = attnbench("run", suite(text), "--impl", "my_attention:MeanOfValues")
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(only_run() / "table.csv")
+    mine = table[table["method"] == "my_attention:MeanOfValues"]
+    assert set(zip(mine["causal"], mine["status"], strict=True)) == {(True, "unsupported"), (False, "ok")}

@@ -1,30 +1,21 @@
 """`attnbench crossover`: what it says of a stored run, what it refuses, and that it measures what it lacks."""
 
 import math
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from attnbench.cli.crossover import Measuring, Options, crossover
-from attnbench.cli.crossover_live import measure
-from attnbench.cli.errors import UsageError
+import attnbench as door
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Job, Pass, Surroundings
-from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.cli.conftest import Find, InfoOf, Refused, Run, Write, as_record, memory, times
 
 LENGTHS = (512, 1024, 2048, 4096)
-NAMES = ("softmax.sdpa", "linear.chunked", "lsh.reformer")
 ROUNDS = (1, 4)
 
 
@@ -43,24 +34,16 @@ def record(cell: Cell, replicate: int, phase: Pass) -> Record:
     N, quadratic = cell.problem.N, cell.method == "softmax.sdpa"
     off = 1 + 0.01 * ((3 * replicate + N // 512 + quadratic) % 5 - 2)
     seconds = off * (1e-6 * N * N / (1448 if cell.problem.causal else 9000) if quadratic else 1e-6 * N)
-    outcome: Measured | Failed = Measured(samples={"time": Series(unit="s", values=(seconds,))})
     if quadratic and N == 4096:
-        outcome = Failed(status=Status.OOM_HOST, reason="there is no room")
-    elif phase is Pass.MEMORY:
-        size = N * N if quadratic else 1000 * N
-        outcome = Measured(memory={"host_rss_peak": Counter(bytes=size, source="VmHWM")})
-    job = Job(cell=cell, phase=phase, replicate=replicate)
-    return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")
+        return as_record(cell, Failed(status=Status.OOM_HOST, reason="there is no room"), replicate, phase)
+    outcome = times(seconds) if phase is Pass.TIME else memory(N * N if quadratic else 1000 * N)
+    return as_record(cell, outcome, replicate, phase)
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> Path:
+def stored(tmp_path: Path, info_of: InfoOf) -> Path:
     """A run of five replicates."""
-    info = RunInfo(
-        id="x", command="", started="", environment={}, environment_digest="e", methods={}, cells=tuple(cells()),
-        suite=Suite(name="t", axes=Axes(N=LENGTHS), methods=tuple(Method(name=name) for name in NAMES), replicates=5),
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**30, roof={}),
-    )  # fmt: skip
+    info = info_of(cells(), {"replicates": 5})
     folder = RunFolder.create(tmp_path / "results", info)
     for cell in info.cells:
         for replicate in range(5):
@@ -69,17 +52,12 @@ def stored(tmp_path: Path) -> Path:
     return folder.path
 
 
-def said(capsys: pytest.CaptureFixture[str], options: Options) -> str:
-    crossover(options)
-    return " ".join(capsys.readouterr().out.split())
+def said(stored: Path, of: str | None = None, over: str | None = None, metric: str = "time") -> str:
+    return " ".join(str(door.crossover(stored, of=of, over=over, metric=metric)).split())
 
 
-def options(source: object, of: str | None = None, over: str | None = None, metric: str = "time", *outs: Path) -> Options:
-    return Options(str(source), of, over, metric, outs)
-
-
-def test_a_line_a_section_says_from_where_on_with_an_interval(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, options(stored, "linear.chunked", "softmax.sdpa"))
+def test_a_line_a_section_says_from_where_on_with_an_interval(stored: Path) -> None:
+    text = said(stored, "linear.chunked", "softmax.sdpa")
     assert "from N = 1,450 [" in text
     assert "] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32" in text
     assert "at N = 4,096 linear.chunked runs and softmax.sdpa does not (OOM)" in text
@@ -91,20 +69,20 @@ def test_a_line_a_section_says_from_where_on_with_an_interval(stored: Path, caps
     )
 
 
-def test_by_default_every_method_meets_the_strongest_exact_one(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, options(stored))
+def test_by_default_every_method_meets_the_strongest_exact_one(stored: Path) -> None:
+    text = said(stored)
     assert text.count("is faster than softmax.sdpa") + text.count("softmax.sdpa stays ahead of") == 4
     assert "lsh.reformer(rounds=4)" in text
 
 
-def test_memory_is_compared_without_an_interval(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, options(stored, "linear.chunked", "softmax.sdpa", "memory"))
+def test_memory_is_compared_without_an_interval(stored: Path) -> None:
+    text = said(stored, "linear.chunked", "softmax.sdpa", "memory")
     assert "from about N = 1,000 (between 512 and 1,024) on, linear.chunked needs less memory than softmax.sdpa" in text
 
 
-def test_what_is_asked_for_is_written(stored: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_asked_for_is_written(stored: Path, tmp_path: Path, command: Run) -> None:
     outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
-    said(capsys, options(stored, "linear.chunked", None, "time", *outs))
+    command("crossover", stored, "--of", "linear.chunked", *(word for out in outs for word in ("--out", out)))
     assert all(out.stat().st_size > 100 for out in outs)
     table = pd.read_csv(outs[2])
     assert table["N"].iloc[0] == pytest.approx(1448, rel=0.02)
@@ -115,39 +93,31 @@ def test_what_is_asked_for_is_written(stored: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("of", "over", "metric", "words"),
     [
-        ("linear.chunky", None, "time", r"--of linear\.chunky: .*did you mean 'linear\.chunked'"),
-        (None, "lsh.reformer", "time", r"--over lsh\.reformer: name one of 'lsh\.reformer\(rounds=1\)'"),
+        ("linear.chunky", None, "time", r"of='linear\.chunky': .*did you mean 'linear\.chunked'"),
+        (None, "lsh.reformer", "time", r"over='lsh\.reformer': name one of 'lsh\.reformer\(rounds=1\)'"),
         ("softmax.sdpa", "softmax.sdpa", "time", "both name softmax.sdpa"),
-        (None, None, "tiem", "--metric tiem: .*it has: time, memory, host_rss_peak"),
-        (None, None, "state", "--metric state: no cell of the run has that"),
+        (None, None, "tiem", "metric='tiem': .*it has: time, tokens, throughput, memory, host_rss_peak"),
+        (None, None, "state", "metric='state': no cell of the run has that"),
     ],
 )
 def test_names_that_the_run_does_not_have_are_refused(
     stored: Path, of: str | None, over: str | None, metric: str, words: str
 ) -> None:
-    with pytest.raises(UsageError, match=words):
-        crossover(options(stored, of, over, metric))
+    with pytest.raises(door.UsageError, match=words):
+        door.crossover(stored, of=of, over=over, metric=metric)
 
 
-def test_a_file_of_no_known_form_is_refused(stored: Path) -> None:
-    with pytest.raises(UsageError, match=r"--out c\.xls: the name must end in one of \.md"):
-        crossover(options(stored, None, None, "time", Path("c.xls")))
-
-
-def test_a_suite_without_measuring_is_refused_with_what_to_type() -> None:
-    with pytest.raises(UsageError, match="attnbench crossover quick --of METHOD --over METHOD --measure"):
-        crossover(options("quick"))
-
-
-HOW = Measuring(0.1, 6, None, 5, (), "cpu", Path("results"), fresh=False)
+def test_a_file_of_no_known_form_and_a_suite_without_measuring_are_refused(stored: Path, refused: Refused) -> None:
+    assert refused("crossover", stored, "--out", "c.xls").startswith("--out c.xls: the name must end in one of .md")
+    assert "attnbench crossover quick --of METHOD --over METHOD --measure" in refused("crossover", "quick")
 
 
 @pytest.mark.parametrize(
     ("suite", "of", "over", "metric", "words"),
     [
         ("quick", "linear.chunked", None, "time", "--measure needs both methods"),
-        ("quick", "linear.chunky", "softmax.sdpa", "time", r"--of, --over linear\.chunky: no such method"),
-        ("quick", "linear.chunked", "softmax.sdpa", "tiem", "--metric tiem"),
+        ("quick", "linear.chunky", "softmax.sdpa", "time", r"of='linear\.chunky': no such method"),
+        ("quick", "linear.chunked", "softmax.sdpa", "tiem", "metric='tiem'"),
         ("results", "linear.chunked", "softmax.sdpa", "time", "--measure takes a suite; results is a folder"),
     ],
 )
@@ -156,19 +126,8 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_started(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
-    with pytest.raises(UsageError, match=words):
-        measure(suite, of, over, metric, HOW)
-
-
-def test_reading_a_run_imports_neither_torch_nor_pandas_nor_matplotlib(stored: Path) -> None:
-    code = (
-        "import sys\nfrom attnbench.cli.app import app\n"
-        f"app(['crossover', {str(stored)!r}], standalone_mode=False)\n"
-        "heavy = {'torch', 'pandas', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "is faster than" in done.stdout
+    with pytest.raises(door.UsageError, match=words):
+        door.crossover(suite, of=of, over=over, metric=metric, measure=True, device="cpu")
 
 
 SUITE = """
@@ -181,11 +140,9 @@ replicates: 9
 
 
 @pytest.mark.slow
-def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(
-    attnbench: Run, suite: Callable[[str], str], only_run: Callable[[], Path]
-) -> None:
+def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(here: Run, suite: Write, only_run: Find) -> None:
     arguments = ["--of", "lengths:Level", "--over", "lengths:Steep", "--measure", "--replicates", "5", "--out", "c.csv"]
-    done = attnbench("crossover", suite(SUITE), *arguments)
+    done = here("crossover", suite(SUITE), *arguments)
     assert done.returncode == 0, done.stderr
     folder = only_run()
     assert folder.parent.name == "crossover-mine"
@@ -200,7 +157,7 @@ def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(
     assert math.isfinite(found["N_low"])
     assert "lengths:Level is faster than lengths:Steep" in " ".join(done.stdout.split())
 
-    again = attnbench("crossover", str(folder), "--of", "lengths:Level", "--over", "lengths:Steep")
+    again = here("crossover", str(folder), "--of", "lengths:Level", "--over", "lengths:Steep")
     assert again.stdout == done.stdout.split("c.csv")[0]
-    report = attnbench("report", str(folder))
+    report = here("report", str(folder))
     assert report.returncode == 0, report.stderr

@@ -1,9 +1,6 @@
 """A run that decodes, for real: the largest batch is searched for, killed, gone on with, and ends in states and plots."""
 
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -11,9 +8,7 @@ import pytest
 
 from attnbench.schema.errand import Pass
 from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
+from tests.cli.conftest import Find, Run, Start, Write, wait_for_records
 
 SUITE = """
 name: tokens
@@ -33,27 +28,13 @@ def trials(folder: Path) -> Counter[tuple[str, int]]:
     return Counter((job.cell.key, job.B or 0) for job in jobs if job.phase is Pass.FIT)
 
 
-def kill_in_a_search(start: Start, suite: str, only_run: Callable[[], Path]) -> None:
-    """Start a run, and kill it outright once some trials of a search are recorded."""
-    process, end = start("run", suite), time.monotonic() + 60
-    while not searching(only_run):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+@pytest.fixture
+def run(start: Start, attnbench: Run, suite: Write, only_run: Find) -> tuple[Path, str]:
+    """The folder and the output of a run that was killed in a search and went on."""
+    process = start("run", suite(SUITE))
+    wait_for_records(only_run, 3, lambda record: record.job.phase is Pass.FIT)
     process.kill()
     process.communicate()
-
-
-def searching(only_run: Callable[[], Path]) -> bool:
-    try:
-        return (only_run() / "records.jsonl").exists() and len(trials(only_run())) >= 3
-    except ValueError:
-        return False
-
-
-@pytest.fixture
-def run(start: Start, attnbench: Run, suite: Callable[[str], str], only_run: Callable[[], Path]) -> tuple[Path, str]:
-    """The folder and the output of a run that was killed in a search and went on."""
-    kill_in_a_search(start, suite(SUITE), only_run)
     assert sum(trials(only_run()).values()) < 4 * len(TRIALS)
     done = attnbench("run", "--resume", str(only_run()))
     assert done.returncode == 0, done.stderr
@@ -69,13 +50,13 @@ def test_a_run_killed_in_a_search_goes_on_and_ends_with_rows_states_and_plots(ru
     mine = table[table["method"] == "tokens:Roomy"]
     assert set(zip(mine["batch"], mine["B"], mine["status"], strict=True)) == {("fixed", 1, "ok"), ("largest", 6, "ok")}
     assert set(mine[mine["batch"] == "largest"]["batch_bound"]) == {"oom_host"}
-    state = mine[(mine["workload"] == "decode") & (mine["N"] == 16)].set_index("B")["state_bytes"]
+    state = mine[(mine["workload"] == "decode") & (mine["N"] == 16)].set_index("B")["state_bytes_of_batch"]
     assert state.to_dict() == {B: B * 4 * 2 * 2 * 15 * 16 for B in (1, 6)}
     others = table[table["method"] != "tokens:Roomy"].groupby("method")["status"].agg(set).to_dict()
     assert others == {"tokens:Forgetful": {"incorrect"}, "plain:Plain": {"unsupported"}}
 
     assert "decode, causal, float32, largest B that fits" in said
-    assert "time per token or per sequence" in " ".join(said.split())
+    assert "time per token, median of replicates; time per sequence, median of replicates" in " ".join(said.split())
     assert "State of one sequence: decode_total, causal, float32, B=1" in (folder / "table.md").read_text(encoding="utf-8")
     for workload in ("decode", "decode_total"):
         assert {file.name for file in (folder / workload).glob("*.png")} == {"time.png", "state.png"}

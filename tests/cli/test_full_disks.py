@@ -5,16 +5,14 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from attnbench.store.lock import FolderLock, LockedError
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Stored = Callable[..., Path]
+from tests.cli.conftest import Run, Stored
 
 
 @pytest.fixture
@@ -194,7 +192,7 @@ def test_what_keeps_a_gate_from_its_verdict_is_never_called_a_regression(
 
 
 def test_a_fault_of_the_program_is_no_regression_either(run: Run, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnbench.cli.gate.judge_runs", lambda *_: {"something": 1}["nothing"])
+    monkeypatch.setattr("attnbench.library.compare.judge_runs", lambda *_: {"something": 1}["nothing"])
     done = run("gate", "--stored", str(run_folder), str(run_folder))
     assert done.returncode == 2
     assert "KeyError: 'nothing'" in done.stderr

@@ -5,29 +5,16 @@ import math
 import random
 import re
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Description, Job, Pass, Surroundings
-from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
-from attnbench.schema.problem import Problem
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Suite
 from attnbench.store.lock import FolderLock
-from attnbench.store.run_folder import RunFolder
-
-METHODS = ("linear.full", "softmax.sdpa")
-CELLS = tuple(Cell(method=method, problem=Problem(N=N)) for method in METHODS for N in (512, 1024))
-ABOUT = {"paper": "", "tier": "eager", "causality": "full", "summary": "", "version": "0"}
-Done = subprocess.CompletedProcess[str]
-Run = Callable[..., Done]
+from tests.cli.conftest import NIGHTLY, InfoOf, Refused, Run, Stored, as_record, keep, memory, times
 
 
 @pytest.fixture(autouse=True)
@@ -37,64 +24,34 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def info(day: int, suite: str = "nightly", torch: str = "2.12.1", replicates: int = 2) -> RunInfo:
-    month, date = divmod(day, 28)
-    facts: dict[str, Scalar | None] = {"processor": "AMD EPYC 9B14", "cores": 2, "threads": 2, "torch": torch}
-    return RunInfo(
-        id=f"2026{month + 1:02}{date + 1:02}-030405-{day:06x}",
-        suite=Suite.model_validate(
-            {"name": suite, "axes": {"N": [512, 1024]}, "methods": list(METHODS), "replicates": replicates}, strict=False
-        ),
-        command="attnbench run nightly",
-        started=f"2026-{month + 1:02}-{date + 1:02}T03:04:05+00:00",
-        environment=facts,
-        environment_digest="8f49cfc01159",
-        git={"commit": f"{day:02}" * 20, "dirty": False},
-        surroundings=Surroundings(device="cpu", facts=facts, memory_bytes=2**34, roof={}),
-        methods={
-            name: Description(method=name, paper="", tier="eager", causality="full", summary="", version="0")
-            for name in METHODS
-        },
-        cells=CELLS,
-    )
+@pytest.fixture
+def write(nightly: InfoOf) -> Stored:
+    """Write a run of a day; `factors` are those of the cells, 0 for one that fails."""
 
+    def _write(
+        results: Path, day: int, factors: Sequence[float] = (1.0,) * 4, noise: float = 0.0, replicates: int = 2, **run: str
+    ) -> Path:
+        info, records = nightly(day, **run), list[Record]()
+        for number, (cell, factor) in enumerate(zip(NIGHTLY, factors, strict=True)):
+            if not factor:
+                records.append(as_record(cell, Failed(status=Status.OOM_HOST, reason="memory limit reached")))
+                continue
+            for replicate in range(replicates):
+                wobble = 1 + noise * random.Random(f"{info.id} {number} {replicate}").uniform(-1, 1)
+                records.append(as_record(cell, times(*[0.010 * (number + 1) * factor * wobble] * 3), replicate))
+            records.append(as_record(cell, memory(1e9 * factor), phase=Pass.MEMORY))
+        return keep(results / info.suite.name / info.id, info, records)
 
-def record(cell: Cell, replicate: int, value: float, phase: Pass = Pass.TIME) -> Record:
-    """NaN has no place in a record: a value of 0 stands for a failure."""
-    time = {"time": Series(unit="s", values=(value,) * 3)} if phase is Pass.TIME else {}
-    memory = {"host_rss_peak": Counter(bytes=int(value * 1e11), source="VmHWM")} if phase is Pass.MEMORY else {}
-    outcome = Measured(samples=time, memory=memory) if value else Failed(status=Status.OOM_HOST, reason="memory limit reached")
-    job = Job(cell=cell, replicate=replicate, phase=phase)
-    return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="2026-01-01T03:04:06+00:00")
-
-
-def write(results: Path, info: RunInfo, factors: Sequence[float], noise: float = 0.0, replicates: int = 2) -> Path:
-    """A run folder; `factors` are those of the cells, 0 for one that fails."""
-    folder = RunFolder.create(results, info)
-    lines = []
-    for number, (cell, factor) in enumerate(zip(CELLS, factors, strict=True)):
-        for replicate in range(replicates if factor else 1):
-            wobble = 1 + noise * random.Random(f"{info.id} {number} {replicate}").uniform(-1, 1)
-            lines.append(record(cell, replicate, 0.010 * (number + 1) * factor * wobble).line())
-        if factor:
-            lines.append(record(cell, 0, 0.010 * factor, Pass.MEMORY).line())
-    (folder.path / "records.jsonl").write_text("\n".join(lines) + "\n")
-    return folder.path
+    return _write
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
+def results(write: Stored, tmp_path: Path) -> Path:
     """Thirty runs: from the twentieth on one cell is slower, with another torch; the last cell fails from the 25th on."""
     for day in range(30):
         factors = [1.2 if day >= 20 else 1.0, 1.0, 1.0, 0.0 if day >= 25 else 1.0]
-        write(tmp_path / "results", info(day, torch="2.13.0" if day >= 20 else "2.12.1"), factors, noise=0.01)
+        write(tmp_path / "results", day, factors, noise=0.01, torch="2.13.0" if day >= 20 else "2.12.1")
     return tmp_path / "results"
-
-
-def refused(done: Done) -> str:
-    assert done.returncode == 2, done
-    assert "Traceback" not in done.stderr
-    return done.stderr
 
 
 def test_results_are_a_history_as_they_are(run: Run, results: Path) -> None:
@@ -119,12 +76,14 @@ def test_the_second_look_reads_no_run_again(run: Run, results: Path, tmp_path: P
     base.close()
 
 
-def test_where_noise_could_hide_a_change_it_is_said_on_the_console_the_page_and_in_json(run: Run, tmp_path: Path) -> None:
+def test_where_noise_could_hide_a_change_it_is_said_on_the_console_the_page_and_in_json(
+    write: Stored, run: Run, tmp_path: Path
+) -> None:
     """Of the third cell ±37 % from run to run hide 60 %."""
     random_ = random.Random(3)
     for day in range(24):
         third = math.exp(random_.gauss(0, 0.37)) * (1.6 if day >= 12 else 1.0)
-        write(tmp_path / "results", info(day), [1.0, 1.0, third, 1.0], noise=0.001)
+        write(tmp_path / "results", day, [1.0, 1.0, third, 1.0], noise=0.001)
     done = run("trend", "results", "--json", "trend.json", "--html", "trend.html")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
@@ -149,24 +108,38 @@ def test_a_regression_fails_only_where_that_is_asked_for(run: Run, results: Path
     assert run("trend", "results", "--fail-on", "regression", "--margin", "30%", "--method", "linear.*").returncode == 0
 
 
-def test_only_one_method_or_suite_is_looked_at(run: Run, results: Path) -> None:
-    write(results, info(40, suite="other"), [1.0] * 4)
+def test_only_one_method_or_suite_is_looked_at(write: Stored, run: Run, results: Path) -> None:
+    write(results, 40, suite="other")
     assert "2 series" in run("trend", "results", "--method", "softmax*").stdout
     assert "8 series" in run("trend", "results").stdout
     assert "30 runs, 2026-01-01 to 2026-02-02; 4 series" in run("trend", "results", "--suite", "nightly").stdout
 
 
-def test_memory_has_a_trend_too(run: Run, results: Path) -> None:
-    done = run("trend", "results", "--metric", "memory")
-    assert "MORE" in done.stdout
-    assert "954 MiB" in done.stdout
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("memory", ["Trend of memory: nightly", "MORE", "954 MiB"]),
+        ("throughput", ["Trend of sequences per second (more is better): nightly", "LESS", "83."]),
+        ("host_rss_peak", ["Trend of host_rss_peak: nightly", "MORE", "954 MiB"]),
+        ("accuracy", ["1 LOST", "4 series have no accuracy at all"]),
+    ],
+)
+def test_whatever_was_recorded_has_a_trend(run: Run, results: Path, metric: str, said: list[str]) -> None:
+    text = " ".join(run("trend", "results", "--metric", metric).stdout.split())
+    assert [words for words in said if words not in text] == []
+
+
+def test_a_fall_of_what_should_be_high_is_a_regression(run: Run, results: Path) -> None:
+    words = ("trend", "results", "--method", "linear.*", "--fail-on", "regression", "--metric")
+    assert run(*words, "throughput").returncode == 1
+    assert run(*words, "accuracy").returncode == 0
 
 
 def test_a_page_and_a_picture_are_written(run: Run, results: Path, tmp_path: Path) -> None:
     done = run("trend", "results", "--html", "trend.html", "--png", "trend.png")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == ["trend.html", "trend.png"]
-    assert (tmp_path / "trend.html").read_text(encoding="utf-8").count("<svg") == 4
+    assert (tmp_path / "trend.html").read_text(encoding="utf-8").count("<img ") == 4
     assert (tmp_path / "trend.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -199,22 +172,24 @@ def test_a_history_may_be_a_url(run: Run, results: Path, tmp_path: Path) -> None
         assert "1 runs" in run("trend", url).stdout
 
 
-def test_what_is_there_already_is_refused_before_anything_is_copied(run: Run, results: Path, tmp_path: Path) -> None:
+def test_what_is_there_already_is_refused_before_anything_is_copied(
+    refused: Refused, run: Run, results: Path, tmp_path: Path
+) -> None:
     first, second, *_ = sorted((results / "nightly").iterdir())
     run("history", "add", str(first), "--to", "kept")
-    assert "is in kept already" in refused(run("history", "add", str(second), str(first), "--to", "kept"))
+    assert "is in kept already" in refused("history", "add", str(second), str(first), "--to", "kept")
     assert len(list((tmp_path / "kept/nightly").iterdir())) == 1
-    assert "are the same run" in refused(run("history", "add", str(second), str(second), "--to", "kept"))
+    assert "are the same run" in refused("history", "add", str(second), str(second), "--to", "kept")
 
 
-def test_a_run_that_is_not_whole_or_is_being_written_is_refused(run: Run, tmp_path: Path) -> None:
-    short = write(tmp_path / "short", info(1), [1.0] * 4, replicates=1)
-    words = refused(run("history", "add", str(short), "--to", "kept"))
+def test_a_run_that_is_not_whole_or_is_being_written_is_refused(refused: Refused, write: Stored, tmp_path: Path) -> None:
+    short = write(tmp_path / "short", 1, replicates=1)
+    words = refused("history", "add", str(short), "--to", "kept")
     assert "is not whole: 4 cells have fewer than 2 replicates" in words
     assert f"attnbench run --resume {short}" in words
-    whole = write(tmp_path / "whole", info(2), [1.0] * 4)
+    whole = write(tmp_path / "whole", 2)
     with FolderLock(whole):
-        assert "still being written" in refused(run("history", "add", str(whole), "--to", "kept"))
+        assert "still being written" in refused("history", "add", str(whole), "--to", "kept")
 
 
 def test_what_is_no_run_cannot_be_added(run: Run, tmp_path: Path) -> None:
@@ -226,12 +201,12 @@ def test_what_is_no_run_cannot_be_added(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["trend", "nowhere"], "nowhere is no folder"),
+        (["trend", "nowhere"], "nowhere is not a folder"),
         (["trend", "cache"], "cache holds no run; a history is a folder of <suite>/<run id>/ folders"),
         (["history", "list", "nonsense://x"], "nonsense:// is no place for a history"),
         (["trend", "results", "--suite", "nigthly"], "did you mean 'nightly'?"),
         (["trend", "results", "--method", "linear.ful"], "did you mean 'linear.full'?"),
-        (["trend", "results", "--metric", "speed"], "--metric speed: one of time, memory"),
+        (["trend", "results", "--metric", "tiem"], "--metric tiem: did you mean 'time'? there are: "),
         (["trend", "results", "--margin", "much"], "--margin much: write a share"),
         (["trend", "results", "--since", "yesterday"], "--since yesterday: write a date as 2026-01-31"),
         (["trend", "results", "--png", "trend.jpg"], "--png trend.jpg: a picture is .png, .svg or .pdf"),
@@ -239,20 +214,7 @@ def test_what_is_no_run_cannot_be_added(run: Run, tmp_path: Path) -> None:
         (["trend", "results", "--fail-on", "anything"], "--fail-on anything: write --fail-on regression"),
     ],
 )
-def test_bad_input_is_refused_in_words(run: Run, tmp_path: Path, words: list[str], said: str) -> None:
+def test_bad_input_is_refused_in_words(refused: Refused, write: Stored, tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "cache").mkdir()
-    write(tmp_path / "results", info(1), [1.0] * 4)
-    assert said in refused(run(*words))
-
-
-def test_neither_command_imports_torch_and_no_picture_imports_no_matplotlib(tmp_path: Path) -> None:
-    write(tmp_path / "results", info(1), [1.0] * 4)
-    code = (
-        "import sys\nfrom attnbench.cli.app import main\nsys.argv = ['attnbench', *{words}]\n"
-        "try:\n    main()\nexcept SystemExit as left:\n    assert not left.code, left.code\n"
-        "heavy = {{'torch', 'pandas', 'matplotlib', 'fsspec'}} & set(sys.modules)\nassert not heavy, heavy\n"
-    )
-    for words in (["trend", "results", "--html", "page.html"], ["history", "list", "results"]):
-        program = code.format(words=json.dumps(words))
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    write(tmp_path / "results", 1)
+    assert said in refused(*words)

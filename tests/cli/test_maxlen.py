@@ -1,24 +1,15 @@
 """`attnbench maxlen`, for real: faults are rows, an earlier search can be read again, nothing recorded is lost."""
 
 import signal
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from attnbench.cli.errors import UsageError
-from attnbench.cli.maxlen import Options, maxlen
-from attnbench.cli.maxlen_live import for_limits
+from attnbench.library.maxlen import for_limits
 from attnbench.schema.errand import Pass
 from attnbench.schema.suite import Suite
-from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
-Find = Callable[[], Path]
+from tests.cli.conftest import Find, Refused, Run, Start, Write, wait_for_records
 
 SUITE = """
 name: mine
@@ -30,14 +21,14 @@ replicates: 3
 
 
 @pytest.fixture
-def searched(attnbench: Run, suite: Callable[[str], str], only_run: Find) -> tuple[Path, str]:
+def searched(here: Run, suite: Write, only_run: Find) -> tuple[Path, str]:
     """The folder of a search, and what was said."""
-    done = attnbench("maxlen", suite(SUITE), "--impl", "plain:Plain", "--limit", "2^9", "--out", "longest.csv")
+    done = here("maxlen", suite(SUITE), "--impl", "plain:Plain", "--limit", "2^9", "--out", "longest.csv")
     assert done.returncode == 0, done.stderr
     return only_run(), done.stdout + done.stderr
 
 
-def test_the_longest_of_each_method_is_found_and_faults_are_rows(searched: tuple[Path, str], attnbench: Run) -> None:
+def test_the_longest_of_each_method_is_found_and_faults_are_rows(searched: tuple[Path, str], here: Run) -> None:
     folder, said = searched
     assert folder.parent.name == "maxlen-mine"
     table = pd.read_csv(folder.parents[2] / "longest.csv").set_index("method")
@@ -62,19 +53,15 @@ def test_the_longest_of_each_method_is_found_and_faults_are_rows(searched: tuple
     assert "this is too long" in said
     assert "it takes nothing" in said
 
-    again = attnbench("maxlen", str(folder), "--out", "again.md")
+    again = here("maxlen", str(folder), "--out", "again.md")
     assert again.returncode == 0, again.stderr
     assert again.stdout.split("again.md")[0].strip() in said
     assert "lengths:Cramped" in (folder.parents[2] / "again.md").read_text(encoding="utf-8")
 
 
-def test_an_interrupted_search_keeps_what_it_tried(
-    start: Start, attnbench: Run, suite: Callable[[str], str], only_run: Find
-) -> None:
-    process, end = start("maxlen", suite(SUITE), "--impl", "plain:Plain", "--method", "plain:Plain"), time.monotonic() + 120
-    while not _tried(only_run):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def test_an_interrupted_search_keeps_what_it_tried(start: Start, attnbench: Run, suite: Write, only_run: Find) -> None:
+    process = start("maxlen", suite(SUITE), "--impl", "plain:Plain", "--method", "plain:Plain")
+    wait_for_records(only_run, 2, lambda record: record.job.phase is Pass.FIT)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
@@ -82,34 +69,18 @@ def test_an_interrupted_search_keeps_what_it_tried(
     assert "at least" in attnbench("maxlen", str(only_run())).stdout
 
 
-def _tried(only_run: Find) -> bool:
-    try:
-        return len([r for r in RunFolder(only_run()).records() if r.job.phase is Pass.FIT]) >= 2
-    except ValueError:
-        return False
-
-
-def options(*what: str, **changes: object) -> Options:
-    given: dict[str, object] = {
-        "what": what, "methods": (), "memory": None, "limit": "2^22", "batch": False, "impls": (), "device": "cpu",
-        "results": Path("results"), "outs": (), "fresh": False, **changes,
-    }  # fmt: skip
-    return Options(**given)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("words", "says"),
     [
-        (options("softmax.spda"), "softmax.spda: neither a suite nor a method; did you mean 'softmax.sdpa'"),
-        (options("quick", "scaling"), "at most one suite"),
-        (options("quick", methods=("linear.chunky",)), "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
-        (options("quick", impls=("nocolon",)), "module:Class"),
-        (options("quick", outs=(Path("x.png"),)), "--out x.png: the name must end in one of .md, .tex, .csv"),
+        (("softmax.spda",), "softmax.spda: neither a suite nor a method; did you mean 'softmax.sdpa'"),
+        (("quick", "scaling"), "at most one suite"),
+        (("quick", "--method", "linear.chunky"), "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
+        (("quick", "--impl", "nocolon"), "module:Class"),
+        (("quick", "--out", "x.png"), "--out x.png: the name must end in one of .md, .tex, .csv"),
     ],
 )
-def test_bad_input_is_refused_in_words_before_anything_is_started(asked: Options, words: str) -> None:
-    with pytest.raises(UsageError, match=words.replace(".", r"\.")):
-        maxlen(asked)
+def test_bad_input_is_refused_in_words_before_anything_is_started(words: tuple[str, ...], says: str, refused: Refused) -> None:
+    assert says in refused("maxlen", *words)
 
 
 def test_a_limit_below_the_shortest_length_is_refused(here: Run) -> None:
@@ -130,3 +101,39 @@ def test_a_batch_is_searched_for_in_place_of_whatever_the_suite_says_on_every_de
     assert [lengths.resolved(device).axes.B for device in ("cpu", "cuda")] == [(1, 4), (9,)]
     assert lengths.resolved("cpu").axes.tokens == ()
     assert (lengths.name, lengths.resolved("cpu").replicates) == ("maxlen-s", 1)
+
+
+LEARNS = """
+name: learns
+axes: {{N: [64, 128], B: 2, H: 1, D: 8, causal: true}}
+workloads: [{workloads}]
+training: {{task: copy, layers: 1, updates: 2}}
+methods: ["plain:Plain", "lengths:Level"]
+budget: {{seconds: 0.2, timeout: 20}}
+replicates: 2
+report: {{tables: [summary], plots: []}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "says"),
+    [
+        ("crossover", ("--of", "plain:Plain", "--over", "lengths:Level", "--measure"), "this one only trains"),
+        ("maxlen", (), "what is learnt has the length of its task"),
+    ],
+)
+def test_nothing_is_searched_for_in_a_suite_that_only_trains(
+    name: str, words: tuple[str, ...], says: str, here: Run, suite: Write, tmp_path: Path
+) -> None:
+    done = here(name, suite(LEARNS.format(workloads="train")), *words)
+    assert done.returncode == 2, done.stderr
+    assert says in " ".join(done.stderr.split())
+    assert not (tmp_path / "results").exists()
+
+
+def test_beside_a_training_what_is_timed_is_searched_through(here: Run, suite: Write, tmp_path: Path) -> None:
+    done = here("maxlen", suite(LEARNS.format(workloads="train, forward")), "--limit", "2^8", "--out", "l.csv")
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = pd.read_csv(tmp_path / "l.csv")
+    assert set(table["workload"]) == {"forward"}
+    assert dict(zip(table["method"], table["N"], strict=True)) == {"plain:Plain": 256, "lengths:Level": 256}

@@ -1,22 +1,16 @@
 """`attnbench published`: one page of what others printed and what runs came to; the page of the documentation is its output."""
 
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job, Surroundings
-from attnbench.schema.outcome import Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
 from attnbench.suite.load import load
+from tests.cli.conftest import InfoOf, Run, Stored, as_record, keep, times
 
 ROOT = Path(__file__).parents[2]
-Run = Callable[..., subprocess.CompletedProcess[str]]
 METHODS = ("softmax.naive", "linear.chunked")
 CELLS = tuple(
     Cell(method=method, problem=Problem(N=N, causal=True), workload=Workload.FORWARD_BACKWARD)
@@ -25,31 +19,22 @@ CELLS = tuple(
 )
 
 
-def write(folder: Path, day: int, slope: float = 2.0, command: str = "attnbench run scaling") -> Path:
-    """A run of `scaling` in which softmax's time grows as N^slope."""
-    info = RunInfo(
-        id=f"202601{day:02}-030405-abcdef",
-        suite=load("scaling").suite,
-        command=command,
-        started=f"2026-01-{day:02}T03:04:05+00:00",
-        environment={"processor": "AMD EPYC 9B14", "cores": 2},
-        environment_digest="8f49cfc01159",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=2**34, roof={}),
-        methods={},
-        cells=CELLS,
-    )
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(info.model_dump_json())
-    lines = [record(cell, replicate, slope).line() for replicate in range(3) for cell in CELLS]
-    (folder / "records.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    return folder
+@pytest.fixture
+def write(info_of: InfoOf) -> Stored:
+    """Write a run of `scaling` in which softmax's time grows as N^slope."""
+    suite = load("scaling").suite.model_dump(mode="json")
+
+    def _write(folder: Path, day: int, slope: float = 2.0, command: str = "attnbench run scaling") -> Path:
+        started = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
+        info = info_of(CELLS, suite, command=command, environment={"processor": "AMD EPYC 9B14", "cores": 2}, **started)
+        return keep(folder, info, [record(cell, replicate, slope) for replicate in range(3) for cell in CELLS])
+
+    return _write
 
 
 def record(cell: Cell, replicate: int, slope: float) -> Record:
     power = slope if cell.method == "softmax.naive" else 1.0
-    times = Series(unit="s", values=(1e-6 * cell.problem.N**power * (1 + 0.001 * replicate),))
-    job = Job(cell=cell, replicate=replicate)
-    return Record(job=job, outcome=Measured(samples={"time": times}), environment="e", started="2026-01-01T03:04:06+00:00")
+    return as_record(cell, times(1e-6 * cell.problem.N**power * (1 + 0.001 * replicate)), replicate)
 
 
 def test_the_page_of_the_documentation_is_up_to_date(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +45,7 @@ def test_the_page_of_the_documentation_is_up_to_date(run: Run, monkeypatch: pyte
     assert done.stdout == (ROOT / "docs/published.md").read_text(encoding="utf-8")
 
 
-def test_of_several_runs_the_newest_counts_and_other_commands_do_not(run: Run, tmp_path: Path) -> None:
+def test_of_several_runs_the_newest_counts_and_other_commands_do_not(write: Stored, run: Run, tmp_path: Path) -> None:
     write(tmp_path / "runs/old", 1, slope=3.0)
     write(tmp_path / "runs/deep/new", 3)
     write(tmp_path / "runs/limits", 4, slope=5.0, command="attnbench maxlen scaling")
@@ -80,14 +65,14 @@ def test_without_a_run_nothing_was_run(run: Run) -> None:
     assert others == ["0", "0", "0", figures, "0"]
 
 
-def test_a_file_is_written_and_named(run: Run, tmp_path: Path) -> None:
+def test_a_file_is_written_and_named(write: Stored, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "new/page.md"
     done = run("published", str(write(tmp_path / "run", 1)), "--out", str(out))
     assert (done.returncode, done.stdout) == (0, f"{out}\n")
     assert out.read_text(encoding="utf-8").startswith("# Published and reproduced\n")
 
 
-def test_what_cannot_be_read_is_left_out_and_said(run: Run, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_left_out_and_said(write: Stored, run: Run, tmp_path: Path) -> None:
     write(tmp_path / "runs/good", 1)
     (tmp_path / "runs/bad").mkdir()
     (tmp_path / "runs/bad/run.json").write_text("{")
@@ -122,12 +107,3 @@ def test_bad_input_is_explained(
     done = run("published", *words)
     assert done.returncode == 2
     assert f"error: {says}" in done.stderr
-
-
-def test_it_never_imports_torch() -> None:
-    code = (
-        "import sys; from pathlib import Path; from attnbench.cli.published import show_published;"
-        "show_published((Path('results/reference/epyc-2-cores'),), None); assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,12 +17,7 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
-Write = Callable[[str], str]
-Find = Callable[[], Path]
-Shared = Callable[..., tuple[Path, subprocess.CompletedProcess[str]]]
+from tests.cli.conftest import Find, Run, Shared, Start, Write, wait_for_records
 
 SMALL = """
 name: small
@@ -43,52 +37,29 @@ PLAINEST = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHO
 TWICE = SMALL.replace("causal: true", "causal: [true, false]").replace("replicates: 1", "replicates: 2")
 
 FAULTS = {
-    "plain:Plain": "ok",
-    "faulty:Segfaults": "crashed",
-    "faulty:Aborts": "crashed",
-    "faulty:Killed": "crashed",
-    "faulty:Exits": "error",
-    "faulty:Raises": "error",
-    "faulty:RaisesInItsCheck": "error",
-    "faulty:StickyCudaError": "error",
-    "faulty:OutOfDeviceMemory": "oom_device",
-    "faulty:RaisesMemoryError": "oom_host",
-    "faulty:AllocatesWithoutEnd": "oom_host",
-    "faulty:Hangs": "timeout",
-    "faulty:LeavesChildren": "unfair",
-    "faulty:NaNs": "incorrect",
-    "faulty:WrongShape": "incorrect",
-    "faulty:WrongValues": "incorrect",
-    "faulty:Leaks": "incorrect",
-    "faulty:Declines": "unsupported",
-    "faulty:NeedsAPackage": "missing",
-    "faulty:ChangesTheWorld": "ok",
-    "faulty:Chatters": "ok",
-    "import_raises:Method": "error",
-    "import_exits:Method": "error",
-    "import_dies:Method": "error",
-    "import_chatters:Method": "error",
-    "import_needs:Method": "missing",
-    "import_wanders:Method": "error",
-    "plain:Marked": "ok",
+    method: status
+    for status, methods in {
+        "ok": ("plain:Plain", "faulty:ChangesTheWorld", "faulty:Chatters", "plain:Marked"),
+        "crashed": ("faulty:Segfaults", "faulty:Aborts", "faulty:Killed"),
+        "error": (
+            *("faulty:Exits", "faulty:Raises", "faulty:RaisesInItsCheck", "faulty:StickyCudaError"),
+            *(f"import_{what}:Method" for what in ("raises", "exits", "dies", "chatters", "wanders")),
+        ),
+        "oom_device": ("faulty:OutOfDeviceMemory",),
+        "oom_host": ("faulty:RaisesMemoryError", "faulty:AllocatesWithoutEnd"),
+        "timeout": ("faulty:Hangs",),
+        "unfair": ("faulty:LeavesChildren",),
+        "incorrect": ("faulty:NaNs", "faulty:WrongShape", "faulty:WrongValues", "faulty:Leaks"),
+        "unsupported": ("faulty:Declines",),
+        "missing": ("faulty:NeedsAPackage", "import_needs:Method"),
+    }.items()
+    for method in methods
 }
-
 # one of each status, and what goes wrong where the next one could feel it
 TELLING = [
-    "plain:Plain",
-    "faulty:Segfaults",
-    "faulty:Exits",
-    "faulty:OutOfDeviceMemory",
-    "faulty:AllocatesWithoutEnd",
-    "faulty:Hangs",
-    "faulty:LeavesChildren",
-    "faulty:NaNs",
-    "faulty:Declines",
-    "faulty:NeedsAPackage",
-    "faulty:ChangesTheWorld",
-    "import_dies:Method",
-    "import_wanders:Method",
-    "plain:Marked",
+    *("plain:Plain", "faulty:Segfaults", "faulty:Exits", "faulty:OutOfDeviceMemory", "faulty:AllocatesWithoutEnd"),
+    *("faulty:Hangs", "faulty:LeavesChildren", "faulty:NaNs", "faulty:Declines", "faulty:NeedsAPackage"),
+    *("faulty:ChangesTheWorld", "import_dies:Method", "import_wanders:Method", "plain:Marked"),
 ]
 
 
@@ -242,22 +213,10 @@ def test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_n
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(4))
 def test_kills_at_random_moments_lose_nothing(
-    seed: int,
-    start: Start,
-    attnbench: Run,
-    only_run: Find,
-    suite: Write,
-    undisturbed: Counter[tuple[str, str, Pass, int]],
+    seed: int, start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
 ) -> None:
     delays = [random.Random(seed * 10 + i).uniform(3, 9) for i in range(3)]
     assert finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), delays)) == undisturbed
-
-
-def wait_for_a_record(only_run: Find, count: int = 1) -> None:
-    end = time.monotonic() + 60
-    while not (has_run(only_run) and len(read(only_run())) >= count):
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)])
@@ -265,7 +224,7 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     number: signal.Signals, code: int, start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
     process = start("run", suite(BRIEF))
-    wait_for_a_record(only_run, 2)
+    wait_for_records(only_run, 2)
     process.send_signal(number)
     _, err = process.communicate(timeout=5)
     assert process.returncode == code, err
@@ -280,7 +239,7 @@ def test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
     process = start("run", suite(BRIEF))
-    wait_for_a_record(only_run)
+    wait_for_records(only_run, 1)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=5)
@@ -294,7 +253,7 @@ def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
     process = start("run", suite(BRIEF))
-    wait_for_a_record(only_run)
+    wait_for_records(only_run, 1)
     done = attnbench("run", "--resume", str(only_run()))
     assert done.returncode == 2
     assert f"process {process.pid} on" in done.stderr
@@ -327,8 +286,8 @@ def test_a_run_whose_suite_changed_is_not_continued_and_the_difference_is_shown(
     assert "suite.axes.D: [16] then, [32] now" in done.stderr
 
 
-def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(attnbench: Run, only_run: Find, suite: Write) -> None:
-    done = attnbench("run", suite(ONE.replace("plain:Plain", "faulty:Raises")))
+def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(here: Run, only_run: Find, suite: Write) -> None:
+    done = here("run", suite(ONE.replace("plain:Plain", "faulty:Raises")))
     assert done.returncode == 1, done.stderr
     assert "no cell was measured" in done.stderr
     assert statuses(read(only_run())) == {"faulty:Raises": {"error"}}
@@ -410,13 +369,6 @@ def test_a_server_that_is_killed_while_it_starts_is_said_and_recorded_and_starte
     said = "the worker's server was ended by SIGKILL (signal 9) while it started, and was started anew"
     assert done.stderr.count(said) == 1
     assert {record.outcome.facts.get("server") for record in read(only_run())} == {said}
-
-
-@pytest.mark.slow
-def test_ones_own_attention_is_added_with_no_packaging(attnbench: Run, only_run: Find, suite: Write) -> None:
-    done = attnbench("run", suite(ONE.replace('"plain:Plain"', "softmax.sdpa")), "--impl", "plain:Plain", "--replicates", "1")
-    assert done.returncode == 0, done.stderr
-    assert set(statuses(read(only_run()))) == {"softmax.sdpa", "plain:Plain"}
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """What chance ends is tried again, for real: a stray kill, one slow call."""
 
-import subprocess
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +8,7 @@ import pytest
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Write = Callable[[str], str]
+from tests.cli.conftest import Run, Write
 
 SUITE = """
 name: s

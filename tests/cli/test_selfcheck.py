@@ -14,13 +14,12 @@ from typing import Self
 import pytest
 from typer.testing import CliRunner
 
-from attnbench.cli import selfcheck as command
 from attnbench.cli.app import app
-from attnbench.cli.errors import UsageError
-from attnbench.cli.signals import Interrupted
+from attnbench.cli.terminal import Interrupted
 from attnbench.schema.errand import Description, Inquiry, Job, Pass, Prospect, Surroundings, Survey
+from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Failed, Measured, Series, Status
-from attnbench.store import noise_floor, selfcheck_plan
+from attnbench.store.cache import known_noise_floor
 from attnbench.store.run_folder import RunFolder, StoreError
 
 Answer = Measured | Failed | Description | Surroundings
@@ -37,8 +36,10 @@ class Machine:
     failing: bool = False
     version: str = "1"
 
-    def __call__(self) -> Self:
+    def __call__(self, fresh: bool) -> Self:
         return self
+
+    def close(self) -> None: ...
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +73,7 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(command, "Isolation", machine)
+    monkeypatch.setattr("attnbench.session.scene.Isolation", machine)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # nothing is measured, and nobody waits for a machine that measures
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -115,13 +116,13 @@ def test_it_measures_every_process_and_leaves_figures(run: Run, machine: Machine
     assert "not kept as the noise floor of this machine: that takes 100 verdicts" in " ".join(said.split())
     info = RunFolder(only_folder()).info()
     assert info.suite.replicates == 72, "other commands read it as one cell with so many replicates"
-    assert noise_floor.recall(info.environment_digest) is None
+    assert known_noise_floor(info.environment_digest) is None
 
 
 def test_a_hundred_verdicts_are_kept_for_the_gate(run: Run) -> None:
     said = run("--verdicts", "100", "--replicates", "3")
     info = RunFolder(only_folder()).info()
-    known = noise_floor.recall(info.environment_digest)
+    known = known_noise_floor(info.environment_digest)
     assert known is not None
     assert (known.run, known.verdicts, known.device) == (info.id, 100, "cpu")
     least = known.at(3)
@@ -155,7 +156,7 @@ def test_a_whole_one_is_reported_again_at_another_margin_and_measures_nothing(ru
     assert json.loads((only_folder() / "selfcheck.json").read_text())["margin"] == 0.12
     assert (only_folder() / "selfcheck.md").exists()
     assert (only_folder() / "records.jsonl").read_bytes() == before
-    assert selfcheck_plan.recall(only_folder()).margin == 0.05
+    assert RunFolder(only_folder()).plan().margin == 0.05
 
 
 def test_one_whose_method_changed_is_not_continued(run: Run, machine: Machine) -> None:
@@ -181,7 +182,7 @@ def test_a_slow_down_made_on_purpose_is_measured_on_one_side_and_found(run: Run,
 
 def test_a_method_that_refuses_is_told_in_its_own_words_and_leaves_nothing(run: Run, machine: Machine) -> None:
     machine.why_not = "only on Sundays"
-    with pytest.raises(UsageError, match=r"--method softmax.sdpa: unsupported: only on Sundays"):
+    with pytest.raises(UsageError, match=r"method='softmax.sdpa': unsupported: only on Sundays"):
         run()
     assert not Path("results").exists()
 
@@ -202,7 +203,7 @@ def test_a_method_that_fails_is_tried_once_and_said(run: Run, machine: Machine, 
         (("--margin", "5 percent"), "--margin 5 percent: write a share"),
         (("--margin", "0"), "--margin 0: write a share"),
         (("--inject", "-3%"), "--inject -3%: write a share"),
-        (("--device", "gpu"), "--device gpu: 'gpu' is no device; write auto, cpu, cuda or cuda:1"),
+        (("--device", "gpu"), "--device gpu: 'gpu' is not a device; write auto, cpu, cuda or cuda:1"),
         (("--resume", "x", "--N", "64", "--causal"), "leave out --N, --causal"),
         (("--resume", "x", "--method", "m"), "leave out --method"),
     ],
@@ -210,7 +211,8 @@ def test_a_method_that_fails_is_tried_once_and_said(run: Run, machine: Machine, 
 def test_bad_input_is_refused_with_what_would_be_right(words: Sequence[str], why: str, run: Run, machine: Machine) -> None:
     with pytest.raises(UsageError) as refused:
         run(*words)
-    assert why in str(refused.value)
+    error = refused.value
+    assert why in (error.as_option if isinstance(error, ArgumentError) else str(error))
     assert not machine.jobs
 
 

@@ -2,48 +2,27 @@
 
 import json
 import signal
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from attnbench.schema.errand import Pass
 from attnbench.schema.record import Record
-from attnbench.store import selfcheck_plan
 from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
-Find = Callable[[], Path]
+from tests.cli.conftest import Find, Run, Start, wait_for_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def timed(folder: Path) -> list[Record]:
-    return [record for record in RunFolder(folder).records() if record.job.phase is Pass.TIME and record.ok]
-
-
-def wait_for_records(only_run: Find, count: int) -> None:
-    end = time.monotonic() + 60
-    while not _there(only_run, count):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def _there(only_run: Find, count: int) -> bool:
-    try:
-        return len(timed(only_run())) >= count
-    except ValueError:
-        return False
+def is_timed(record: Record) -> bool:
+    return record.job.phase is Pass.TIME and record.ok
 
 
 def test_one_that_was_interrupted_goes_on_and_is_reported(start: Start, attnbench: Run, only_run: Find) -> None:
     words = ("--method", "plain:Plain", "--N", "96", "--replicates", "2", "--seconds", "0.05", "--verdicts", "3")
     process = start("selfcheck", *words)
-    wait_for_records(only_run, 2)
+    wait_for_records(only_run, 2, is_timed)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -52,23 +31,24 @@ def test_one_that_was_interrupted_goes_on_and_is_reported(start: Start, attnbenc
 
     done = attnbench("selfcheck", "--resume", str(folder))
     assert done.returncode == 0, done.stderr
-    plan = selfcheck_plan.recall(folder)
-    assert Counter(record.job.replicate for record in timed(folder)) == dict.fromkeys(range(plan.processes), 1)
+    plan = RunFolder(folder).plan()
+    timed = filter(is_timed, RunFolder(folder).records())
+    assert Counter(record.job.replicate for record in timed) == dict.fromkeys(range(plan.processes), 1)
     assert "3 verdicts x 2 sides x 2 processes" in " ".join(done.stdout.split())
     # other commands read it as a run of one cell with very many replicates
     assert attnbench("report", str(folder)).returncode == 0
 
 
-def test_methods_that_cannot_be_measured_are_told(attnbench: Run, only_run: Find, tmp_path: Path) -> None:
-    refused = attnbench("selfcheck", "--method", "linear.chunked")
+def test_methods_that_cannot_be_measured_are_told(here: Run, only_run: Find, tmp_path: Path) -> None:
+    refused = here("selfcheck", "--method", "linear.chunked")
     assert refused.returncode == 2
     assert "--method linear.chunked: unsupported: chunks are for the causal form" in refused.stderr
-    broken = attnbench("selfcheck", "--method", "import_raises:Method")
+    broken = here("selfcheck", "--method", "import_raises:Method")
     assert broken.returncode == 2
     assert "--method import_raises:Method: error:" in broken.stderr
     assert not (tmp_path / "results").exists()
 
-    failing = attnbench("selfcheck", "--method", "faulty:Raises", "--N", "96", "--verdicts", "20")
+    failing = here("selfcheck", "--method", "faulty:Raises", "--N", "96", "--verdicts", "20")
     assert failing.returncode == 1
     assert "error: nothing gave a time: error:" in failing.stderr
     assert len([r for r in RunFolder(only_run()).records() if r.job.phase is Pass.TIME]) == 1

@@ -1,20 +1,17 @@
-"""A folder that somebody else made: what lies in it is not run because a command is given there."""
+"""A folder that somebody else made: what lies in it is not run, and a pickle is never opened."""
 
 import os
+import pickle
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from attnbench.report.exports.formats import FORMATS
 from attnbench.store.run_folder import RunFolder
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Write = Callable[[str], str]
-Stored = Callable[..., Path]
+from tests.cli.conftest import Run, Stored, Write, Written
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 SUITE = "name: s\naxes: {N: 64, H: 1, D: 8}\nmethods: [plain:Plain]\nbudget: {seconds: 0.05}\nreplicates: 1\n"
@@ -46,13 +43,6 @@ def test_a_folder_s_own_modules_and_its_git_programs_are_not_started(
     assert not mark.exists(), mark.read_text()
 
 
-def test_one_s_own_attention_is_found_in_the_folder(attnbench: Run, suite: Write, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("from plain import Plain\n\nclass Mine(Plain):\n    pass\n")
-    done = attnbench("run", suite(SUITE.replace("plain:Plain", "mine:Mine")), PYTHONPATH=os.environ["PYTHONPATH"])
-    assert done.returncode == 0, done.stderr
-    assert "mine:Mine" in done.stdout
-
-
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A folder of the user's, in which nothing may change."""
@@ -74,7 +64,7 @@ def test_a_report_writes_nothing_where_the_links_of_its_folder_lead(
     (folder / "forward").symlink_to(mine)
     done = run("report", str(folder))
     assert done.returncode == 1
-    assert "forward is no folder, or a link to one, which is not followed" in done.stderr
+    assert "forward is not a folder, or is a link, which is not followed" in done.stderr
     assert files(mine) == {"letter": "dear"}
     assert "<html" in (folder / "index.html").read_text()
     (folder / "forward").unlink()
@@ -97,7 +87,7 @@ def test_nothing_else_that_goes_into_a_run_s_folder_leaves_it(
     (folder / link).symlink_to(mine)
     done = run(*(word.format(run=folder) for word in words))
     assert done.returncode == 2
-    assert f"{link} is no folder, or a link to one, which is not followed" in done.stderr
+    assert f"{link} is not a folder, or is a link, which is not followed" in done.stderr
     assert files(mine) == {"letter": "dear"}
 
 
@@ -133,7 +123,7 @@ def test_no_command_waits_for_a_pipe_or_reads_a_device_without_end(
     done = run(*words, str(folder))
     if name != "run.lock":
         assert done.returncode == 1
-        assert "it is no regular file" in done.stderr
+        assert "it is not a regular file" in done.stderr
     assert len(done.stderr.splitlines()) <= 1
 
 
@@ -158,3 +148,41 @@ def test_an_address_within_another_is_no_history(run: Run) -> None:
     done = run("trend", "simplecache::file:///etc")
     assert done.returncode == 2
     assert "one address within another is no place for a history" in done.stderr
+
+
+class Poison:
+    """Leaves a mark when it is opened as a pickle."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "run.json",
+        "records.jsonl",
+        "records.aside",
+        "run.lock",
+        "table.csv",
+        "index.html",
+        "run.pkl",
+        "checkpoints/x.safetensors",
+    ],
+)
+def test_what_is_pickled_in_a_run_folder_is_never_run(place: str, run: Run, written: Written, tmp_path: Path) -> None:
+    folder, mark = written(tmp_path / "run", 1.0, 1), tmp_path / "was-here"
+    poison = pickle.dumps(Poison(mark))
+    pickle.loads(poison)
+    assert mark.exists(), "it is poison"
+    mark.unlink()
+    (folder / place).parent.mkdir(exist_ok=True)
+    (folder / place).write_bytes(poison)
+    for command in (("export", str(folder), "--to", "parquet"), ("history", "list", str(tmp_path)), ("compare", str(folder))):
+        done = run(*command)
+        assert done.returncode in {0, 1, 2}, done.stderr
+        assert "Traceback" not in done.stderr
+    assert not mark.exists()

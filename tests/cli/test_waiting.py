@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.cli.errors import BUSY
+from attnbench.cli.terminal import BUSY
+from tests.cli.conftest import Run, Start, Write, committed
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
-Write = Callable[[str], str]
 Measuring = Callable[..., subprocess.Popen[bytes]]
 
 SUITE = """
@@ -38,9 +36,7 @@ def test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own(
     name: str, here: Run, suite: Write, measuring: Measuring, tmp_path: Path
 ) -> None:
     suite(SUITE)
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    for words in (["init", "-q"], ["add", "s.yaml"], ["commit", "-qm", "a suite"]):
-        subprocess.run(["git", "-C", str(tmp_path), *identity, *words], check=True)
+    committed(tmp_path, "a suite")
     other = measuring()
     done = here(*COMMANDS[name], "--no-wait")
     assert done.returncode == BUSY, done.stderr

@@ -4,31 +4,29 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from attnbench.analyze.cells import summarize
-from attnbench.analyze.crossover import Crossing, crossover
-from attnbench.analyze.metric import metrics
+from attnbench.analyze.crossover import Crossing, Versus, crossover
+from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import sections
-from attnbench.analyze.versus import Versus
 from attnbench.executors.bisection import Bisection, Goal, next_length, side_by_side
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
-from attnbench.schema.errand import Description, Inquiry, Job, Pass, Prospect, Surroundings, Survey
+from attnbench.schema.errand import Answer, Description, Errand, Inquiry, Job, Pass, Prospect, Survey
 from attnbench.schema.outcome import Counter as MemoryCounter
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
+from tests.executors.played import HERE, FakeWorker, run_of
 
 COST = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1, peak_bytes=1)
-HERE = Surroundings(device="cpu", facts={}, memory_bytes=2**30, roof={})
 Law = Callable[[Cell], float]
 
 
@@ -39,34 +37,21 @@ def seconds(cell: Cell) -> float:
 
 
 @dataclass
-class FakeWorker:
-    """A machine on which methods take what a law says, each process off by a little of its own."""
+class Machine(FakeWorker):
+    """Methods take on it what a law says, each process off by a little of its own."""
 
     law: Law = seconds
     noise: float = 0.01
     refuses: Callable[[Cell], str | None] = lambda _: None
-    jobs: list[Job] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
 
-    def __call__(self) -> Self:
-        return self
+    def __post_init__(self) -> None:
+        self.answer = self.measured
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-    def ask(
-        self, errand: Job | Inquiry | Survey, timeout: float
-    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         if isinstance(errand, Survey):
             return HERE, 0.1
-        if isinstance(errand, Inquiry):
-            return self.describe(errand), 0.1
-        self.jobs.append(errand)
-        return self.measured(errand), 0.1
+        return (self.describe(errand), 0.1) if isinstance(errand, Inquiry) else super().ask(errand, timeout)
 
     def describe(self, inquiry: Inquiry) -> Description:
         self.asked += [cell.problem.N for cell in inquiry.cells]
@@ -93,19 +78,14 @@ class Searched:
 
     def crossings(self, metric: str = "time") -> dict[str, tuple[Crossing, ...]]:
         summaries = summarize(self.run.cells, self.records)
-        chosen = metrics(summaries)[metric]
+        chosen = recorded(summaries)[metric]
         found = sections(summaries, self.run.suite.axes)
         return {s.title: Versus(s, "linear", "softmax", chosen).crossover.crossings for s in found}
 
 
-def search(worker: FakeWorker, goal: Goal | None = None, **suite: Any) -> Searched:
+def search(worker: Machine, goal: Goal | None = None, **suite: Any) -> Searched:
     axes = {"N": ("2^8..2^14",), "causal": (True,), **suite.pop("axes", {})}
-    given = {"name": "t", "axes": axes, "methods": ("softmax", "linear"), "replicates": 5, **suite}
-    resolved = Suite.model_validate(given).resolved("cpu")
-    info = RunInfo(
-        id="x", suite=resolved, command="", started="", environment={}, environment_digest="e",
-        surroundings=HERE, methods={}, cells=tuple(expand(resolved)),
-    )  # fmt: skip
+    info = run_of({"name": "t", "axes": axes, "methods": ("softmax", "linear"), "replicates": 5, **suite})
     bisection, records = Bisection(info, goal or Goal("linear", "softmax")), list[Record]()
     added: list[dict[str, int]] = []
     while True:
@@ -116,7 +96,7 @@ def search(worker: FakeWorker, goal: Goal | None = None, **suite: Any) -> Search
 
 
 def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth() -> None:
-    worker = FakeWorker()
+    worker = Machine()
     found = search(worker)
     assert found.added == [{"forward, causal, float32": 1408}]
     ((crossing,),) = found.crossings().values()
@@ -125,7 +105,7 @@ def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth
 
 
 def test_added_lengths_are_measured_like_all_others_and_nothing_twice() -> None:
-    worker = FakeWorker()
+    worker = Machine()
     found = search(worker)
     times = Counter((job.cell.key, job.replicate) for job in worker.jobs if job.phase is Pass.TIME)
     assert set(times.values()) == {1}
@@ -134,7 +114,7 @@ def test_added_lengths_are_measured_like_all_others_and_nothing_twice() -> None:
 
 
 def test_both_methods_of_an_added_length_are_measured_side_by_side_in_each_round() -> None:
-    worker = FakeWorker()
+    worker = Machine()
     search(worker)
     added = [job for job in worker.jobs if job.cell.problem.N == 1408 and job.phase is Pass.TIME]
     rounds = [added[i : i + 2] for i in range(0, len(added), 2)]
@@ -143,7 +123,7 @@ def test_both_methods_of_an_added_length_are_measured_side_by_side_in_each_round
 
 
 def test_the_run_names_the_added_lengths_and_can_be_stored() -> None:
-    found = search(FakeWorker())
+    found = search(Machine())
     assert {256, 1408} <= set(found.run.suite.axes.N) == {cell.problem.N for cell in found.run.cells}
     assert list(found.run.suite.axes.N) == sorted(found.run.suite.axes.N)
     assert {cell.key for cell in found.run.cells if cell.problem.N == 1408} <= found.run.costs.keys()
@@ -151,7 +131,7 @@ def test_the_run_names_the_added_lengths_and_can_be_stored() -> None:
 
 
 def test_every_section_gets_the_lengths_that_it_wants_and_no_others() -> None:
-    found = search(FakeWorker(), axes={"causal": (True, False)})
+    found = search(Machine(), axes={"causal": (True, False)})
     assert found.added == [{"forward, causal, float32": 1408, "forward, non-causal, float32": 5632}]
     lengths = {causal: {c.problem.N for c in found.run.cells if c.problem.causal is causal} for causal in (True, False)}
     assert (1408 in lengths[True], 5632 in lengths[True]) == (True, False)
@@ -159,7 +139,7 @@ def test_every_section_gets_the_lengths_that_it_wants_and_no_others() -> None:
 
 
 def test_below_five_replicates_the_bracket_is_halved_until_it_is_near_enough() -> None:
-    found = search(FakeWorker(noise=0.0), replicates=2)
+    found = search(Machine(noise=0.0), replicates=2)
     ((crossing,),) = found.crossings().values()
     assert crossing.interval is None
     assert crossing.bracket[0] < 1300 < crossing.bracket[1]
@@ -168,9 +148,9 @@ def test_below_five_replicates_the_bracket_is_halved_until_it_is_near_enough() -
 
 
 def test_a_finer_resolution_takes_more_lengths_up_to_the_most() -> None:
-    fine = search(FakeWorker(noise=0.0), Goal("linear", "softmax", resolution=0.01), replicates=1)
-    few = search(FakeWorker(noise=0.0), Goal("linear", "softmax", resolution=0.01, most=2), replicates=1)
-    none = search(FakeWorker(noise=0.0), Goal("linear", "softmax", most=0), replicates=1)
+    fine = search(Machine(noise=0.0), Goal("linear", "softmax", resolution=0.01), replicates=1)
+    few = search(Machine(noise=0.0), Goal("linear", "softmax", resolution=0.01, most=2), replicates=1)
+    none = search(Machine(noise=0.0), Goal("linear", "softmax", most=0), replicates=1)
     assert len(fine.added) > 4
     assert fine.added[:2] == few.added
     assert none.added == []
@@ -181,31 +161,31 @@ def test_noise_ends_the_search_where_lengths_are_as_near_as_was_asked() -> None:
         N = cell.problem.N
         return 1e-6 * N * (1 if cell.method == "linear" else (N / 1300) ** 0.5)
 
-    found = search(FakeWorker(law, noise=0.1))
+    found = search(Machine(law=law, noise=0.1))
     ((crossing,),) = found.crossings().values()
     assert 1 <= len(found.added) < 6
     assert crossing.reach > 1.1
 
 
 def test_where_nobody_is_overtaken_nothing_is_added_and_nobody_asked() -> None:
-    worker = FakeWorker(law=lambda cell: 1e-6 * cell.problem.N * (2 if cell.method == "linear" else 1))
+    worker = Machine(law=lambda cell: 1e-6 * cell.problem.N * (2 if cell.method == "linear" else 1))
     assert search(worker).added == []
     assert worker.asked == []
 
 
 def test_a_crossing_by_memory_is_closed_in_on_as_well() -> None:
-    found = search(FakeWorker(), Goal("linear", "softmax", "memory"))
+    found = search(Machine(), Goal("linear", "softmax", "memory"))
     ((crossing,),) = found.crossings("memory").values()
     assert crossing.reach <= 1.1
     assert crossing.length == pytest.approx(1300, rel=0.01)
 
 
 def test_a_metric_that_the_run_does_not_have_adds_nothing() -> None:
-    assert search(FakeWorker(), Goal("linear", "softmax", "state")).added == []
+    assert search(Machine(), Goal("linear", "softmax", "state")).added == []
 
 
 def test_a_length_that_a_method_refuses_is_a_row_and_the_search_goes_on_beside_it() -> None:
-    worker = FakeWorker(refuses=lambda cell: "multiples of 256 only" if cell.problem.N % 256 else None)
+    worker = Machine(refuses=lambda cell: "multiples of 256 only" if cell.problem.N % 256 else None)
     found = search(worker, replicates=1)
     refused = [r for r in found.records if isinstance(r.outcome, Failed)]
     assert {r.outcome.status for r in refused if isinstance(r.outcome, Failed)} == {Status.UNSUPPORTED}
@@ -215,15 +195,15 @@ def test_a_length_that_a_method_refuses_is_a_row_and_the_search_goes_on_beside_i
 
 
 def test_the_batch_follows_from_the_length_as_the_suite_says() -> None:
-    found = search(FakeWorker(), axes={"tokens": 16384})
+    found = search(Machine(), axes={"tokens": 16384})
     assert {(c.problem.N, c.problem.B) for c in found.run.cells if c.problem.N == 1408} == {(1408, 11)}
 
 
 def test_an_undisturbed_search_and_one_from_its_own_records_want_the_same() -> None:
-    found = search(FakeWorker())
+    found = search(Machine())
     again = Bisection(found.run, Goal("linear", "softmax"))
-    assert list(again.executor(found.records, FakeWorker()).run()) == []
-    assert again.extend(found.records, FakeWorker()) == {}
+    assert list(again.executor(found.records, Machine()).run()) == []
+    assert again.extend(found.records, Machine()) == {}
 
 
 @example(truth=1024.0, replicates=1, resolution=0.1)

@@ -1,112 +1,80 @@
-"""In which order two sides are measured; the sides are played."""
+"""In which order two sides are measured; their workers are played."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, cast
 
-from attnbench.executors.interleaved import Interleaved
-from attnbench.executors.local import LocalExecutor
-from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Job
-from attnbench.schema.outcome import Failed, Status
-from attnbench.schema.problem import Problem
-from attnbench.schema.record import Record
+import pytest
 
-CELLS = tuple(Cell(method=method, problem=Problem(N=N)) for N in (64, 128) for method in ("a", "b"))
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import Interleaved, LocalExecutor
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.outcome import Outcome
+from tests.executors.played import FakeWorker, measured, run_of
 
-
-class Suite:
-    seed = 0
+INFO = run_of({"name": "t", "axes": {"N": [64, 128]}, "methods": ["a", "b"]})
+KEYS = [cell.key for cell in INFO.cells]
+Log = list[tuple[int, str, int]]
 
 
-@dataclass
-class RunInfo:
-    cells: tuple[Cell, ...] = CELLS
-    suite: type[Suite] = Suite
+def sides() -> tuple[Log, tuple[FakeWorker, FakeWorker], Interleaved]:
+    """Both workers write each timing into one log: the side, the cell and the replicate."""
+    log: Log = []
+
+    def worker(side: int) -> FakeWorker:
+        def answer(job: Job) -> Outcome:
+            if job.phase is Pass.TIME:
+                log.append((side, job.cell.key, job.replicate))
+            return measured(job)
+
+        return FakeWorker(answer)
+
+    old, new = worker(0), worker(1)
+    executors = (LocalExecutor(INFO, Ledger(), isolation=old), LocalExecutor(INFO, Ledger(), isolation=new))
+    return log, (old, new), Interleaved(executors)
 
 
-@dataclass
-class Side:
-    """Remembers rounds and replicates in a log that both sides share."""
-
-    name: str
-    log: list[tuple[str, str, int]]
-    run_info: RunInfo = field(default_factory=RunInfo)
-    rounds: int = 0
-    open: bool = False
-    broken_by: Record | None = None
-
-    @contextmanager
-    def round(self) -> Iterator[None]:
-        self.rounds, self.open = self.rounds + 1, True
-        yield
-        self.open = False
-
-    def replicate(self, cell: Cell, replicate: int) -> Iterator[Record]:
-        assert self.open
-        self.log.append((self.name, cell.key, replicate))
-        yield recorded(cell, replicate)
-
-    def interrupted(self) -> Record | None:
-        return self.broken_by
-
-
-def recorded(cell: Cell, replicate: int) -> Record:
-    failed = Failed(status=Status.MISSING, reason="played")
-    return Record(job=Job(cell=cell, replicate=replicate), outcome=failed, environment="e", started="")
-
-
-def sides() -> tuple[Side, Side, Interleaved]:
-    log: list[tuple[str, str, int]] = []
-    old, new = Side("old", log), Side("new", log)
-    return old, new, Interleaved(cast("tuple[LocalExecutor, LocalExecutor]", (old, new)))
-
-
-def keys(cells: Any = CELLS) -> set[str]:
-    return {cell.key for cell in cells}
-
-
-def test_each_cell_is_measured_on_one_side_right_after_the_other() -> None:
-    old, new, turns = sides()
-    records = list(turns.run(range(3), keys()))
-    pairs = [old.log[i : i + 2] for i in range(0, len(old.log), 2)]
-    assert len(records) == 2 * 3 * len(CELLS)
-    assert all(a[1:] == b[1:] and {a[0], b[0]} == {"old", "new"} for a, b in pairs)
-    assert (old.rounds, new.rounds) == (3, 3)
+def test_each_cell_is_measured_on_one_side_right_after_the_other_each_round_by_servers_of_its_own() -> None:
+    log, (old, new), turns = sides()
+    list(turns.run(range(3), KEYS))
+    assert len(log) == 2 * 3 * len(KEYS)
+    assert all(a[1:] == b[1:] and {a[0], b[0]} == {0, 1} for a, b in zip(log[::2], log[1::2], strict=True))
+    assert (old.servers, new.servers) == (3, 3)
 
 
 def test_neither_side_is_always_the_first() -> None:
-    old, _, turns = sides()
-    list(turns.run(range(20), keys()))
-    first = Counter(name for name, *_ in old.log[::2])
-    assert min(first["old"], first["new"]) > 20
+    log, _, turns = sides()
+    list(turns.run(range(20), KEYS))
+    first = Counter(side for side, *_ in log[::2])
+    assert min(first[0], first[1]) > 20
 
 
 def test_a_record_comes_with_the_side_that_it_belongs_to() -> None:
-    old, _, turns = sides()
-    came = [
-        ("new" if side else "old", record.job.cell.key, record.job.replicate) for side, record in turns.run(range(2), keys())
-    ]
-    assert came == old.log
+    log, _, turns = sides()
+    jobs = [(side, record.job) for side, record in turns.run(range(2), KEYS)]
+    assert [(side, job.cell.key, job.replicate) for side, job in jobs if job.phase is Pass.TIME] == log
 
 
 def test_only_what_is_still_wanted_goes_on() -> None:
-    old, _, turns = sides()
-    list(turns.run(range(5, 7), keys(CELLS[:1])))
-    assert {(key, replicate) for _, key, replicate in old.log} == {(CELLS[0].key, 5), (CELLS[0].key, 6)}
+    log, _, turns = sides()
+    list(turns.run(range(5, 7), KEYS[:1]))
+    assert {(key, replicate) for _, key, replicate in log} == {(KEYS[0], 5), (KEYS[0], 6)}
 
 
 def test_lengths_rise_within_a_replicate() -> None:
-    old, _, turns = sides()
-    list(turns.run(range(1), keys()))
-    lengths = {cell.key: cell.problem.N for cell in CELLS}
-    assert all(lengths[a[1]] <= lengths[b[1]] for a, b in pairwise(old.log))
+    log, _, turns = sides()
+    list(turns.run(range(1), KEYS))
+    lengths = {cell.key: cell.problem.N for cell in INFO.cells}
+    assert all(lengths[a] <= lengths[b] for (_, a, _), (_, b, _) in pairwise(log))
 
 
-def test_what_was_in_flight_is_told_for_each_side() -> None:
-    _, new, turns = sides()
-    new.broken_by = recorded(CELLS[0], 0)
-    assert turns.interrupted() == [(1, new.broken_by)]
+def test_what_was_in_flight_is_told_for_its_side() -> None:
+    _, (_, new), turns = sides()
+
+    def interrupt(job: Job) -> Outcome:
+        raise KeyboardInterrupt
+
+    new.answer = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        list(turns.run(range(1), KEYS))
+    ((side, record),) = turns.interrupted()
+    assert (side, record.job.replicate, record.ok) == (1, 0, False)

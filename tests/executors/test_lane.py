@@ -1,9 +1,7 @@
 """One measurement at a time on a device: whoever finds it taken waits and says for whom, or is refused."""
 
 import os
-import shlex
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -38,9 +36,8 @@ def test_a_device_that_is_taken_is_waited_for_and_its_holder_is_named(measuring:
     assert said[0].startswith(f"waiting for process {other.pid} (attnbench; since 20")
 
 
-def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/somewhere/attnbench", "run", "my suite.yaml"])
-    first, said = Lane(), list[str]()
+def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken() -> None:
+    first, said = Lane(command="attnbench run 'my suite.yaml'"), list[str]()
     free, taken = threading.Event(), threading.Event()
 
     def measure() -> None:
@@ -67,7 +64,7 @@ def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken(monkey
         pass
     other.join()
     assert len(said) == 1
-    assert f"process {os.getpid()} ({shlex.join(['attnbench', 'run', 'my suite.yaml'])}; since 20" in said[0]
+    assert f"process {os.getpid()} (attnbench run 'my suite.yaml'; since 20" in said[0]
 
 
 def test_whoever_does_not_want_to_wait_is_refused_and_told_who_measures(measuring: Measuring) -> None:

@@ -1,13 +1,14 @@
 """What is known of a run: which cells need not be started (again), and that no order of telling changes it."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.executors.base import blocks
 from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import blocks
 from attnbench.schema.cell import Allocator, Batch, Cell, Precision, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar
@@ -94,19 +95,16 @@ def test_a_failed_check_spreads_to_all_cells_it_speaks_for() -> None:
         assert why(ledger, spoilt) == (Status.INCORRECT, "its check: o differs by 0.3")
 
 
+OTHERS: tuple[dict[str, Any], ...] = (
+    *({"method": "other"}, {"causal": True}, {"dtype": "float16"}, {"device": "cuda"}),
+    *({"D": 32}, {"M": 32}, {"kv_heads": 1}, {"chunk": 4}),
+)
+"""What makes a cell part of another sweep, and one that another check speaks for."""
+
+
 def test_a_failed_check_does_not_spread_to_other_cells() -> None:
     ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT), Pass.CHECK)])
-    others = [
-        cell(method="other"),
-        cell(causal=True),
-        cell(dtype="float16"),
-        cell(D=32),
-        cell(M=32),
-        cell(kv_heads=1),
-        cell(chunk=4),
-        cell(device="cuda"),
-        cell().model_copy(update={"matmul_precision": Precision.HIGH}),
-    ]
+    others = [*(cell(**fields) for fields in OTHERS), cell().model_copy(update={"matmul_precision": Precision.HIGH})]
     assert not any(ledger.rejected(other) or ledger.hopeless(other) for other in others)
 
 
@@ -136,19 +134,8 @@ def test_any_other_failure_says_nothing_of_longer_lengths(status: Status) -> Non
 
 def test_running_out_says_nothing_of_other_sweeps() -> None:
     ledger = Ledger.of([record(cell(128), failed(Status.OOM_HOST))])
-    others = [
-        cell(256, method="other"),
-        cell(256, workload="forward_backward"),
-        cell(256, causal=True),
-        cell(256, dtype="float16"),
-        cell(256, H=2),
-        cell(256, D=32),
-        cell(256, M=32),
-        cell(256, kv_heads=1),
-        cell(256, chunk=4),
-        cell(256, device="cuda"),
-        cell(256).model_copy(update={"allocator": Allocator.SYSTEM}),
-    ]
+    others = [cell(256, **fields) for fields in (*OTHERS, {"workload": "forward_backward"}, {"H": 2})]
+    others.append(cell(256).model_copy(update={"allocator": Allocator.SYSTEM}))
     assert not any(ledger.hopeless(other) for other in others)
 
 

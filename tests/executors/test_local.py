@@ -2,25 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from attnbench.analyze.cells import summarize
-from attnbench.executors.base import blocks
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.local import LocalExecutor
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
-from attnbench.schema.errand import Description, Inquiry, Job, Pass, Roof, Surroundings, Survey
+from attnbench.schema.errand import Job, Pass, Roof
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Suite
-from attnbench.suite.expand import expand
+from tests.executors.played import HERE, FakeWorker, measured, run_of, small
 
 SUITE = {
     "name": "t",
@@ -29,56 +25,12 @@ SUITE = {
     "replicates": 3,
 }
 
-
-def measured(job: Job) -> Outcome:
-    return Measured(samples={"time": Series(unit="s", values=(1.0, 2.0))}, facts={"warmup_calls": 7})
-
-
-@dataclass
-class FakeWorker:
-    """Answers jobs by a function and remembers them."""
-
-    answer: Callable[[Job], Outcome] = measured
-    jobs: list[Job] = field(default_factory=list)
-    servers: int = 0
-
-    def __call__(self) -> Self:
-        self.servers += 1
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-    def ask(
-        self, errand: Job | Inquiry | Survey, timeout: float
-    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
-        assert isinstance(errand, Job)
-        self.jobs.append(errand)
-        return self.answer(errand), 0.1
-
-    def timed(self) -> list[Job]:
-        return [job for job in self.jobs if job.phase is Pass.TIME]
+MODEL: dict[str, Any] = {"workloads": "train", "axes": {"N": (128,), "causal": True}, "training": {}, "methods": ("a",)}
 
 
 def run_info(costs: dict[str, Cost] | None = None, **suite: object) -> RunInfo:
-    resolved = Suite.model_validate({**SUITE, **suite}).resolved("cpu")
     roof = {"float32": Roof(flops_per_second=1e9, bytes_per_second=1e9)}
-    return RunInfo(
-        id="x",
-        suite=resolved,
-        command="",
-        started="",
-        environment={},
-        environment_digest="e",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1000, roof=roof),
-        methods={},
-        cells=tuple(expand(resolved)),
-        costs=costs or {},
-    )
+    return run_of({**SUITE, **suite}, costs=costs or {}, surroundings=HERE.model_copy(update={"roof": roof}))
 
 
 def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **fields: object) -> list[Record]:
@@ -86,19 +38,16 @@ def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **
     return list(executor.run())
 
 
-def fails(status: Status, method: str, above: int = 0) -> Callable[[Job], Outcome]:
-    """A worker on which one method fails from a length on."""
+def fails(
+    status: Status, method: str, *, above: int = 0, phase: Pass = Pass.TIME, reason: str = "so it is", tries: int = 9
+) -> Callable[[Job], Outcome]:
+    """A worker on which one pass of a method fails from a length on; `tries` says how often at most."""
 
     def answer(job: Job) -> Outcome:
-        if job.cell.method == method and above < job.cell.problem.N and job.phase is Pass.TIME:
-            return Failed(status=status, reason="so it is")
-        return measured(job)
+        failing = job.cell.method == method and job.phase is phase and above < job.cell.problem.N and job.attempt < tries
+        return Failed(status=status, reason=reason) if failing else measured(job)
 
     return answer
-
-
-def small(cell: Cell) -> Cell:
-    return cell.model_copy(update={"problem": cell.problem.model_copy(update={"B": 1, "H": 2, "kv_heads": 2, "N": 64})})
 
 
 def test_every_cell_gets_every_replicate_once_and_one_memory_pass() -> None:
@@ -129,11 +78,6 @@ def test_methods_of_a_block_run_side_by_side_in_an_order_that_the_seed_decides()
     assert len({tuple(block) for block in orders(0)}) > 3
     assert orders(0) == orders(0)
     assert orders(0) != orders(1)
-
-
-def test_a_block_holds_cells_that_differ_in_nothing_but_the_method() -> None:
-    for block in blocks(run_info().cells):
-        assert len({(c.problem, c.workload) for c in block}) == 1
 
 
 def test_later_replicates_take_the_warm_up_of_the_first_and_may_take_their_time() -> None:
@@ -175,13 +119,9 @@ def test_a_crash_ends_its_own_cell_only() -> None:
 
 @pytest.mark.parametrize("phase", [Pass.CHECK, Pass.TIME, Pass.MEMORY])
 def test_a_job_that_a_stray_kill_ended_is_tried_again_and_both_tries_are_records(phase: Pass) -> None:
-    def answer(job: Job) -> Outcome:
-        if job.phase is phase and job.attempt == 0 and job.cell.method == "a":
-            return Failed(status=Status.CRASHED, reason="SIGKILL (signal 9)")
-        return measured(job)
-
     info = run_info(replicates=1, methods=("a", "b"))
-    records = run(info, FakeWorker(answer), check_cells={cell.key: (small(cell),) for cell in info.cells})
+    stray = fails(Status.CRASHED, "a", phase=phase, reason="SIGKILL (signal 9)", tries=1)
+    records = run(info, FakeWorker(stray), check_cells={cell.key: (small(cell),) for cell in info.cells})
     tries = {(r.job.attempt, r.ok) for r in records if r.job.phase is phase and r.job.cell.method == "a"}
     assert tries == {(0, False), (1, True)}
     assert all(cell.ok for cell in summarize(info.cells, records))
@@ -198,11 +138,8 @@ def test_a_run_that_ends_between_two_tries_goes_on_with_the_second(cut: int) -> 
 
 
 def test_where_nothing_is_believed_on_one_try_a_cell_that_failed_once_is_measured() -> None:
-    def answer(job: Job) -> Outcome:
-        return Failed(status=Status.BUDGET, reason="0.101 s of 0.1") if job.attempt == 0 else measured(job)
-
-    info = run_info(replicates=2)
-    executor = LocalExecutor(run_info=info, ledger=Ledger(doubted=frozenset(Status)), isolation=FakeWorker(answer))
+    info, worker = run_info(replicates=2), FakeWorker(fails(Status.BUDGET, "a", reason="0.101 s of 0.1", tries=1))
+    executor = LocalExecutor(run_info=info, ledger=Ledger(doubted=frozenset(Status)), isolation=worker)
     assert all(cell.ok and len(cell.medians) == 2 for cell in summarize(info.cells, list(executor.run())))
 
 
@@ -223,12 +160,7 @@ def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -
 
 
 def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() -> None:
-    def answer(job: Job) -> Outcome:
-        if job.phase is Pass.CHECK and job.cell.method == "b":
-            return Failed(status=Status.INCORRECT, reason="output off by 1")
-        return measured(job)
-
-    info, worker = run_info(), FakeWorker(answer)
+    info, worker = run_info(), FakeWorker(fails(Status.INCORRECT, "b", phase=Pass.CHECK, reason="output off by 1"))
     records = run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
     assert not [job for job in worker.timed() if job.cell.method == "b"]
     of_b = [r.outcome for r in records if r.job.cell.method == "b" and r.job.phase is Pass.TIME]
@@ -262,10 +194,7 @@ def test_a_roof_that_a_measurement_contradicts_refuses_nothing() -> None:
     # of "b" the shorter cells fit the budget by the roof, the longer do not
     info = run_info(costs={c.key: light if c.problem.N == 128 else heavy for c in cells if c.method == "b"})
 
-    def answer(job: Job) -> Outcome:
-        return Measured(samples={"time": Series(unit="s", values=(0.1,))})
-
-    worker = FakeWorker(answer)
+    worker = FakeWorker(lambda job: Measured(samples={"time": Series(unit="s", values=(0.1,))}))
     run(info, worker)
     assert {job.cell.problem.N for job in worker.timed() if job.cell.method == "b"} == {128, 256, 512}
 
@@ -286,13 +215,7 @@ def test_a_training_is_never_taken_again() -> None:
         samples = {name: Series(unit="s", values=(1.0,)) for name in ("time", "loss")}
         return Measured(samples=samples, flags=("throttled",))
 
-    model: dict[str, Any] = {
-        "axes": {"N": [64], "causal": [True]},
-        "workloads": ("train",),
-        "training": {"task": ("copy",)},
-        "methods": ("a",),
-    }
-    records = run(run_info(**model, replicates=2), FakeWorker(answer))
+    records = run(run_info(**MODEL, replicates=2), FakeWorker(answer))
     assert [r.job.replicate for r in records if r.job.phase is Pass.TRAIN] == [0, 1]
 
 
@@ -395,12 +318,6 @@ def test_a_row_that_fits_and_then_runs_out_of_memory_when_measured_fails_its_cel
     records = run(run_info(**SEARCH), FakeWorker(answer))
     last = of(records, "a", 128)[-1]
     assert (last.job.B, last.outcome) == (None, Failed(status=Status.OOM_HOST, reason="grown full"))
-
-
-def test_no_trial_is_made_twice() -> None:
-    records = run(run_info(**SEARCH), FakeWorker(holds(1000)))
-    trials = Counter((r.job.cell.key, r.job.B) for r in records if r.job.phase is Pass.FIT)
-    assert set(trials.values()) == {1}
 
 
 def test_a_stated_batch_is_not_searched_for() -> None:
@@ -507,9 +424,6 @@ def test_a_cell_whose_fidelity_fails_is_not_tried_again_nor_a_longer_one() -> No
     reasons = [r.outcome.reason for r in records if isinstance(r.outcome, Failed)]
     assert reasons == ["so it is", "not started: out of memory at N=128"]
     assert {r.job.phase for r in records} == {Pass.FIDELITY}
-
-
-MODEL: dict[str, Any] = {"workloads": "train", "axes": {"N": (128,), "causal": True}, "training": {}, "methods": ("a",)}
 
 
 def test_a_training_is_one_pass_a_seed_and_one_for_memory_and_is_told_where_its_checkpoints_are(tmp_path: Path) -> None:

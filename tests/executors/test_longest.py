@@ -1,26 +1,22 @@
 """The search for the longest: how near it comes, what it starts, and what it makes of failures."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import log2
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.analyze.limits import limits
-from attnbench.executors.largest import largest
-from attnbench.executors.ledger import Ledger
+from attnbench.executors.ledger import Ledger, largest
 from attnbench.executors.longest import LimitSearch, first_cells, next_length
-from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
+from tests.executors.played import FakeWorker, run_of, small
 
 MOST = 2**14
 
@@ -66,31 +62,6 @@ def test_a_length_that_fails_below_one_that_fits_does_not_end_the_search() -> No
     assert next_length({512: True, 1024: False, 2048: True}, 512, 4096) == 4096
 
 
-@dataclass
-class FakeWorker:
-    """Answers jobs by a function and remembers them."""
-
-    answer: Callable[[Job], Outcome]
-    jobs: list[Job] = field(default_factory=list)
-
-    def __call__(self) -> Self:
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-    def ask(
-        self, errand: Job | Inquiry | Survey, timeout: float
-    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
-        assert isinstance(errand, Job)
-        self.jobs.append(errand)
-        return self.answer(errand), 0.1
-
-
 def room(tokens: int, full: Status = Status.OOM_HOST) -> Callable[[Job], Outcome]:
     """A machine that holds so many tokens of a batch."""
 
@@ -107,21 +78,12 @@ def run_info(batch: bool = False, **suite: Any) -> RunInfo:
     """A run as the command plans it: one cell a search, or the largest batch of each length."""
     axes = {"N": (512, 2048), "causal": (True,), **({"B": ("max",)} if batch else {}), **suite.pop("axes", {})}
     given = {"name": "t", "axes": axes, "methods": ("a", "b"), "replicates": 1, **suite}
-    resolved = Suite.model_validate(given).resolved("cpu")
-    cells = expand(resolved)
-    return RunInfo(
-        id="x", suite=resolved, command="", started="", environment={}, environment_digest="e", methods={},
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1000, roof={}),
-        cells=tuple(cells if batch else first_cells(cells, {})),
-    )  # fmt: skip
+    run = run_of(given)
+    return run if batch else run.model_copy(update={"cells": tuple(first_cells(run.cells, {}))})
 
 
 def search(info: RunInfo, worker: FakeWorker, **fields: Any) -> list[Record]:
     return list(LimitSearch(run_info=info, ledger=Ledger(), isolation=worker, most=MOST, **fields).run())
-
-
-def small(cell: Cell) -> Cell:
-    return cell.model_copy(update={"problem": cell.problem.model_copy(update={"B": 1, "N": 64})})
 
 
 def test_searches_begin_at_the_shortest_length_that_is_not_refused_in_the_order_of_the_run() -> None:

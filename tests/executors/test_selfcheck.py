@@ -3,21 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import pytest
 
 from attnbench.executors.ledger import Ledger
 from attnbench.executors.selfcheck import SelfcheckExecutor, groups, warmups_of
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Description, Inquiry, Job, Pass, Surroundings, Survey
+from attnbench.schema.errand import Answer, Errand, Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.selfcheck import Place, Selfcheck
-from attnbench.schema.suite import Suite
+from tests.executors.played import FakeWorker, run_of
 
 CELL = Cell(method="m", problem=Problem(N=512))
 SLOW = Cell(method="slow", problem=Problem(N=512))
@@ -32,27 +30,17 @@ def measured(job: Job) -> Outcome:
 
 
 @dataclass
-class Server:
-    """Remembers which jobs it did."""
+class Server(FakeWorker):
+    """Works until it is closed."""
 
-    answer: Callable[[Job], Outcome]
-    jobs: list[Job] = field(default_factory=list)
     closed: bool = False
 
-    def __enter__(self) -> Self:
-        assert not self.closed
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /) -> None:
+    def __exit__(self, *_: object) -> None:
         self.closed = True
 
-    def ask(
-        self, errand: Job | Inquiry | Survey, timeout: float
-    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
-        assert isinstance(errand, Job)
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         assert not self.closed
-        self.jobs.append(errand)
-        return self.answer(errand), 0.1
+        return super().ask(errand, timeout)
 
 
 @dataclass
@@ -68,28 +56,15 @@ class Machine:
 
 
 def info(plan: Selfcheck = PLAN) -> RunInfo:
-    suite = Suite.model_validate(
-        {"name": "selfcheck", "axes": {"N": [512]}, "methods": ["m"], "replicates": plan.processes, "budget": {"seconds": 0.2}},
-        strict=False,
-    )
-    return RunInfo(
-        id="x",
-        suite=suite,
-        command="",
-        started="",
-        environment={},
-        environment_digest="e",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1000, roof={}),
-        methods={},
-        cells=plan.sides[:1],
-    )
+    suite = {"name": "selfcheck", "axes": {"N": [512]}, "methods": ["m"], "budget": {"seconds": 0.2}}
+    return run_of({**suite, "replicates": plan.processes}, plan.sides[:1])
 
 
-def executor(
+def run(
     machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, checks: dict[str, tuple[Cell, ...]] | None = None
-) -> SelfcheckExecutor:
+) -> list[Record]:
     known = list(known)
-    return SelfcheckExecutor(
+    executor = SelfcheckExecutor(
         run_info=info(plan),
         ledger=Ledger.of(known),
         check_cells=checks or {},
@@ -97,12 +72,7 @@ def executor(
         plan=plan,
         warmups=warmups_of(plan, known),
     )
-
-
-def run(
-    machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **fields: dict[str, tuple[Cell, ...]]
-) -> list[Record]:
-    return list(executor(machine, known, plan, **fields).run())
+    return list(executor.run())
 
 
 def places(records: Iterable[Record], plan: Selfcheck = PLAN) -> list[Place]:

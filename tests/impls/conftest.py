@@ -1,8 +1,7 @@
 """What the tests of all attentions share: one way to draw inputs, to run a method and to profile it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
@@ -12,12 +11,6 @@ from attnbench.api import Attention, Layout
 
 Draw = Callable[[Attention], tuple[Tensor, ...]]
 Evaluate = Callable[..., list[Tensor]]
-
-
-def few(values: Iterable[Any], regular: int) -> list[Any]:
-    """All of these as parameters: so many of them in any case, the rest, which differ little, where there is time."""
-    rows = (value if isinstance(value, tuple) else (value,) for value in values)
-    return [pytest.param(*row, marks=[] if i < regular else pytest.mark.slow) for i, row in enumerate(rows)]
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +56,17 @@ def gradient_of() -> Callable[[Attention], Tensor]:
         return g.transpose(1, 2).contiguous().transpose(1, 2) if method.layout is Layout.BNHD else g
 
     return draw
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """The kernels' scratch, which no formula has, grows with the threads; and a setting leaves torch's modes as it set them."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch.set_grad_enabled(True)
 
 
 @pytest.fixture(autouse=True)

@@ -6,25 +6,20 @@ from typing import Any
 import pytest
 import torch
 
-from attnbench import Problem
+from attnbench import Problem, registry
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.workloads.check import check
+from tests.impls.contract.subjects import PEER
 
-
-@pytest.fixture(autouse=True)
-def triangles(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The leaking methods on the path; a workload sets torch's modes for its whole process, here for one test."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    precision = torch.get_float32_matmul_precision()
-    yield
-    torch.set_float32_matmul_precision(precision)
-    torch.set_grad_enabled(True)
+TRIANGLES = Path(__file__).with_name("linformer_triangles.py")
+# a workload sets torch's modes for its whole process, here for one test
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def checked(name: str, workload: Workload = Workload.FORWARD_BACKWARD, **fields: Any) -> Outcome:
-    cell = Cell(method=f"linformer_triangles:{name}", problem=Problem(H=2, N=64, D=8, **fields), workload=workload)
+    cell = Cell(method=f"{TRIANGLES}:{name}", problem=Problem(H=2, N=64, D=8, **fields), workload=workload)
     return check(Job(cell=cell, phase=Pass.CHECK, seed=3))
 
 
@@ -35,26 +30,18 @@ def leaks(outcome: Outcome) -> bool:
 
 
 @pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.FORWARD_BACKWARD])
-def test_a_triangle_over_projected_keys_leaks_the_future(workload: Workload) -> None:
-    assert leaks(checked("Triangle", workload, causal=True))
+@pytest.mark.parametrize("name", ["Triangle", pytest.param("Package", marks=PEER)])
+def test_a_triangle_over_projected_keys_leaks_the_future(name: str, workload: Workload) -> None:
+    assert leaks(checked(name, workload, causal=True))
     # nothing but causality is wrong with it
-    assert isinstance(checked("Triangle", workload), Measured)
-
-
-@pytest.mark.peers
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.FORWARD_BACKWARD])
-def test_the_causal_flag_of_linformer_pytorch_leaks_the_future(workload: Workload) -> None:
-    assert leaks(checked("Package", workload, causal=True))
-    assert isinstance(checked("Package", workload), Measured)
+    assert isinstance(checked(name, workload), Measured)
 
 
 @pytest.mark.peers
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::UserWarning")
 def test_the_first_output_of_linformer_pytorch_moves_with_the_last_token() -> None:
-    from importlib import import_module
-
-    method: Any = import_module("linformer_triangles").Package(Problem(B=1, H=2, N=64, D=8, causal=True))
+    method: Any = registry.load(f"{TRIANGLES}:Package")
+    method = method(Problem(B=1, H=2, N=64, D=8, causal=True))
     q, k, v = (torch.randn(1, 2, 64, 8) for _ in "qkv")
     with torch.no_grad():
         before = method(q, k, v)[:, :, 0].clone()

@@ -32,6 +32,17 @@ def patterns() -> Patterns:
     return measured
 
 
+@pytest.fixture(
+    params=[
+        *("one tensor", "many small tensors on a dirty heap", "a chain of three, the first freed"),
+        *("a transient inside one operator", "forward and backward"),
+    ]
+)
+def pattern(request: pytest.FixtureRequest) -> str:
+    """The name of each known pattern of memory."""
+    return str(request.param)
+
+
 class NVMLError(Exception):
     """As pynvml's own."""
 

@@ -1,4 +1,4 @@
-"""NVML: devices by UUID, this process' memory or the reason why not, and failures in words."""
+"""NVML: devices by UUID, memory or the reason why not, failures in words; the state of a GPU, and warnings from its bits."""
 
 import os
 import sys
@@ -13,11 +13,13 @@ from attnbench.measure import nvml as nvml_module
 from attnbench.measure.nvml import (
     NvmlSampler,
     NvmlUnavailableError,
+    device_state,
     handle,
     library,
     other_processes,
     process_bytes,
     session,
+    state_flags,
     unavailable,
 )
 
@@ -199,6 +201,79 @@ def test_counters_that_cannot_be_read_have_the_reason_and_no_number() -> None:
     readings = unavailable("no driver")
     assert set(readings) == {"nvml_process_peak", "nvml_process_base", "nvml_device_delta"}
     assert {(r.bytes, r.reason) for r in readings.values()} == {(None, "no driver")}
+
+
+def test_the_state_has_its_facts_in_si_units(nvml: Any) -> None:
+    nvml.processes = [(OWN, 500)]
+    assert device_state(nvml, "device") == {
+        "sm_clock_mhz": 1980,
+        "memory_clock_mhz": 3201,
+        "power_w": 312.5,
+        "temperature_c": 61,
+        "throttle_reasons": 0,
+        "other_processes": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "facts"),
+    [
+        ("nvmlDeviceGetPowerUsage", ["power_w"]),
+        ("nvmlDeviceGetClockInfo", ["sm_clock_mhz", "memory_clock_mhz"]),
+        ("nvmlDeviceGetTemperature", ["temperature_c"]),
+        ("nvmlDeviceGetCurrentClocksThrottleReasons", ["throttle_reasons"]),
+        ("nvmlDeviceGetComputeRunningProcesses", ["other_processes"]),
+    ],
+)
+@pytest.mark.parametrize("how", ["refused", "missing"])
+def test_what_the_device_does_not_tell_is_none_and_the_rest_is_still_told(
+    nvml: Any, monkeypatch: pytest.MonkeyPatch, function: str, facts: list[str], how: str
+) -> None:
+    if how == "refused":
+        setattr(nvml, function, nvml.refuses)
+    else:
+        monkeypatch.delattr(type(nvml), function)
+    state = device_state(nvml, "device")
+    assert [name for name, value in state.items() if value is None] == facts
+
+
+@pytest.mark.parametrize(
+    ("reasons", "flags"),
+    [
+        (0x0, ()),
+        (0x1, ()),  # idle
+        (0x2, ()),  # clocks set by the user
+        (0x4, ("power_capped",)),
+        (0x8, ("throttled",)),
+        (0x20, ("throttled",)),
+        (0x40, ("throttled",)),
+        (0x80, ("throttled",)),
+        (0x44, ("throttled", "power_capped")),
+    ],
+)
+def test_the_bits_of_the_reasons_become_warnings(nvml: Any, reasons: int, flags: tuple[str, ...]) -> None:
+    nvml.reasons = reasons
+    assert state_flags([device_state(nvml, "device")]) == flags
+
+
+@pytest.mark.parametrize("when", [0, 1])
+def test_a_warning_holds_when_either_state_gives_it(nvml: Any, when: int) -> None:
+    states = []
+    for i in range(2):
+        nvml.reasons = 0x40 if i == when else 0
+        states.append(device_state(nvml, "device"))
+    assert state_flags(states) == ("throttled",)
+
+
+def test_somebody_who_comes_in_mid_run_makes_the_measurement_shared(nvml: Any) -> None:
+    nvml.processes = [(OWN, 500)]
+    before = device_state(nvml, "device")
+    nvml.processes.append((1, 900))
+    assert state_flags([before, device_state(nvml, "device")]) == ("shared",)
+
+
+def test_no_state_at_all_gives_no_warning() -> None:
+    assert state_flags([{}, {"nvml": "no driver"}]) == ()
 
 
 @pytest.mark.cuda

@@ -33,20 +33,14 @@ def test_autocast_and_gradients_are_seen() -> None:
     assert (now.autocast, now.gradients) == (True, False)
 
 
-def test_more_cores_than_threads_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter([10.0, 12.0])
-    used = iter([1.0, 4.2])
+@pytest.mark.parametrize(
+    ("threads", "words"), [(1, "it kept 1.6 cores busy where 1 thread is allowed"), (2, "")], ids=["more", "as many"]
+)
+def test_more_cores_than_threads_are_told(monkeypatch: pytest.MonkeyPatch, threads: int, words: str) -> None:
+    seconds, used = iter([10.0, 12.0]), iter([1.0, 4.2])
     monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: next(seconds))
     monkeypatch.setattr("attnbench.measure.process_state.process_time", lambda: next(used))
-    assert Work.begin().too_much(1) == "it kept 1.6 cores busy where 1 thread is allowed"
-
-
-def test_as_many_cores_as_threads_are_fair(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter([10.0, 12.0])
-    used = iter([1.0, 4.2])
-    monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: next(seconds))
-    monkeypatch.setattr("attnbench.measure.process_state.process_time", lambda: next(used))
-    assert Work.begin().too_much(2) == ""
+    assert Work.begin().too_much(threads) == words
 
 
 def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:

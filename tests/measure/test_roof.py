@@ -56,7 +56,7 @@ def test_the_roof_of_this_machine_is_positive(monkeypatch: pytest.MonkeyPatch, d
 
 def test_the_roof_counts_two_flops_a_multiply_add_and_both_sides_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roof, "_affordable", lambda dtype: 64)
-    monkeypatch.setattr(roof, "_best", lambda clock, call: 0.5)
+    monkeypatch.setattr(roof, "_best", lambda clock, call, repeats=5: 0.5)
     assert roof.measure("cpu", "float32")[:2] == (2 * 64**3 / 0.5, 2 * 2**28 / 0.5)
 
 
@@ -78,3 +78,10 @@ def test_the_roof_of_a_gpu_is_above_that_of_any_cpu() -> None:
     flops_per_second, bytes_per_second, cached = roof.measure("cuda:0", "bfloat16")
     assert flops_per_second > 1e12
     assert cached > bytes_per_second > 1e10
+
+
+def test_short_products_count_where_long_ones_had_no_moment_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roof, "_affordable", lambda dtype: 1024)
+    # a long product was held up for ten seconds, a short one was not
+    monkeypatch.setattr(roof, "_best", lambda clock, call, repeats=5: 10.0 if repeats == 5 else 0.001)
+    assert roof.measure("cpu", "float32")[0] == 2 * 512**3 / 0.001

@@ -11,8 +11,7 @@ from pytest_benchmark.utils import NameWrapper
 
 from attnbench.api import Attention
 from attnbench.pytest_plugin.fixture import AttentionBenchmark
-from attnbench.pytest_plugin.session import SESSION, Session
-from attnbench.pytest_plugin.timer import Timer
+from attnbench.pytest_plugin.session import SESSION, Session, Timer
 
 Call = Callable[..., Any]
 

@@ -15,16 +15,18 @@ from attnbench.schema.cell import Cell
 Call = Callable[..., Any]
 
 
-def test_it_gives_what_a_call_gives(call: Call) -> None:
-    assert call("plain:Plain", M=8).shape == (1, 2, 128, 8)
-
-
-def test_a_backward_gives_the_output_and_the_gradients(call: Call) -> None:
-    assert [x.shape[-1] for x in call("plain:Plain", workload="forward_backward", M=8)] == [8, 16, 16, 8]
-
-
-def test_one_token_more_is_one_token(call: Call) -> None:
-    assert call("tokens:Cached", workload="decode", causal=True).shape == (1, 2, 1, 16)
+@pytest.mark.parametrize(
+    ("method", "given", "shapes"),
+    [
+        ("plain:Plain", {"M": 8}, [(1, 2, 128, 8)]),
+        ("plain:Plain", {"workload": "forward_backward", "M": 8}, [(1, 2, 128, width) for width in (8, 16, 16, 8)]),
+        ("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)]),
+    ],
+    ids=["the output", "the output and the gradients", "one token more"],
+)
+def test_it_gives_what_a_call_gives(call: Call, method: str, given: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
+    found = call(method, **given)
+    assert [tuple(x.shape) for x in (found if isinstance(found, tuple) else (found,))] == shapes
 
 
 def test_parameters_reach_the_method(call: Call, attention_benchmark: AttentionBenchmark) -> None:

@@ -11,8 +11,7 @@ from torch import Tensor
 from attnbench.api import Attention
 from attnbench.measure.clock import drop
 from attnbench.pytest_plugin.fixture import AttentionBenchmark
-from attnbench.pytest_plugin.session import Session
-from attnbench.pytest_plugin.timer import Timer
+from attnbench.pytest_plugin.session import Session, Timer
 from attnbench.workloads.check import check
 
 QUICK = pytest.mark.benchmark(max_time=0.02, min_rounds=3)

@@ -62,7 +62,7 @@ def test_pytest_starts_without_torch_and_knows_the_fixture(tmp_path: Path) -> No
     done = subprocess.run([sys.executable, "-c", WATCH], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     for argument in ("--help", "--fixtures", "--collect-only"):
         assert f"\n{argument} False True\n" in done.stdout, done.stdout + done.stderr
-    assert re.search(r"attention_benchmark -- .*\n +Check, time and weigh an attention", done.stdout)
+    assert re.search(r"attention_benchmark -- .*\n +Check and time an attention", done.stdout)
 
 
 def test_without_pytest_benchmark_nothing_happens_until_a_test_asks(tmp_path: Path) -> None:

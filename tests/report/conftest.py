@@ -2,14 +2,17 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from attnbench.analyze.quantities import Quantity, Unit, quantities
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.cost import Cost
-from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings
+from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings, main_pass
+from attnbench.schema.figures import FIGURES
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import (
     ACCURACY,
@@ -111,6 +114,7 @@ class Synthetic:
             for law in self.laws
         )
         cells = tuple({cell.key: cell for cell in cells}.values())
+        batch: dict[str, Any] = {"B": (1, "max")} if Batch.LARGEST in self.batches else {"tokens": (self.tokens,)}
         facts: dict[str, Scalar | None] = {
             "processor": "AMD EPYC 9B14",
             "cores": 2,
@@ -121,12 +125,13 @@ class Synthetic:
             "threads": 2,
             "cpu_capability": "AVX512",
         }
+        about: dict[str, Any] = {"paper": "arXiv:1706.03762", "causality": "full", "summary": "Invented.", "version": "0"}
         return RunInfo(
             id="20260102-030405-abcdef",
             suite=Suite(
                 name="synthetic",
                 device="cpu",
-                axes=self.axes(),
+                axes=Axes(N=self.lengths, dtype=tuple(map(DType, self.dtypes)), **batch),
                 methods=tuple(Method(name=law.name) for law in self.laws) or (Method(name="none"),),
                 workloads=self.workloads,
                 replicates=self.replicates,
@@ -143,37 +148,15 @@ class Synthetic:
                 memory_bytes=2**34,
                 roof={dtype: Roof(flops_per_second=9e10, bytes_per_second=1.7e10) for dtype in self.dtypes},
             ),
-            methods={law.name: self.description(law) for law in self.laws},
+            methods={law.name: Description(method=law.name, tier=law.tier, **about) for law in self.laws},
             cells=cells,
-            costs={cell.key: self.cost(cell) for cell in cells if not cell.workload.has_model},
+            costs={cell.key: cost_of(cell) for cell in cells if not cell.workload.has_model},
         )
-
-    def axes(self) -> Axes:
-        dtypes = tuple(DType(dtype) for dtype in self.dtypes)
-        if Batch.LARGEST in self.batches:
-            return Axes(N=self.lengths, B=(1, "max"), dtype=dtypes)
-        return Axes(N=self.lengths, tokens=(self.tokens,), dtype=dtypes)
 
     def rows(self, law: Law, cell: Cell) -> int:
         """The batch that runs."""
         p = cell.problem
         return p.B if cell.batch is Batch.FIXED else max(1, law.fits * 1024 // p.N)
-
-    def description(self, law: Law) -> Description:
-        return Description(
-            method=law.name, paper="arXiv:1706.03762", tier=law.tier, causality="full", summary="Invented.", version="0"
-        )
-
-    def cost(self, cell: Cell) -> Cost:
-        p = cell.problem
-        tokens = 1 if cell.workload is Workload.DECODE else p.N
-        return Cost(
-            nominal_flops=1.0,
-            exact_flops=1.0,
-            executed_flops=1.0,
-            traffic_bytes=16.0 * p.B * p.H * tokens * p.D,
-            peak_bytes=1.0,
-        )
 
     def cell(self, law: Law, N: int, causal: bool, workload: Workload, dtype: str, H: int) -> Cell:
         problem = Problem(B=max(1, self.tokens // N), H=H, N=N, D=64, causal=causal, dtype=dtype)
@@ -186,11 +169,11 @@ class Synthetic:
                 law = next(law for law in self.laws if (law.name, law.params) == (cell.method, cell.params))
                 failed = self.failed(law, cell)
                 if failed is not None:
-                    records += [self.record(cell, failed, phase=self.main(cell))] if replicate == 0 else []
+                    records += [self.record(cell, failed, phase=main_pass(cell))] if replicate == 0 else []
                     continue
                 if cell.batch is Batch.LARGEST and replicate == 0:
                     records += self.search(law, cell)
-                records.append(self.record(cell, self.measured(law, cell, replicate), replicate, self.main(cell)))
+                records.append(self.record(cell, self.measured(law, cell, replicate), replicate, main_pass(cell)))
                 if replicate == 0:
                     records.append(self.record(cell, self.footprint(law, cell), phase=Pass.MEMORY))
         return records
@@ -207,12 +190,6 @@ class Synthetic:
         if law.stop_at == cell.problem.N or not law.status.monotonic:
             return Failed(status=law.status, reason=law.reason)
         return Failed(status=law.status, reason=f"not started: out of memory at N={law.stop_at}")
-
-    def main(self, cell: Cell) -> Pass:
-        return Pass.TRAIN if cell.workload is Workload.TRAIN else Pass.TIME
-
-    def keeps_state(self, cell: Cell) -> bool:
-        return cell.workload.decodes or cell.workload is Workload.GENERATE
 
     def measured(self, law: Law, cell: Cell, replicate: int) -> Measured:
         timed = self.timed(law, cell, replicate)
@@ -273,7 +250,7 @@ class Synthetic:
         p, B = cell.problem, self.rows(law, cell)
         peak = int(B * 4 * p.H * p.N * (p.N if law.power > 1.9 and law.name == "softmax.naive" else 256 * law.power))
         kept = B * law.state * (1024 if law.state_is_fixed else p.N) // 1024
-        state = {"state_bytes": Counter(bytes=kept, source=STATE_SOURCE)} if self.keeps_state(cell) else {}
+        state = {"state_bytes": Counter(bytes=kept, source=STATE_SOURCE)} if cell.workload.keeps_state else {}
         return Measured(
             memory={
                 **state,
@@ -297,6 +274,12 @@ class Synthetic:
     ) -> Record:
         job = Job(cell=cell, phase=phase, replicate=replicate, attempt=attempt, B=B)
         return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="2026-01-02T03:04:06+00:00")
+
+
+def cost_of(cell: Cell) -> Cost:
+    p = cell.problem
+    traffic = 16.0 * p.B * p.H * (1 if cell.workload is Workload.DECODE else p.N) * p.D
+    return Cost(nominal_flops=1.0, exact_flops=1.0, executed_flops=1.0, traffic_bytes=traffic, peak_bytes=1.0)
 
 
 def chance_of(model: Training) -> tuple[float, float | None]:
@@ -331,6 +314,20 @@ def pictures_of(model: Training, left: float) -> dict[str, Sequence[float]]:
 def synthetic() -> type[Synthetic]:
     """The builder."""
     return Synthetic
+
+
+@pytest.fixture
+def new_figure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Quantity]:
+    """Adds a figure to the vocabulary as one entry would: 1.5 of every cell that is ok."""
+
+    def add(name: str, **about: Any) -> Quantity:
+        new = Quantity(name, f"{name} of a cell", Unit.PLAIN, lambda cell: dict.fromkeys(cell.times, 1.5), **about)
+        monkeypatch.setattr("attnbench.report.findings.FIGURES", (*FIGURES, name))
+        known = quantities
+        monkeypatch.setattr("attnbench.report.findings.quantities", lambda *given: {**known(*given), name: new})
+        return new
+
+    return add
 
 
 @pytest.fixture

@@ -1,11 +1,6 @@
-"""The summary for a terminal: what it says, how wide it is, and the stored texts of four runs.
-
-To renew the texts after a wanted change: write `console.summary` to the files and read the difference.
-"""
+"""The summary for a terminal: what it says, how wide it is, and the stored texts of four runs."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,25 +9,22 @@ from hypothesis import strategies as st
 from attnbench.analyze.cells import OK, CellSummary
 from attnbench.analyze.sections import Section
 from attnbench.report import console
+from attnbench.report.console import BLOCKS, PLAIN, sparkline
 from attnbench.report.findings import Findings
-from attnbench.report.headline.sentence import headline
-from attnbench.report.text.sparkline import BLOCKS, PLAIN, Scale, sparkline
+from attnbench.report.headline import headline
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
-GOLDEN = Path(__file__).parent / "golden"
+from tests.report.conftest import Law, Synthetic
+from tests.report.stored import as_stored
 
 
-def shown(made: "Synthetic", *, unicode: bool = True) -> str:
+def shown(made: Synthetic, *, unicode: bool = True) -> str:
     return console.summary(Findings.of(made.run(), made.records()), unicode=unicode)
 
 
-def stored(name: str) -> str:
-    return (GOLDEN / f"console_{name}.txt").read_text(encoding="utf-8")
+def stored(name: str, text: str) -> bool:
+    return as_stored(f"console_{name}.txt", text)
 
 
 def line_of(text: str, begin: str) -> str:
@@ -41,21 +33,16 @@ def line_of(text: str, begin: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("replicates", [3, 5])
-def test_the_summary_of_a_small_run_is_as_stored(small: "Synthetic", replicates: int) -> None:
-    small.replicates = replicates
-    assert shown(small) + "\n" == stored(str(replicates))
+@pytest.mark.parametrize(("made", "file", "replicates"), [("small", "3", 3), ("small", "5", 5), ("decoding", "decode", 3)])
+def test_the_summary_of_a_run_is_as_stored(request: pytest.FixtureRequest, made: str, file: str, replicates: int) -> None:
+    assert stored(file, shown(replace(request.getfixturevalue(made), replicates=replicates)) + "\n")
 
 
-def test_the_summary_of_a_run_that_decodes_is_as_stored(decoding: "Synthetic") -> None:
-    assert shown(decoding) + "\n" == stored("decode")
+def test_the_summary_of_a_sweep_with_every_kind_of_failure_is_as_stored() -> None:
+    assert stored("sweep", shown(Synthetic(replicates=5)) + "\n")
 
 
-def test_the_summary_of_a_sweep_with_every_kind_of_failure_is_as_stored(synthetic: "type[Synthetic]") -> None:
-    assert shown(synthetic(replicates=5)) + "\n" == stored("sweep")
-
-
-def test_the_sentence_of_result_comes_first(small: "Synthetic") -> None:
+def test_the_sentence_of_result_comes_first(small: Synthetic) -> None:
     findings = Findings.of(small.run(), small.records())
     sentence, _, rest = console.summary(findings).partition("\n\n")
     assert " ".join(sentence.split("\n")) == headline(findings)
@@ -63,8 +50,8 @@ def test_the_sentence_of_result_comes_first(small: "Synthetic") -> None:
     assert not any(line.endswith(("N", "N =")) for line in sentence.split("\n"))
 
 
-def test_it_has_eighty_columns_and_can_do_without_unicode(hostile: "Synthetic", synthetic: "type[Synthetic]") -> None:
-    for run in (hostile, synthetic()):
+def test_it_has_eighty_columns_and_can_do_without_unicode(hostile: Synthetic) -> None:
+    for run in (hostile, Synthetic()):
         plain = shown(run, unicode=False)
         assert plain.isascii()
         for text in (plain, shown(run)):
@@ -72,42 +59,40 @@ def test_it_has_eighty_columns_and_can_do_without_unicode(hostile: "Synthetic", 
             assert "\x1b" not in text
 
 
-def test_every_status_that_is_shown_is_explained(synthetic: "type[Synthetic]") -> None:
-    text = shown(synthetic())
+def test_every_status_that_is_shown_is_explained() -> None:
+    text = shown(Synthetic())
     for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
         assert f"\n{status}: " in text
 
 
-def test_a_run_without_records_says_that_nothing_was_run(small: "Synthetic") -> None:
+def test_a_run_without_records_says_that_nothing_was_run(small: Synthetic) -> None:
     text = console.summary(Findings.of(small.run(), []))
     assert text.startswith("Nothing can be told: ")
     assert "not run" in text
     assert "no record of this cell yet" in text
 
 
-def test_a_run_without_cells_has_a_sentence_and_a_machine(synthetic: "type[Synthetic]") -> None:
-    text = console.summary(Findings.of(synthetic([]).run(), []))
+def test_a_run_without_cells_has_a_sentence_and_a_machine() -> None:
+    text = console.summary(Findings.of(Synthetic([]).run(), []))
     assert text.startswith("Nothing was measured: the run has no cells.\n")
     assert "AMD EPYC 9B14" in text
 
 
-def test_a_whole_sequence_is_per_sequence(decoding: "Synthetic") -> None:
-    decoding.workloads = (Workload.DECODE_TOTAL,)
-    assert "\nsynthetic: time per sequence, median" in shown(decoding)
-
-
-def test_each_kind_of_time_is_said(decoding: "Synthetic") -> None:
+def test_each_kind_of_time_is_said(decoding: Synthetic) -> None:
     decoding.workloads = (Workload.FORWARD, Workload.DECODE, Workload.DECODE_TOTAL)
     text = " ".join(shown(decoding).split())
-    assert " synthetic: time per sample or per token or per sequence, median" in text
+    assert (
+        " synthetic: time per sample, median of replicates; time per token, median of replicates; time per sequence, median"
+        in text
+    )
 
 
 # the shape over all lengths
 
 
-def test_curves_of_a_section_share_a_scale(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    laws = (law("softmax.slow", 1.0, 2.0), law("linear.fast", 1e-3, 0.0), law("linear.between", 1.0, 0.0))
-    run = synthetic(laws, lengths=(512, 1024, 2048, 4096), workloads=(Workload.FORWARD,), causal=(True,))
+def test_curves_of_a_section_share_a_scale() -> None:
+    laws = (Law("softmax.slow", 1.0, 2.0), Law("linear.fast", 1e-3, 0.0), Law("linear.between", 1.0, 0.0))
+    run = Synthetic(laws, lengths=(512, 1024, 2048, 4096), workloads=(Workload.FORWARD,), causal=(True,))
     text = shown(run)
     assert line_of(text, "softmax.slow").endswith("█")
     assert line_of(text, "linear.fast").endswith("▁▁▁▁")
@@ -116,9 +101,9 @@ def test_curves_of_a_section_share_a_scale(synthetic: "type[Synthetic]", law: "t
     assert BLOCKS.index("▁") < BLOCKS.index(between[0]) < BLOCKS.index("█")
 
 
-def test_a_failure_has_a_sign_of_its_own_and_what_was_not_planned_a_gap(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    laws = (law("softmax.a", 1e-3, 1.0), law("linear.b", 1e-3, 1.0, stop_at=2048, reason="full"))
-    run = synthetic(laws, lengths=(512, 1024, 2048, 4096), workloads=(Workload.FORWARD,), causal=(True,))
+def test_a_failure_has_a_sign_of_its_own_and_what_was_not_planned_a_gap() -> None:
+    laws = (Law("softmax.a", 1e-3, 1.0), Law("linear.b", 1e-3, 1.0, stop_at=2048, reason="full"))
+    run = Synthetic(laws, lengths=(512, 1024, 2048, 4096), workloads=(Workload.FORWARD,), causal=(True,))
     info = run.run()
     left_out = [cell for cell in info.cells if (cell.method, cell.problem.N) == ("softmax.a", 1024)]
     info = info.model_copy(update={"cells": tuple(cell for cell in info.cells if cell not in left_out)})
@@ -131,15 +116,15 @@ def test_a_failure_has_a_sign_of_its_own_and_what_was_not_planned_a_gap(syntheti
     assert "from . to # on one logarithmic scale" in " ".join(plain.split())
 
 
-def test_one_length_has_no_shape(synthetic: "type[Synthetic]") -> None:
-    text = shown(synthetic(lengths=(512,)))
+def test_one_length_has_no_shape() -> None:
+    text = shown(Synthetic(lengths=(512,)))
     assert "over N" not in text
     assert not set(text) & set(BLOCKS)
 
 
-def test_of_forty_lengths_five_have_a_time_and_sixteen_a_sign(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
+def test_of_forty_lengths_five_have_a_time_and_sixteen_a_sign() -> None:
     lengths = tuple(range(128, 128 * 41, 128))
-    run = synthetic([law("softmax.a", 1e-3, 1.5)], lengths=lengths, workloads=(Workload.FORWARD,), causal=(True,))
+    run = Synthetic([Law("softmax.a", 1e-3, 1.5)], lengths=lengths, workloads=(Workload.FORWARD,), causal=(True,))
     line = line_of(shown(run), "softmax.a")
     assert sum(letter in BLOCKS for letter in line) == 16
     assert line.count(" ms") + line.count(" µs") <= 5
@@ -147,26 +132,25 @@ def test_of_forty_lengths_five_have_a_time_and_sixteen_a_sign(synthetic: "type[S
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=40), st.floats(-1e3, 1e3), st.floats(0, 1e3))
 def test_a_sparkline_has_a_sign_a_point_that_rises_with_it(heights: list[float], low: float, span: float) -> None:
-    scale = Scale(low, low + span)
-    signs = [BLOCKS.index(sign) for sign in sparkline(sorted(heights), scale)]
+    signs = [BLOCKS.index(sign) for sign in sparkline(sorted(heights), low, low + span)]
     assert len(signs) == len(heights)
     assert signs == sorted(signs)
 
 
 def test_the_ends_of_a_scale_have_the_lowest_and_the_highest_sign() -> None:
-    assert sparkline([0.0, 0.5, 1.0, "×"], Scale(0.0, 1.0)) == "▁▅█×"
-    assert sparkline([0.0, 1.0], Scale(0.0, 1.0, PLAIN)) == ".#"
-    assert sparkline([3.0], Scale(3.0, 3.0)) == "▁"
+    assert sparkline([0.0, 0.5, 1.0, "×"], 0.0, 1.0) == "▁▅█×"
+    assert sparkline([0.0, 1.0], 0.0, 1.0, PLAIN) == ".#"
+    assert sparkline([3.0], 3.0, 3.0) == "▁"
 
 
 # many methods
 
 
 @pytest.fixture
-def crowd(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
+def crowd() -> Synthetic:
     """99 methods of long names; every tenth fails, the exact one is the slowest."""
     others = [
-        law(
+        Law(
             f"family{i % 7}.a_method_with_a_rather_long_name_of_its_own_{i}",
             1e-3 * (1 + 0.1 * i),
             1.0,
@@ -177,27 +161,22 @@ def crowd(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
         )
         for i in range(98)
     ]
-    laws = (law("softmax.sdpa", 1.0, 1.95, tier="library"), *others)
-    return synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
+    laws = (Law("softmax.sdpa", 1.0, 1.95, tier="library"), *others)
+    return Synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
 
 
-def rows_of(crowd: "Synthetic") -> list[str]:
-    return [line for line in shown(crowd).split("\n") if line.startswith(("family", "softmax")) and "  " in line]
-
-
-def test_of_ninety_nine_methods_the_fastest_are_shown_with_the_baseline(crowd: "Synthetic") -> None:
-    lines, rows = shown(crowd).split("\n"), rows_of(crowd)
-    assert len(rows) == 24
+def test_of_ninety_nine_methods_the_fastest_come_first_and_the_baseline_last(crowd: Synthetic) -> None:
+    lines = shown(crowd).split("\n")
+    rows = [line for line in lines if line.startswith(("family", "softmax")) and "  " in line]
+    # names that are cut stay different
+    assert len({row.split()[0] for row in rows}) == len(rows) == 24
     assert rows[-1].startswith("softmax.sdpa")
-    assert "and 75 more methods, slower at 2k or without a number there: see table.md" in lines
+    assert rows[0].count("*") == 3
+    assert "and 75 more methods, behind at 2k or without a number there: see table.md" in lines
     assert max(map(len, lines)) <= 80
 
 
-def test_names_that_are_cut_stay_different(crowd: "Synthetic") -> None:
-    assert len({row.split()[0] for row in rows_of(crowd)}) == 24
-
-
-def test_reasons_of_many_methods_take_four_lines_and_keep_the_reason(crowd: "Synthetic") -> None:
+def test_reasons_of_many_methods_take_four_lines_and_keep_the_reason(crowd: Synthetic) -> None:
     lines = shown(crowd).split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith("unsupported: "))
     end = next(i for i, line in enumerate(lines[start + 1 :], start + 1) if not line.startswith("  "))
@@ -205,14 +184,10 @@ def test_reasons_of_many_methods_take_four_lines_and_keep_the_reason(crowd: "Syn
     assert " ".join(" ".join(lines[start:end]).split()).endswith("only the non-causal form is written")
 
 
-def test_the_fastest_of_many_comes_first(crowd: "Synthetic") -> None:
-    assert rows_of(crowd)[0].count("*") == 3
-
-
 # fidelity
 
 
-def test_least_error_is_marked_with_what_overlaps(small: "Synthetic") -> None:
+def test_least_error_is_marked_with_what_overlaps(small: Synthetic) -> None:
     errors = {"lsh.a": 0.1, "lsh.b": 0.1, "lsh.c": 0.6}
     cells = tuple(
         CellSummary(
@@ -225,6 +200,6 @@ def test_least_error_is_marked_with_what_overlaps(small: "Synthetic") -> None:
     )
     section = Section(Workload.FIDELITY, False, "float32", cells)
     text = console.summary(replace(Findings.of(small.run(), []), summaries=cells, sections=(section,)))
-    said = "fidelity is the output's error over the exact output, mean of replicates; * least, and whatever overlaps"
+    said = "output error, mean of replicates; * the best, and what cannot be told from it"
     assert said in " ".join(text.split())
     assert [line_of(text, method).endswith("]*") for method in errors] == [True, True, False]

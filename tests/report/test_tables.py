@@ -1,172 +1,161 @@
-"""What the tables say, and the stored texts of one small run.
+"""What the tables of a run say: rows of methods, columns of figures, two notes, and how it all was measured."""
 
-To renew the texts after a wanted change: write `rendered` to the files and read the difference.
-"""
-
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pytest
 
-from attnbench.analyze.roofline import roof_share
 from attnbench.analyze.scaling import Exponent
+from attnbench.report.conditions import measured
 from attnbench.report.findings import Findings
-from attnbench.report.questions.growth.summary import summary_table
-from attnbench.report.tables import tables
-from attnbench.report.text import latex, markdown
-from attnbench.report.text.numbers import exponent
+from attnbench.report.tables import summaries, tables
+from attnbench.report.text import markdown
+from attnbench.report.text.numbers import exponent_text
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.suite import ReportSpec
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
-GOLDEN = Path(__file__).parent / "golden"
+from tests.report.conftest import Law, Synthetic
+from tests.report.stored import as_stored
 
 
-def rendered(small: "Synthetic") -> dict[str, str]:
-    run, records = small.run(), small.records()
-    texts = tables(Findings.of(run, records))
-    return {
-        f"{small.replicates}.md": markdown.markdown(texts, "small"),
-        f"{small.replicates}.tex": latex.latex(texts),
-    }
+def found(run: Synthetic) -> Findings:
+    return Findings.of(run.run(), run.records())
 
 
-@pytest.mark.parametrize("replicates", [3, 5])
-def test_tables_of_a_small_run_are_as_stored(small: "Synthetic", replicates: int) -> None:
-    small.replicates = replicates
-    for name, text in rendered(small).items():
-        assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
+def summary(findings: Findings, number: int = 0) -> Table:
+    (table,) = summaries(findings, findings.sections[number])
+    return table
 
 
-def test_tables_of_a_run_that_decodes_are_as_stored(decoding: "Synthetic") -> None:
-    run, records = decoding.run(), decoding.records()
-    text = markdown.markdown(tables(Findings.of(run, records)), "decoding")
-    assert text == (GOLDEN / "decode.md").read_text(encoding="utf-8")
+def rows(table: Table) -> dict[str, dict[str, str]]:
+    return {row[0]: dict(zip(table.headers, row, strict=True)) for row in table.rows}
 
 
-def summaries(synthetic: "Synthetic") -> dict[str, tuple[str, ...]]:
-    findings = Findings.of(synthetic.run(), synthetic.records())
-    return {row[0]: row for row in summary_table(findings, findings.sections[0]).rows}
+@pytest.mark.parametrize(
+    ("made", "file", "changes"),
+    [
+        ("small", "3", {"replicates": 3}),
+        ("small", "5", {"replicates": 5}),
+        ("decoding", "decode", {}),
+        ("learning", "train", {}),
+        ("generating", "generate", {"lengths": (784, 3072), "report": ReportSpec(tables=("summary",))}),
+    ],
+)
+def test_the_tables_of_a_run_are_as_stored(
+    request: pytest.FixtureRequest, made: str, file: str, changes: dict[str, object]
+) -> None:
+    findings = found(replace(request.getfixturevalue(made), **changes))
+    how = [] if made == "generating" else measured(findings)
+    assert as_stored(f"{file}.md", markdown.markdown(tables(findings), made, "", how))
 
 
-def test_a_suite_gets_the_tables_it_asks_for(small: "Synthetic") -> None:
-    small.report = ReportSpec(tables=("memory", "summary"))
-    titles = [t.title for t in tables(Findings.of(small.run(), small.records()))]
-    assert titles == ["Memory per sample, host_rss_peak: forward, causal, float32", "Summary: forward, causal, float32"]
+def test_no_table_has_more_than_two_notes(small: Synthetic, decoding: Synthetic, learning: Synthetic) -> None:
+    assert all(len(table.notes) <= 2 for run in (small, decoding, learning) for table in tables(found(run)))
 
 
-def test_the_summary_names_its_baseline_and_what_stopped_each_method(synthetic: "type[Synthetic]") -> None:
-    run = synthetic()
-    findings = Findings.of(run.run(), run.records())
-    table = summary_table(findings, findings.sections[0])
-    rows = {row[0]: row for row in table.rows}
-    assert table.headers[6] == "speed-up over softmax.sdpa at 8k"
-    assert rows["softmax.sdpa"][6] == "1 (baseline)"
-    assert rows["softmax.naive"][-1] == "OOM at 16k"
-    assert rows["softmax.sdpa"][-1] == "budget at 64k"
-    assert rows["linear.full"][2:] == ("none", "", "unsupported", "", "", "", "unsupported")
-    assert rows["lsh.reformer_pytorch(rounds=4)"][-1] == "crashed at 32k"
+def test_a_suite_gets_the_tables_it_asks_for(small: Synthetic) -> None:
+    small.report = ReportSpec(tables=("memory", "summary", "tokens", "roof"))
+    assert [table.title.partition(":")[0] for table in tables(found(small))] == [
+        "Memory per sample (host_rss_peak)", "Summary", "Tokens per second", "Share of the roof",
+    ]  # fmt: skip
 
 
-def test_without_an_exact_softmax_there_is_no_speedup(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
-    run = synthetic([law("linear.full", 1e-3, 1.0)])
-    findings = Findings.of(run.run(), run.records())
-    table = summary_table(findings, findings.sections[0])
-    assert table.headers[6] == "speed-up (no exact softmax ran)"
-    assert table.rows[0][6] == ""
+def test_the_summary_names_its_baseline_and_what_stopped_each_method() -> None:
+    told = rows(summary(found(Synthetic())))
+    over = "speed-up over softmax.sdpa at 8k"
+    assert told["softmax.sdpa"][over] == "1 (baseline)"
+    assert {name: row["stopped by"] for name, row in told.items() if name in {"softmax.naive", "softmax.sdpa"}} == {
+        "softmax.naive": "OOM at 16k", "softmax.sdpa": "budget at 64k",
+    }  # fmt: skip
+    never = told["linear.full"]
+    assert (never["longest N"], never[over], never["stopped by"]) == ("none", "unsupported", "unsupported")
+    assert told["lsh.reformer_pytorch(rounds=4)"]["stopped by"] == "crashed at 32k"
 
 
-def test_speed_ups_are_over_the_methods_that_the_suite_names(small: "Synthetic") -> None:
+def test_without_an_exact_softmax_there_is_no_speedup() -> None:
+    table = summary(found(Synthetic([Law("linear.full", 1e-3, 1.0)])))
+    assert rows(table)["linear.full"]["speed-up (no exact softmax ran)"] == ""
+
+
+def test_speed_ups_are_over_the_methods_that_the_suite_names(small: Synthetic) -> None:
     small.report = ReportSpec(tables=("summary", "speedup"), baselines=("linear.chunked",))
-    summary, by_length = tables(Findings.of(small.run(), small.records()))
-    assert summary.headers[6].startswith("speed-up over linear.chunked(chunk=64) at ")
-    assert any(note == "Speed-up: over linear.chunked(chunk=64), which the suite names." for note in summary.notes)
+    whole, by_length = tables(found(small))
+    assert any(header.startswith("speed-up over linear.chunked(chunk=64) at ") for header in whole.headers)
     assert by_length.title.startswith("Speed-up over linear.chunked(chunk=64): ")
-    rows = {row[0]: row for row in by_length.rows}
-    assert set(rows["linear.chunked(chunk=64)"][2:]) == {"1 (baseline)"}
-    naive = rows["softmax.naive"]
-    assert "×" in naive[2]
-    assert naive[-1] == "OOM"
+    told = {row[0]: row for row in by_length.rows}
+    assert set(told["linear.chunked(chunk=64)"][2:]) == {"1 (baseline)"}
+    assert "×" in told["softmax.naive"][2]
+    assert told["softmax.naive"][-1] == "OOM"
 
 
-def test_without_named_baselines_there_is_a_table_for_each_usual_one(decoding: "Synthetic") -> None:
+def test_without_named_baselines_there_is_a_table_for_each_usual_one(decoding: Synthetic) -> None:
     decoding.report = ReportSpec(tables=("speedup",))
-    titles = [table.title.partition(":")[0] for table in tables(Findings.of(decoding.run(), decoding.records()))]
-    assert {"Speed-up over softmax.sdpa", "Speed-up over softmax.recompute"} == set(titles)
+    titles = {table.title.partition(":")[0] for table in tables(found(decoding))}
+    assert titles == {"Speed-up over softmax.sdpa", "Speed-up over softmax.recompute"}
 
 
-def test_a_wrong_method_is_never_the_best(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
-    fast = law("softmax.wrong", 1e-9, 1.0, stop_at=1, status=Status.INCORRECT, reason="o differs")
-    run = synthetic([fast, law("softmax.naive", 1e-3, 2.0)])
-    findings = Findings.of(run.run(), run.records())
-    for table in tables(findings):
-        assert {row for row, _ in table.bold} == {1}
-        assert any("wrong: softmax.wrong at 512 to 64k: o differs" in note for note in table.notes)
+def test_a_wrong_method_is_never_the_best() -> None:
+    fast = Law("softmax.wrong", 1e-9, 1.0, stop_at=1, status=Status.INCORRECT, reason="o differs")
+    findings = found(Synthetic([fast, Law("softmax.naive", 1e-3, 2.0)]))
+    assert all({row for row, _ in table.bold} == {1} for table in tables(findings))
+    assert any("wrong: softmax.wrong at 512 to 64k: o differs" in line for line in measured(findings))
 
 
-def test_a_time_table_has_one_unit_per_column_and_marks_the_best(small: "Synthetic") -> None:
-    time = tables(Findings.of(small.run(), small.records()))[1]
+def test_a_time_table_has_one_unit_per_column_and_marks_the_best(small: Synthetic) -> None:
+    time = tables(found(small))[1]
     assert [header.rpartition(", ")[2] for header in time.headers[2:]] == ["µs", "ms", "ms"]
     assert {column for _, column in time.bold} == {2, 3, 4}
     assert time.rows[0][-1] == "OOM"
 
 
-def test_a_failed_memory_pass_is_n_a_with_its_reason(small: "Synthetic") -> None:
+def test_a_failed_memory_pass_is_n_a_with_its_reason(small: Synthetic) -> None:
     cell = small.run().cells[1]
     records = [r for r in small.records() if not (r.job.phase is Pass.MEMORY and r.job.cell == cell)]
     records.append(small.record(cell, Failed(status=Status.OOM_HOST, reason="limit of 5 GB"), phase=Pass.MEMORY))
-    memory = tables(Findings.of(small.run(), records))[2]
-    assert memory.rows[1][2] == "n/a"
-    assert "Memory n/a: oom_host: limit of 5 GB." in memory.notes
+    findings = Findings.of(small.run(), records)
+    assert tables(findings)[2].rows[1][2] == "n/a"
+    assert "Memory n/a: oom_host: limit of 5 GB." in measured(findings)
 
 
-def test_the_count_below_a_memory_table_is_that_of_the_memory_passes(small: "Synthetic") -> None:
+def test_the_notes_of_a_memory_table_are_those_of_the_memory_passes(small: Synthetic) -> None:
     small.replicates = 5
-    notes = tables(Findings.of(small.run(), small.records()))[2].notes
-    assert "n = 1 a cell" in notes[0]
-    assert not any("replicates a cell" in note for note in notes)
-
-
-def test_memory_is_not_said_to_have_been_measured_as_the_times_were(small: "Synthetic") -> None:
-    notes = " ".join(tables(Findings.of(small.run(), small.records()))[2].notes)
-    assert "allocator policy system" in notes
-    assert "clock" not in notes
-    assert "retain" not in notes
+    about, count = tables(found(small))[2].notes
+    assert about.startswith("Memory: host_rss_peak (")
+    assert "never timed" in about
+    assert count == "n = 1 a cell."
 
 
 @pytest.mark.parametrize(("replicates", "look"), [(1, True), (4, True), (5, False)])
-def test_fewer_than_five_replicates_are_called_a_first_look(small: "Synthetic", replicates: int, look: bool) -> None:
+def test_fewer_than_five_replicates_are_called_a_first_look(small: Synthetic, replicates: int, look: bool) -> None:
     small.replicates = replicates
-    for table in tables(Findings.of(small.run(), small.records()))[:2]:
-        assert any(note.startswith("First look") for note in table.notes) is look
-        assert any(note.startswith(f"n = {replicates} replicates") for note in table.notes)
+    for table in tables(found(small))[:2]:
+        assert ("First look" in table.notes[-1]) is look
+        assert table.notes[-1].startswith(f"n = {replicates} replicate")
 
 
-def test_the_kernel_that_was_reached_stands_below_the_table(small: "Synthetic") -> None:
+def test_what_holds_in_one_section_only_is_said_with_its_name(decoding: Synthetic) -> None:
+    lines = measured(found(decoding))
+    assert any(line.startswith("decode, causal, float32, largest B that fits: Largest B, to one part in") for line in lines)
+    assert sum(line.startswith("Device cpu") for line in lines) == 1
+
+
+def test_the_kernel_that_was_reached_is_said(small: Synthetic) -> None:
     def reached(outcome: Measured | Failed) -> Measured | Failed:
-        return (
-            outcome.model_copy(update={"facts": {**outcome.facts, "backend": "flash"}})
-            if isinstance(outcome, Measured)
-            else outcome
-        )
+        if isinstance(outcome, Failed):
+            return outcome
+        return outcome.model_copy(update={"facts": {**outcome.facts, "backend": "flash"}})
 
-    records = [
-        r.model_copy(update={"outcome": reached(r.outcome)}) for r in small.records() if r.job.cell.method == "softmax.sdpa"
-    ]
-    notes = tables(Findings.of(small.run(), records))[0].notes
-    assert "Backend: softmax.sdpa flash." in notes
+    own = [record for record in small.records() if record.job.cell.method == "softmax.sdpa"]
+    changed = [record.model_copy(update={"outcome": reached(record.outcome)}) for record in own]
+    assert "Backend: softmax.sdpa flash." in measured(Findings.of(small.run(), changed))
 
 
-def test_markdown_shows_hostile_names_as_they_are(hostile: "Synthetic") -> None:
+def test_markdown_shows_hostile_names_as_they_are(hostile: Synthetic) -> None:
     from markdown_it import MarkdownIt
 
-    texts = tables(Findings.of(hostile.run(), hostile.records()))
-    tokens = MarkdownIt("commonmark").enable("table").parse(markdown.markdown(texts, "x"))
+    texts = tables(found(hostile))
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown.markdown(texts, "x", "", measured(found(hostile))))
     inline = [token for token in tokens if token.type == "inline"]
     kinds = {child.type for token in inline for child in token.children or []}
     words = {"".join(child.content for child in token.children or []) for token in inline}
@@ -179,97 +168,105 @@ def test_markdown_shows_hostile_names_as_they_are(hostile: "Synthetic") -> None:
     )
 
 
-def test_latex_escapes_every_special_letter() -> None:
-    table = Table("a_b", ("x", "y"), (("\\input{x}", "50% & $5 #1 ~^ \x1b--"), ("[a]", "*µ±×…é")))
-    text = latex.one_table(table)
-    assert "\\textbackslash{}input\\{x\\} & 50\\% \\& \\$5 \\#1 \\textasciitilde{}\\textasciicircum{} -{}- \\\\" in text
-    assert "{}[a] & {}*$\\mu$$\\pm$$\\times$\\dots{}[U+00E9] \\\\" in text
-    assert text.isascii()
-
-
-def test_latex_puts_a_table_that_is_too_wide_into_several(small: "Synthetic") -> None:
-    wide = Table("t", ("method", *"abcdef"), (("m" * 30, *(letter * 30 for letter in "abcdef")),))
-    text = latex.one_table(wide)
-    assert text.count("\\toprule") == 2
-    assert text.count("m" * 30) == 2
-    assert all(text.count(letter * 30) == 1 for letter in "abcdef")
-
-
-def test_states_are_shown_of_what_decodes_only(decoding: "Synthetic") -> None:
+def test_states_are_shown_of_what_decodes_only(decoding: Synthetic) -> None:
     decoding.workloads = (Workload.FORWARD, Workload.DECODE)
-    titles = [t.title for t in tables(Findings.of(decoding.run(), decoding.records())) if t.title.startswith("State")]
+    titles = [table.title for table in tables(found(decoding)) if table.title.startswith("State")]
     assert titles == [
         "State of one sequence: decode, causal, float32, B=1",
         "State of one sequence: decode, causal, float32, largest B that fits",
     ]
 
 
-def test_a_state_is_that_of_one_sequence_whatever_the_batch_and_exact(decoding: "Synthetic") -> None:
-    one, many = tables(Findings.of(decoding.run(), decoding.records()))[-2:]
+def test_a_state_is_that_of_one_sequence_whatever_the_batch_and_exact(decoding: Synthetic) -> None:
+    one, many = tables(found(decoding))[-2:]
     assert one.rows == many.rows
     assert one.rows[0] == ("softmax.sdpa", "library", "2048", "4096", "8192")
     assert {row for row, _ in one.bold} == {2}
 
 
-def test_a_state_that_was_not_counted_has_its_reason(decoding: "Synthetic") -> None:
+def test_a_state_that_was_not_counted_has_its_reason(decoding: Synthetic) -> None:
     cell = decoding.run().cells[0]
     records = [r for r in decoding.records() if not (r.job.phase is Pass.MEMORY and r.job.cell == cell)]
     records.append(decoding.record(cell, Failed(status=Status.OOM_HOST, reason="limit of 5 GB"), phase=Pass.MEMORY))
-    state = tables(Findings.of(decoding.run(), records))[4]
-    assert state.rows[0][2] == "n/a"
-    assert "State n/a: oom_host: limit of 5 GB." in state.notes
+    findings = Findings.of(decoding.run(), records)
+    assert tables(findings)[4].rows[0][2] == "n/a"
+    assert any("State n/a: oom_host: limit of 5 GB." in line for line in measured(findings))
 
 
-def test_in_decoding_the_summary_names_two_baselines_and_a_state(decoding: "Synthetic") -> None:
-    findings = Findings.of(decoding.run(), decoding.records())
-    table = summary_table(findings, findings.sections[0])
+def test_in_decoding_the_summary_names_two_baselines_and_a_state(decoding: Synthetic) -> None:
+    table = summary(found(decoding))
     assert table.headers[4] == "time per token at 2k"
-    over = [f"speed-up over {name} at 2k" for name in ("softmax.sdpa", "softmax.recompute")]
-    assert list(table.headers[6:9]) == [*over, "state of one sequence at 2k"]
-    rows = {row[0]: row for row in table.rows}
-    assert rows["softmax.sdpa"][6] == rows["softmax.recompute"][7] == "1 (baseline)"
-    assert rows["linear.chunked(chunk=64)"][8] == "130 KiB"
-    assert "And over softmax.recompute, which has no cache and attends the whole prefix again." in table.notes
+    cached, uncached = "speed-up over softmax.sdpa at 2k", "speed-up over softmax.recompute (uncached) at 2k"
+    assert list(table.headers[6:9]) == [cached, uncached, "state of one sequence at 2k"]
+    told = rows(table)
+    assert told["softmax.sdpa"][cached] == told["softmax.recompute"][uncached] == "1 (baseline)"
+    assert told["linear.chunked(chunk=64)"]["state of one sequence at 2k"] == "130 KiB"
 
 
 def test_what_does_not_grow_grows_by_zero_and_not_by_minus_zero() -> None:
-    assert exponent(Exponent(-0.001, None, (1, 2, 4))) == "N^0.00"
+    assert exponent_text(Exponent(-0.001, None, (1, 2, 4))) == "N^0.00"
 
 
-def test_a_whole_sequence_is_per_sequence(decoding: "Synthetic") -> None:
+def test_a_whole_sequence_is_per_sequence(decoding: Synthetic) -> None:
     decoding.workloads = (Workload.DECODE_TOTAL,)
-    findings = Findings.of(decoding.run(), decoding.records())
-    assert summary_table(findings, findings.sections[0]).headers[4] == "time per sequence at 2k"
+    assert summary(found(decoding)).headers[4] == "time per sequence at 2k"
 
 
-def test_batches_that_were_found_stand_below_with_what_bounds_them(decoding: "Synthetic") -> None:
-    stated, found = tables(Findings.of(decoding.run(), decoding.records()))[:2]
-    (note,) = (note for note in found.notes if note.startswith("Largest B"))
-    assert "in 90% of the memory allowed and with a call within half the budget" in note
-    assert "softmax.sdpa 200 at 512 (memory), 100 at 1k (memory), 50 at 2k (memory);" in note
-    assert not any(note.startswith("Largest B") for note in stated.notes)
-    assert any(note.startswith("B=50 to 4000, ") for note in found.notes)
+def test_batches_that_were_found_are_said_with_what_bounds_them(decoding: Synthetic) -> None:
+    (line,) = (line for line in measured(found(decoding)) if "Largest B" in line)
+    assert "in 90% of the memory allowed and with a call within half the budget" in line
+    assert "softmax.sdpa 200 at 512 (memory), 100 at 1k (memory), 50 at 2k (memory);" in line
 
 
-def test_a_batch_that_was_not_found_is_no_number(decoding: "Synthetic") -> None:
-    findings = Findings.of(decoding.run(), [])
-    assert any(note.startswith("B=max, ") for note in summary_table(findings, findings.sections[1]).notes)
+def test_a_batch_that_was_not_found_is_no_number(decoding: Synthetic) -> None:
+    assert any("B=max, " in line for line in measured(Findings.of(decoding.run(), [])))
 
 
-def test_the_share_of_the_roof_grows_with_the_batch_that_was_found(decoding: "Synthetic") -> None:
-    run = decoding.run()
-    shares = {(s.cell.label, s.cell.problem.N, s.B): roof_share(s, run) for s in Findings.of(run, decoding.records()).summaries}
-    one, many = shares["softmax.sdpa", 1024, 1], shares["softmax.sdpa", 1024, 100]
-    assert one is not None
-    assert many is not None
-    assert many.floor_seconds == pytest.approx(100 * one.floor_seconds)
-    assert any(note.startswith("Of the roof: ") for note in tables(Findings.of(run, decoding.records()))[0].notes)
-
-
-def test_without_a_roof_its_column_is_empty_and_unexplained(small: "Synthetic") -> None:
+def test_without_a_roof_its_column_is_empty(small: Synthetic) -> None:
     run = small.run()
     bare = run.model_copy(update={"surroundings": run.surroundings.model_copy(update={"roof": {}})})
-    table = tables(Findings.of(bare, small.records()))[0]
-    assert table.headers[5] == "of the roof"
-    assert {row[5] for row in table.rows} == {""}
-    assert not any(note.startswith("Of the roof") for note in table.notes)
+    told = rows(summary(Findings.of(bare, small.records())))
+    assert {row["of the roof"] for row in told.values()} == {""}
+
+
+def test_images_and_tokens_per_second_follow_from_the_time_of_a_call_and_its_batch(generating: Synthetic) -> None:
+    table = next(t for t in tables(found(generating)) if t.title.startswith("Generating: pixels, digits, N=784"))
+    told = rows(table)["linear.chunked(chunk=64)"]
+    assert {"images/s", "tokens/s", "time per sequence", "B"} <= told.keys()
+    assert all(told[name] for name in ("images/s", "tokens/s", "time per sequence", "B"))
+
+
+def test_a_row_says_what_was_learnt_and_what_an_update_costs(learning: Synthetic) -> None:
+    findings = found(learning)
+    table = summary(findings)
+    assert table.title == "Training: copy, N=128, causal, float32"
+    softmax = rows(table)["softmax.sdpa"]
+    assert softmax["loss"].startswith("0.0291 nats [")
+    assert softmax["accuracy"].startswith("98.9% [")
+    assert softmax["time per update"].startswith("2.09 ms (")
+    assert (softmax["tier"], softmax["parameters"], softmax["updates"]) == ("library", "4,288", "2,000")
+    # memory is that of the whole batch of 64 sequences
+    read = findings.summaries[0].memory.bytes("host_rss_peak")
+    assert read is not None
+    assert softmax["memory of an update"] == f"{read / 2**20:.0f} MiB"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"), [(1, "so no range"), (2, "least and greatest"), (3, "95 % t interval of the mean")]
+)
+def test_what_stands_in_brackets_is_said(learning: Synthetic, seeds: int, words: str) -> None:
+    learning.replicates = seeds
+    assert words in summary(found(learning)).notes[-1]
+
+
+def test_the_model_chance_the_rule_of_stopping_and_the_data_are_said(learning: Synthetic) -> None:
+    lines = " ".join(measured(found(learning)))
+    assert "Model: a pre-norm Transformer of " in lines
+    assert "Training: exactly 2,000 updates of B=64 sequences by RAdam" in lines
+    assert "Chance: loss " in lines
+
+
+def test_images_have_bits_per_dimension(picturing: Synthetic) -> None:
+    headers = summary(found(picturing)).headers
+    assert "bits/dim" in headers
+    assert "accuracy" not in headers

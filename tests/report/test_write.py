@@ -3,7 +3,6 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -15,27 +14,34 @@ from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import ReportSpec
 from attnbench.store.run_folder import StoreError
+from tests.report.conftest import Synthetic
 
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
-
-NAMES = {"table.csv", "table.md", "table.tex", "index.html"} | {
-    f"forward/{kind}.{form}" for kind in ("time", "memory") for form in ("png", "svg", "pdf", "txt")
-}
+TABLES = {"table.csv", "table.md", "table.tex", "index.html"}
+FIGURES = {f"forward/{kind}.{form}" for kind in ("time", "memory") for form in ("png", "svg", "pdf", "txt")}
+NAMES = TABLES | FIGURES
 
 
 def names(folder: Path) -> set[str]:
-    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    """All but the single tables, which are named by their titles."""
+    found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    return {name for name in found if "tables/" not in name}
 
 
-def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, small: "Synthetic") -> None:
+def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, small: Synthetic) -> None:
     files = write(tmp_path, Findings.of(small.run(), small.records()))
     assert names(tmp_path) == NAMES
-    assert set(files) == {tmp_path / name for name in NAMES}
+    single = {file for file in files if file.parent.name == "tables"}
+    assert set(files) == {tmp_path / name for name in NAMES} | single
+    assert {file.stem for file in single} == {
+        "summary-forward-causal-float32",
+        "time-per-sample-forward-causal-float32",
+        "memory-per-sample-host-rss-peak-forward-causal-float32",
+    }
+    assert all(f"\\label{{tab:{file.stem}}}" in file.read_text() for file in single)
     assert all(file.stat().st_size > 100 for file in files)
 
 
-def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: "Synthetic") -> None:
+def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: Synthetic) -> None:
     small.report = ReportSpec(plots=("memory",))
     (tmp_path / "table.md").write_text("old" * 100_000)
     write(tmp_path, Findings.of(small.run(), small.records()))
@@ -45,7 +51,7 @@ def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: "Syn
     assert not first["table.md"].startswith(b"old")
 
 
-def test_a_write_that_fails_is_told_and_leaves_the_old_file_and_no_half_one(tmp_path: Path, small: "Synthetic") -> None:
+def test_a_write_that_fails_is_told_and_leaves_the_old_file_and_no_half_one(tmp_path: Path, small: Synthetic) -> None:
     small.report = ReportSpec(plots=())
     (tmp_path / "table.md" / "in the way").mkdir(parents=True)
     (tmp_path / "index.html").write_text("old")
@@ -56,7 +62,7 @@ def test_a_write_that_fails_is_told_and_leaves_the_old_file_and_no_half_one(tmp_
     assert (tmp_path / "index.html").read_text() == "old"
 
 
-def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: "Synthetic") -> None:
+def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: Synthetic) -> None:
     folder = tmp_path / "a" / "b" / "run"
     folder.mkdir(parents=True)
     write(folder, Findings.of(hostile.run(), hostile.records()))
@@ -64,7 +70,7 @@ def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: "Synthetic
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7])
-def test_an_interrupted_run_has_a_row_for_every_cell(small: "Synthetic", kept: int) -> None:
+def test_an_interrupted_run_has_a_row_for_every_cell(small: Synthetic, kept: int) -> None:
     small.report = ReportSpec(plots=("time",))
     run = small.run()
     files = dict(contents(Findings.of(run, small.records()[:kept])))
@@ -73,17 +79,18 @@ def test_an_interrupted_run_has_a_row_for_every_cell(small: "Synthetic", kept: i
     assert "not run" in files["table.md"].decode()
 
 
-def test_a_run_with_nothing_planned_has_empty_tables(synthetic: "type[Synthetic]") -> None:
-    files = dict(contents(Findings.of(synthetic([]).run(), [])))
+def test_a_run_with_nothing_planned_has_empty_tables() -> None:
+    files = dict(contents(Findings.of(Synthetic([]).run(), [])))
     assert set(files) == {"table.csv", "table.md", "table.tex", "index.html"}
 
 
-def test_one_cell_is_enough(synthetic: "type[Synthetic]") -> None:
-    run = synthetic(synthetic().laws[:1], lengths=(600,), causal=(False,), workloads=(Workload.FORWARD,), replicates=1)
-    assert set(dict(contents(Findings.of(run.run(), run.records())))) == NAMES
+def test_one_cell_is_enough() -> None:
+    run = Synthetic(Synthetic().laws[:1], lengths=(600,), causal=(False,), workloads=(Workload.FORWARD,), replicates=1)
+    files = set(dict(contents(Findings.of(run.run(), run.records()))))
+    assert {name for name in files if not name.startswith("tables/")} == NAMES
 
 
-def test_files_are_utf_8_in_the_plainest_locale_and_no_torch_is_imported(tmp_path: Path, hostile: "Synthetic") -> None:
+def test_files_are_utf_8_in_the_plainest_locale_and_no_torch_is_imported(tmp_path: Path, hostile: Synthetic) -> None:
     (tmp_path / "run.json").write_text(hostile.run().model_dump_json(), encoding="utf-8")
     (tmp_path / "records.jsonl").write_text("".join(r.line() + "\n" for r in hostile.records()), encoding="utf-8")
     script = f"""
@@ -104,7 +111,7 @@ assert "torch" not in sys.modules
     assert "中文 名" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
 
 
-def test_records_survive_their_journey_to_disk(small: "Synthetic") -> None:
+def test_records_survive_their_journey_to_disk(small: Synthetic) -> None:
     from attnbench.schema.record import parse
 
     run, records = small.run(), small.records()

@@ -63,18 +63,6 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
     assert written.key == Cell(method="m", problem=Problem(N=64)).key
 
 
-def test_a_searched_batch_padding_and_a_step_have_keys_of_their_own() -> None:
-    plain = Cell(method="m", problem=Problem(N=64, causal=True))
-    others = [
-        plain,
-        plain.model_copy(update={"batch": Batch.LARGEST}),
-        plain.model_copy(update={"workload": Workload.DECODE}),
-        plain.model_copy(update={"workload": Workload.DECODE_TOTAL}),
-        plain.model_copy(update={"problem": Problem(N=64, causal=True, padding=0.5)}),
-    ]
-    assert len({cell.key for cell in others}) == len(others)
-
-
 @pytest.mark.parametrize("workload", list(Workload))
 def test_only_decoding_takes_tokens_one_at_a_time(workload: Workload) -> None:
     assert workload.decodes is workload.value.startswith("decode")

@@ -55,7 +55,7 @@ def test_a_grid_has_a_number_or_nothing_at_every_crossing() -> None:
 
 
 def test_a_figure_is_of_something_that_can_be_read() -> None:
-    with pytest.raises(ValidationError, match="'throughput', 'tokens'"):
+    with pytest.raises(ValidationError, match="'tokens', 'throughput'"):
         published(ours={**OURS, "metric": "speed"})
 
 

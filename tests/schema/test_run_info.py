@@ -29,38 +29,29 @@ def run_info(*, suite: dict[str, Any] | None = None, version: str = "1", **envir
     )
 
 
-def test_a_run_does_not_differ_from_itself() -> None:
-    assert run_info().differences(run_info()) == []
+@pytest.mark.parametrize(
+    ("other", "differences"),
+    [
+        (run_info(), []),
+        (run_info().model_copy(update={"id": "j", "command": "d", "started": "t"}), []),
+        (run_info(torch="2.13"), ["environment.torch: '2.11' then, '2.13' now"]),
+        (run_info(version="2"), ["method.m: '1' then, '2' now"]),
+        (run_info(suite={"replicates": 5}), ["suite.replicates: 3 then, 5 now"]),
+        (run_info(suite={"axes": {"N": [8]}}), ["suite.axes.N: [8, 16] then, [8] now"]),
+        (run_info(driver="595"), ["environment.driver: None then, '595' now"]),
+        (
+            run_info(suite={"seed": 7, "replicates": 5}, torch="2.13"),
+            ["suite.replicates: 3 then, 5 now", "suite.seed: 0 then, 7 now", "environment.torch: '2.11' then, '2.13' now"],
+        ),
+    ],
+    ids=["itself", "identity, command and time", "environment", "method", "suite", "deep", "only one has it", "all at once"],
+)
+def test_differences_of_two_runs_name_the_place_and_both_values(other: RunInfo, differences: list[str]) -> None:
+    assert run_info().differences(other) == differences
 
 
-def test_identity_command_and_time_are_no_difference() -> None:
-    again = run_info().model_copy(update={"id": "j", "command": "d", "started": "t"})
-    assert run_info().differences(again) == []
-
-
-def test_a_difference_names_the_place_and_both_values() -> None:
-    assert run_info().differences(run_info(torch="2.13")) == ["environment.torch: '2.11' then, '2.13' now"]
-    assert run_info(version="1").differences(run_info(version="2")) == ["method.m: '1' then, '2' now"]
-    assert run_info().differences(run_info(suite={"replicates": 5})) == ["suite.replicates: 3 then, 5 now"]
-
-
-def test_a_value_deep_in_the_suite_is_named_by_its_path() -> None:
-    assert run_info().differences(run_info(suite={"axes": {"N": [8]}})) == ["suite.axes.N: [8, 16] then, [8] now"]
-
-
-def test_what_only_one_run_has_is_a_difference() -> None:
-    assert run_info().differences(run_info(driver="595")) == ["environment.driver: None then, '595' now"]
+def test_what_only_the_first_run_has_is_a_difference_too() -> None:
     assert run_info(driver="595").differences(run_info()) == ["environment.driver: '595' then, None now"]
-
-
-def test_all_differences_are_told_at_once() -> None:
-    other = run_info(suite={"seed": 7, "replicates": 5}, version="2", torch="2.13")
-    assert [line.partition(":")[0] for line in run_info().differences(other)] == [
-        "suite.replicates",
-        "suite.seed",
-        "method.m",
-        "environment.torch",
-    ]
 
 
 def test_run_info_survives_json() -> None:

@@ -48,7 +48,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_what_it_leads_to_stays(fo
 
 def test_a_link_in_the_place_of_a_folder_is_not_followed(folder: Path, elsewhere: Path) -> None:
     (folder / "forward").symlink_to(elsewhere)
-    with pytest.raises(OSError, match="forward is no folder, or a link to one, which is not followed"):
+    with pytest.raises(OSError, match="forward is not a folder, or is a link, which is not followed"):
         write_within(folder, "forward/time.png", b"new")
     assert [file.name for file in elsewhere.iterdir()] == ["mine"]
 
@@ -124,14 +124,14 @@ def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero"):
-        with pytest.raises(OSError, match="it is no regular file"):
+        with pytest.raises(OSError, match="it is not a regular file"):
             open_to_read(tmp_path / name)
 
 
 def test_a_file_is_not_changed_through_a_link_and_a_pipe_is_no_file(tmp_path: Path, elsewhere: Path) -> None:
     (tmp_path / "link").symlink_to(elsewhere / "mine")
-    with pytest.raises(OSError, match="it is a link, and where it leads nothing is written"):
+    with pytest.raises(OSError, match="it is a link, and nothing is written through a link"):
         open_to_write(tmp_path / "link", os.O_RDWR | os.O_CREAT)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="it is no regular file"):
+    with pytest.raises(OSError, match="it is not a regular file"):
         open_to_write(tmp_path / "pipe", os.O_RDWR)

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
@@ -14,8 +15,7 @@ from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.store.history import History, open_history
-from attnbench.store.index import VERSION
-from attnbench.store.indexed import Found, index_file, look_up
+from attnbench.store.index import VERSION, Found, index_file, look_up
 from attnbench.store.run_folder import RunFolder, StoreError
 
 CELLS = [Cell(method=method, problem=Problem(N=N)) for method in ("a", "b") for N in (8, 16)]
@@ -55,7 +55,7 @@ class Reader:
     def point(cell: Cell, value: float) -> Point:
         if cell == CELLS[3]:
             return Point(cell, cell.key, "oom_host", f"too large by {value}")
-        return Point(cell, cell.key, "ok", "", value, 0.01, 3, 2.0**20, "rss (VmHWM)")
+        return Point(cell, cell.key, "ok", "", {"time": value, "memory": 2.0**20}, 0.01, "rss (VmHWM)")
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def history(tmp_path: Path, add: Callable[..., RunFolder]) -> History:
     return open_history(str(tmp_path / "h"))
 
 
-def everything(history: History, reader: Reader | None = None) -> Found:
-    return look_up(history, reader or Reader(), lambda *_: True)
+def everything(history: History, reader: Reader | None = None, quantity: str = "time") -> Found:
+    return look_up(history, reader or Reader(), lambda *_: True, quantity)
 
 
 def test_runs_are_in_the_order_in_which_they_were_started(history: History) -> None:
@@ -94,22 +94,23 @@ def test_a_track_holds_what_each_run_came_to(history: History) -> None:
     tracks = everything(history).tracks
     assert [track.cell for track in tracks] == CELLS
     assert tracks[0].runs.tolist() == [0, 1, 2]
-    assert tracks[0].seconds.tolist() == [1, 2, 3]
+    assert tracks[0].values.tolist() == [1, 2, 3]
     assert tracks[0].spread.tolist() == [0.01] * 3
-    assert tracks[0].bytes.tolist() == [2**20] * 3
+    assert everything(history, quantity="memory").tracks[0].values.tolist() == [2**20] * 3
+    assert np.isnan(everything(history, quantity="loss").tracks[0].values).all()
     assert [tracks[0].names[i] for i in tracks[0].counters] == ["rss (VmHWM)"] * 3
     assert tracks[0].failures.tolist() == [-1] * 3
 
 
 def test_a_failure_is_kept_with_its_reason_and_has_no_number(history: History) -> None:
     failed = everything(history).tracks[3]
-    assert all(map(math.isnan, failed.seconds))
+    assert all(map(math.isnan, failed.values))
     assert [failed.reasons[i] for i in failed.failures] == [("oom_host", f"too large by {day}") for day in (1, 2, 3)]
     assert failed.counters.tolist() == [-1] * 3
 
 
 def test_only_the_tracks_that_are_wanted_are_given(history: History) -> None:
-    found = look_up(history, Reader(), lambda suite, cell: suite == "s" and cell.method == "b")
+    found = look_up(history, Reader(), lambda suite, cell: suite == "s" and cell.method == "b", "time")
     assert [track.cell for track in found.tracks] == CELLS[2:]
 
 
@@ -118,17 +119,17 @@ def test_a_second_look_reads_only_what_is_new(history: History, add: Callable[..
     everything(history, reader)
     everything(history, reader)
     add(4)
-    found = look_up(history, reader, lambda *_: True, lambda *counts: said.append(counts))
+    found = look_up(history, reader, lambda *_: True, "time", lambda *counts: said.append(counts))
     assert reader.read == ["run1", "run2", "run3", "run4"]
     assert said == [(0, 1), (1, 1)]
-    assert found.tracks[0].seconds.tolist() == [1, 2, 3, 4]
+    assert found.tracks[0].values.tolist() == [1, 2, 3, 4]
 
 
 def test_a_run_that_went_on_is_read_again(history: History, tmp_path: Path, numbered: Numbered) -> None:
     reader = Reader()
     everything(history, reader)
     RunFolder(tmp_path / "h/s/run2").append(numbered(7))
-    assert everything(history, reader).tracks[0].seconds.tolist() == [1, 3, 3]
+    assert everything(history, reader).tracks[0].values.tolist() == [1, 3, 3]
     assert reader.read[3:] == ["run2"]
 
 
@@ -137,7 +138,7 @@ def test_a_run_that_is_gone_is_forgotten(history: History, tmp_path: Path) -> No
     (tmp_path / "h/s/run2").rename(tmp_path / "elsewhere")
     found = everything(history)
     assert [entry.run for entry in found.entries] == ["run1", "run3"]
-    assert found.tracks[0].seconds.tolist() == [1, 3]
+    assert found.tracks[0].values.tolist() == [1, 3]
     assert found.tracks[0].runs.tolist() == [0, 1]
 
 
@@ -170,7 +171,7 @@ def test_machines_and_suites_have_tracks_of_their_own_and_versions_do_not(
     add(5, environment={"processor": "P", "torch": "3"})
     add(6, suite=run_info.suite.model_copy(update={"name": "t"}), environment={"processor": "P", "torch": "2"})
     tracks = [track for track in everything(history).tracks if track.cell == CELLS[0]]
-    found = {(track.suite, track.machine): track.seconds.tolist() for track in tracks}
+    found = {(track.suite, track.machine): track.values.tolist() for track in tracks}
     assert found == {("s", "P"): [1, 2, 3, 5], ("s", "Q"): [4], ("t", "P"): [6]}
 
 
@@ -188,7 +189,7 @@ def test_the_base_of_a_comparison_is_listed_and_leaves_no_point(history: History
     def summarize(info: RunInfo, records: Iterable[Record]) -> Summary:
         return Summary((Reader.point(CELLS[0], 1.0),))
 
-    found = look_up(history, summarize, lambda *_: True)
+    found = look_up(history, summarize, lambda *_: True, "time")
     assert [entry.base for entry in found.entries] == [False, False, False, True, False]
     assert found.tracks[0].runs.tolist() == [0, 1, 2, 4]
 
@@ -208,7 +209,7 @@ def test_a_damaged_index_is_made_anew(history: History, damage: Callable[[bytes]
 
 def same(one: Found, other: Found) -> bool:
     def rows(tracks: list[Track]) -> list[tuple[object, ...]]:
-        return [(track.suite, track.cell, str(track.runs), str(track.seconds), track.reasons) for track in tracks]
+        return [(track.suite, track.cell, str(track.runs), str(track.values), track.reasons) for track in tracks]
 
     return one.entries == other.entries and rows(one.tracks) == rows(other.tracks)
 
@@ -259,7 +260,7 @@ def test_what_is_interrupted_goes_on_where_it_was(history: History) -> None:
         return reader(info, records)
 
     with pytest.raises(KeyboardInterrupt):
-        look_up(history, impatient, lambda *_: True)
+        look_up(history, impatient, lambda *_: True, "time")
     everything(history, reader)
     assert reader.read == ["run1", "run2", "run3"]
 

@@ -74,12 +74,12 @@ def test_a_lock_file_with_garbage_is_an_unknown_process(tmp_path: Path, content:
 def test_a_lock_that_is_a_link_or_a_pipe_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "run.lock").symlink_to("mine")
-    with pytest.raises(LockedError, match="it is a link, and where it leads nothing is written"):
+    with pytest.raises(LockedError, match="it is a link, and nothing is written through a link"):
         FolderLock(tmp_path).__enter__()
     assert (tmp_path / "mine").read_text() == "mine"
     (tmp_path / "run.lock").unlink()
     os.mkfifo(tmp_path / "run.lock")
-    with pytest.raises(LockedError, match="it is no regular file"):
+    with pytest.raises(LockedError, match="it is not a regular file"):
         FolderLock(tmp_path).__enter__()
 
 

@@ -1,6 +1,7 @@
 """Records on disk: what was reported as written is there, whatever happened to the file since."""
 
 import errno
+import gzip
 import json
 import os
 import re
@@ -10,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from attnbench.schema.record import VERSION, Record
-from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder, StoreError
 
 Numbered = Callable[[int], Record]
@@ -45,9 +45,39 @@ def test_a_new_folder_has_no_records_and_reading_makes_none(folder: RunFolder) -
     assert {file.name for file in folder.path.iterdir()} == {"run.json"}
 
 
-def test_a_run_is_found_again_by_its_folder(folder: RunFolder, run_info: RunInfo) -> None:
-    assert RunFolder(folder.path).info() == run_info
-    assert folder.path.parts[-2:] == ("s", "i")
+def pack(folder: RunFolder) -> Path:
+    """What `gzip records.jsonl` does."""
+    packed = records_file(folder).with_suffix(".jsonl.gz")
+    packed.write_bytes(gzip.compress(records_file(folder).read_bytes()))
+    records_file(folder).unlink()
+    return packed
+
+
+def test_compressed_records_are_read_and_expanded_before_more_are_added(folder: RunFolder, numbered: Numbered) -> None:
+    whole = fill(folder, numbered)
+    packed = pack(folder)
+    assert notes(RunFolder(folder.path).records()) == [0, 1, 2]
+    assert packed.exists()
+    again = RunFolder(folder.path)
+    assert notes(again.repair()) == [0, 1, 2]
+    assert (records_file(folder).read_bytes(), packed.exists()) == (whole, False)
+    again.append(numbered(3))
+    assert notes(again.records()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda data: data[:-9], lambda data: b"x" + data, lambda data: data[:30] + b"xxxx" + data[34:]]
+)
+@pytest.mark.parametrize("call", ["records", "repair"])
+def test_compressed_records_that_are_torn_are_a_store_error_and_stay(
+    folder: RunFolder, numbered: Numbered, call: str, spoil: Callable[[bytes], bytes]
+) -> None:
+    fill(folder, numbered)
+    packed = pack(folder)
+    packed.write_bytes(spoil(packed.read_bytes()))
+    with pytest.raises(StoreError, match=r"cannot read .*records\.jsonl"):
+        getattr(RunFolder(folder.path), call)()
+    assert packed.exists()
 
 
 def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
@@ -228,7 +258,7 @@ def test_a_pipe_or_a_device_in_the_place_of_a_file_is_refused_and_not_read(folde
         (folder.path / name).unlink(missing_ok=True)
         place(folder.path / name)
         if (name == "run.json") == (call == "info"):
-            with pytest.raises(StoreError, match="it is no regular file"):
+            with pytest.raises(StoreError, match="it is not a regular file"):
                 getattr(folder, call)()
 
 
@@ -236,7 +266,7 @@ def test_nothing_is_added_to_what_a_link_in_the_folder_leads_to(folder: RunFolde
     (tmp_path / "mine").write_text("mine")
     for name in ("records.jsonl", ".run.json.partial"):
         (folder.path / name).symlink_to(tmp_path / "mine")
-    with pytest.raises(StoreError, match="it is a link, and where it leads nothing is written"):
+    with pytest.raises(StoreError, match="it is a link, and nothing is written through a link"):
         folder.append(numbered(0))
     folder.rewrite(folder.info())
     assert (tmp_path / "mine").read_text() == "mine"
@@ -309,24 +339,3 @@ def test_records_that_are_no_file_are_a_store_error(folder: RunFolder, call: str
     records_file(folder).mkdir()
     with pytest.raises(StoreError, match="Is a directory"):
         getattr(folder, call)()
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 7, 50])
-def test_parts_hold_every_record_once_and_in_order(folder: RunFolder, numbered: Numbered, most: int) -> None:
-    whole = fill(folder, numbered, 20)
-    parts = folder.parts(most, 1)
-    assert len(parts) == most
-    assert (parts[0].start, parts[-1].stop) == (0, len(whole))
-    assert notes([record for part in parts for record in folder.read(part)]) == list(range(20))
-
-
-def test_a_short_run_is_one_part_and_a_torn_end_belongs_to_the_last(folder: RunFolder, numbered: Numbered) -> None:
-    whole = fill(folder, numbered, 6)
-    assert folder.parts(8, len(whole)) == [range(len(whole))]
-    records_file(folder).write_bytes(whole[:-5])
-    assert notes([record for part in folder.parts(2, 1) for record in folder.read(part)]) == [0, 1, 2, 3, 4]
-
-
-def test_a_run_without_records_is_one_part_with_nothing_in_it(folder: RunFolder) -> None:
-    assert folder.parts(4, 1) == [range(0)]
-    assert list(folder.read(range(0))) == []

@@ -6,9 +6,8 @@ from itertools import chain
 import pytest
 
 from attnbench.analyze.cells import NOT_RUN, OK, CellSummary, summarize
-from attnbench.analyze.published import Finding, rows
-from attnbench.analyze.published_entries import entries
-from attnbench.analyze.published_metrics import SCORES
+from attnbench.analyze.published import Finding, entries, rows
+from attnbench.schema import figures
 from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
 from attnbench.suite.load import load, shipped
@@ -93,7 +92,7 @@ def test_a_suite_cites_its_paper_and_ends_in_the_table(name: str) -> None:
 
 def planned(suite: Suite, device: str) -> list[CellSummary]:
     """As if every cell had been measured, with every score."""
-    scores = {metric: {0: 0.5, 1: 0.5, 2: 0.5} for metric in SCORES}
+    scores = {metric: {0: 0.5, 1: 0.5, 2: 0.5} for metric in figures.FIGURES}
     medians = {0: 1.0, 1: 1.0, 2: 1.0}
     cells = summarize(expand(suite.resolved(device)), [])
     assert {cell.status for cell in cells} == {NOT_RUN}

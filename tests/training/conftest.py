@@ -1,19 +1,17 @@
 """What the tests of models share: small cells, a task that is quick to learn, and torch's global state put back."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Training
-from attnbench.training.alphabet import Alphabet
-from attnbench.training.transformer import Transformer
+from attnbench.training.tasks import Batch
+from attnbench.training.transformer import Alphabet, Transformer
 
 SYMBOLS = 6
 TEXT = Alphabet(SYMBOLS + 1, start=SYMBOLS)
@@ -21,11 +19,8 @@ PIXELS = Alphabet(6, levels=5, start=5)
 Make = Callable[..., Transformer]
 
 
-@dataclass(frozen=True)
-class Batch:
-    tokens: Tensor
-    targets: Tensor
-    judged: Tensor
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def following(B: int, source: torch.Generator, N: int = 16) -> Batch:

@@ -13,11 +13,10 @@ import torch
 
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
+from attnbench.store.run_folder import checkpoint_of
 from attnbench.training import checkpoint
 from attnbench.training.checkpoint import Keeper, read, resume, save, weights
-from attnbench.training.files import checkpoint_of
-from attnbench.training.loop import train
-from attnbench.training.progress import Progress
+from attnbench.training.loop import Progress, train
 from attnbench.training.transformer import Transformer
 from tests.training.conftest import TEXT, following, small_cell
 
@@ -101,17 +100,18 @@ def test_the_last_checkpoint_holds_the_trained_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
-    [({"seed": 4}, "its seed is 3, not 4"), ({"B": 9}, "its batch is 4, not 9")],
+    ("layers", "changed", "reason"),
+    [(2, {"seed": 4}, "its seed is 3, not 4"), (2, {"B": 9}, "its batch is 4, not 9"), (3, {}, "its key is ")],
 )
-def test_a_checkpoint_of_another_training_is_left_aside_and_said(tmp_path: Path, changed: dict[str, int], reason: str) -> None:
-    cell = small_cell()
-    save(begin(job_of(cell, tmp_path)), job_of(cell, tmp_path))
-    _, ignored = resume(lambda: begin(job_of(cell, tmp_path, **changed)), job_of(cell, tmp_path, **changed))
-    assert ignored == reason
+def test_a_checkpoint_of_another_training_is_left_aside_and_said(
+    tmp_path: Path, layers: int, changed: dict[str, int], reason: str
+) -> None:
+    one, other = job_of(small_cell(), tmp_path), job_of(small_cell(layers=layers), tmp_path, **changed)
+    save(begin(one), one).rename(checkpoint_of(tmp_path, other.cell, 0))
+    assert str(resume(lambda: begin(other), other)[1]).startswith(reason)
 
 
-def test_a_checkpoint_of_other_data_or_another_trainer_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_of_other_data_trainer_or_torch_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = job_of(small_cell(), tmp_path)
     progress = begin(job)
     progress.data = "a text, 12ab"
@@ -120,22 +120,9 @@ def test_a_checkpoint_of_other_data_or_another_trainer_is_left_aside(tmp_path: P
     save(begin(job), job)
     monkeypatch.setattr(checkpoint, "_trainer", lambda: "9.9 other")
     assert str(resume(lambda: begin(job), job)[1]).endswith(", not 9.9 other")
-
-
-def test_a_checkpoint_of_another_cell_is_left_aside(tmp_path: Path) -> None:
-    one, other = job_of(small_cell(), tmp_path), job_of(small_cell(layers=3), tmp_path)
-    save(begin(one), one).rename(checkpoint_of(tmp_path, other.cell, 0))
-    _, ignored = resume(lambda: begin(other), other)
-    assert ignored is not None
-    assert ignored.startswith("its key is ")
-
-
-def test_a_checkpoint_of_another_torch_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_of(small_cell(), tmp_path)
-    save(begin(job), job)
     monkeypatch.setattr(torch, "__version__", "9.9.9")
-    _, ignored = resume(lambda: begin(job), job)
-    assert ignored == f"its torch is {read(checkpoint_of(tmp_path, job.cell, 0))[0]['torch']}, not 9.9.9"
+    about, _ = read(checkpoint_of(tmp_path, job.cell, 0))
+    assert resume(lambda: begin(job), job)[1] == f"its torch is {about['torch']}, not 9.9.9"
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, -200])

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,13 +9,11 @@ import torch
 
 from attnbench.measure.clock import WallClock
 from attnbench.schema.training import Training
-from attnbench.training.alphabet import Alphabet
-from attnbench.training.held_out import judge
-from attnbench.training.loop import DivergedError, OverBudgetError, evaluation_points, rate_after, train
-from attnbench.training.progress import Progress
-from attnbench.training.sequences import Sequences
-from attnbench.training.transformer import Transformer
-from tests.training.conftest import PIXELS, Batch, Make, following, small_cell
+from attnbench.training.loop import DivergedError, OverBudgetError, Progress, evaluation_points, train
+from attnbench.training.tasks import Batch
+from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.update import judge
+from tests.training.conftest import PIXELS, Make, following, small_cell
 
 UNLIMITED = 1e9
 HELD_OUT = following(10, torch.Generator().manual_seed(99))
@@ -79,10 +76,8 @@ def test_the_rate_falls_once(model_of: Make, monkeypatch: pytest.MonkeyPatch) ->
         return step(self, *given)
 
     monkeypatch.setattr(torch.optim.RAdam, "step", spy)
-    model = model_of(late_from=5)
-    run(model)
+    run(model_of(late_from=5))
     assert rates == [1e-3] * 5 + [1e-4] * 7
-    assert [rate_after(model.plan, updates) for updates in (0, 4, 5)] == [1e-3, 1e-3, 1e-4]
 
 
 @pytest.mark.parametrize("method", ["softmax.sdpa", "lsh.reformer", "delta.deltanet", "model_cases:Draws"])
@@ -116,36 +111,33 @@ def test_each_held_out_sequence_counts_once_whatever_the_batch(model_of: Make) -
     found = []
     for B in (4, 10, 16):
         model = model_of(B=B, dtype="float64")
-        found.append(judge(model, Sequences.on("cpu", HELD_OUT)))
+        found.append(judge(model, HELD_OUT))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert found[0] == pytest.approx(found[2], rel=1e-9)
 
 
-def ticking(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Each update takes so long."""
+@pytest.fixture
+def two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each update takes two seconds."""
 
     def sample(self: WallClock, call: Any, batch: int) -> float:
         call()
-        return seconds
+        return 2.0
 
     monkeypatch.setattr(WallClock, "sample", sample)
 
 
-def test_a_training_that_takes_too_long_ends_and_says_how_far_it_came(model_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticking(monkeypatch, 2.0)
+@pytest.mark.usefixtures("two_seconds")
+def test_a_training_that_takes_too_long_ends_and_says_how_far_it_came(model_of: Make) -> None:
     with pytest.raises(OverBudgetError, match=r"4 of 12 updates took 8 s, above the 7 s of this cell's budget"):
         run(model_of(), seconds=7)
 
 
-def test_a_training_that_ends_with_its_last_second_is_done(model_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticking(monkeypatch, 2.0)
-    assert run(model_of(), seconds=23).updates == 12
-
-
-def test_the_time_of_judging_and_of_making_batches_does_not_count(model_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticking(monkeypatch, 1.0)
-    progress = run(model_of())
-    assert progress.curve.seconds == [0, 4, 8, 12]
+@pytest.mark.usefixtures("two_seconds")
+def test_a_training_may_end_with_its_last_second_and_only_updates_count(model_of: Make) -> None:
+    progress = run(model_of(), seconds=23)
+    assert progress.updates == 12
+    assert progress.curve.seconds == [0, 8, 16, 24]
 
 
 def test_a_loss_that_is_no_number_is_told_with_its_update(model_of: Make) -> None:
@@ -156,21 +148,12 @@ def test_a_loss_that_is_no_number_is_told_with_its_update(model_of: Make) -> Non
         run(model_of("model_cases:Bursts"))
 
 
-@pytest.fixture
-def modes() -> Iterator[None]:
-    before = torch.are_deterministic_algorithms_enabled()
-    yield
-    assert torch.are_deterministic_algorithms_enabled() == before
-    torch.use_deterministic_algorithms(False)
-
-
-@pytest.mark.usefixtures("modes")
 def test_torch_s_modes_are_as_before(model_of: Make) -> None:
     torch.set_grad_enabled(False)
-    model = model_of()
-    run(model)
+    before = torch.are_deterministic_algorithms_enabled()
+    run(model_of())
     assert not torch.is_grad_enabled()
-    torch.set_grad_enabled(True)
+    assert torch.are_deterministic_algorithms_enabled() == before
 
 
 @pytest.mark.slow

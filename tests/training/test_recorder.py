@@ -8,22 +8,21 @@ import torch
 from safetensors.torch import load_file
 
 from attnbench.schema.errand import Job, Limits, Pass
-from attnbench.training.alphabet import Alphabet
+from attnbench.store.run_folder import checkpoint_of
 from attnbench.training.checkpoint import save
-from attnbench.training.files import checkpoint_of
-from attnbench.training.progress import Progress
+from attnbench.training.loop import Progress
 from attnbench.training.recorder import RecordingError, record, record_file
 from attnbench.training.tasks import task_of
-from attnbench.training.transformer import Transformer, plan_of
+from attnbench.training.transformer import Alphabet, Transformer, plan_of
 from tests.training.conftest import small_cell
 
 
-def checkpoint(folder: Path, method: str = "softmax.sdpa", **fields: Any) -> tuple[Path, Transformer]:
+def checkpoint(folder: Path, method: str = "softmax.sdpa", lacking: int = 0, **fields: Any) -> tuple[Path, Transformer]:
     job = Job(cell=small_cell(method, **fields), phase=Pass.TRAIN, folder=str(folder), limits=Limits())
     plan = plan_of(job.cell)
     model = Transformer(job.cell, Alphabet.of(task_of(plan, job.cell.problem.N)), seed=5)
     progress = Progress.begin(model, 5)
-    progress.seconds = [1.0] * plan.updates
+    progress.seconds = [1.0] * (plan.updates - lacking)
     return save(progress, job), model
 
 
@@ -69,12 +68,9 @@ def test_heads_that_share_a_key_have_it_each(tmp_path: Path) -> None:
 
 
 def test_half_a_training_is_not_recorded_from(tmp_path: Path) -> None:
-    job = Job(cell=small_cell(), phase=Pass.TRAIN, folder=str(tmp_path), limits=Limits())
-    plan = plan_of(job.cell)
-    progress = Progress.begin(Transformer(job.cell, Alphabet.of(task_of(plan, job.cell.problem.N)), seed=5), 5)
-    progress.seconds = [1.0] * (plan.updates - 1)
-    with pytest.raises(RecordingError, match=f"ended after {plan.updates - 1} of {plan.updates} updates"):
-        record_file(save(progress, job), tmp_path / "out.safetensors", sequences=2)
+    file, _ = checkpoint(tmp_path, lacking=1)
+    with pytest.raises(RecordingError, match="ended after 11 of 12 updates"):
+        record_file(file, tmp_path / "out.safetensors", sequences=2)
 
 
 def test_a_file_that_is_no_checkpoint_says_so(tmp_path: Path) -> None:

@@ -303,11 +303,9 @@ def test_the_reason_of_an_exception_names_the_method_s_own_line(warm: Isolation)
     assert failure(warm, "import_raises:Method").reason.endswith("in <module>)")
 
 
-def test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one() -> None:
-    killed = Ending(exit=-9, timed_out=False, oom_kills=0, output="", seconds=1.0)
-    assert post_mortem(killed, 10).status is Status.CRASHED
-    counted = Ending(exit=-9, timed_out=False, oom_kills=1, output="", seconds=1.0)
-    assert post_mortem(counted, 10).status is Status.OOM_HOST
+@pytest.mark.parametrize(("kills", "status"), [(0, Status.CRASHED), (1, Status.OOM_HOST)])
+def test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one(kills: int, status: Status) -> None:
+    assert post_mortem(Ending(exit=-9, timed_out=False, oom_kills=kills, output="", seconds=1.0), 10).status is status
 
 
 def test_a_failed_cpp_allocation_is_out_of_memory() -> None:

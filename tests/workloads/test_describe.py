@@ -1,18 +1,20 @@
-"""What a method says of itself, and the digest of the source that will run."""
+"""What a method says of itself, the digest of the source that will run, which cells it refuses; and what the machine says."""
 
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from attnbench import registry
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Description, Inquiry
+from attnbench.schema.errand import Description, Inquiry, Roof, Surroundings, Survey
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
-from attnbench.workloads.describe import describe, source_digest, version
+from attnbench.workloads.describe import describe, source_digest, survey, version
 
 SOURCE = """
 from gate_cases import Right
@@ -42,13 +44,10 @@ def test_a_method_is_described_without_being_built(monkeypatch: pytest.MonkeyPat
     assert found.prospects == ()
 
 
-def test_parameters_are_those_of_the_constructor_beside_the_problem() -> None:
-    assert asked("Particular").parameters == ("chunk",)
+def test_parameters_are_those_of_the_constructor_and_requirements_that_are_not_installed_are_missing() -> None:
+    found = asked("Particular")
+    assert (found.parameters, found.missing) == (("chunk",), ("surely-not-installed>=2",))
     assert asked("Right").parameters == ()
-
-
-def test_requirements_that_are_not_installed_are_missing() -> None:
-    assert asked("Particular").missing == ("surely-not-installed>=2",)
 
 
 def test_a_cell_that_can_run_has_a_cost_and_a_cell_to_check_it_on() -> None:
@@ -56,27 +55,22 @@ def test_a_cell_that_can_run_has_a_cost_and_a_cell_to_check_it_on() -> None:
     assert prospect.why_not is None
     assert prospect.cost is not None
     assert prospect.cost.executed_flops > 0
-    assert prospect.checks
-    assert (prospect.checks[0].problem.N, prospect.checks[0].workload, prospect.checks[0].params) == (
-        256,
-        Workload.FORWARD,
-        {"chunk": 8},
-    )
+    first = prospect.checks[0]
+    assert (first.problem.N, first.workload, first.params) == (256, Workload.FORWARD, {"chunk": 8})
 
 
-def test_a_cell_that_cannot_run_has_the_method_s_own_reason() -> None:
-    (prospect,) = asked("Particular", N=128).prospects
-    assert (prospect.why_not, prospect.cost, prospect.checks) == ("too short", None, ())
-
-
-def test_a_parameter_out_of_range_is_refused_in_the_method_s_own_words() -> None:
-    (prospect,) = asked("Particular", chunk=0).prospects
-    assert (prospect.why_not, prospect.cost) == ("chunk=0 must be at least 1", None)
-
-
-def test_a_parameter_that_does_not_exist_is_refused_by_name() -> None:
-    (prospect,) = asked("Particular", chunky=3).prospects
-    assert "chunky" in (prospect.why_not or "")
+@pytest.mark.parametrize(
+    ("N", "params", "words"),
+    [
+        (128, {}, "too short"),
+        (256, {"chunk": 0}, "chunk=0 must be at least 1"),
+        (256, {"chunky": 3}, "unexpected keyword argument 'chunky'"),
+    ],
+)
+def test_a_cell_that_cannot_run_has_the_reason_in_the_method_s_own_words(N: int, params: dict[str, Scalar], words: str) -> None:
+    (prospect,) = asked("Particular", N=N, **params).prospects
+    assert (prospect.why_not or "").endswith(words)
+    assert (prospect.cost, prospect.checks) == (None, ())
 
 
 def test_the_version_names_requirements_and_the_source() -> None:
@@ -163,3 +157,63 @@ def test_whatever_its_import_raises_is_raised(folder: Path) -> None:
     (folder / "my_attention.py").write_text("raise OSError('no such library')\n")
     with pytest.raises(OSError, match="no such library"):
         describe(Inquiry(method="my_attention:Mine"))
+
+
+def refusal(name: str, workload: Workload = Workload.DECODE, **fields: object) -> str | None:
+    cell = Cell(method=name, problem=Problem(**{"N": 256, "causal": True, **fields}), workload=workload)
+    return registry.load(f"gate_cases:{name}").refusal(cell)
+
+
+@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
+def test_only_what_decodes_is_asked_to_and_decoding_is_causal(workload: Workload) -> None:
+    assert refusal("OnlyAtOnce", workload) == "it does not decode token by token"
+    assert refusal("Right", workload, causal=False) == "decoding is causal; set causal: true"
+    assert refusal("Right", workload) is None
+
+
+def test_only_what_takes_a_mask_has_padding_and_decoding_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal("Right", Workload.FORWARD, padding=0.5) == "it takes no key mask, so there can be no padding"
+    assert refusal("Hides", Workload.FORWARD, padding=0.5) is None
+    monkeypatch.setattr(registry.load("gate_cases:Hides"), "decodes", True)
+    assert refusal("Hides", padding=0.5) == "decoding is without padding"
+    assert refusal("Hides") is None
+
+
+@pytest.mark.parametrize("workload", list(Workload))
+def test_a_method_s_own_words_come_after(workload: Workload) -> None:
+    assert refusal("Particular", workload, N=100) == "too short"
+    assert refusal("Particular", workload, N=400) is None
+
+
+def test_a_survey_has_the_device_its_facts_its_memory_and_its_roofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnbench.measure.roof.measure", lambda device, dtype: (len(dtype) * 1e9, 1e10, 1e11))
+    found = survey(Survey(device="cpu", ceilings=("float32", "bfloat16")))
+    assert found.device == "cpu"
+    assert found.facts["torch"] == torch.__version__
+    assert found.memory_bytes > 0
+    assert found.roof == {
+        "float32": Roof(flops_per_second=7e9, bytes_per_second=1e10, cached_bytes_per_second=1e11),
+        "bfloat16": Roof(flops_per_second=8e9, bytes_per_second=1e10, cached_bytes_per_second=1e11),
+    }
+    assert Surroundings.model_validate_json(found.model_dump_json()) == found
+
+
+def test_memory_is_looked_at_before_the_roofs_take_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def noted(name: str, value: Any) -> Any:
+        def note(*_: object) -> Any:
+            order.append(name)
+            return value
+
+        return note
+
+    monkeypatch.setattr("attnbench.measure.roof.measure", noted("roof", (1e9, 1e9, 1e9)))
+    monkeypatch.setattr("attnbench.measure.devices.free_bytes", noted("memory", 2**30))
+    survey(Survey(device="cpu", ceilings=("float32",)))
+    assert order == ["memory", "roof"]
+
+
+def test_auto_comes_to_a_cpu_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert survey(Survey()).device == "cpu"

@@ -1,4 +1,4 @@
-"""The memory pass: every counter is there, with its source; one that could not be read has a reason and never 0."""
+"""The memory pass: every counter is there, with its source, or a reason and never 0; the fit pass: whether a batch can run."""
 
 import os
 from typing import Any
@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 import torch
 
+from attnbench import registry
+from attnbench.measure.clock import WallClock
+from attnbench.measure.host_memory import Reading
+from attnbench.measure.loop import OverBudgetError
 from attnbench.measure.nvml import NvmlSampler, NvmlUnavailableError
-from attnbench.measure.reading import Reading
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errand import FIT_SHARE, Job, Limits, Pass
 from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
 from attnbench.schema.problem import Problem
-from attnbench.workloads.footprint import measure_memory, on_cuda, sizes
+from attnbench.workloads.footprint import fit, measure_memory, on_cuda, sizes
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting
 
@@ -23,6 +26,9 @@ ON_A_CPU = {"host_rss_peak", "torch_profiler_peak"}
 ON_A_GPU = {"torch_allocated_peak", "torch_reserved_peak"}
 BY_NVML = {"nvml_process_peak", "nvml_process_base", "nvml_device_delta"}
 ALL = SIZES | ON_A_CPU | ON_A_GPU | BY_NVML | {"saved_for_backward"}
+
+
+SHORT = Problem(H=2, N=32, D=8, causal=True)
 
 
 def measured(name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem: Problem = SMALL) -> Measured:
@@ -37,13 +43,10 @@ def test_every_counter_is_there_and_a_missing_number_has_a_reason(workload: Work
     missing = {name for name, counter in memory.items() if counter.bytes is None}
     not_backward = set() if workload is Workload.FORWARD_BACKWARD else {"saved_for_backward"}
     assert missing == ON_A_GPU | BY_NVML | not_backward
-    assert all(memory[name].reason for name in missing)
-    assert all(counter.source for counter in memory.values())
-
-
-def test_counters_of_a_gpu_say_that_the_cell_ran_on_a_cpu() -> None:
-    memory = measured("Right").memory
     assert {memory[name].reason for name in ON_A_GPU | BY_NVML} == {"this cell ran on a CPU"}
+    kept = f"{workload.value} keeps nothing for a backward" if not_backward else None
+    assert memory["saved_for_backward"].reason == kept
+    assert all(counter.source for counter in memory.values())
 
 
 def test_sizes_follow_from_the_shapes() -> None:
@@ -71,30 +74,18 @@ def test_a_step_s_own_memory_is_counted_without_the_state() -> None:
     assert peak == pytest.approx(4 * 2**12 * (8 + 1), rel=0.01)
 
 
-@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.DECODE])
-def test_nothing_is_kept_for_a_backward_that_there_is_not(workload: Workload) -> None:
-    reason = measured("Right", workload).memory["saved_for_backward"].reason
-    assert reason == f"{workload.value} keeps nothing for a backward"
-
-
 def test_a_tensor_given_twice_is_counted_once() -> None:
     problem = SMALL.model_copy(update={"M": 8})
     assert measured("SharedQK", problem=problem).memory["input_bytes"].bytes == 2 * 4 * 2 * 2 * 64 * 8
 
 
-def test_the_peak_of_torch_s_own_allocations_is_that_of_the_known_graph() -> None:
+def test_peak_and_what_is_kept_for_the_backward_are_those_of_the_known_graph() -> None:
+    problem, square = Problem(H=1, N=512, D=8), 4 * 512 * 512
+    peak = measured("Right", Workload.FORWARD, problem).memory["torch_profiler_peak"].bytes
     # the products and, beside them, the same divided by sqrt(D); small tensors of N x D hardly count
-    problem = Problem(H=1, N=512, D=8)
-    memory = measured("Right", Workload.FORWARD, problem).memory
-    square = 4 * 512 * 512
-    assert memory["torch_profiler_peak"].bytes == pytest.approx(2 * square, rel=0.05)
-
-
-def test_what_is_kept_for_the_backward_is_that_of_the_known_graph() -> None:
+    assert peak == pytest.approx(2 * square, rel=0.05)
     # of all that is N x N only the weights are kept, once for the softmax and the product together
-    problem = Problem(H=1, N=512, D=8)
-    memory = measured("Right", problem=problem).memory
-    assert memory["saved_for_backward"].bytes == pytest.approx(4 * 512 * 512, rel=0.05)
+    assert measured("Right", problem=problem).memory["saved_for_backward"].bytes == pytest.approx(square, rel=0.05)
 
 
 def test_a_sampled_peak_is_flagged_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,18 +167,15 @@ def test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta(on_gpu: Setti
     assert readings["nvml_device_delta"].flag == "device_delta"
 
 
-def test_a_gpu_that_nvml_does_not_know_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
-    nvml.nvmlDeviceGetHandleByUUID = lambda uuid: type(nvml).nvmlDeviceGetHandleByUUID(nvml, "elsewhere")
-    readings = on_cuda(on_gpu)
-    assert {readings[name].bytes for name in BY_NVML} == {None}
-    assert {readings[name].reason for name in BY_NVML} == {"NVML knows no device GPU-1234: Not Found"}
-
-
 def test_a_gpu_that_is_lost_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
     nvml.lost = True
     readings = on_cuda(on_gpu)
     assert {(readings[name].bytes, readings[name].reason) for name in BY_NVML} == {(None, "NVML: GPU is lost")}
     assert readings["torch_allocated_peak"].bytes == 700
+    nvml.nvmlDeviceGetHandleByUUID = lambda uuid: type(nvml).nvmlDeviceGetHandleByUUID(nvml, "elsewhere")
+    readings = on_cuda(on_gpu)
+    found = {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
+    assert found == {(None, "NVML knows no device GPU-1234: Not Found")}
 
 
 def test_without_nvml_its_counters_have_the_reason(on_gpu: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,3 +201,51 @@ def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
         return
     square = 4 * 8 * 2048 * 2048
     assert 2 * square <= (memory["torch_allocated_peak"].bytes or 0) <= 6 * square
+
+
+def fit_job(name: str = "Right", workload: Workload = Workload.DECODE, first_call: float | None = 60.0) -> Job:
+    cell = Cell(method=f"gate_cases:{name}", problem=SHORT, workload=workload)
+    return Job(cell=cell, phase=Pass.FIT, B=3, limits=Limits(first_call=first_call))
+
+
+@pytest.mark.parametrize("workload", WITHOUT_MODEL)
+def test_a_batch_that_fits_is_a_row_with_its_size_and_the_time_of_a_call(workload: Workload) -> None:
+    outcome = fit(fit_job(workload=workload))
+    assert outcome.facts["B"] == 3
+    assert 0 < float(outcome.facts["seconds"] or 0) < 60
+    assert not outcome.samples
+    assert not outcome.memory
+
+
+def test_a_call_that_takes_too_long_does_not_fit_and_without_a_limit_any_time_does() -> None:
+    with pytest.raises(OverBudgetError, match="one call took"):
+        fit(fit_job(first_call=1e-9))
+    assert fit(fit_job(first_call=None)).facts["B"] == 3
+
+
+def test_whatever_the_method_raises_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="no kernel for this"):
+        fit(fit_job("Stumbles", Workload.FORWARD))
+
+
+def test_the_first_call_is_never_the_one_on_the_clock() -> None:
+    calls = registry.load("gate_cases:Watches").__dict__["gradients"]
+    calls.clear()
+    fit(fit_job("Watches", Workload.FORWARD))
+    assert len(calls) == 2
+
+
+def test_on_a_gpu_the_allocator_gets_its_share_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[object] = []
+
+    def prepared(job: Job) -> Setting:
+        log.append("built")
+        return prepare(job.model_copy(update={"cell": job.cell.model_copy(update={"device": "cpu"})}))
+
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *given: log.append(given))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 400))
+    monkeypatch.setattr("attnbench.workloads.footprint.prepare", prepared)
+    monkeypatch.setattr("attnbench.measure.devices.clock", lambda device, mode: WallClock())
+    asked = fit_job()
+    fit(asked.model_copy(update={"cell": asked.cell.model_copy(update={"device": "cuda:0"})}))
+    assert log == [(FIT_SHARE / 4, "cuda:0"), "built"], "of what is free, as a share of all there is"

@@ -49,16 +49,11 @@ def of_inputs(change: Callable[[Attention, Tensor], Tensor], which: int) -> Spoi
     return spoil
 
 
-def other(base: type[Attention], N: int | None = None, **params: Any) -> Callable[[Attention], Attention]:
+def other(method: Attention, base: type[Attention], N: int, **params: Any) -> Attention:
     """What a mutant would be with other parameters, or at another length; it shares no weights."""
-
-    def make(method: Attention) -> Attention:
-        problem = method.problem if N is None else method.problem.model_copy(update={"N": N})
-        made = base(problem, **params)
-        made.load_state_dict(method.state_dict(), strict=False)
-        return made.to(next((x.dtype for x in method.state_dict().values() if x.is_floating_point()), torch.float32))
-
-    return make
+    made = base(method.problem.model_copy(update={"N": N}), **params)
+    made.load_state_dict(method.state_dict(), strict=False)
+    return made.to(next((x.dtype for x in method.state_dict().values() if x.is_floating_point()), torch.float32))
 
 
 def in_pieces(base: type[Attention], piece: int, **params: Any) -> Spoil:
@@ -70,7 +65,7 @@ def in_pieces(base: type[Attention], piece: int, **params: Any) -> Spoil:
         for start in range(0, N, piece):
             stop = min(N, start + piece)
             cut = {id(x): x[:, :, start:stop] for x in inputs}
-            parts.append(other(base, stop - start, **params)(method)(*(cut[id(x)] for x in inputs)))
+            parts.append(other(method, base, stop - start, **params)(*(cut[id(x)] for x in inputs)))
         return torch.cat(parts, dim=2)
 
     return spoil
@@ -78,7 +73,7 @@ def in_pieces(base: type[Attention], piece: int, **params: Any) -> Spoil:
 
 def instead(base: type[Attention], **params: Any) -> Spoil:
     """Another method, or the same one with other parameters."""
-    return lambda method, _, inputs, __: other(base, **params)(method)(*inputs)
+    return lambda method, _, inputs, __: other(method, base, method.problem.N, **params)(*inputs)
 
 
 class Backward(torch.autograd.Function):

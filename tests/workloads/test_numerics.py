@@ -1,5 +1,7 @@
 """The numerics pass: how far rounding takes a method from its definition, and whether it gives the same twice."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -23,21 +25,21 @@ from attnbench.schema.outcome import (
 )
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.describe import describe
-from attnbench.workloads.deviation import tolerance
+from attnbench.workloads.holding import tolerance
 from attnbench.workloads.numerics import measure_numerics
 
 SHARE = 1e-5
 """By which the attentions of gate_cases are off."""
 
 
-def measured(name: str, N: int = 96, B: int = 2, dtype: DType = DType.FLOAT32, causal: bool = True) -> Outcome:
-    problem = Problem(B=B, H=2, N=N, D=8, causal=causal, dtype=dtype)
+def measured(name: str, **fields: Any) -> Outcome:
+    problem = Problem(**{"B": 2, "H": 2, "N": 96, "D": 8, "causal": True, **fields})
     cell = Cell(method=name if "." in name else f"gate_cases:{name}", problem=problem, workload=Workload.NUMERICS)
     return measure_numerics(Job(cell=cell, phase=Pass.NUMERICS, seed=4, limits=Limits(seconds=0.01)))
 
 
-def scores(name: str, N: int = 96, B: int = 2, dtype: DType = DType.FLOAT32, causal: bool = True) -> dict[str, float]:
-    outcome = measured(name, N, B, dtype, causal)
+def scores(name: str, **fields: Any) -> dict[str, float]:
+    outcome = measured(name, **fields)
     assert isinstance(outcome, Measured), outcome.reason
     assert {len(series.values) for series in outcome.samples.values()} == {1}
     return {metric: series.values[0] for metric, series in outcome.samples.items()}
@@ -112,12 +114,8 @@ def test_short_sequences_have_scores_too(N: int) -> None:
 
 
 def test_a_batch_that_is_searched_for_is_refused_in_words() -> None:
-    cell = Cell(
-        method="softmax.naive",
-        problem=Problem(H=2, N=64, D=8, causal=True),
-        workload=Workload.NUMERICS,
-        batch=Batch.LARGEST,
-    )
+    problem = Problem(H=2, N=64, D=8, causal=True)
+    cell = Cell(method="softmax.naive", problem=problem, workload=Workload.NUMERICS, batch=Batch.LARGEST)
     (prospect,) = describe(Inquiry(method="softmax.naive", cells=(cell,))).prospects
     assert prospect.why_not == "numerics need a batch that is stated"
 

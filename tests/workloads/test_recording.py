@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from attnbench.schema.problem import Problem
 from attnbench.workloads.recording import NAMES, Recording, RecordingError
@@ -39,6 +38,9 @@ def test_fewer_heads_are_spread_over_all_of_them(tmp_path: Path) -> None:
     assert torch.equal(cut["q"], recording.q[1:, [0, 2, 4, 6]])
     assert torch.equal(cut["k"], recording.k[1:, [0, 4]])
     assert torch.equal(cut["v"], recording.v[1:, [0, 4]])
+    # values may be wider than keys
+    wide = Recording.read(write(tmp_path, {**WHOLE, "v": (3, 8, 64, 24)}))
+    assert wide.cut(problem(M=24), torch.tensor([0, 1]))["v"].shape == (2, 8, 64, 24)
 
 
 @pytest.mark.parametrize(("shape", "sequences"), [((8, 64, 16), 1), ((3, 8, 64, 16), 3), ((2, 3, 8, 64, 16), 6)])
@@ -100,9 +102,3 @@ def test_no_file_and_no_safetensors_are_told_by_name(tmp_path: Path) -> None:
     for name in ("absent", "other"):
         with pytest.raises(RecordingError, match=f"{name}: cannot be read as safetensors: "):
             Recording.read(str(tmp_path / name))
-
-
-def test_values_may_be_wider_than_keys(tmp_path: Path) -> None:
-    recording = Recording.read(write(tmp_path, {**WHOLE, "v": (3, 8, 64, 24)}))
-    values: Tensor = recording.cut(problem(M=24), torch.tensor([0, 1]))["v"]
-    assert values.shape == (2, 8, 64, 24)

@@ -1,4 +1,4 @@
-"""The time pass of a real, small method: what a row holds, and what is said of the conditions."""
+"""The time pass of a real, small method: what a row holds, what is said of the conditions, and which times are not believed."""
 
 import itertools
 import os
@@ -7,17 +7,22 @@ from typing import Any
 import pytest
 
 from attnbench import registry
+from attnbench.measure import roof
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing
 from attnbench.measure.nvml import NvmlUnavailableError
 from attnbench.schema.cell import Cell, ClockMode, Workload
-from attnbench.schema.errand import Job, Limits
-from attnbench.schema.outcome import Measured
-from attnbench.schema.problem import Problem
-from attnbench.workloads.timing import clock_of, measure_time, watched
+from attnbench.schema.errand import Job, Limits, Roof
+from attnbench.schema.outcome import Measured, Status
+from attnbench.schema.problem import DType, Problem
+from attnbench.workloads.holding import WrongError
+from attnbench.workloads.timing import clock_of, measure_time, refuse_impossible, watched
 
 SMALL = Problem(H=2, N=32, D=8, causal=True)
 WITHOUT_MODEL = [workload for workload in Workload if not workload.has_model]
 OTHER = 1
+
+
+ROOF = Roof(flops_per_second=1e12, bytes_per_second=1e10, cached_bytes_per_second=1e11)
 
 
 def job(name: str = "Right", *, seconds: float = 0.05, first_call: float | None = None, **fields: Any) -> Job:
@@ -50,21 +55,15 @@ def test_a_batch_that_was_found_is_a_fact_of_the_row_and_one_that_was_stated_is_
     assert "B" not in time_of(job()).facts
 
 
-def test_a_tiny_budget_is_flagged_for_its_few_samples() -> None:
-    measured = time_of(job(seconds=0.015))
-    assert 1 <= len(measured.samples["time"].values) < MIN_SAMPLES
-    assert "few_samples" in measured.flags
-
-
-@pytest.mark.parametrize(("count", "few"), [(MIN_SAMPLES - 1, True), (MIN_SAMPLES, False)])
-def test_fewer_than_ten_samples_are_flagged(monkeypatch: pytest.MonkeyPatch, count: int, few: bool) -> None:
-    monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=[0.1] * count))
-    assert ("few_samples" in time_of(job()).flags) is few
-
-
-def test_samples_far_apart_are_flagged_as_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=[0.1, 0.2] * 10))
-    assert "noisy" in time_of(job()).flags
+@pytest.mark.parametrize(
+    ("samples", "flags"),
+    [([0.1] * (MIN_SAMPLES - 1), {"few_samples"}), ([0.1] * MIN_SAMPLES, set()), ([0.1, 0.2] * 10, {"noisy"})],
+)
+def test_few_samples_and_samples_far_apart_are_flagged(
+    monkeypatch: pytest.MonkeyPatch, samples: list[float], flags: set[str]
+) -> None:
+    monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=samples))
+    assert {"few_samples", "noisy"} & set(time_of(job()).flags) == flags
 
 
 def test_the_given_warm_up_count_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,16 +75,12 @@ def test_the_given_warm_up_count_is_honoured(monkeypatch: pytest.MonkeyPatch) ->
     assert len(measured.samples["time"].values) == MIN_SAMPLES
 
 
-def test_forward_is_timed_without_autograd() -> None:
+def test_forward_is_timed_without_autograd_and_its_very_first_call_is_observed() -> None:
     calls = registry.load("gate_cases:Watches").__dict__["gradients"]
     calls.clear()
-    time_of(job("Watches"))
+    assert time_of(job("Watches")).facts["backend"] == "written out, 1 call"
     assert len(calls) > 2
     assert not any(calls)
-
-
-def test_the_method_observes_its_very_first_call_only() -> None:
-    assert time_of(job("Watches")).facts["backend"] == "written out, 1 call"
 
 
 def test_a_first_call_above_its_limit_is_over_budget() -> None:
@@ -133,11 +128,6 @@ def test_a_wall_clock_that_jumps_reaches_no_duration(monkeypatch: pytest.MonkeyP
     assert all(0 < value < 60 for series in measured.samples.values() for value in series.values)
 
 
-def test_a_row_survives_json() -> None:
-    measured = time_of(job())
-    assert Measured.model_validate_json(measured.model_dump_json()) == measured
-
-
 def test_the_state_of_a_gpu_is_recorded_before_and_after(nvml: Any) -> None:
     nvml.processes = [os.getpid()]
     with watched("cuda:0") as conditions:
@@ -145,13 +135,9 @@ def test_the_state_of_a_gpu_is_recorded_before_and_after(nvml: Any) -> None:
     assert conditions.facts["other_processes_before"] == conditions.facts["other_processes_after"] == 0
     assert conditions.facts["sm_clock_mhz_before"] is None
     assert conditions.gpu_flags == ()
-
-
-def test_somebody_who_comes_to_the_gpu_in_mid_run_makes_the_row_shared(nvml: Any) -> None:
-    nvml.processes = [os.getpid()]
     with watched("cuda:0") as conditions:
         nvml.processes.append(OTHER)
-    assert conditions.flags([1.0])[-1:] == ("shared",)
+    assert conditions.flags([1.0])[-1:] == ("shared",), "somebody came in mid-run"
 
 
 def test_without_nvml_the_run_goes_on_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,3 +160,52 @@ def test_every_clock_of_a_gpu_times_sdpa_forward_and_backward(clock: ClockMode, 
     measured = measure_time(Job(cell=cell, limits=Limits(seconds=2.0)))
     assert all(0 < value < 60 for value in measured.samples["time"].values)
     assert measured.facts["clock"] in ({"cold", "events"} if clock is ClockMode.COLD else {clock.value})
+
+
+def limited(flops: float, workload: Workload = Workload.FORWARD, **fields: Any) -> Job:
+    cell = Cell(method="m", problem=Problem(N=64, H=1, D=64, **fields), workload=workload, device="cpu")
+    return Job(cell=cell, limits=Limits(flops=flops, roof=ROOF))
+
+
+@pytest.fixture
+def measured_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which ceilings were measured again; as they were before."""
+    asked: list[str] = []
+
+    def measure(_: str, ceiling: str) -> tuple[float, float, float]:
+        asked.append(ceiling)
+        return 1e12, 1e10, 1e11
+
+    monkeypatch.setattr(roof, "measure", measure)
+    return asked
+
+
+def test_less_than_half_of_what_products_take_is_impossible(measured_again: list[str]) -> None:
+    refuse_impossible(limited(1e9), [0.6e-3])
+    assert measured_again == []
+    with pytest.raises(WrongError, match=r"^1 GFLOP and 64.0 KiB take 1.00 ms at least$") as error:
+        refuse_impossible(limited(1e9), [0.1e-3, 0.4e-3, 0.9e-3])
+    assert error.value.status is Status.IMPOSSIBLE
+    assert measured_again == ["float32"]
+
+
+def test_traffic_counts_at_the_speed_of_the_cache() -> None:
+    refuse_impossible(limited(0), [0.4e-6])
+    with pytest.raises(WrongError, match="take 655 ns at least"):
+        refuse_impossible(limited(0), [0.3e-6])
+
+
+def test_a_roof_that_is_higher_the_second_time_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roof, "measure", lambda *_: (5e12, 1e10, 1e11))
+    refuse_impossible(limited(1e9), [0.4e-3])
+
+
+def test_in_half_precision_the_roof_of_float32_counts_too(measured_again: list[str]) -> None:
+    with pytest.raises(WrongError):
+        refuse_impossible(limited(1e9, dtype=DType.BFLOAT16), [0.1e-3])
+    assert measured_again == ["bfloat16", "float32", "float32, matmul high"]
+
+
+def test_without_a_roof_nothing_is_refused() -> None:
+    unknown = limited(1e9)
+    refuse_impossible(unknown.model_copy(update={"limits": Limits(flops=1e9)}), [1e-9])

@@ -15,12 +15,11 @@ from attnbench.schema.outcome import ACCURACY, BITS, COMPLETED, CURVE, CURVE_ACC
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.training import Training
-from attnbench.training.files import checkpoint_of
+from attnbench.store.run_folder import checkpoint_of
 from attnbench.worker.main import failure
 from attnbench.workloads.footprint import measure_memory
-from attnbench.workloads.prepare import prepare
+from attnbench.workloads.prepare import Updating, prepare
 from attnbench.workloads.train import measure_training
-from attnbench.workloads.updating import Updating
 
 SCORES = {LOSS, "time", *CURVE}
 
@@ -36,28 +35,20 @@ def job_of(cell: Cell, **fields: Any) -> Job:
     return Job(cell=cell, phase=Pass.TRAIN, seed=5, limits=Limits(seconds=1000), **fields)
 
 
-def train(task: str = "copy", N: int = 16, **fields: Any) -> Measured:
-    return trained(job_of(cell_of(task, N, **fields)))
-
-
 def trained(job: Job) -> Measured:
     measured = measure_training(job)
     assert isinstance(measured, Measured), measured.reason
     return measured
 
 
+def train(task: str = "copy", N: int = 16, **fields: Any) -> Measured:
+    return trained(job_of(cell_of(task, N, **fields)))
+
+
 def test_a_record_has_times_scores_and_curves() -> None:
     measured = train()
-    assert set(measured.samples) == {*SCORES, ACCURACY, CURVE_ACCURACY}
-    assert {name: series.unit for name, series in measured.samples.items()} == {
-        "time": "s",
-        LOSS: "nat",
-        ACCURACY: "1",
-        CURVE[0]: "1",
-        CURVE[1]: "s",
-        CURVE[2]: "nat",
-        CURVE_ACCURACY: "1",
-    }
+    units = {"time": "s", LOSS: "nat", ACCURACY: "1", **dict(zip(CURVE, ("1", "s", "nat"), strict=True)), CURVE_ACCURACY: "1"}
+    assert {name: series.unit for name, series in measured.samples.items()} == units
     values = {name: series.values for name, series in measured.samples.items()}
     assert len(values["time"]) == 6
     assert values[CURVE[0]] == (0, 3, 6)
@@ -132,15 +123,10 @@ def test_the_same_seed_gives_the_same_scores_and_images() -> None:
             assert one.samples[name] == other.samples[name], name
 
 
+@pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("task", ["copy", "recall", "induction", "listops"])
-def test_every_task_that_is_made_up_trains(task: str) -> None:
-    assert LOSS in train(task, N=64).samples
-
-
-def test_a_training_without_a_mask_is_possible_where_the_task_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = cell_of("listops", N=64)
-    open_to_all = cell.model_copy(update={"problem": cell.problem.model_copy(update={"causal": False})})
-    assert LOSS in measure_training(job_of(open_to_all)).samples
+def test_every_task_that_is_made_up_trains_with_a_mask_or_without(task: str, causal: bool) -> None:
+    assert LOSS in trained(job_of(cell_of(task, N=64).reshaped(causal=causal))).samples
 
 
 def test_a_training_goes_on_from_its_checkpoint_and_says_from_where(tmp_path: Path) -> None:
@@ -200,11 +186,11 @@ def test_an_update_leaves_no_gradient_and_moves_the_weights() -> None:
     assert not torch.equal(before, setting.model.head.weight)
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-def test_gradient_checkpointing_saves_less(recompute: bool) -> None:
-    sizes = [
+def test_gradient_checkpointing_saves_less() -> None:
+    kept, recomputed = (
         measure_memory(Job(cell=cell_of(N=64, recompute=each, layers=4), phase=Pass.MEMORY)).memory["saved_for_backward"].bytes
-        for each in (recompute, not recompute)
-    ]
-    assert None not in sizes
-    assert sorted(sizes, key=lambda size: size or 0) == (sizes if recompute else sizes[::-1])
+        for each in (False, True)
+    )
+    assert kept is not None
+    assert recomputed is not None
+    assert recomputed < kept

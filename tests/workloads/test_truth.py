@@ -1,15 +1,24 @@
-"""The definition of rows at any length, and what stands in for it where a method has none."""
+"""The definition of rows at any length, the choice of rows, and how far they may be off."""
+
+import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attnbench import registry
-from attnbench.api import Problem
+from attnbench.schema.cell import Cell, Precision, Workload
+from attnbench.schema.problem import DType, Problem
 from attnbench.workloads import truth
-from attnbench.workloads.places import Place
-from attnbench.workloads.truth import NoTruthError, Truth
+from attnbench.workloads.holding import deviations, excused, tolerance
+from attnbench.workloads.truth import ROWS, NoTruthError, Place, Truth, last_tokens, places, tokens
 
 PLACE = Place(1, 2, (0, 17, 39))
+
+
+B, H = st.integers(1, 9), st.integers(1, 12)
+N, SPAN = st.integers(1, 5000), st.integers(1, 600)
 
 
 def truth_of(name: str, **fields: object) -> tuple[Truth, torch.Tensor]:
@@ -50,3 +59,81 @@ def test_the_method_itself_stays_in_its_dtype() -> None:
     made.rows(PLACE)
     assert all(p.dtype is torch.float32 for p in made.method.parameters())
     assert made.narrow().rows(PLACE).dtype is torch.float32
+
+
+@given(N=N, span=SPAN, count=st.integers(2, 70), seed=st.integers(), first=st.integers(0, 4999))
+def test_tokens_are_as_many_as_asked_for_the_first_and_the_last_among_them(
+    N: int, span: int, count: int, seed: int, first: int
+) -> None:
+    first = min(first, N - 1)
+    at = tokens(N, span, count, random.Random(seed), first)
+    assert list(at) == sorted(set(at))
+    assert len(at) == min(count, N - first)
+    assert (at[0], at[-1]) == (first, N - 1)
+
+
+@given(B=B, H=H, N=N, span=SPAN, seed=st.integers())
+def test_places_have_at_least_64_rows_or_all_there_are_and_the_outermost_heads(
+    B: int, H: int, N: int, span: int, seed: int
+) -> None:
+    found = places(B, H, N, span, random.Random(seed))
+    assert len({(place.b, place.h) for place in found}) == len(found)
+    assert {(0, 0), (B - 1, H - 1)} <= {(place.b, place.h) for place in found}
+    assert all(0 <= place.b < B and 0 <= place.h < H for place in found)
+    rows = sum(len(place.at) for place in found)
+    assert rows >= min(ROWS, len(found) * N)
+
+
+@given(B=B, H=H, N=N, seed=st.integers())
+def test_of_a_step_only_the_last_token_is_looked_at(B: int, H: int, N: int, seed: int) -> None:
+    found = last_tokens(B, H, N, random.Random(seed))
+    assert {place.at for place in found} == {(N - 1,)}
+    assert len({(place.b, place.h) for place in found}) == len(found) <= ROWS
+    assert len({place.b for place in found}) <= 4
+
+
+def test_half_of_the_tokens_lie_beside_borders() -> None:
+    at = tokens(100_000, 100, 60, random.Random(1))
+    assert sum(min(token % 100, -token % 100) <= 1 for token in at) >= 25
+
+
+def test_nobody_knows_beforehand_which_place_comes_first() -> None:
+    assert len({places(4, 4, 64, 8, random.Random(seed))[0] for seed in range(20)}) > 5
+
+
+def test_each_row_is_off_as_a_share_of_its_own_length() -> None:
+    want = torch.ones(2, 64) * torch.tensor([[100.0], [0.01]])
+    off = deviations(want + 0.01, want)
+    assert off.tolist() == pytest.approx([1e-4, 1.0], rel=1e-3)
+
+
+def test_what_is_no_number_or_not_the_nothing_that_is_right_is_infinitely_far() -> None:
+    want = torch.ones(3, 64)
+    want[1:] = 0
+    got = want.clone()
+    got[0, 5], got[1, 0] = torch.nan, 1e-30
+    assert deviations(got, want).tolist() == [torch.inf, torch.inf, 0]
+
+
+def test_narrow_rows_are_judged_by_the_length_of_several() -> None:
+    want = torch.tensor([[1.0], [1e-6], [1.0], [1.0]])
+    assert float(deviations(want + 1e-6, want).max()) < 1e-5
+
+
+def test_a_definition_that_is_off_itself_excuses_four_times_as_much_but_never_half() -> None:
+    bounds = excused(0.01, torch.tensor([0.001, 0.1, 0.4, torch.nan, torch.inf]))
+    assert bounds.tolist() == pytest.approx([0.01, 0.4, 0.5, 0.01, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "allowed"),
+    [
+        (DType.FLOAT64, Precision.HIGHEST, 1e-9),
+        (DType.FLOAT32, Precision.HIGHEST, 5e-5),
+        (DType.FLOAT32, Precision.HIGH, 1e-2),
+        (DType.BFLOAT16, Precision.MEDIUM, 3e-2),
+    ],
+)
+def test_rounder_numbers_may_be_further_off(dtype: DType, precision: Precision, allowed: float) -> None:
+    cell = Cell(method="m", problem=Problem(N=8, dtype=dtype), workload=Workload.FORWARD, matmul_precision=precision)
+    assert tolerance(cell) == allowed

@@ -71,8 +71,11 @@ def test_weights_are_asked_for_in_the_width_that_the_method_was_built_for(monkey
         return forward(q, k, v)
 
     monkeypatch.setattr(method, "forward", watched)
+    before = [x.clone() for x in inputs]
     assert executed_weights(method, inputs, None).shape[-1] == 21
     assert widths == [8, 8, 8]
+    assert exact_weights(method, inputs).shape == weights(method, inputs).shape
+    assert all(torch.equal(x, y) for x, y in zip(inputs, before, strict=True)), "inputs are left as they were"
 
 
 def test_the_exact_attention_is_softmax_where_a_method_does_not_say_otherwise() -> None:
@@ -101,11 +104,3 @@ def test_a_drawing_depends_on_its_seed_and_on_nothing_else() -> None:
 def test_a_method_for_gpus_alone_is_drawn_here_too() -> None:
     p = problem(dtype=DType.FLOAT32)
     torch.testing.assert_close(draw_weights("linear.cuda", p, {}, 0), draw_weights("linear.chunked", p, {}, 0))
-
-
-def test_the_inputs_are_left_as_they_were() -> None:
-    method, inputs = build("softmax.naive", problem())
-    before = [x.clone() for x in inputs]
-    weights(method, inputs)
-    exact_weights(method, inputs)
-    assert all(torch.equal(x, y) for x, y in zip(inputs, before, strict=True))

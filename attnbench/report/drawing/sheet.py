@@ -1,6 +1,7 @@
-"""What a figure is drawn on: a column of a paper, a slide, a page of the web; or just as large as its panels need."""
+"""What a figure is drawn on: the column of a paper, a slide, a page of the web, or just as large as its panels need."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,18 +16,30 @@ class Style(StrEnum):
     WEB = "web"
 
 
-class Width(StrEnum):
-    """Of the two columns of a paper, one or both."""
-
-    SINGLE = "single"
-    DOUBLE = "double"
+WIDTHS = {
+    "single": 3.35,
+    "double": 7.0,
+    "neurips": 5.5,
+    "icml": 3.25,
+    "icml-double": 6.75,
+    "acl": 3.03,
+    "acl-double": 6.30,
+    "cvpr": 3.25,
+    "cvpr-double": 6.875,
+}
+"""Inches of one column, and of both, of the templates of venues."""
+_WEB_WIDTHS = {"single": 5.0, "double": 9.0}
+_UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27, "": 1.0}
+_LENGTH = re.compile(r"(\d+\.?\d*|\.\d+) ?(in|cm|mm|pt|)")
+_LEAST, _MOST = 1.5, 40.0
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Inches and points; by default that of a run folder."""
+    """Inches and points; by default the sheet of a run folder."""
 
     width: float | None = None
+    """None: as wide as the panels want."""
     height: float | None = None
     """None: as high as the panels need."""
     tallest: float | None = None
@@ -35,21 +48,18 @@ class Sheet:
     methods: int = 16
     """Lines in one panel, at most."""
     titled: bool = True
-    legend: bool = True
     clear: bool = False
     """Whether whatever lies behind shows through."""
     dpi: int = 200
-    """Of a PNG."""
-
-    @property
-    def room(self) -> float | None:
-        """Width in units of letters of 7 points."""
-        return None if self.width is None else self.width * FONT / self.font
+    """Dots per inch of a PNG."""
+    failures: bool = True
+    """Whether cells that were not measured are shown."""
 
     @property
     def settings(self) -> dict[Any, Any]:
-        """For `style.applied`."""
-        sizes = {name: value * self.font / FONT for name, value in SETTINGS.items() if isinstance(value, float)}
+        """The settings for `style.applied`."""
+        ems = {name for name in SETTINGS if name.startswith("legend.") and name != "legend.fontsize"}
+        sizes = {n: value * self.font / FONT for n, value in SETTINGS.items() if isinstance(value, float) and n not in ems}
         return {**SETTINGS, **sizes, **(_CLEAR if self.clear else {})}
 
 
@@ -60,25 +70,36 @@ _CLEAR: dict[str, Any] = {
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
     "grid.color": "#80808055",
 }
-_TALK, _WEB = 16.0, 10.0
 
 FOLDER = Sheet()
-"""Of the figures of a run folder."""
-SLIDE = Sheet(width=40 / 3, height=7.5, font=_TALK, methods=8, legend=False, dpi=144)
+"""The sheet of the figures of a run folder."""
+SLIDE = Sheet(width=40 / 3, height=7.5, font=16.0, methods=8, dpi=144)
 """16:9, with large letters and lines."""
-_PAPER = {
-    Width.SINGLE: Sheet(width=3.35, tallest=9.0, titled=False),
-    Width.DOUBLE: Sheet(width=7.0, tallest=9.0, titled=False),
-}
+_PAPER = Sheet(tallest=9.0, titled=False)
 # CSS has 96 pixels to the inch
-_PAGE = {
-    Width.SINGLE: Sheet(width=5.0, font=_WEB, clear=True, dpi=192),
-    Width.DOUBLE: Sheet(width=9.0, font=_WEB, clear=True, dpi=192),
-}
+_PAGE = Sheet(font=10.0, clear=True, dpi=192)
 
 
-def sheet(style: Style, width: Width) -> Sheet:
-    """A slide has one width."""
+def sheet(style: Style, width: str | None = None, height: str | None = None) -> Sheet:
+    """Return the sheet for a width by name (`icml`) or in units (`5.5in`), and a height; raises ValueError."""
     if style is Style.TALK:
+        if width or height:
+            option = f"--width {width}" if width else f"--height {height}"
+            raise ValueError(f"{option}: a slide has one size, 16:9; leave it out with --style talk")
         return SLIDE
-    return _PAPER[width] if style is Style.PAPER else _PAGE[width]
+    known = WIDTHS if style is Style.PAPER else _WEB_WIDTHS
+    across = known.get(width or "double") or _inches(
+        "--width", width or "", f"{', '.join(known)}, or a length as 5.5in or 14cm"
+    )
+    high = None if height is None else _inches("--height", height, "a length as 3in or 7.5cm")
+    return replace(_PAPER if style is Style.PAPER else _PAGE, width=across, height=high)
+
+
+def _inches(option: str, text: str, there_are: str) -> float:
+    found = _LENGTH.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{option} {text}: there are: {there_are}")
+    value = float(found[1]) * _UNITS[found[2]]
+    if not _LEAST <= value <= _MOST:
+        raise ValueError(f"{option} {text}: a figure is {_LEAST:g} to {_MOST:g} inches wide and high")
+    return value

@@ -1,65 +1,80 @@
-"""How figures look: one colour, marker and line per method in all of them, distinguishable in grey and by the colour-blind.
+"""How figures look: a hue for each family of methods, a shade, a marker and dashes for its variants; exact softmax is grey.
 
-A look is the method's own, in whatever figure it stands: a digest of its label (sha256) names a colour, a marker and a line.
-Where more methods of one figure want the same than is their share, those with parameters, and then those with the larger
-digests, get what is used least: first the marker, so that no two markers are alike as long as there are enough, then the line.
-The order of the methods is of no account. Families have no hue in common: methods that can be told apart are worth more. Black
-and grey are the exact softmax's.
+All figures of a run, and its page, give a method the same look. Any two of the first 22 methods differ in their markers, so
+that they can be told apart in a grey print and by the colour-blind. Here is also how wide words are in our letters.
 """
 
-import hashlib
-import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, TypeVar
+from functools import lru_cache
+from itertools import cycle
+from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
-from attnbench.report.drawing import fonts
+from attnbench.report.findings import Findings
+from attnbench.report.text.names import shorten
 
-_T = TypeVar("_T")
-_Dashes = str | tuple[int, tuple[int, ...]]
-
-# of the first 1,500 numbers the one with which the methods of the shipped suites change their looks least from one to another,
-# and softmax.sdpa is a solid line
-_SALT = "419"
-_EXACT = "softmax."
-_EXACT_COLORS = ("#000000", "#7F7F7F")
-# Okabe and Ito 2008 without the yellow, which is lost on white; neighbours differ in lightness
-_COLORS = ("#D55E00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#E69F00")
+_EXACT, _BASELINE = "softmax", "softmax.sdpa"
+_GREYS = ("#000000", "#7F7F7F", "#4D4D4D")
+# Okabe and Ito 2008 without the yellow, which is lost on white, and five more that differ from them in lightness
+_HUES = {
+    "linear": "#D55E00",
+    "lsh": "#0072B2",
+    "sparse": "#009E73",
+    "linformer": "#CC79A7",
+    "vq": "#E69F00",
+    "delta": "#56B4E9",
+    "gated": "#882255",
+    "blocks": "#999933",
+    "landmark": "#6A51A3",
+    "pooling": "#44AA99",
+    "context": "#A6611A",
+}
+_DARKER, _LIGHTER = 0.35, 0.40
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
-_SHAPES = tuple(product(_MARKERS, (True, False)))
-_LINES: tuple[_Dashes, ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
-# on a clear ground, which may be white or black behind
-_CLEAR = {"#000000": "#777777", "#7F7F7F": "#A6A6A6"}
+_SHAPES = tuple((marker, filled) for filled in (True, False) for marker in _MARKERS)
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+Dashes = str | tuple[int, tuple[int, ...]]
+_LINES: tuple[Dashes, ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
+_DIM = 300
+# greys on a clear ground
+_CLEAR = {"#000000": "#777777", "#7F7F7F": "#A6A6A6", "#4D4D4D": "#8F8F8F"}
 
 FONT = 7.0
 """Points; nothing in a figure is smaller, for a paper prints it at this size."""
 SETTINGS: dict[Any, Any] = {
-    "font.size": FONT,
-    "axes.titlesize": FONT + 0.5,
-    "axes.labelsize": FONT,
-    "xtick.labelsize": FONT,
-    "ytick.labelsize": FONT,
-    "legend.fontsize": FONT,
+    **dict.fromkeys(("font.size", "figure.titlesize", "axes.titlesize", "axes.labelsize"), FONT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), FONT),
     "axes.linewidth": 0.6,
+    "axes.titlepad": 4.0,
+    "axes.labelpad": 2.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.axisbelow": True,
     "grid.linewidth": 0.4,
     "grid.color": "#D9D9D9",
     "lines.linewidth": 1.1,
     "lines.markersize": 3.5,
+    "lines.markeredgewidth": 0.8,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
-    # as they are by default; larger letters want larger ones
-    "xtick.major.width": 0.8,
-    "ytick.major.width": 0.8,
-    "xtick.major.pad": 3.5,
-    "ytick.major.pad": 3.5,
-    "lines.markeredgewidth": 1.0,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.size": 0.0,
+    "ytick.minor.size": 0.0,
+    "legend.frameon": False,
+    "legend.borderpad": 0.0,
+    "legend.borderaxespad": 0.3,
+    "legend.labelspacing": 0.25,
+    "legend.handlelength": 2.6,
+    "legend.handletextpad": 0.6,
+    "legend.columnspacing": 1.2,
     # text stays text in PDF, and the same records give the same bytes in SVG
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
@@ -69,110 +84,124 @@ SETTINGS: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """Of one method."""
+    """The look of one method."""
 
     color: str
     marker: str
-    line: _Dashes
+    line: Dashes
     filled: bool
 
     @property
     def face(self) -> str:
-        """Fill of the marker: the ground's, where it is hollow."""
+        """The fill of its marker: that of the ground, where it is hollow."""
         return self.color if self.filled else str(mpl.rcParams["axes.facecolor"])
+
+    @property
+    def marked(self) -> dict[str, Any]:
+        """How matplotlib draws its marker, without a line."""
+        return {"color": self.color, "marker": self.marker, "markerfacecolor": self.face, "linestyle": ""}
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """How matplotlib draws its line with markers."""
+        return self.marked | {"linestyle": self.line}
 
 
 def looks(labels: Iterable[str]) -> dict[str, Look]:
-    """By label; the same for a label in every set in which nobody contests it, no two alike among the first few hundred."""
-    known = list(dict.fromkeys(labels))
-    # a name alone is what most figures show: a variant gives way to it
-    order = sorted(known, key=lambda label: ("(" in label, _digest(label)))
-    exact, others = ([label for label in order if label.startswith(_EXACT) is whether] for whether in (True, False))
-    family = {label: label.partition(".")[0] for label in order}
-    colors = _dealt(exact, _EXACT_COLORS, [family], 0) | _dealt(others, _COLORS, [family], 0)
-    shapes = _dealt(order, _SHAPES, [colors, family], 1)
-    lines = _dealt(order, _LINES, [{label: (colors[label], shapes[label]) for label in order}], 2)
-    return {label: Look(colors[label], shapes[label][0], lines[label], shapes[label][1]) for label in known}
+    """Return the look of each label, whatever their order; no two are alike among the first few hundred of one hue.
 
-
-def _digest(label: str) -> bytes:
-    return hashlib.sha256((_SALT + label).encode("utf-8", "surrogatepass")).digest()
-
-
-def _wish(label: str, count: int, channel: int) -> int:
-    return int.from_bytes(_digest(label)[4 * channel : 4 * channel + 4], "big") % count
-
-
-def _dealt(
-    labels: Sequence[str], options: Sequence[_T], groupings: Sequence[Mapping[str, Hashable]], channel: int
-) -> dict[str, _T]:
-    """To each label the option that it wishes, as long as neither that option at all nor a group of its has its share of it.
-
-    Then to each that is left the option that its groups, and then everybody, have least; the nearest after its wish.
+    A family that does not ship with the project gets a hue that no family of these labels has.
     """
-    count, dealt = len(options), _Dealt(len(options), labels, groupings)
-    left = [label for label in labels if not dealt.takes(label, _wish(label, count, channel))]
-    for label in left:
-        first = _wish(label, count, channel)
-        nearest = sorted(range(count), key=lambda i: (i - first) % count)
-        dealt.give(label, min(nearest, key=lambda i: dealt.uses(label, i)))
-    return {label: options[i] for label, i in dealt.found.items()}
+    known = list(dict.fromkeys(labels))
+    families = {label: label.partition(".")[0] for label in known}
+    free = [hue for family, hue in _HUES.items() if family not in families.values()] or list(_HUES.values())
+    others = zip(sorted(set(families.values()) - _HUES.keys() - {_EXACT}), cycle(free))
+    hues = _HUES | dict(others) | {_EXACT: _GREYS[0]}
+    order = sorted(
+        known,
+        key=lambda label: (
+            label != _BASELINE,
+            families[label] != _EXACT,
+            list(hues.values()).index(hues[families[label]]),
+            _rising(label),
+        ),
+    )
+    found: dict[str, Look] = {}
+    ranks: dict[str, int] = {}
+    for number, label in enumerate(order):
+        hue = hues[families[label]]
+        rank = ranks[hue] = ranks.get(hue, -1) + 1
+        shades = _GREYS if families[label] == _EXACT else (hue, _mixed(hue, 0, _DARKER), _mixed(hue, 255, _LIGHTER))
+        marker, filled = _SHAPES[number % len(_SHAPES)]
+        found[label] = Look(shades[rank % 3], marker, _LINES[rank % 5], filled)
+    return {label: found[label] for label in known}
 
 
-class _Dealt:
-    """What was dealt so far."""
-
-    def __init__(self, count: int, labels: Sequence[str], groupings: Sequence[Mapping[str, Hashable]]) -> None:
-        self.found: dict[str, int] = {}
-        # the last group is that of everybody
-        self._groups = {label: [(i, each[label]) for i, each in enumerate(groupings)] + [(-1, None)] for label in labels}
-        sizes = Counter(group for groups in self._groups.values() for group in groups)
-        self._shares = {group: math.ceil(size / count) for group, size in sizes.items()}
-        self._used: Counter[Hashable] = Counter()
-
-    def uses(self, label: str, option: int) -> list[int]:
-        """How often, within each of its groups."""
-        return [self._used[group, option] for group in self._groups[label]]
-
-    def takes(self, label: str, option: int) -> bool:
-        """Whether there was enough of it left, and the label has it now."""
-        if any(self._used[group, option] >= self._shares[group] for group in self._groups[label]):
-            return False
-        self.give(label, option)
-        return True
-
-    def give(self, label: str, option: int) -> None:
-        """Whether there is enough or not."""
-        self.found[label] = option
-        self._used.update((group, option) for group in self._groups[label])
+def _rising(label: str) -> list[tuple[int, str]]:
+    """Order names as people do: rounds=2 before rounds=16."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in _NUMBERS.split(label)]
 
 
-def on_this_ground(found: Mapping[str, Look]) -> dict[str, Look]:
-    """The same looks within `applied`: where the ground is clear, black would be lost on a dark page."""
+def _mixed(color: str, other: int, share: float) -> str:
+    """Mix a colour with black (0) or white (255)."""
+    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    return f"#{''.join(f'{round(part + (other - part) * share):02X}' for part in parts)}"
+
+
+def run_looks(findings: Findings) -> dict[str, Look]:
+    """Return the looks of the methods of a run by label, on the ground of the present figure; to be called within `applied`."""
+    found = looks([*(cell.label for cell in findings.run.cells), *findings.labels])
     clear = mpl.rcParams["axes.facecolor"] == "none"
-    return {label: replace(look, color=_CLEAR.get(look.color, look.color)) if clear else look for label, look in found.items()}
+    return {label: replace(look, color=_on_clear(look.color)) if clear else look for label, look in found.items()}
+
+
+def _on_clear(color: str) -> str:
+    """Return a colour for a clear ground, which may be white or black: dark ones would be lost on a dark page."""
+    dim = sum(int(color[i : i + 2], 16) for i in (1, 3, 5)) < _DIM
+    return _CLEAR.get(color) or (_mixed(color, 255, 0.25) if dim else color)
 
 
 def scaled(size: float) -> float:
-    """Inches or points that belong to letters of 7 points, for the letters of the present figure."""
+    """Turn inches or points that belong to letters of 7 points into those for the letters of the present figure."""
     return size * float(mpl.rcParams["font.size"]) / FONT
 
 
-def ink() -> str:
-    """Colour of lines that are no method's."""
-    return str(mpl.rcParams["text.color"])
-
-
 def soft() -> str:
-    """Colour of what stands back; on a clear ground only one can be read on white and on black."""
-    return "#444444" if ink() == "black" else ink()
+    """Return the colour of what stands back; on a clear ground only one can be read on white and on black."""
+    ink = str(mpl.rcParams["text.color"])
+    return "#444444" if ink == "black" else ink
+
+
+def said(axes: Axes, words: str) -> None:
+    """Write into the middle of a panel that has nothing else to show."""
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=soft())
 
 
 @contextmanager
 def applied(settings: Mapping[Any, Any] = SETTINGS) -> Iterator[None]:
-    """Our settings while a figure is made and saved, whatever a user's matplotlibrc says; restored afterwards."""
+    """Apply our settings while a figure is made and saved, whatever a user's matplotlibrc says."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(settings)
-        mpl.rcParams["font.family"] = list(fonts.families())
         yield
+
+
+def width(text: str) -> float:
+    """Return the inches that a text takes in the letters of the present figure; to be called within `applied`."""
+    return _width(text, float(mpl.rcParams["font.size"]))
+
+
+@lru_cache(maxsize=4096)
+def _width(text: str, size: float) -> float:
+    points, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(family="DejaVu Sans", size=size), False)
+    return float(points) / 72
+
+
+def fitted(text: str, inches: float) -> str:
+    """Return it as it is, or with so much of its middle left out that it fits; at least one letter stays."""
+    letters, cut = len(text), text
+    while letters > 1 and (wide := width(cut)) > inches:
+        # nearly there at once; letters are not equally wide
+        letters = max(1, min(letters - 1, int(letters * inches / wide) + 1))
+        cut = shorten(text, letters)
+    return cut

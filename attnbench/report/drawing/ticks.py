@@ -1,76 +1,122 @@
-"""Where the ticks of logarithmic axes stand, and what they say: times in SI steps, bytes in powers of two, lengths as 16k."""
+"""Where the ticks of logarithmic axes are, and what they say: times in SI steps, bytes in powers of two, lengths as 16k."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from attnbench.report.text.numbers import BYTE_UNITS, TIME_UNITS
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from attnbench.analyze.quantities import Unit
+from attnbench.report.drawing.style import scaled
+from attnbench.report.text.numbers import SCALES
 from attnbench.schema.units import length
 
 Ticks = list[tuple[float, str]]
 _FEWEST, _MOST = 3, 7
+_SPANS = 4.0
+"""The least ratio of the ends of a logarithmic axis."""
 _AROUND_ONE = (0.8, 0.9, 1.0, 1.1, 1.25)
 _THOUSANDS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_RATES = {Unit.FLOP_RATE, Unit.BYTE_RATE, Unit.TOKENS, Unit.SEQUENCES}
+_LETTER = 0.06
+"""Inches for letters of 7 points."""
 
 
-def time_ticks(low: float, high: float) -> Ticks:
-    """Powers of ten between two times in seconds; 1, 2 and 5 of each where there are fewer than three."""
-    for leads in ((1,), (1, 2, 5)):
-        inside = [value for value in _decades(low, high, leads) if low <= value <= high]
-        if len(inside) >= _FEWEST:
-            break
-    step = math.ceil(len(inside) / _MOST)
-    return [(value, _said(value, TIME_UNITS)) for value in inside[::step]]
+def ticks(unit: Unit, low: float, high: float) -> Ticks:
+    """Return the ticks of an axis of this unit between two values.
 
-
-def factor_ticks(low: float, high: float) -> Ticks:
-    """Of plain numbers: powers of ten; or with 2 and 5 of each; closer ones where there are fewer than three."""
+    Times are marked at powers of ten, or at 1, 2 and 5 of each; bytes at powers of two; all else at plain numbers.
+    """
+    if unit is Unit.BYTES:
+        return [(value, _said(value, SCALES[unit])) for value in _powers_of_two(low, high)]
+    if unit is Unit.SECONDS:
+        inside = _inside(_decades(low, high, (1,)), low, high)
+        if len(inside) < _FEWEST:
+            inside = _inside(_decades(low, high, (1, 2, 5)), low, high)
+        chosen = inside[:: math.ceil(len(inside) / _MOST)] if len(inside) > 1 else _plain(low, high)
+        return [(value, _said(value, SCALES[unit])) for value in chosen]
+    if unit in _RATES:
+        return [(value, _said(value, _THOUSANDS).strip()) for value in _plain(low, high)]
+    if unit is Unit.SHARE:
+        return [(value / 100, f"{value:g}%") for value in _plain(100 * low, 100 * high)]
     return [(value, f"{value:g}") for value in _plain(low, high)]
 
 
-def rate_ticks(low: float, high: float) -> Ticks:
-    """The same, with a letter for thousands: 10 G, 1 T."""
-    return [(value, _said(value, _THOUSANDS).strip()) for value in _plain(low, high)]
-
-
-def byte_ticks(low: float, high: float) -> Ticks:
-    """Powers of two between two numbers of bytes, at most seven."""
+def _powers_of_two(low: float, high: float) -> list[float]:
+    """Return at most seven powers of two between two numbers of bytes; of fewer than two plain numbers of one unit."""
     first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
     step = max(1, math.ceil((last - first + 1) / _MOST))
     chosen = [exponent for exponent in range(first, last + 1) if exponent % step == 0]
-    return [(2.0**exponent, _said(2.0**exponent, BYTE_UNITS)) for exponent in chosen]
+    if len(chosen) > 1:
+        return [2.0**exponent for exponent in chosen]
+    unit = next((scale for scale, _ in SCALES[Unit.BYTES] if low >= scale), 1.0)
+    return [value * unit for value in _plain(low / unit, high / unit)]
 
 
-def length_ticks(lengths: Sequence[int], per_doubling: float, space: float) -> Ticks:
-    """All lengths whose labels have room: `per_doubling` inches between N and 2 N, `space` inches for a label."""
-    chosen: list[int] = []
-    for N in sorted(lengths):
-        if not chosen or math.log2(N / chosen[-1]) * per_doubling >= space:
-            chosen.append(N)
-    return [(float(N), length(N)) for N in chosen]
+def wide(axes: Axes) -> float:
+    """Return the width of axes in inches, about: before they are laid out."""
+    return float(axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
 
 
-def spaced(ticks: Ticks, low: float, high: float, width: float, letter: float) -> Ticks:
-    """Those whose words have room beside each other, on a logarithmic axis of so many inches with letters so wide."""
+def number_up(axes: Axes, unit: Unit) -> None:
+    """Make the vertical axis logarithmic, at least so wide that it can be read, with ticks of its unit."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    more = max(1.0, _SPANS * low / high) ** 0.5
+    axes.set_ylim(low / more, high * more)
+    _numbered(axes, "y", ticks(unit, low / more, high * more) if axes.has_data() else [])
+
+
+def number_across(axes: Axes, unit: Unit) -> None:
+    """Make the horizontal axis logarithmic, with those ticks of its unit that have room beside each other."""
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
     chosen: Ticks = []
     end = -math.inf
-    for value, words in ticks:
-        middle, half = math.log(value / low) / math.log(high / low) * width, len(words) * letter / 2
+    for value, words in ticks(unit, low, high):
+        middle, half = math.log(value / low) / math.log(high / low) * wide(axes), len(words) * scaled(_LETTER) / 2
         if middle - half >= end:
             chosen.append((value, words))
-            end = middle + half + letter
-    return chosen
+            end = middle + half + scaled(_LETTER)
+    _numbered(axes, "x", chosen)
+
+
+def lengths_across(axes: Axes, lengths: Sequence[int]) -> None:
+    """Make the horizontal axis that of all these lengths, with ticks at those that have room for their labels."""
+    first, last = (lengths[0], lengths[-1]) if lengths else (1, 2)
+    room = 2.0 if first == last else 1.2
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(first / room, last * room)
+    per_doubling = wide(axes) / math.log2(last * room * room / first)
+    chosen: list[int] = []
+    for N in sorted(lengths):
+        if not chosen or math.log2(N / chosen[-1]) * per_doubling >= scaled(0.24):
+            chosen.append(N)
+    _numbered(axes, "x", [(float(N), length(N)) for N in chosen])
+    axes.set_xlabel("N (tokens)")
+
+
+def _numbered(axes: Axes, which: str, chosen: Ticks) -> None:
+    (axes.set_xticks if which == "x" else axes.set_yticks)([value for value, _ in chosen], [words for _, words in chosen])
+    axes.minorticks_off()
 
 
 def _plain(low: float, high: float) -> list[float]:
-    """The first of four scales that has three ticks inside; else the one that has the most."""
+    """Return the first of four scales that has three ticks inside; else the one that has the most."""
     scales = (*(_decades(low, high, leads) for leads in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))), _AROUND_ONE)
-    inside = [[value for value in values if low <= value <= high] for values in scales]
+    inside = [_inside(values, low, high) for values in scales]
     chosen = next((values for values in inside if len(values) >= _FEWEST), max(inside, key=len))
+    if len(chosen) < 2:
+        chosen = _inside(map(float, MaxNLocator(4).tick_values(low, high)), low, high)
     return chosen[:: math.ceil(len(chosen) / _MOST) or 1]
 
 
+def _inside(values: Iterable[float], low: float, high: float) -> list[float]:
+    return [value for value in values if low <= value <= high]
+
+
 def _decades(low: float, high: float, leads: Sequence[float]) -> list[float]:
-    """These multiples of all powers of ten around a range."""
+    """Return these multiples of all powers of ten around a range."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [float(f"{lead}e{power}") for power in powers for lead in leads]
 

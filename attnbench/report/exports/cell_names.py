@@ -24,53 +24,49 @@ _SAID_ELSEWHERE = {"method", "params", "workload", "causal", "dtype", "N", "B"}
 
 
 def cell_name(cell: Cell) -> str:
-    """`forward/causal/float32/N=1024/linear.chunked(chunk=64)`; no two cells share one."""
+    """Return `forward/causal/float32/N=1024/linear.chunked(chunk=64)`; no two cells share one."""
     return f"{block_name(cell)}/{label_name(cell)}"
 
 
 def block_name(cell: Cell) -> str:
-    """All but the method: `forward/causal/float32/N=1024`."""
+    """Return all but the method: `forward/causal/float32/N=1024`."""
     p = cell.problem
     return "/".join([*_kind(cell), f"N={p.N}", *([f"B={p.B}"] if p.B != 1 else [])])
 
 
 def series_name(cell: Cell) -> str:
-    """All but the size, fit for a file name: `forward.causal.float32.linear.chunked-chunk=64`."""
+    """Return all but the size, fit for a file name: `forward.causal.float32.linear.chunked-chunk=64`."""
     words = [_NO_FILE.sub("_", word.replace(":", "~")) for word in _kind(cell)]
-    return ".".join([*words, _label_for_files(cell)])
+    if not _is_plain(cell):
+        return ".".join([*words, f"{_NO_FILE.sub('_', cell.method)[:60]}-{_digest(cell)}"])
+    label = [cell.method.replace(":", "~"), *(f"{name}={value}" for name, value in sorted(cell.params.items()))]
+    # only a large number has a plus, as in 1e+16
+    return ".".join([*words, "-".join(label).replace("+", "")])
 
 
 def label_name(cell: Cell) -> str:
-    """The method with its parameters; one that is not plain is rewritten, and told apart by a digest."""
+    """Return the method with its parameters; one that is not plain is rewritten, and told apart by a digest."""
     return cell.label if _is_plain(cell) else f"{_HARMFUL.sub('_', shorten(cell.label, 80))}#{_digest(cell)}"
 
 
 def _kind(cell: Cell) -> list[str]:
-    """Workload, mask, dtype, and whatever is not the default."""
+    """Return the workload, the mask, the dtype, and whatever is not the default.
+
+    A setting whose text is not plain is rewritten, and told apart by a digest.
+    """
     settings = cell.canonical()
     settings |= settings.pop("problem") | settings.pop("training", {})
-    words = [_setting(k, v) for k, v in sorted(settings.items()) if k not in _SAID_ELSEWHERE]
+    words = []
+    for name in sorted(settings.keys() - _SAID_ELSEWHERE):
+        value = settings[name]
+        plain = not isinstance(value, str) or _SETTING.fullmatch(value)
+        words.append(f"{name}={value}" if plain else f"{name}={_HARMFUL.sub('_', shorten(value, 40))}#{_sha(value)}")
     mask = "causal" if cell.problem.causal else "non-causal"
     return [cell.workload.value, mask, cell.problem.dtype.value, *words]
 
 
-def _setting(name: str, value: object) -> str:
-    """`scale=0.25`; a text that is not plain is rewritten, and told apart by a digest."""
-    if not isinstance(value, str) or _SETTING.fullmatch(value):
-        return f"{name}={value}"
-    return f"{name}={_HARMFUL.sub('_', shorten(value, 40))}#{_sha(value)}"
-
-
-def _label_for_files(cell: Cell) -> str:
-    if not _is_plain(cell):
-        return f"{_NO_FILE.sub('_', cell.method)[:60]}-{_digest(cell)}"
-    words = [cell.method.replace(":", "~"), *(f"{name}={value}" for name, value in sorted(cell.params.items()))]
-    # only a large number has a plus, as in 1e+16
-    return "-".join(words).replace("+", "")
-
-
 def _is_plain(cell: Cell) -> bool:
-    """Whether the label is harmless, and that of no other method."""
+    """Say whether the label is harmless, and that of no other method."""
     texts = [value for value in cell.params.values() if isinstance(value, str)]
     return (
         len(cell.label) <= _LONGEST

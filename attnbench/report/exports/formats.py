@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from attnbench.report.exports import bencher, github_action, otava, pyperf, pytest_benchmark
-from attnbench.report.exports.asv import folder as asv_folder
-from attnbench.report.exports.asv import results as asv
+from attnbench.report.exports import asv, flat, otava, parquet, pyperf, pytest_benchmark
 from attnbench.report.exports.exchange import Export, Place, Source
 
 
 @dataclass(frozen=True)
 class Format:
-    """`file` is the name where none is given."""
+    """How a format is written, and what it can hold."""
 
     file: str
+    """The name of the file or folder where none is given."""
     make: Callable[[Sequence[Source]], Export]
     many: bool = False
     """Whether it holds more than one run."""
@@ -25,19 +25,13 @@ class Format:
     """Fits an export to what is in its folder already; without it, files of one name are replaced."""
 
 
-def _parquet(sources: Sequence[Source]) -> Export:
-    # pandas takes a second to import, and the others do without
-    from attnbench.report.exports import parquet
-
-    return parquet.make(sources)
-
-
 FORMATS: Mapping[str, Format] = {
     "pytest-benchmark": Format(pytest_benchmark.FILE, pytest_benchmark.make),
-    "asv": Format(asv.FOLDER, asv.make, many=True, folder=True, settle=asv_folder.settle),
+    "asv": Format(asv.FOLDER, asv.make, many=True, folder=True, settle=asv.settle),
     "otava": Format(otava.FOLDER, otava.make, many=True, folder=True),
     "pyperf": Format(pyperf.FILE, pyperf.make, raw=True),
-    "github-action-benchmark": Format(github_action.FILE, github_action.make),
-    "bencher": Format(bencher.FILE, bencher.make),
-    "parquet": Format("cells.parquet", _parquet, many=True, text=False),
+    "github-action-benchmark": Format(flat.SMALLER, partial(flat.github_action, bigger=False)),
+    "github-action-benchmark-bigger": Format(flat.BIGGER, partial(flat.github_action, bigger=True)),
+    "bencher": Format(flat.BENCHER, flat.bencher),
+    "parquet": Format(parquet.FILE, parquet.make, many=True, text=False),
 }

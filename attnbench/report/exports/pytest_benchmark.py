@@ -1,73 +1,87 @@
 """pytest-benchmark's JSON: a group for each block, a benchmark for each method in it, a round for each replicate."""
 
+import statistics
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
 
 from attnbench.report.exports.cell_names import block_name, label_name
-from attnbench.report.exports.entries import Entry, notes, timed, without_numbers
-from attnbench.report.exports.exchange import Export, Source
-from attnbench.report.exports.round_stats import round_stats
-from attnbench.report.exports.strict_json import encode
+from attnbench.report.exports.exchange import Entry, Export, Source, encode, notes, of_cell, timed, without_numbers
 from attnbench.report.findings import Findings
-from attnbench.schema.run import RunInfo
 
 FILE = "pytest-benchmark.json"
-_VERSION = "5.1.0"
-"""Of pytest-benchmark, whose fields these are."""
 
 
 def make(sources: Sequence[Source]) -> Export:
-    """One run. Cells without numbers are in `attnbench.without_numbers`, which pytest-benchmark does not read."""
+    """Write one run. Cells without numbers are in `attnbench.without_numbers`, which pytest-benchmark does not read."""
     (source,) = sources
     findings, run = source.findings, source.findings.run
-    data = {
-        "machine_info": _machine(run),
-        "commit_info": _commit(run),
-        "benchmarks": [_benchmark(findings, entry) for entry in timed(findings)],
-        "datetime": run.started,
-        "version": _VERSION,
-        "attnbench": {"run": run.id, "suite": run.suite.name, "without_numbers": without_numbers(findings)},
-    }
-    return Export({FILE: encode(data)}, notes(findings))
-
-
-def _machine(run: RunInfo) -> dict[str, object]:
     facts = run.environment
     system, _, release = str(facts.get("system") or "").partition(" ")
-    return {
-        "node": "",
-        "processor": facts.get("processor"),
-        "machine": "",
-        "python_implementation": "CPython",
-        "python_version": facts.get("python"),
-        "release": release,
-        "system": system,
-        "cpu": {"brand_raw": facts.get("processor"), "count": facts.get("cores")},
-        "device": run.surroundings.device,
-        "facts": facts | run.surroundings.facts,
+    data = {
+        "machine_info": {
+            "node": "",
+            "processor": facts.get("processor"),
+            "machine": "",
+            "python_implementation": "CPython",
+            "python_version": facts.get("python"),
+            "release": release,
+            "system": system,
+            "cpu": {"brand_raw": facts.get("processor"), "count": facts.get("cores")},
+            "device": run.surroundings.device,
+            "facts": facts | run.surroundings.facts,
+        },
+        "commit_info": {
+            "id": run.git.get("commit") or "unversioned",
+            "time": None,
+            "author_time": None,
+            "dirty": bool(run.git.get("dirty")),
+            "project": run.suite.name,
+            "branch": "(unknown)",
+        },
+        "benchmarks": [_benchmark(findings, entry) for entry in timed(findings)],
+        "datetime": run.started,
+        # the fields are those of this version of pytest-benchmark
+        "version": "5.1.0",
+        "attnbench": {"run": run.id, "suite": run.suite.name, "without_numbers": without_numbers(findings)},
     }
+    return Export({FILE: encode(data)}, notes(findings, times_alone=True))
 
 
-def _commit(run: RunInfo) -> dict[str, object]:
-    return {
-        "id": run.git.get("commit") or "unversioned",
-        "time": None,
-        "author_time": None,
-        "dirty": bool(run.git.get("dirty")),
-        "project": run.suite.name,
-        "branch": "(unknown)",
+def _benchmark(findings: Findings, entry: Entry) -> dict[str, object]:
+    """Write one cell; its time as statistics, and all figures as extra information."""
+    summary, cell = entry.summary, entry.summary.cell
+    kind = {"method": cell.method, "workload": cell.workload.value}
+    figures = {
+        each.figure: {
+            "value": each.value,
+            "unit": each.quantity.unit.value,
+            "more_is_better": each.quantity.more_is_better,
+            **({"low": each.interval.low, "high": each.interval.high, "range": each.interval.kind} if each.interval else {}),
+        }
+        for each in of_cell(findings, summary)
     }
-
-
-def _benchmark(findings: Findings, entry: Entry) -> dict[str, Any]:
-    summary = entry.summary
     return {
-        "group": block_name(summary.cell),
-        "name": label_name(summary.cell),
+        "group": block_name(cell),
+        "name": label_name(cell),
         "fullname": entry.name,
-        "params": _params(entry),
-        "param": f"N={summary.cell.problem.N}",
-        "extra_info": _extra(findings, entry),
+        # what `--group-by=param:N` may name
+        "params": {**cell.params, **cell.problem.model_dump(mode="json"), **kind},
+        "param": f"N={cell.problem.N}",
+        "extra_info": {
+            "label": cell.label,
+            "tier": findings.tier(summary),
+            "paper": findings.paper(summary),
+            "status": summary.status,
+            "batch": summary.B,
+            "seconds_per_call": summary.median,
+            "samples": summary.samples,
+            "outliers": summary.outliers,
+            "flags": [*summary.flags, *summary.memory.flags],
+            "figures": figures,
+            "memory_of_the_batch": {name: counter.model_dump() for name, counter in summary.memory.counters.items()},
+            "cell": cell.key,
+        },
         "options": {
             "disable_gc": True,
             "timer": summary.fact("clock"),
@@ -75,34 +89,36 @@ def _benchmark(findings: Findings, entry: Entry) -> dict[str, Any]:
             "max_time": findings.run.suite.budget.seconds,
             "warmup": True,
         },
-        "stats": round_stats(entry.medians),
+        "stats": round_stats(entry.replicates),
     }
 
 
-def _params(entry: Entry) -> dict[str, object]:
-    """What `--group-by=param:N` may name."""
-    cell = entry.summary.cell
-    return {**cell.params, **cell.problem.model_dump(mode="json"), "method": cell.method, "workload": cell.workload.value}
-
-
-def _extra(findings: Findings, entry: Entry) -> dict[str, object]:
-    """Seconds are those of a sample of the batch, as in `stats`, where nothing else is said."""
-    summary, interval = entry.summary, entry.interval
+def round_stats(values: Sequence[float]) -> dict[str, object]:
+    """Return the statistics that pytest-benchmark stores, by its definitions, of positive numbers, at least one."""
+    data = sorted(values)
+    mean, stddev = statistics.mean(data), statistics.stdev(data) if len(data) > 1 else 0.0
+    # its quartiles are those of Hazen (1914) for every number of rounds
+    q1, q3 = np.quantile(data, (0.25, 0.75), method="hazen").tolist()
+    low, high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)
+    beyond_stddev = sum(abs(value - mean) > stddev for value in data)
+    beyond_fences = sum(not low <= value <= high for value in data)
     return {
-        "label": summary.cell.label,
-        "tier": findings.tier(summary),
-        "paper": findings.paper(summary),
-        "status": summary.status,
-        "batch": summary.B,
-        "seconds_per_call": summary.median,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
-        "interval_kind": interval.kind.value if interval else None,
-        "samples": summary.samples,
-        "outliers": summary.outliers,
-        "flags": [*summary.flags, *summary.memory.flags],
-        "memory_counter": findings.counter.name if findings.counter else None,
-        "memory_bytes": entry.bytes,
-        "memory_of_the_batch": {name: counter.model_dump() for name, counter in summary.memory.counters.items()},
-        "cell": summary.cell.key,
+        "min": data[0],
+        "max": data[-1],
+        "mean": mean,
+        "stddev": stddev,
+        "rounds": len(data),
+        "median": statistics.median(data),
+        "iqr": q3 - q1,
+        "q1": q1,
+        "q3": q3,
+        "iqr_outliers": beyond_fences,
+        "stddev_outliers": beyond_stddev,
+        "outliers": f"{beyond_stddev};{beyond_fences}",
+        "ld15iqr": min(value for value in data if value >= low),
+        "hd15iqr": max(value for value in data if value <= high),
+        "ops": len(data) / sum(data),
+        "total": sum(data),
+        "data": list(values),
+        "iterations": 1,
     }

@@ -1,106 +1,120 @@
-"""Figures of one line a method over length: time, memory, decoding, and the ratio to a baseline."""
+"""Figures of one line a method over length: any figure of a cell, decoding with its state, and the ratio to a baseline."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.quantities import STATE_BYTES, TIME, Quantity, Unit, present
 from attnbench.analyze.sections import Section
-from attnbench.analyze.speedup import speedup
-from attnbench.analyze.versus import baseline
-from attnbench.report.conditions import memory_notes, state_notes
-from attnbench.report.drawing.caption import caption, text
-from attnbench.report.drawing.lines import quantity
-from attnbench.report.drawing.lines.over_length import over_length
-from attnbench.report.drawing.lines.quantity import Kind, Point, Quantity
+from attnbench.analyze.speedup import baseline, speedup
+from attnbench.analyze.statistics import Estimate
+from attnbench.report.conditions import device_name, meaning, measured, replication
+from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
+from attnbench.report.drawing.lines import Plotted, over_length, second_line
+from attnbench.report.drawing.panels import figures
 from attnbench.report.drawing.sheet import Sheet
-from attnbench.report.drawing.ticks import factor_ticks
-from attnbench.report.figures.kinds import CannotDrawError, Drawing, by_workload
 from attnbench.report.findings import Findings
+from attnbench.report.text.names import in_words
+from attnbench.report.text.numbers import heading
 from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import GRADIENT_ROUNDING, ROUNDING
+
+
+def figure(findings: Findings, name: str, sheet: Sheet) -> list[Drawing]:
+    """Draw one figure of the vocabulary against length, a drawing for each workload that has it."""
+    quantity = findings.quantities[name]
+    shown = {section.workload for section in findings.sections if findings.shows(section, quantity)}
+    members = by_workload(findings, shown.__contains__, f"no cell of the run has a figure of {quantity.title}")
+    return [
+        _drawing(findings, [section for section in own if findings.shows(section, quantity)], [quantity], sheet)
+        for own in members
+    ]
 
 
 def scaling(findings: Findings, sheet: Sheet) -> list[Drawing]:
-    """Time per sample; of decoding and generating see `decode`."""
-    members = by_workload(findings, lambda w: w.is_timed and not w.keeps_state)
-    if not members:
-        raise CannotDrawError("the run times neither a forward nor a backward; its suite would say workloads: [forward]")
-    return [_drawing(findings, own, quantity.time(workload), sheet) for workload, own in members.items()]
-
-
-def memory(findings: Findings, sheet: Sheet) -> list[Drawing]:
-    """The run's one counter, of every workload that has a time."""
-    if findings.counter is None:
-        raise CannotDrawError(memory_notes(findings, findings.summaries)[0].removeprefix("Memory: ").removesuffix("."))
-    members = by_workload(findings, lambda workload: workload.is_timed)
-    return [_drawing(findings, own, quantity.memory(findings.counter, w), sheet) for w, own in members.items()]
+    """Draw time against length; decoding and generating have a figure of their own."""
+    otherwise = "the run times neither a forward nor a backward; its suite would say workloads: [forward]"
+    members = by_workload(findings, lambda w: w.is_timed and not w.keeps_state, otherwise)
+    return [_drawing(findings, own, [findings.quantities[TIME]], sheet) for own in members]
 
 
 def decode(findings: Findings, sheet: Sheet) -> list[Drawing]:
-    """Time per token, or per sequence that is generated, beside the state that is kept."""
-    members = by_workload(findings, lambda w: w.keeps_state)
-    if not members:
-        raise CannotDrawError("the run decodes nothing; its suite would say workloads: [decode], or generate")
-    return [_decoding(findings, workload, own, sheet) for workload, own in members.items()]
+    """Draw time per token, or per sequence that is generated, beside the state that is kept."""
+    otherwise = "the run decodes nothing; its suite would say workloads: [decode], or generate"
+    shown = [findings.quantities[name] for name in (TIME, STATE_BYTES)]
+    return [_drawing(findings, own, shown, sheet) for own in by_workload(findings, lambda w: w.keeps_state, otherwise)]
 
 
-def _decoding(findings: Findings, workload: Workload, sections: list[Section], sheet: Sheet) -> Drawing:
-    shown = [quantity.time(workload), quantity.state()]
-    cells = [summary for section in sections for summary in section.summaries]
-    words = caption(findings, sections, shown[0]) + text(state_notes(cells))
-    return Drawing(workload.value, over_length(findings, sections, shown, sheet), words)
+def numerics(findings: Findings, sheet: Sheet) -> list[Drawing]:
+    """Draw how far outputs, and gradients where some method has them, are rounded from their definition."""
+    otherwise = "the run has no numerics; its suite would say workloads: [numerics]"
+    (own,) = by_workload(findings, lambda w: w is Workload.NUMERICS, otherwise)
+    known = [findings.quantities[name] for name in (ROUNDING, GRADIENT_ROUNDING)]
+    return [_drawing(findings, own, present(known, [cell for s in own for cell in s.summaries]) or known[:1], sheet)]
+
+
+def _drawing(
+    findings: Findings,
+    sections: Sequence[Section],
+    shown: Sequence[Quantity],
+    sheet: Sheet,
+    ratio: Plotted | None = None,
+    about: Sequence[str] = (),
+) -> Drawing:
+    """Draw figures of one workload; or the ratio that is read off them, with what the caption has to say about it."""
+    workload = sections[0].workload
+    panels = over_length(findings, sections, [ratio] if ratio else [Plotted.of(each, workload) for each in shown], sheet)
+    title = in_words(workload) + (f": {panels[0].up}" if len(shown) == 1 else "")
+    second = second_line(findings, list(dict.fromkeys(section.conditions for section in sections)))
+    cells, titles = [cell for section in sections for cell in section.summaries], [heading(each, workload) for each in shown]
+    axes = f"{', '.join(titles)} against length N, both axes logarithmic"
+    seen = [f"{in_words(workload)}: {axes}. {device_name(findings)}.", *about]
+    if any(each.is_replicated for each in shown):
+        seen.append("Shaded: the range of the replicates.")
+    if not all(cell.ok for cell in cells):
+        seen.append("Above the panel: from which length on methods have no number, and why.")
+    if len(panels) == 1 and ratio is None and any(each.grows for each in shown):
+        seen.append("N^x: fitted over the upper half of a method's lengths, at least three.")
+    seen += [line for each in shown for line in (meaning(each, cells), replication(cells, each))]
+    return Drawing(workload.value, figures(panels, sheet, title, second), text(seen, measured(findings, sections)))
 
 
 def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
-    """Time over that of the baseline: a method that the suite names, else the strongest exact softmax."""
+    """Draw time over that of the baseline: a method that the suite names, else the strongest exact softmax."""
     found = []
-    for sections in by_workload(findings, lambda workload: workload.is_timed).values():
-        bases = [(section, base) for section in sections if (base := _base(findings, section)) is not None]
-        if bases:
-            shown = _over(findings, bases)
-            others = [_without(section, base) for section, base in bases]
-            found.append(_drawing(findings, others, shown, sheet, [_said(findings, bases)]))
-    if not found:
-        raise CannotDrawError(
-            "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
+    for sections in by_workload(findings, lambda w: w.is_timed, NO_BASELINE):
+        named = [(section, baseline(section, findings.run.suite.report.baselines)) for section in sections]
+        bases = [(section, base) for section, base in named if base is not None and len(section.series) > 1]
+        if not bases:
+            continue
+        others = [
+            replace(section, summaries=tuple(s for s in section.summaries if s.cell.label != base)) for section, base in bases
+        ]
+        each = dict.fromkeys(f"{findings.plot_names[base]} ({s.mask}, {s.conditions})" for s, base in bases)
+        about = (
+            f"Drawn is the time over that of a baseline: {'; '.join(each)}. Replicates are paired by number; below the line "
+            "at 1 a method is faster. There is no point where one of the two has no time."
         )
+        found.append(_drawing(findings, others, [findings.quantities[TIME]], sheet, _over(findings, bases), [about]))
+    if not found:
+        raise CannotDrawError(NO_BASELINE)
     return found
 
 
-def _base(findings: Findings, section: Section) -> str | None:
-    """Where there is another method to set against it."""
-    base = baseline(section, findings.run.suite.report.baselines)
-    return base if base is not None and len(section.series) > 1 else None
+NO_BASELINE = "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
 
 
-def _without(section: Section, label: str) -> Section:
-    return replace(section, summaries=tuple(s for s in section.summaries if s.cell.label != label))
-
-
-def _over(findings: Findings, bases: Sequence[tuple[Section, str]]) -> Quantity:
-    """Replicates paired, per sample; above 1 the method takes longer."""
+def _over(findings: Findings, bases: Sequence[tuple[Section, str]]) -> Plotted:
+    """Plot time over that of the baseline, replicates paired."""
     names = dict.fromkeys(findings.plot_names[base] for _, base in bases)
     against = {
         summary.cell.key: section.at(base, summary.cell.problem.N) for section, base in bases for summary in section.summaries
     }
 
-    def point(cell: CellSummary) -> Point | None:
+    def read(cell: CellSummary) -> Estimate | None:
         base = against.get(cell.cell.key)
         # a speed-up of the method over the baseline, upside down
-        found = speedup(cell, base) if base is not None else None
-        return Point(cell.cell.problem.N, found) if found else None
+        return speedup(cell, base) if base is not None else None
 
     title = f"time over that of {next(iter(names))}" if len(names) == 1 else "time over that of the baseline"
-    return Quantity(title, point, lambda _: None, factor_ticks, Kind.RATIO, level=1.0)
-
-
-def _said(findings: Findings, bases: Sequence[tuple[Section, str]]) -> str:
-    each = dict.fromkeys(f"{findings.plot_names[base]} ({section.mask}, {section.conditions})" for section, base in bases)
-    return (
-        f"Baseline: {'; '.join(each)}. Replicates paired by number; below the line at 1 a method is faster; "
-        "no point where one of the two has no time."
-    )
-
-
-def _drawing(findings: Findings, sections: list[Section], shown: Quantity, sheet: Sheet, more: Sequence[str] = ()) -> Drawing:
-    words = caption(findings, sections, shown) + text(more)
-    return Drawing(sections[0].workload.value, over_length(findings, sections, [shown], sheet), words)
+    return Plotted(title, read, Unit.FACTOR, level=1.0)

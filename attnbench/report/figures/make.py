@@ -1,65 +1,82 @@
-"""Figures as files: every sheet in every format, and a caption as text."""
+"""The one registry of figures, for a run's own folder, for `plot` and for Python; and figures as files."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from matplotlib.figure import Figure
-
-from attnbench.report.drawing import grid, style
-from attnbench.report.drawing.caption import text
+from attnbench.analyze.quantities import MEMORY
+from attnbench.report.drawing import style
+from attnbench.report.drawing.images import FORMATS as OF_FOLDERS
 from attnbench.report.drawing.images import images
-from attnbench.report.drawing.sheet import Sheet
-from attnbench.report.figures.crossings import crossover
-from attnbench.report.figures.kinds import CannotDrawError, Drawing, Kind
-from attnbench.report.figures.lines import decode, memory, ratio, scaling
-from attnbench.report.figures.pareto.figure import pareto
-from attnbench.report.figures.pgf import pgf
+from attnbench.report.drawing.kinds import CannotDrawError, Drawing, latex, text
+from attnbench.report.drawing.sheet import FOLDER, Sheet
+from attnbench.report.figures.lines import decode, figure, numerics, ratio, scaling
+from attnbench.report.figures.pareto import pareto
 from attnbench.report.figures.roofline import roofline
-from attnbench.report.figures.training import curves, drawings
 from attnbench.report.findings import Findings
+from attnbench.report.questions.crossover.figure import crossover
+from attnbench.report.questions.fidelity.figure import fidelity
+from attnbench.report.questions.learning.figure import curves, drawings
+from attnbench.schema.figures import FIGURES
 
 FORMATS = ("pdf", "svg", "png", "pgf")
-_MAKERS: Mapping[Kind, Callable[[Findings, Sheet], list[Drawing]]] = {
-    Kind.SCALING: scaling,
-    Kind.MEMORY: memory,
-    Kind.PARETO: pareto,
-    Kind.ROOFLINE: roofline,
-    Kind.CROSSOVER: crossover,
-    Kind.DECODE: decode,
-    Kind.RATIO: ratio,
-    Kind.CURVES: curves,
-    Kind.DRAWINGS: drawings,
+_MAKERS: Mapping[str, Callable[[Findings, Sheet], list[Drawing]]] = {
+    "scaling": scaling,
+    "pareto": pareto,
+    "roofline": roofline,
+    "crossover": crossover,
+    "decode": decode,
+    "ratio": ratio,
+    "fidelity": fidelity,
+    "numerics": numerics,
+    "curves": curves,
+    "drawings": drawings,
 }
+USUAL = (*_MAKERS, MEMORY)
+"""What is drawn where nothing is asked for, as far as a run has it."""
+KINDS = (*_MAKERS, *FIGURES)
+"""Every figure of the vocabulary is a kind too: its lines over length."""
 
 
-def files(findings: Findings, kind: Kind, sheet: Sheet, formats: Sequence[str], again: str) -> dict[str, bytes]:
-    """By name: KIND.FORMAT and KIND.txt, with the workload where there are several, and numbers from the second sheet on.
+def drawn(findings: Findings, kind: str, sheet: Sheet) -> list[Drawing]:
+    """Draw a kind, at least once; to be called within `style.applied`. Raises CannotDrawError where the run lacks it."""
+    if not findings.summaries:
+        raise CannotDrawError("nothing of the run is left to draw")
+    return _MAKERS[kind](findings, sheet) if kind in _MAKERS else figure(findings, kind, sheet)
 
-    `again` is the command that draws them. Raises CannotDrawError where the run lacks what the kind shows.
-    """
-    if kind is Kind.DRAWINGS and "pgf" in formats:
-        raise CannotDrawError("PGF holds no pixels; write it as pdf, svg or png")
+
+def folder_files(findings: Findings) -> dict[str, bytes]:
+    """Return the figures that the suite asks for, as far as the run has them: `<workload>/<kind>.{png,svg,pdf,txt}`."""
     found: dict[str, bytes] = {}
-    with style.applied(sheet.settings):
-        drawings = drawn(findings, kind, sheet)
-        for drawing in drawings:
-            name = f"{kind}-{drawing.workload}" if len(drawings) > 1 and drawing.workload != kind else kind.value
-            for number, picture in enumerate(grid.figures(drawing.board, sheet), 1):
-                stem = f"{name}-{number}" if number > 1 else name
-                found |= {f"{stem}.{form}": _saved(picture, form, sheet) for form in formats}
-            found[f"{name}.txt"] = (drawing.caption + _source(findings, again)).encode()
+    with style.applied(FOLDER.settings):
+        for kind in findings.run.suite.report.plots:
+            try:
+                pictures = drawn(findings, kind, FOLDER)
+            except CannotDrawError:
+                # a suite may ask for more than this machine, or this half of a run, has
+                continue
+            for each in pictures:
+                name = f"{each.workload}/{kind}"
+                # on a sheet without an end there is one figure
+                found |= {f"{name}.{form}": image for form, image in images(each.sheets[0], OF_FOLDERS).items()}
+                found[f"{name}.txt"] = each.caption.encode()
     return found
 
 
-def drawn(findings: Findings, kind: Kind, sheet: Sheet) -> list[Drawing]:
-    """At least one; to be called within `style.applied`. Raises CannotDrawError."""
-    if not findings.summaries:
-        raise CannotDrawError("nothing of the run is left to draw")
-    return _MAKERS[kind](findings, sheet)
+def files(findings: Findings, kind: str, sheet: Sheet, formats: Sequence[str], again: str) -> dict[str, bytes]:
+    """Return KIND.FORMAT, KIND.txt and KIND.tex, with the workload where there are several; from the second sheet on numbered.
 
-
-def _saved(picture: Figure, form: str, sheet: Sheet) -> bytes:
-    return pgf(picture) if form == "pgf" else images(picture, (form,), sheet.dpi)[form]
-
-
-def _source(findings: Findings, again: str) -> str:
-    return text([f"Measured by: {findings.run.command or 'a command that was not recorded'}", f"Drawn by: {again}"])
+    `again` is the command that draws them. Raises CannotDrawError where the run lacks what the kind shows.
+    """
+    if kind == "drawings" and "pgf" in formats:
+        raise CannotDrawError("PGF holds no pixels; write it as pdf, svg or png")
+    found: dict[str, bytes] = {}
+    with style.applied(sheet.settings):
+        pictures = drawn(findings, kind, sheet)
+        for each in pictures:
+            name = f"{kind}-{each.workload}" if len(pictures) > 1 and each.workload != kind else kind
+            for number, picture in enumerate(each.sheets, 1):
+                stem = f"{name}-{number}" if number > 1 else name
+                found |= {f"{stem}.{form}": image for form, image in images(picture, tuple(formats), sheet.dpi).items()}
+            source = [f"Measured by: {findings.run.command or 'a command that was not recorded'}", f"Drawn by: {again}"]
+            said = each.caption + text(source)
+            found |= {f"{name}.txt": said.encode(), f"{name}.tex": latex(said, name).encode()}
+    return found

@@ -1,6 +1,7 @@
 """Findings of a part of a run: some of its workloads, some of its methods in an order of one's own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import sections
@@ -9,10 +10,7 @@ from attnbench.schema.cell import Workload
 
 
 def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence[str]) -> Findings:
-    """All of what is not named; fidelity stays, for it is what the others are weighed against.
-
-    Methods that are named are told apart from each other alone, and not from all others of the run.
-    """
+    """Keep what is named, or all where nothing is; fidelity stays, for it is what the others are weighed against."""
     place = {label: i for i, label in enumerate(labels or findings.labels)}
 
     def belongs(summary: CellSummary) -> bool:
@@ -21,4 +19,12 @@ def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence
 
     kept = sorted(filter(belongs, findings.summaries), key=lambda summary: place[summary.cell.label])
     found = tuple(sections(kept, findings.run.suite.axes))
-    return Findings(findings.run, tuple(kept), found, findings.counter, tuple(labels))
+    return Findings(findings.run, tuple(kept), found, findings.counter)
+
+
+def relabelled(findings: Findings, labels: Mapping[str, str]) -> Findings:
+    """Call methods, by their names or their labels, as it is said here rather than as the suite says."""
+    suite = findings.run.suite
+    report = suite.report.model_copy(update={"labels": {**suite.report.labels, **labels}})
+    run = findings.run.model_copy(update={"suite": suite.model_copy(update={"report": report})})
+    return replace(findings, run=run)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
@@ -50,120 +50,64 @@ class Picture:
         return bool((self.weights < 0).any())
 
 
-@dataclass(frozen=True)
-class _Panel:
-    title: str
-    weights: Weights
-    """[N, N]"""
-
-
 def image(picture: Picture, form: str) -> bytes:
-    """As png or svg; the same picture gives the same bytes."""
+    """Return the picture as png or svg; the same picture gives the same bytes."""
     with style.applied():
         return images(figure(picture), (form,))[form]
 
 
 def figure(picture: Picture) -> Figure:
-    """To be called within `style.applied()`."""
-    panels = list(_panels(picture))
-    sheet = _Sheet.of(len(panels), picture.weights.shape[-1])
-    words = _Words.of(picture, sheet.width)
-    drawn = Figure(figsize=(_pixels(sheet.width), _pixels(words.above + sheet.down * sheet.row + words.below)))
-    _write(drawn, words)
-    for number, panel in enumerate(panels):
-        row, column = divmod(number, sheet.across)
-        bottom = drawn.get_figheight() - words.above - row * sheet.row - _HEAD - sheet.side
-        axes = _axes(drawn, (_LEFT + column * (sheet.side + _GAP), bottom, sheet.side, sheet.side))
-        shown = _draw(axes, panel, picture)
-        _frame(axes, sheet.side, named=column == 0)
-        if number == 0:
-            _legend(drawn, shown, (sheet.right + 0.12, bottom, 0.09, sheet.side), signed=picture.signed)
-    return drawn
-
-
-def _panels(picture: Picture) -> Iterator[_Panel]:
-    """Heads that see the same pairs share a panel, which shows their mean; the last shows the mean of all."""
+    """Draw the picture; to be called within `style.applied()`."""
     groups: dict[bytes, list[int]] = {}
     for head, weights in enumerate(picture.weights):
         groups.setdefault((weights != 0).tobytes(), []).append(head)
-    if len(groups) > 1:
-        yield from (_panel(picture, _heads(heads), heads) for heads in groups.values())
-    heads = list(range(len(picture.weights)))
-    yield _panel(picture, "all heads" if len(heads) > 1 else "the head", heads)
+    # heads that see the same pairs share a panel, which shows their mean; the last shows the mean of all
+    every = list(range(len(picture.weights)))
+    panels = [(f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}", heads) for heads in groups.values()]
+    panels = [*(panels if len(groups) > 1 else []), ("all heads" if len(every) > 1 else "the head", every)]
+    # a panel is a whole number of pixels for each token
+    N = picture.weights.shape[-1]
+    side = N * -(-_LEAST_PIXELS // N) / DPI
+    across = min(len(panels), max(1, int((_WIDEST - _LEFT - _RIGHT + _GAP) / (side + _GAP))))
+    right, row_height = _LEFT + across * (side + _GAP) - _GAP, _HEAD + side + _AXIS
+    # room for the title of a single panel
+    width = max(3.4, right + _RIGHT)
+    title = textwrap.wrap(drawable(picture.title), int(width * _TITLE_LETTERS))
+    about = textwrap.wrap(drawable(picture.about), int(width * _LETTERS))
+    notes = textwrap.wrap(drawable(" ".join(_notes(picture, alike=len(groups) == 1))), int(width * _LETTERS))
+    above = 0.10 + len(title) * _TITLE_LINE + len(about) * _LINE
+    below = 0.12 + len(notes) * _LINE
+    drawn = Figure(figsize=(_pixels(width), _pixels(above + -(-len(panels) // across) * row_height + below)))
+    _write(drawn, title, about, notes)
+    top = drawn.get_figheight()
+    for number, (name, heads) in enumerate(panels):
+        row, column = divmod(number, across)
+        bottom = top - above - row * row_height - _HEAD - side
+        axes = _axes(drawn, (_LEFT + column * (side + _GAP), bottom, side, side))
+        shown = _draw(axes, name, picture.weights[heads], picture)
+        # the frame is beside the outermost tokens, not over them
+        axes.spines[:].set_visible(False)
+        out = 0.6 / 72 / side
+        place: Any = {"transform": axes.transAxes, "clip_on": False}
+        axes.add_patch(Rectangle((-out, -out), 1 + 2 * out, 1 + 2 * out, fill=False, linewidth=0.5, **place))
+        axes.tick_params(labelleft=column == 0)
+        if column == 0:
+            axes.set_ylabel("query i", labelpad=1)
+        if number == 0:
+            _legend(drawn, shown, (right + 0.12, bottom, 0.09, side), signed=picture.signed)
+    return drawn
 
 
-def _panel(picture: Picture, name: str, heads: Sequence[int]) -> _Panel:
-    weights: Weights = picture.weights[list(heads)]
-    N, pairs = weights.shape[-1], int((weights != 0).any(0).sum())
-    most = N * (N + 1) // 2 if picture.causal else N * N
-    return _Panel(f"{name}\n{pairs:,} pair{'s' if pairs != 1 else ''}, {100 * pairs / most:.3g}%", weights.mean(0))
-
-
-def _heads(heads: Sequence[int]) -> str:
-    """`head 2`, or `heads 0, 2`."""
-    return f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}"
-
-
-@dataclass(frozen=True)
-class _Sheet:
-    """Sizes in inches; a panel is a whole number of pixels for each token."""
-
-    side: float
-    across: int
-    down: int
-
-    @classmethod
-    def of(cls, panels: int, N: int) -> "_Sheet":
-        side = N * -(-_LEAST_PIXELS // N) / DPI
-        across = min(panels, max(1, int((_WIDEST - _LEFT - _RIGHT + _GAP) / (side + _GAP))))
-        return cls(side, across, -(-panels // across))
-
-    @property
-    def right(self) -> float:
-        """Where the last panel ends."""
-        return _LEFT + self.across * (self.side + _GAP) - _GAP
-
-    @property
-    def width(self) -> float:
-        # room for the title of a single panel
-        return max(3.4, self.right + _RIGHT)
-
-    @property
-    def row(self) -> float:
-        return _HEAD + self.side + _AXIS
-
-
-@dataclass(frozen=True)
-class _Words:
-    """Title and what follows it, above the panels; notes below them: lines that fit."""
-
-    title: Sequence[str]
-    about: Sequence[str]
-    notes: Sequence[str]
-
-    @classmethod
-    def of(cls, picture: Picture, width: float) -> "_Words":
-        texts = (picture.title, picture.about, " ".join(_notes(picture)))
-        letters = (_TITLE_LETTERS, _LETTERS, _LETTERS)
-        return cls(*(textwrap.wrap(drawable(text), int(width * each)) for text, each in zip(texts, letters, strict=True)))
-
-    @property
-    def above(self) -> float:
-        return 0.10 + len(self.title) * _TITLE_LINE + len(self.about) * _LINE
-
-    @property
-    def below(self) -> float:
-        return 0.12 + len(self.notes) * _LINE
-
-
-def _write(drawn: Figure, words: _Words) -> None:
+def _write(drawn: Figure, title: Sequence[str], about: Sequence[str], notes: Sequence[str]) -> None:
+    """Write the title and what it is about at the top, and the notes at the foot."""
     width, height = drawn.get_size_inches()
-    heights = [height - 0.06 - number * _TITLE_LINE for number in range(len(words.title))]
-    heights += [height - 0.06 - len(words.title) * _TITLE_LINE - number * _LINE for number in range(len(words.about))]
-    heights += [0.07 + number * _LINE for number in range(len(words.notes), 0, -1)]
-    for inches, line in zip(heights, [*words.title, *words.about, *words.notes], strict=True):
-        bold: Any = {"fontsize": style.FONT + 1, "fontweight": "bold"} if line in words.title else {"color": "#444444"}
-        drawn.text(0.08 / width, inches / height, line, ha="left", va="top", parse_math=False, **bold)
+    bold: Any = {"fontsize": style.FONT + 1, "fontweight": "bold"}
+    grey: Any = {"color": "#444444"}
+    lines = [(height - 0.06 - number * _TITLE_LINE, line, bold) for number, line in enumerate(title)]
+    lines += [(height - 0.06 - len(title) * _TITLE_LINE - number * _LINE, line, grey) for number, line in enumerate(about)]
+    lines += [(0.07 + (len(notes) - number) * _LINE, line, grey) for number, line in enumerate(notes)]
+    for inches, line, look in lines:
+        drawn.text(0.08 / width, inches / height, line, ha="left", va="top", parse_math=False, **look)
 
 
 def _axes(drawn: Figure, inches: tuple[float, float, float, float]) -> Axes:
@@ -174,56 +118,33 @@ def _axes(drawn: Figure, inches: tuple[float, float, float, float]) -> Axes:
 
 
 def _pixels(inches: float) -> float:
-    """The nearest whole number of pixels."""
+    """Return the nearest whole number of pixels, in inches."""
     return round(inches * DPI) / DPI
 
 
-def _draw(axes: Axes, panel: _Panel, picture: Picture) -> Any:  # noqa: ANN401 - matplotlib's image
-    N = panel.weights.shape[-1]
+def _draw(axes: Axes, name: str, weights: Weights, picture: Picture) -> Any:  # noqa: ANN401 - matplotlib's image
+    """Draw the mean of some heads, [heads, N, N], each row over its largest weight; what is exactly zero stays white."""
+    N, pairs, mean = weights.shape[-1], int((weights != 0).any(0).sum()), weights.mean(0)
     if picture.causal:
         later = np.ma.masked_less(np.triu(np.ones((N, N)), 1), 1)
         axes.imshow(later, cmap=ListedColormap([_LATER]), interpolation="none")
-    colours, scale = _colours(signed=picture.signed)
-    shown = axes.imshow(_of_the_largest(panel.weights), cmap=colours, norm=scale, interpolation="none")
+    largest = np.abs(mean).max(axis=-1, keepdims=True)
+    shares: Any = np.ma.masked_equal(np.divide(mean, largest, out=np.zeros_like(mean), where=largest > 0), 0)
+    # even the faintest weight is darker than paper
+    if picture.signed:
+        shades, scale = colormaps["RdBu"](np.r_[np.linspace(0, 0.42, 128), np.linspace(0.58, 1, 128)]), Normalize(-1, 1)
+    else:
+        shades, scale = colormaps["viridis_r"](np.linspace(0.08, 1, 256)), LogNorm(_FAINTEST, 1, clip=True)
+    shown = axes.imshow(shares, cmap=ListedColormap(shades), norm=scale, interpolation="none")
     ticks = range(0, N, max(1, round(N / 4)))
     axes.set_xticks(ticks)
     axes.set_yticks(ticks)
     axes.tick_params(pad=1.5, length=2)
     axes.set_xlabel("key j", labelpad=1)
-    axes.set_title(panel.title, loc="left", pad=3, fontsize=style.FONT, linespacing=1.1)
+    most = N * (N + 1) // 2 if picture.causal else N * N
+    title = f"{name}\n{pairs:,} pair{'s' if pairs != 1 else ''}, {100 * pairs / most:.3g}%"
+    axes.set_title(title, loc="left", pad=3, fontsize=style.FONT, linespacing=1.1)
     return shown
-
-
-def _frame(axes: Axes, side: float, *, named: bool) -> None:
-    """Beside the outermost tokens, not over them; with the name of the queries' axis, or without."""
-    axes.spines[:].set_visible(False)
-    out = 0.6 / 72 / side
-    frame = Rectangle(
-        (-out, -out), 1 + 2 * out, 1 + 2 * out, transform=axes.transAxes, clip_on=False, fill=False, linewidth=0.5
-    )
-    axes.add_patch(frame)
-    axes.tick_params(labelleft=named)
-    if named:
-        axes.set_ylabel("query i", labelpad=1)
-
-
-def _of_the_largest(weights: Weights) -> Any:  # noqa: ANN401 - numpy's masked arrays have no usable type
-    """Each row over its largest weight; what is exactly zero is masked, and so stays white."""
-    largest = np.abs(weights).max(axis=-1, keepdims=True)
-    shares = np.divide(weights, largest, out=np.zeros_like(weights), where=largest > 0)
-    return np.ma.masked_equal(shares, 0)
-
-
-def _colours(*, signed: bool) -> tuple[Colormap, Normalize]:
-    """Even the faintest weight is darker than paper."""
-    if signed:
-        shades = np.array([_shade("RdBu", x) for x in np.r_[np.linspace(0, 0.42, 128), np.linspace(0.58, 1, 128)]])
-        return ListedColormap(shades), Normalize(-1, 1)
-    return ListedColormap([_shade("viridis_r", x) for x in np.linspace(0.08, 1, 256)]), LogNorm(_FAINTEST, 1, clip=True)
-
-
-def _shade(name: str, x: float) -> Any:  # noqa: ANN401
-    return colormaps[name](float(x))
 
 
 def _legend(drawn: Figure, shown: Any, inches: tuple[float, float, float, float], *, signed: bool) -> None:  # noqa: ANN401
@@ -238,12 +159,11 @@ def _legend(drawn: Figure, shown: Any, inches: tuple[float, float, float, float]
     bar.outline.set_linewidth(0.5)
 
 
-def _notes(picture: Picture) -> Iterator[str]:
-    """What the colours do not say."""
+def _notes(picture: Picture, *, alike: bool) -> Iterator[str]:
+    """Say what the colours do not; `alike`: whether all heads see the same pairs."""
     later = ", grey: later than the query" if picture.causal else ""
     yield f"White: no weight at all{later}."
     if len(picture.weights) > 1:
-        alike = len({(weights != 0).tobytes() for weights in picture.weights}) == 1
         apart = "All heads: their mean, and the pairs that any of them sees."
         yield "All heads see the same keys: their mean is shown." if alike else apart
     sums = picture.weights.sum(-1)

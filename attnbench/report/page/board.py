@@ -1,4 +1,4 @@
-"""Several runs as one board: their methods, sections and cells in one order, under common numbers."""
+"""Several runs side by side: their methods, sections and cells in one order, under common numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,44 +6,38 @@ from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section
-from attnbench.analyze.versus import baseline
+from attnbench.analyze.speedup import baseline
+from attnbench.report.conditions import short_machine
 from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
-from attnbench.report.page.run_names import run_names
-from attnbench.report.text.names import short_names
+from attnbench.report.text.names import one_line, short_names, shorten
 from attnbench.schema.cell import Workload
+from attnbench.schema.run import RunInfo
 
 MOST = 8
 """Methods that are drawn at first; up to half as many again are all drawn."""
+_LONGEST = 60
 
 
 @dataclass(frozen=True)
 class Group:
     """The sections of one title, each with the number of its run: what one view of the page shows."""
 
-    workload: Workload
-    causal: bool
-    conditions: str
     members: tuple[tuple[int, Section], ...]
 
     @property
-    def mask(self) -> str:
-        """In words."""
-        return self.members[0][1].mask
-
-    @property
-    def title(self) -> str:
-        """As that of its sections."""
-        return self.members[0][1].title
+    def section(self) -> Section:
+        """The first of them, which says what all have in common: the title, the workload, the mask and the conditions."""
+        return self.members[0][1]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Of all runs, rising."""
+        """The lengths of all runs, rising."""
         return tuple(sorted({N for _, section in self.members for N in section.lengths}))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Of all runs, in suite order."""
+        """The methods of all runs, in suite order."""
         return tuple(dict.fromkeys(label for _, section in self.members for label in section.series))
 
 
@@ -65,12 +59,12 @@ class Board:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the runs: what tells them apart, and no two alike."""
+        """What the runs are called: what tells them apart, and no two alike."""
         return run_names(self.runs)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Of all methods, in the order of the suites."""
+        """All methods, in the order of the suites."""
         return tuple(dict.fromkeys(label for findings in self.runs for label in findings.labels))
 
     @cached_property
@@ -80,17 +74,17 @@ class Board:
 
     @cached_property
     def looks(self) -> dict[str, style.Look]:
-        """By label."""
+        """By label, colour, line and marker."""
         return style.looks(self.labels)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """In the order in which the runs have them."""
-        found: dict[tuple[Workload, bool, str], list[tuple[int, Section]]] = {}
+        """The groups, in the order in which the runs have them."""
+        found: dict[_Key, list[tuple[int, Section]]] = {}
         for number, findings in enumerate(self.runs):
             for section in (*findings.sections, *_left_over(findings)):
-                found.setdefault((section.workload, section.causal, section.conditions), []).append((number, section))
-        return tuple(Group(*key, tuple(members)) for key, members in found.items())
+                found.setdefault(_key(section), []).append((number, section))
+        return tuple(Group(tuple(members)) for members in found.values())
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -105,20 +99,41 @@ class Board:
         )
 
     @cached_property
+    def lines(self) -> dict[tuple[int, int, int], list[int]]:
+        """By group, run and method: the numbers of its cells, by rising length."""
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for number, place in enumerate(self.places):
+            found.setdefault((place.group, place.run, place.method), []).append(number)
+        return found
+
+    @cached_property
     def first(self) -> int:
         """The group that is shown first: the one that the sentence of the first run speaks of."""
-        leading = [(s.workload, s.causal, s.conditions) for s, _ in self.runs[0].statements[:1]]
-        return next((n for n, g in enumerate(self.groups) if (g.workload, g.causal, g.conditions) in leading), 0)
+        leading = [_key(section) for section, _ in self.runs[0].statements[:1]]
+        return next((number for number, group in enumerate(self.groups) if _key(group.section) in leading), 0)
 
-    def tier(self, place: Place) -> str:
-        """How the method is implemented."""
-        return self.runs[place.run].tier(place.summary)
+
+_Key = tuple[Workload, bool, str]
+
+
+def _key(section: Section) -> _Key:
+    return section.workload, section.causal, section.conditions
+
+
+def _left_over(findings: Findings) -> list[Section]:
+    """Return sections of the cells that the suite's rules put into none; no cell is dropped."""
+    placed = {summary.cell.key for section in findings.sections for summary in section.summaries}
+    found: dict[tuple[Workload, bool], list[CellSummary]] = {}
+    for summary in findings.summaries:
+        if summary.cell.key not in placed:
+            found.setdefault((summary.cell.workload, summary.cell.problem.causal), []).append(summary)
+    return [Section(workload, causal, "other", tuple(cells)) for (workload, causal), cells in found.items()]
 
 
 def telling(group: Group, named: Sequence[str] = ()) -> tuple[str, ...]:
-    """The labels that are drawn at first: all where they are few, else the baseline and those of least time.
+    """Return the labels that are drawn at first: all where they are few, else the baseline and those of least time.
 
-    Least at the longest length at which the most methods have numbers, in the first run that has any.
+    The time is that at the longest length at which the most methods have numbers, in the first run that has any.
     """
     if len(group.labels) <= MOST + MOST // 2:
         return group.labels
@@ -132,11 +147,26 @@ def telling(group: Group, named: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(label for label in group.labels if label in chosen)
 
 
-def _left_over(findings: Findings) -> list[Section]:
-    """Cells that the suite's rules put into no section; none is dropped."""
-    placed = {summary.cell.key for section in findings.sections for summary in section.summaries}
-    found: dict[tuple[Workload, bool], list[CellSummary]] = {}
-    for summary in findings.summaries:
-        if summary.cell.key not in placed:
-            found.setdefault((summary.cell.workload, summary.cell.problem.causal), []).append(summary)
-    return [Section(workload, causal, "other", tuple(cells)) for (workload, causal), cells in found.items()]
+def run_names(runs: Sequence[Findings]) -> tuple[str, ...]:
+    """Name runs by their suite, machine, commit or time, the first that tells all apart; by all that differ where none does.
+
+    Where nothing differs the run's id is its name, and where that is alike too, it is numbered.
+    """
+    parts = list(zip(*((f.run.suite.name, short_machine(f), commit(f.run), moment(f.run)) for f in runs), strict=True))
+    telling = [texts for texts in parts if len(set(texts)) == len(runs) > 1 and all(texts)][:1]
+    varying = telling or [texts for texts in parts if len(set(texts)) > 1]
+    names = [", ".join(filter(None, texts)) for texts in zip(*varying, strict=True)] or [""] * len(runs)
+    names = [shorten(name or findings.run.id, _LONGEST) for name, findings in zip(names, runs, strict=True)]
+    return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
+
+
+def commit(run: RunInfo) -> str:
+    """Return the commit, short, with a plus where the checkout had changes; empty where it is not known."""
+    known = run.git.get("commit")
+    return one_line(f"{str(known)[:10]}{'+' if run.git.get('dirty') else ''}") if known else ""
+
+
+def moment(run: RunInfo) -> str:
+    """Write `2026-01-02 03:04 UTC`, as far as the run says so."""
+    date, _, time = one_line(run.started).partition("T")
+    return f"{date} {time[:5]} UTC" if time.endswith("+00:00") else f"{date} {time}".strip()

@@ -10,23 +10,23 @@ from attnbench.report.text.table import Table
 
 
 def safe(text: object) -> str:
-    """On one line, and without anything that HTML could take for markup."""
+    """Return a text on one line, without anything that HTML could take for markup."""
     return escape(one_line(str(text)))
 
 
 def row(texts: Sequence[str], bold: frozenset[int] = frozenset()) -> str:
-    """A row whose first entry is its head. HTML lets the ends of rows and cells be left out, and so does this."""
+    """Return a row whose first entry is its head. HTML lets the ends of rows and cells be left out, and so does this."""
     first, *others = (f"<b>{safe(text)}</b>" if place in bold else safe(text) for place, text in enumerate(texts))
     return f"<tr><th scope=row>{first}{''.join(f'<td>{text}' for text in others)}\n"
 
 
 def head(texts: Iterable[str]) -> str:
-    """The row of column heads."""
+    """Return the row of column heads."""
     return f"<thead><tr>{''.join(f'<th scope=col>{safe(text)}' for text in texts)}</thead>"
 
 
 def table_html(table: Table) -> Markup:
-    """The grid with its title for those who cannot see it; the notes are left to whoever shows it."""
+    """Return the grid, with its title for those who cannot see it; the notes are left to whoever shows it."""
     bold = [frozenset(column for r, column in table.bold if r == number) for number in range(len(table.rows))]
     rows = "".join(row(texts, places) for texts, places in zip(table.rows, bold, strict=True))
     caption = f'<caption class="unseen">{safe(table.title)}</caption>'

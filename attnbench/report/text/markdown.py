@@ -1,5 +1,6 @@
 """Tables as GitHub-flavoured Markdown; whatever is in a name or a reason is escaped."""
 
+import html
 import re
 from collections.abc import Sequence
 
@@ -10,16 +11,17 @@ from attnbench.report.text.table import Table
 
 # an underscore or caret inside a word is no markup, and names are full of them
 _SPECIAL = re.compile(r"[\\`*{}\[\]#|~$!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def markdown(tables: Sequence[Table], title: str) -> str:
-    """A page of tables, each with its notes as a list."""
-    return "\n".join([f"# {escape(title)}\n", *map(one_table, tables)])
+def markdown(tables: Sequence[Table], title: str, sentence: str = "", measured: Sequence[str] = ()) -> str:
+    """Return a page: the sentence of result, the tables with their notes, and at the end how everything was measured."""
+    parts = [f"# {escape(title)}\n", *([f"{escape(sentence)}\n"] if sentence else []), *map(one_table, tables)]
+    how = "".join(f"- {escape(line)}\n" for line in measured)
+    return "\n".join([*parts, *([f"## How it was measured\n\n{how}"] if how else [])])
 
 
 def one_table(table: Table) -> str:
-    """Heading, table, notes; numbers are right-aligned."""
+    """Return a heading, the table and its notes; numbers are right-aligned."""
     cells = [
         [f"**{escape(text)}**" if (row, column) in table.bold else escape(text) for column, text in enumerate(texts)]
         for row, texts in enumerate(table.rows)
@@ -31,7 +33,6 @@ def one_table(table: Table) -> str:
 
 
 def escape(text: str) -> str:
-    """Plain text, on one line, whatever it holds."""
-    text = "".join(_HTML.get(c, c) for c in one_line(text))
-    # the HTML entities above bring no character that is escaped here but `#`, which they do not use
-    return _SPECIAL.sub(lambda match: f"\\{match[0]}", text)
+    """Return a text on one line that is no markup, whatever it holds."""
+    # the entities of HTML bring no character that is escaped here but `#`, which these do not use
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", html.escape(one_line(text), quote=False))

@@ -1,21 +1,24 @@
 """Names and reasons as they may be shown: they come from users and plugins, and are data, never markup or paths."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from attnbench.schema.cell import Workload
 
 _PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->"}
 _DRAWN = frozenset("µ±–−×…∝φ²")
 _LABEL = re.compile(r"([^()]+)\((.+)\)")
+_NOISE = re.compile(r"\((?:R|TM|C)\)|[®™]|\b(?:CPU|Processor)\b|@ *[\d.]+ *[GM]Hz", re.IGNORECASE)
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def one_line(text: str) -> str:
-    """Without line breaks, tabs and control characters, which become single spaces."""
+    """Turn line breaks, tabs and control characters into single spaces."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def shorten(text: str, width: int) -> str:
-    """At most `width` characters; the middle goes, for names differ at both ends."""
+    """Shorten a text to at most `width` characters; the middle goes, for names differ at both ends."""
     text = one_line(text)
     if len(text) <= width:
         return text
@@ -23,10 +26,15 @@ def shorten(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
 
 
-def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
-    """By label, a name of at most `width` characters; names that would coincide are numbered apart.
+def without_noise(machine: str) -> str:
+    """Return the name of a processor without what its maker adds: `Intel Xeon` for `Intel(R) Xeon(R) CPU @ 2.60GHz`."""
+    return one_line(_NOISE.sub(" ", machine))
 
-    Of a method that is there with several parameters, those that all its labels share go first.
+
+def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
+    """Return by label a name of at most `width` characters; names that would coincide are numbered.
+
+    Of a method that is there with several parameters, those that all its labels share go first: `linformer(k=128, …)`.
     """
     each = list(labels)
     shared: dict[str, set[str]] = {}
@@ -34,7 +42,12 @@ def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
         shared[method] = shared.get(method, set(params)) & set(params)
     names: dict[str, str] = {}
     for label in each:
-        text = label if len(one_line(label)) <= width else _own(label, shared)
+        text = label
+        if len(one_line(label)) > width and (found := _split(label)):
+            method, params = found
+            own = [param for param in params if param not in shared[method]]
+            # the label as it is where all of it is shared, or nothing
+            text = f"{method}({', '.join(own)}, …)" if own and len(own) < len(params) else label
         name, count = shorten(text, width), 2
         while name in names.values():
             name, count = f"{shorten(text, width - len(str(count)) - 1)}~{count}", count + 1
@@ -43,37 +56,36 @@ def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
 
 
 def _split(label: str) -> tuple[str, list[str]] | None:
-    """`linformer.linformer`, and `k=128` and `sharing=layerwise`; None of what is no method with parameters."""
+    """Split into `linformer.linformer`, and `k=128` and `sharing=layerwise`; None of what is no method with parameters."""
     found = _LABEL.fullmatch(label)
     return (found[1], found[2].split(", ")) if found else None
 
 
-def _own(label: str, shared: Mapping[str, set[str]]) -> str:
-    """`linformer.linformer(k=128, …)`; as it is where all of it is shared, or nothing."""
-    method, params = _split(label) or (label, [])
-    own = [param for param in params if param not in shared[method]]
-    return f"{method}({', '.join(own)}, …)" if own and len(own) < len(params) else label
-
-
 def drawable(text: str) -> str:
-    """With a box for each letter that the font of the figures may lack."""
+    """Put a box in the place of each letter that the font of the figures may lack."""
     return "".join(c if ord(c) < 0x250 or c in _DRAWN else "□" for c in one_line(text))
 
 
 def ascii_only(text: str) -> str:
-    """For terminals that are not UTF-8: plain letters for the few signs that are used, ? for all others."""
+    """Write for terminals that are not UTF-8: plain letters for the few signs that are used, ? for all others."""
     for sign, plain in _PLAIN.items():
         text = text.replace(sign, plain)
     return text.encode("ascii", "replace").decode()
 
 
 def harmless(value: object) -> object:
-    """A text that a spreadsheet would evaluate gets an apostrophe in front; all texts stay on one line.
+    """Put an apostrophe in front of a text that a spreadsheet would evaluate; all texts stay on one line.
 
-    By its first letter, as OWASP lists them under CSV injection, the wide forms of East Asian keyboards included. What a
-    program must read back is in records.jsonl as it was.
+    The first letter decides, as OWASP lists them under CSV injection, the wide forms of East Asian keyboards included. What
+    a program must read back is in records.jsonl as it was.
     """
     if not isinstance(value, str):
         return value
     text = one_line(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def in_words(workload: Workload) -> str:
+    """Name a workload as figures and captions do."""
+    words = {Workload.FORWARD_BACKWARD: "forward + backward", Workload.DECODE_TOTAL: "decode, whole sequence"}
+    return words.get(workload, workload.value)

@@ -1,9 +1,8 @@
-"""Statuses in the few letters that fit into a table, and why they came, in words."""
+"""Statuses in the few letters that fit into a table, why they came, in words, and how many cells have them."""
 
 from collections.abc import Sequence
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary
-from attnbench.analyze.stops import Stop
 from attnbench.report.text.names import one_line, shorten
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import length
@@ -15,44 +14,48 @@ _SHORT = {
     NOT_RUN: "not run",
 }
 _LONGEST_REASON = 160
+UNFINISHED = frozenset({NOT_RUN, Status.INTERRUPTED.value})
+"""The statuses of a cell about which nothing is known: it neither ran nor failed."""
 
 
 def short(status: str) -> str:
-    """OOM, wrong, not run; the others are short already."""
+    """Return OOM, wrong or not run; the others are short already."""
     return _SHORT.get(status, status)
 
 
-def stop_text(stop: Stop, series: Sequence[CellSummary]) -> str:
-    """`OOM at 16k`, or the status alone where it stands at every length."""
-    everywhere = len(stop.lengths) == len(series)
-    return short(stop.status) if everywhere else f"{short(stop.status)} at {length(stop.lengths[0])}"
-
-
 def reasons(summaries: Sequence[CellSummary]) -> list[str]:
-    """`OOM: softmax.naive at 16k: out of memory ...`; one line per status and reason, collapsed over methods and lengths."""
-    found: dict[tuple[str, str], dict[str, list[int]]] = {}
+    """Write `OOM: softmax.naive at 16k: out of memory ...`: a line for each status and reason, over all methods and lengths.
+
+    Methods of the same lengths share them: `a, b at 8k to 64k`; where a length between is left out, they are a list.
+    """
+    found: dict[tuple[str, str], dict[str, set[int]]] = {}
     for summary in summaries:
         if not summary.ok:
             methods = found.setdefault((summary.status, one_line(summary.reason)), {})
-            methods.setdefault(summary.cell.label, []).append(summary.cell.problem.N)
+            methods.setdefault(summary.cell.label, set()).add(summary.cell.problem.N)
     known = sorted({s.cell.problem.N for s in summaries})
-    return [
-        f"{short(status)}: {_where(methods, known)}: {shorten(why, _LONGEST_REASON)}"
-        for (status, why), methods in found.items()
-    ]
+    lines = []
+    for (status, why), methods in found.items():
+        by_lengths: dict[str, list[str]] = {}
+        for label, at in methods.items():
+            first, last = min(at), max(at)
+            unbroken = len(at) > 2 and known[known.index(first) : known.index(last) + 1] == sorted(at)
+            span = f"{length(first)} to {length(last)}" if unbroken else ", ".join(map(length, sorted(at)))
+            by_lengths.setdefault(span, []).append(shorten(label, 60))
+        where = "; ".join(f"{', '.join(labels)} at {span}" for span, labels in by_lengths.items())
+        lines.append(f"{short(status)}: {where}: {shorten(why, _LONGEST_REASON)}")
+    return lines
 
 
-def _where(methods: dict[str, list[int]], known: list[int]) -> str:
-    """Methods of the same lengths share them: `a and b at 16k, 32k`."""
-    by_lengths: dict[str, list[str]] = {}
-    for label, lengths in methods.items():
-        by_lengths.setdefault(_span(sorted(set(lengths)), known), []).append(shorten(label, 60))
-    return "; ".join(f"{', '.join(labels)} at {lengths}" for lengths, labels in by_lengths.items())
+def cells(summaries: Sequence[CellSummary]) -> str:
+    """Write `48 cells: 40 ok, 6 failed, 2 not run`."""
+    ok = sum(each.ok for each in summaries)
+    not_run = sum(each.status in UNFINISHED for each in summaries)
+    counts = {"ok": ok, "failed": len(summaries) - ok - not_run, "not run": not_run}
+    words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    return f"{counted(len(summaries), 'cell')}: {words}" if words else "no cell"
 
 
-def _span(lengths: list[int], known: list[int]) -> str:
-    """`8k to 64k` where no length between is left out, else a list."""
-    first, last = known.index(lengths[0]), known.index(lengths[-1])
-    if len(lengths) > 2 and known[first : last + 1] == lengths:
-        return f"{length(lengths[0])} to {length(lengths[-1])}"
-    return ", ".join(map(length, lengths))
+def counted(number: int, noun: str) -> str:
+    """Write `1 run` or `1,200 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

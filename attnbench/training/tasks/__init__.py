@@ -1,6 +1,33 @@
-"""What models learn: one task a file; each states its rule, its source, and what chance comes to."""
+"""What models learn: one task a file; each states its rule, its source, and the score of guessing."""
 
-from attnbench.training.tasks.choose import task_of
+from attnbench.schema.training import Task, Training
+from attnbench.training.tasks.duplication import Duplication
+from attnbench.training.tasks.induction import Induction
+from attnbench.training.tasks.listops import ListOps
+from attnbench.training.tasks.pixels import Pixels, load_images
+from attnbench.training.tasks.recall import Recall
 from attnbench.training.tasks.task_data import Batch, TaskData
+from attnbench.training.tasks.text import Text, python_sources, read_corpus
 
 __all__ = ["Batch", "TaskData", "task_of"]
+
+
+def task_of(training: Training, N: int) -> TaskData:
+    """Return the task of a model that reads N tokens.
+
+    Raises ValueError where N does not fit, FileNotFoundError where data is missing, and MissingPackageError where a
+    package is.
+    """
+    match training.task:
+        case Task.COPY:
+            return Duplication(N, training.symbols, training.shortest or None)
+        case Task.RECALL:
+            return Recall(N, training.symbols, training.pairs)
+        case Task.INDUCTION:
+            return Induction(N, training.symbols)
+        case Task.LISTOPS:
+            return ListOps(N)
+        case Task.BYTES:
+            return Text(read_corpus(training.data) if training.data else python_sources(), N)
+        case Task.PIXELS:
+            return Pixels(load_images(training.images))

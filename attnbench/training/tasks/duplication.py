@@ -1,4 +1,4 @@
-"""Copy: a word is read, and said again.
+"""Copy: read a word, and say it again.
 
 Suffixes: B sequences, N tokens, W symbols of a word.
 """
@@ -25,26 +25,26 @@ class Duplication(TaskData):
         longest = N // 2 - 1
         self.symbols, self.longest, self.shortest = symbols, longest, longest if shortest is None else shortest
         if not 1 <= self.shortest <= longest:
-            raise ValueError(f"words of N={N} have 1 to {longest} symbols; {shortest} is none of these")
+            raise ValueError(f"words of N={N} have 1 to {longest} symbols, not {shortest}")
         lengths = f"{longest}" if self.shortest == longest else f"{shortest} to {longest}"
         self.name, self.vocabulary = f"copy of {lengths} symbols out of {symbols}", symbols + 1
 
     @property
     def chance(self) -> Chance:
-        """Any symbol."""
+        """The score of any symbol."""
         return Chance.uniform(self.symbols)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """B words, each symbol drawn for itself."""
+        """Draw B words, each symbol independently."""
         word_BW = torch.randint(1, self.symbols + 1, (B, self.longest), generator=generator)
         return duplicated(word_BW, torch.randint(self.shortest, self.longest + 1, (B,), generator=generator))
 
 
 def duplicated(word_BW: Tensor, length_B: Tensor) -> Batch:
-    """The sequences of so much of these words; what is judged is the symbol that comes next."""
+    """Return the sequences of the first `length` symbols of these words; at each position the next symbol is judged."""
     B, longest = word_BW.shape
     place, length = torch.arange(2 * longest + 2).expand(B, -1), length_B[:, None]
-    # of a symbol, its place in the word; the words begin behind the two separators
+    # the place of a symbol in its word; the two words begin behind the two separators
     inside = torch.where(place <= length, place - 1, place - length - 2)
     is_symbol = (inside >= 0) & (inside < length)
     tokens = torch.where(is_symbol, word_BW.gather(1, inside.clamp(0, longest - 1)), SEPARATOR)

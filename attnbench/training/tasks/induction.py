@@ -1,4 +1,4 @@
-"""Induction: what followed the special token the first time?
+"""Induction: say what followed the special token the first time.
 
 Suffixes: B sequences, N tokens.
 """
@@ -12,7 +12,7 @@ SPECIAL = 0
 
 
 class Induction(TaskData):
-    """`a b * c d e … *`: random symbols, somewhere the special token, and it again at the end; there, `c` is to be said.
+    """`a b * c d e … *`: random symbols with the special token somewhere and again at the end, where `c` is to be said.
 
     Fu et al. 2023 (H3), arXiv:2212.14052, section 3.1, Table 1, after the induction heads of Olsson et al. 2022,
     arXiv:2209.11895. Symbols are 1 to `symbols`.
@@ -26,17 +26,17 @@ class Induction(TaskData):
 
     @property
     def chance(self) -> Chance:
-        """Any symbol."""
+        """The score of any symbol."""
         return Chance.uniform(self.symbols)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """The first special token is anywhere from the first to the third place from the end."""
+        """Draw B sequences; the first special token is anywhere from the first place to the third from the end."""
         symbol_BN = torch.randint(1, self.symbols + 1, (B, self.N), generator=generator)
         return marked(symbol_BN, torch.randint(self.N - 2, (B,), generator=generator))
 
 
 def marked(symbol_BN: Tensor, place_B: Tensor) -> Batch:
-    """These symbols with the special token at one place and at the end."""
+    """Return these symbols with the special token at one place and at the end."""
     row = torch.arange(len(symbol_BN))
     tokens, targets = symbol_BN.clone(), torch.zeros_like(symbol_BN)
     tokens[row, place_B] = SPECIAL

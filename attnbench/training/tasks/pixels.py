@@ -1,18 +1,83 @@
-"""Pixels: the next pixel of an image, row by row; of colours, red, green and blue of a pixel one after the other.
+"""Pixels: predict the next pixel of an image, row by row; red, green and blue of a pixel follow one after the other.
 
+The images are the digits that come with scikit-learn, or MNIST and CIFAR-10, which torchvision downloads.
 Suffixes: B images, N values of an image.
 """
 
-import torch
+import hashlib
+import os
+from importlib import import_module
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnbench.registry import MissingPackageError
 from attnbench.schema.training import PIXELS
-from attnbench.training.tasks.images import Images
+from attnbench.store.cache import cache_folder
 from attnbench.training.tasks.task_data import Batch, Chance, TaskData
 from attnbench.training.tasks.text import continued
 
 
+class Images(NamedTuple):
+    """Images to train on, and the rest, both uint8 [count, rows, columns]; the name ends in digits of their SHA-256."""
+
+    kind: str
+    name: str
+    training: Tensor
+    rest: Tensor
+
+
+def load_images(kind: str) -> Images:
+    """Load `digits`, `mnist` or `cifar10`.
+
+    Raises MissingPackageError with the pip line, and FileNotFoundError where they are not there and cannot be downloaded.
+    """
+    package = "scikit-learn" if kind == "digits" else "torchvision"
+    try:
+        parts = _digits(package) if kind == "digits" else _of_torchvision(kind)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(f"these images need {package}: pip install {package}") from error
+    rows, columns, _ = PIXELS[kind]
+    training, rest = (part.reshape(-1, rows, columns).to(torch.uint8) for part in parts)
+    digest = hashlib.sha256(training.numpy().tobytes() + rest.numpy().tobytes()).hexdigest()[:8]
+    return Images(kind, f"{kind} ({digest})", training, rest)
+
+
+def _digits(package: str) -> tuple[Tensor, Tensor]:
+    """Return the 1797 images of 8 x 8 pixels and 17 levels; the first 1500 are trained on.
+
+    They are read from the file that scikit-learn's `load_digits` reads: importing the package takes a second, and a quarter
+    of a gigabyte of address space that a limit on memory would count as the model's.
+    """
+    file = distribution(package).locate_file("sklearn/datasets/data/digits.csv.gz")
+    # each row has 64 pixels, and then the digit
+    images = torch.from_numpy(np.loadtxt(str(file), delimiter=",")[:, :-1])
+    return images[:1500], images[1500:]
+
+
+def _of_torchvision(kind: str) -> tuple[Tensor, Tensor]:
+    """Return the published split into training and test images."""
+    data, folder = getattr(import_module("torchvision.datasets"), kind.upper()), data_folder()
+    try:
+        training, rest = (torch.as_tensor(data(folder, train=train, download=True).data) for train in (True, False))
+    except (OSError, RuntimeError) as error:
+        where = f"{folder} (ATTNBENCH_DATA names another folder)"
+        raise FileNotFoundError(f"{kind} is not in {where}, and fetching it failed: {error}") from error
+    return training, rest
+
+
+def data_folder() -> Path:
+    """Return the folder in which images are looked for and downloaded to: ATTNBENCH_DATA, else the cache."""
+    named = os.environ.get("ATTNBENCH_DATA")
+    return Path(named).expanduser() if named else cache_folder()
+
+
 class Pixels(TaskData):
-    """Each value is to be said from those before it, the first one from nothing; `levels` stands before the first.
+    """Sequences of pixels; each is to be said from those before it, and the first from the token `levels` alone.
 
     Van den Oord et al. 2016, arXiv:1601.06759, order the pixels so; Katharopoulos et al. 2020, arXiv:2006.16236, section 4.2,
     learn MNIST and CIFAR-10 as such sequences.
@@ -26,15 +91,15 @@ class Pixels(TaskData):
 
     @property
     def chance(self) -> Chance:
-        """The entropy of the held-out values, each for itself: no guess that is always the same does better."""
+        """The entropy of the held-out values, taken independently: no guess that is always the same does better."""
         return Chance.frequent(torch.bincount(self.rest.flatten(), minlength=self.vocabulary - 1))
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """B of the images that are trained on; one may come twice."""
+        """Draw B of the images to train on, with replacement."""
         return self._sequences(self.training[torch.randint(len(self.training), (B,), generator=generator)])
 
     def held_out(self, count: int) -> Batch:
-        """Images spread evenly over those that are held out."""
+        """Return images spread evenly over those that are held out."""
         last = len(self.rest) - 1
         return self._sequences(self.rest[torch.linspace(0, last, min(count, last + 1), dtype=torch.float64).long()])
 

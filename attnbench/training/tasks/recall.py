@@ -1,4 +1,4 @@
-"""Multi-query associative recall: keys are read with their values, and asked for later.
+"""Multi-query associative recall: keys are read with their values, which are asked for later.
 
 Suffixes: B sequences, N tokens, P pairs, Q queries.
 """
@@ -30,11 +30,11 @@ class Recall(TaskData):
 
     @property
     def chance(self) -> Chance:
-        """Any value. Who guesses among the values that were read does better: 1 / pairs."""
+        """The score of any value. Guessing among the values that were read is better: 1 / pairs."""
         return Chance.uniform(self.values)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """Queries are as many as there are pairs, or as there is room for; every second place may hold one."""
+        """Draw B sequences with a query for each pair, or as many as there is room for, at every second place."""
         key_BP = 1 + some(B, self.keys, self.pairs, generator)
         value_BP = 1 + self.keys + some(B, self.values, self.pairs, generator)
         queries = min(self.pairs, self.slots)
@@ -43,15 +43,15 @@ class Recall(TaskData):
 
 
 def some(B: int, count: int, chosen: int, generator: torch.Generator) -> Tensor:
-    """In each of B rows so many different numbers below `count`, in random order."""
+    """Draw for each of B rows `chosen` different numbers below `count`, in random order."""
     return torch.rand(B, count, generator=generator).topk(chosen).indices
 
 
 def slots_of(B: int, slots: int, queries: int, generator: torch.Generator) -> Tensor:
-    """Where the queries stand: drawn one after the other without replacement, slot s with weight (s + 1)^(a - 1), a = 0.01.
+    """Draw the slots of the queries one after the other without replacement, slot s with weight (s + 1)^(a - 1), a = 0.01.
 
-    The power law of Arora et al. 2023, with the a of their code. Drawn as Efraimidis and Spirakis 2006 do: by exponential
-    clocks, of which the one with the greater weight tends to be the earlier.
+    This is the power law of Arora et al. 2023, with the a of their code. It is drawn as by Efraimidis and Spirakis 2006, by
+    exponential clocks, of which those with a greater weight tend to be earlier.
     """
     weight = torch.arange(1, slots + 1).double() ** (_POWER - 1)
     clock = -torch.log1p(-torch.rand(B, slots, generator=generator, dtype=torch.float64)) / weight
@@ -59,7 +59,7 @@ def slots_of(B: int, slots: int, queries: int, generator: torch.Generator) -> Te
 
 
 def recalled(key_BP: Tensor, value_BP: Tensor, asked_BQ: Tensor, slot_BQ: Tensor, N: int) -> Batch:
-    """The sequences of these pairs in which the q-th slot asks for the pair `asked[q]`."""
+    """Return the sequences of these pairs in which the q-th slot asks for the pair `asked[q]`."""
     pairs = torch.stack([key_BP, value_BP], dim=2).flatten(1)
     tokens = torch.nn.functional.pad(pairs, (0, N - pairs.shape[1]), value=BLANK)
     place_BQ = pairs.shape[1] + 2 * slot_BQ

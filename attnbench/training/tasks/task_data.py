@@ -1,4 +1,4 @@
-"""What a task gives to a model: sequences, what is to be said of them, and what chance comes to.
+"""What a task gives to a model: sequences, what is to be said at each position, and the score of guessing.
 
 Suffixes: B sequences, N tokens.
 """
@@ -10,13 +10,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
-# the seeds of replicates are below 2^31, so none of them draws these sequences
+# the seeds of replicates are below 2^31, so none of them draws the held-out sequences
 _HELD_OUT_SEED = 0x9E3779B9
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What the model reads, what it is to say at each position, and where that counts; all [B, N] and on the CPU.
+    """What the model reads, what it is to say at each position, and where that counts; all [B, N]. Tasks make it on the CPU.
 
     Tokens and targets are int64, `judged` is bool. Where nothing is judged, the target is 0 and means nothing.
     """
@@ -27,62 +27,60 @@ class Batch:
 
     @classmethod
     def judge(cls, tokens: Tensor, targets: Tensor, judged: Tensor) -> Self:
-        """A batch that keeps only those targets that are judged."""
+        """Return a batch that keeps only those targets that are judged."""
         return cls(tokens, targets.masked_fill(~judged, 0), judged)
+
+    def to(self, device: str) -> "Batch":
+        """Return the batch on a device."""
+        return Batch(self.tokens.to(device), self.targets.to(device), self.judged.to(device))
+
+    def rows(self, numbers: Tensor) -> "Batch":
+        """Return some of the sequences, in that order."""
+        return Batch(self.tokens[numbers], self.targets[numbers], self.judged[numbers])
 
 
 @dataclass(frozen=True)
 class Chance:
-    """The best that one and the same guess everywhere comes to: nats per judged token, and the share that is right."""
+    """The best score of the same guess everywhere: nats per judged token, and the share that is right."""
 
     loss: float
     accuracy: float
 
     @classmethod
     def uniform(cls, answers: int) -> Self:
-        """Where so many answers are equally likely."""
+        """Return the score where so many answers are equally likely."""
         return cls.frequent(torch.ones(answers))
 
     @classmethod
     def frequent(cls, counts: Tensor) -> Self:
-        """Where answers are as frequent as `counts`: the entropy of these frequencies, and the share of the most frequent."""
+        """Return the score where answers are as frequent as `counts`: their entropy, and the share of the most frequent."""
         shares = counts.double() / counts.sum()
         return cls(float(torch.special.entr(shares).sum()), float(shares.max()))
 
 
 class TaskData(ABC):
-    """Sequences of N tokens, drawn without end from a generator; and some that are never trained on."""
+    """Sequences of N tokens, as many as are drawn from a generator, and others that are never trained on."""
 
     name: str
-    """The task and its data; where data is read, the first eight digits of its SHA-256."""
+    """The task and its data; where data is read, with the first eight digits of its SHA-256."""
     vocabulary: int
-    """Tokens are 0 to vocabulary - 1."""
+    """The number of tokens, which are 0 to vocabulary - 1."""
     start: int | None = None
-    """The token that stands before the first one, where that is to be said too."""
+    """The token before the first one, where the first is to be said too."""
     levels: int | None = None
-    """Of pixels: they are 0 to levels - 1."""
+    """The number of values of a pixel, which are 0 to levels - 1."""
     rows: int | None = None
     columns: int | None = None
 
     @property
     @abstractmethod
     def chance(self) -> Chance:
-        """What a model comes to that has learnt how frequent the answers are, and nothing else."""
+        """The score of a model that has learnt how frequent the answers are, and nothing else."""
 
     @abstractmethod
     def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """B sequences, the same ones for the same state of the generator."""
+        """Draw B sequences, the same ones for the same state of the generator."""
 
     def held_out(self, count: int) -> Batch:
-        """The same sequences whenever they are asked for; no more than there are."""
+        """Return held-out sequences, always the same ones, and no more than there are."""
         return self.batch(count, torch.Generator().manual_seed(_HELD_OUT_SEED))
-
-    @property
-    def chance_loss(self) -> float:
-        """Nats per judged token."""
-        return self.chance.loss
-
-    @property
-    def chance_accuracy(self) -> float:
-        """Share of the judged tokens."""
-        return self.chance.accuracy

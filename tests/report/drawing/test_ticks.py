@@ -1,46 +1,45 @@
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
-from attnbench.report.drawing.ticks import byte_ticks, factor_ticks, length_ticks, time_ticks
-
-
-def test_times_are_marked_in_si_steps() -> None:
-    assert [text for _, text in time_ticks(5e-6, 3)] == ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]
-
-
-def test_a_narrow_range_of_times_has_ones_twos_and_fives() -> None:
-    assert [text for _, text in time_ticks(0.9e-3, 6e-3)] == ["1 ms", "2 ms", "5 ms"]
+from attnbench.analyze.quantities import Unit
+from attnbench.report.drawing import style
+from attnbench.report.drawing.ticks import lengths_across, ticks
 
 
-def test_bytes_are_marked_in_powers_of_two() -> None:
-    assert [text for _, text in byte_ticks(2**20, 2**32)] == ["1 MiB", "4 MiB", "16 MiB", "64 MiB", "256 MiB", "1 GiB", "4 GiB"]
+@pytest.mark.parametrize(
+    ("unit", "low", "high", "words"),
+    [
+        pytest.param(Unit.SECONDS, 5e-6, 3, ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"], id="times in SI steps"),
+        pytest.param(Unit.SECONDS, 0.9e-3, 6e-3, ["1 ms", "2 ms", "5 ms"], id="few times at ones, twos and fives"),
+        pytest.param(
+            Unit.BYTES, 2**20, 2**32, ["1 MiB", "4 MiB", "16 MiB", "64 MiB", "256 MiB", "1 GiB", "4 GiB"], id="powers of two"
+        ),
+        pytest.param(Unit.FACTOR, 0.01, 20, ["0.01", "0.1", "1", "10"], id="factors at powers of ten"),
+        (Unit.FACTOR, 0.3, 12, ["0.5", "1", "2", "5", "10"]),
+        (Unit.FACTOR, 0.22, 1.5, ["0.3", "0.5", "0.7", "1", "1.5"]),
+        pytest.param(Unit.FACTOR, 0.85, 1.2, ["0.9", "1", "1.1"], id="not around one alone"),
+    ],
+)
+def test_an_axis_is_marked_over_its_whole_range_in_steps_of_its_unit(
+    unit: Unit, low: float, high: float, words: list[str]
+) -> None:
+    assert [text for _, text in ticks(unit, low, high)] == words
 
 
 @given(st.floats(1e-9, 1e3), st.floats(4, 1e9))
 def test_every_range_has_a_few_ticks_inside(low: float, ratio: float) -> None:
-    for ticks in (time_ticks(low, low * ratio), byte_ticks(low, low * ratio)):
-        assert 1 <= len(ticks) <= 7
-        assert all(low <= value <= low * ratio * (1 + 1e-9) for value, _ in ticks)
-        assert len({text for _, text in ticks}) == len(ticks)
+    for unit in (Unit.SECONDS, Unit.BYTES):
+        found = ticks(unit, low, low * ratio)
+        assert 1 <= len(found) <= 7
+        assert all(low <= value <= low * ratio * (1 + 1e-9) for value, _ in found)
+        assert len({text for _, text in found}) == len(found)
 
 
 def test_lengths_that_would_overlap_are_left_out() -> None:
-    ticks = length_ticks([512, 1000, 1024, 2048], per_doubling=0.3, space=0.2)
-    assert ticks == [(512.0, "512"), (1000.0, "1000"), (2048.0, "2k")]
-    assert math.log2(1024 / 1000) * 0.3 < 0.2
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (0.01, 20, ["0.01", "0.1", "1", "10"]),
-        (0.3, 12, ["0.5", "1", "2", "5", "10"]),
-        (0.22, 1.5, ["0.3", "0.5", "0.7", "1", "1.5"]),
-        (0.85, 1.2, ["0.9", "1", "1.1"]),
-    ],
-)
-def test_factors_are_marked_over_the_whole_range_and_not_around_one_alone(low: float, high: float, words: list[str]) -> None:
-    assert [text for _, text in factor_ticks(low, high)] == words
+    with style.applied():
+        axes = Figure(figsize=(2, 2)).add_subplot()
+        lengths_across(axes, [512, 1000, 1024, 2048, 4096])
+        words = [label.get_text() for label in axes.get_xticklabels()]
+    assert words == ["512", "1000", "2k", "4k"]

@@ -1,24 +1,24 @@
 """Synthetic runs as exports take them, and histories of such runs."""
 
 import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import pandas as pd
 import pytest
 
-from attnbench.report.exports.exchange import Source
+from attnbench.report.exports.exchange import Export, Source
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import Law, Synthetic
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class Maker:
     def commit(self, day: int) -> str:
         return hashlib.sha1(str(day).encode()).hexdigest()
 
-    def run(self, made: "Synthetic", day: int = 1, commit: str | None = None) -> RunInfo:
+    def run(self, made: Synthetic, day: int = 1, commit: str | None = None) -> RunInfo:
         git = {"commit": commit or self.commit(day), "dirty": False}
         return made.run().model_copy(
             update={"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00", "git": git}
         )
 
-    def source(self, made: "Synthetic", day: int = 1, commit: str | None = None, factor: float = 1.0) -> Source:
+    def source(self, made: Synthetic, day: int = 1, commit: str | None = None, factor: float = 1.0) -> Source:
         """With times that are `factor` of the usual ones."""
         run, records = self.run(made, day, commit), [_slower(record, factor) for record in made.records()]
         return Source(Findings.of(run, records), records)
 
-    def folder(self, path: Path, made: "Synthetic", day: int = 1, commit: str | None = None) -> Path:
+    def folder(self, path: Path, made: Synthetic, day: int = 1, commit: str | None = None) -> Path:
         """A run folder on the disk."""
         path.mkdir(parents=True)
         (path / "run.json").write_text(self.run(made, day, commit).model_dump_json(), encoding="utf-8")
@@ -55,6 +55,18 @@ def _slower(record: Record, factor: float) -> Record:
     return record.model_copy(update={"outcome": outcome.model_copy(update={"samples": {**outcome.samples, "time": times}})})
 
 
+def content(export: Export) -> Any:
+    """Read the JSON of an export of one file."""
+    (text,) = export.files.values()
+    return json.loads(text)
+
+
+def write(export: Export, folder: Path) -> None:
+    for name, each in export.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(each)
+
+
 @pytest.fixture
 def maker() -> Maker:
     """Runs and histories."""
@@ -62,33 +74,56 @@ def maker() -> Maker:
 
 
 @pytest.fixture
-def tiny(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
+def tiny() -> Synthetic:
     """Two methods at two lengths; the first one runs out of memory at the second."""
     laws = (
-        law("softmax.naive", 9e-3, 2.0, stop_at=1024, reason="memory limit of 17.2 GB reached"),
-        law("linear.chunked", 2e-3, 1.0, {"chunk": 64}),
+        Law("softmax.naive", 9e-3, 2.0, stop_at=1024, reason="memory limit of 17.2 GB reached"),
+        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}),
     )
-    return synthetic(laws, lengths=(512, 1024), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
+    return Synthetic(laws, lengths=(512, 1024), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
 
 
 @pytest.fixture
-def hopeless(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
+def hopeless() -> Synthetic:
     """No cell has a time."""
-    laws = (law("softmax.naive", 1.0, 2.0, stop_at=1, status=Status.CRASHED, reason="killed by signal 11"),)
-    return synthetic(laws, lengths=(512,), workloads=(Workload.FORWARD,), causal=(True,))
+    laws = (Law("softmax.naive", 1.0, 2.0, stop_at=1, status=Status.CRASHED, reason="killed by signal 11"),)
+    return Synthetic(laws, lengths=(512,), workloads=(Workload.FORWARD,), causal=(True,))
+
+
+@pytest.fixture(params=["small", "hostile"])
+def either(request: pytest.FixtureRequest) -> Synthetic:
+    """A small run, and one whose names are hostile."""
+    made: Synthetic = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
+    """The frames that would be written as Parquet; pyarrow is an extra."""
+    frames: list[pd.DataFrame] = []
+
+    def to_parquet(self: pd.DataFrame, path: None, engine: str, index: bool) -> bytes:
+        frames.append(self)
+        return b"PAR1"
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", to_parquet)
+    return frames
 
 
 @pytest.fixture(scope="session")
-def tool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Packages in a virtual environment of their own, by its folder; made once for each set of packages."""
-    made: dict[tuple[str, ...], Path] = {}
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command of a package in a virtual environment of its own, which is made once for each package."""
+    made: dict[str, Path] = {}
 
-    def _make(*packages: str) -> Path:
-        if packages not in made:
+    def _run(package: str, command: str, *words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+        if package not in made:
             folder = tmp_path_factory.mktemp("tool")
             subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-            subprocess.run([str(folder / "bin" / "pip"), "install", "-q", *packages], check=True)
-            made[packages] = folder
-        return made[packages]
+            subprocess.run([str(folder / "bin" / "pip"), "install", "-q", package], check=True)
+            made[package] = folder / "bin"
+        called = [str(made[package] / command), *words]
+        done = subprocess.run(called, cwd=cwd, env=env or None, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
 
-    return _make
+    return _run

@@ -6,21 +6,17 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from attnbench.report.exports.asv.folder import settle
-from attnbench.report.exports.asv.points import COLUMNS
-from attnbench.report.exports.asv.results import BENCHMARKS, CONFIG, make
-from attnbench.report.exports.exchange import Export, ExportError, Place, Source
+from attnbench.report.exports.asv import BENCHMARKS, COLUMNS, CONFIG, make, settle
+from attnbench.report.exports.exchange import ExportError, Place, Source
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Failed, Status
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-    from tests.report.exports.conftest import Maker
+from tests.report.conftest import Law, Synthetic
+from tests.report.exports.conftest import Maker, write
 
 NAIVE, CHUNKED = "time.forward.causal.float32.softmax.naive", "time.forward.causal.float32.linear.chunked-chunk=64"
 NOTHING = Place({}, None)
@@ -42,7 +38,7 @@ def column(data: dict[str, Any], benchmark: str, name: str) -> Any:
     return dict(zip(data["result_columns"], data["results"][benchmark], strict=False)).get(name)
 
 
-def test_a_method_is_a_benchmark_over_lengths_and_a_failure_is_null(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_method_is_a_benchmark_over_lengths_and_a_failure_is_null(maker: Maker, tiny: Synthetic) -> None:
     source = maker.source(tiny)
     files = make([source]).files
     (data,) = results(files).values()
@@ -55,7 +51,7 @@ def test_a_method_is_a_benchmark_over_lengths_and_a_failure_is_null(maker: "Make
     assert make([source]).notes[0].endswith(": null: OOM: softmax.naive at 1k: memory limit of 17.2 GB reached")
 
 
-def test_memory_is_a_benchmark_by_its_counter(maker: "Maker", tiny: "Synthetic") -> None:
+def test_memory_is_a_benchmark_by_its_counter(maker: Maker, tiny: Synthetic) -> None:
     source = maker.source(tiny)
     files = make([source]).files
     (data,) = results(files).values()
@@ -66,27 +62,27 @@ def test_memory_is_a_benchmark_by_its_counter(maker: "Maker", tiny: "Synthetic")
     assert column(data, name, "result") == [counter.per_sample(s) for s in source.findings.summaries if s.cell.params]
 
 
-def test_memory_that_was_not_read_is_no_failure(maker: "Maker", tiny: "Synthetic") -> None:
+def test_memory_that_was_not_read_is_no_failure(maker: Maker, tiny: Synthetic) -> None:
     records = [record for record in tiny.records() if record.job.phase.value != "memory" or record.job.cell.problem.N == 512]
     (data,) = results(make([Source(Findings.of(maker.run(tiny), records))]).files).values()
     assert column(data, "host_rss_peak.forward.causal.float32.linear.chunked-chunk=64", "params") == [["512"]]
 
 
-def test_what_was_not_run_is_no_failure(maker: "Maker", tiny: "Synthetic") -> None:
+def test_what_was_not_run_is_no_failure(maker: Maker, tiny: Synthetic) -> None:
     stopped = tiny.record(tiny.run().cells[-1], Failed(status=Status.INTERRUPTED, reason="stopped by the user"))
     records = [record for record in tiny.records() if record.job.cell.problem.N == 512]
     (data,) = results(make([Source(Findings.of(maker.run(tiny), [*records, stopped]))]).files).values()
     assert column(data, NAIVE, "params") == column(data, CHUNKED, "params") == [["512"]]
 
 
-def test_a_cell_that_never_had_a_time_is_a_row_of_failures(maker: "Maker", hopeless: "Synthetic") -> None:
+def test_a_cell_that_never_had_a_time_is_a_row_of_failures(maker: Maker, hopeless: Synthetic) -> None:
     (data,) = results(make([maker.source(hopeless)]).files).values()
     assert column(data, NAIVE, "result") is None
     assert column(data, NAIVE, "params") == [["512"]]
 
 
 @pytest.mark.parametrize("replicates", [1, 2, 5])
-def test_the_spread_is_that_of_the_replicates(maker: "Maker", tiny: "Synthetic", replicates: int) -> None:
+def test_the_spread_is_that_of_the_replicates(maker: Maker, tiny: Synthetic, replicates: int) -> None:
     tiny.replicates = replicates
     (data,) = results(make([maker.source(tiny)]).files).values()
     assert column(data, NAIVE, "stats_repeat") == [replicates, None]
@@ -97,12 +93,12 @@ def test_the_spread_is_that_of_the_replicates(maker: "Maker", tiny: "Synthetic",
     assert (low is None and high is None) if replicates == 1 else low[0] < value < high[0]
 
 
-def test_lengths_that_differ_in_batch_are_told_apart(maker: "Maker", tiny: "Synthetic") -> None:
+def test_lengths_that_differ_in_batch_are_told_apart(maker: Maker, tiny: Synthetic) -> None:
     tiny.tokens = 1024
     assert read(make([maker.source(tiny)]).files, BENCHMARKS)[CHUNKED]["params"] == [["512 (B=2)", "1024"]]
 
 
-def test_commits_have_results_of_their_own_and_runs_of_one_commit_share_them(maker: "Maker", tiny: "Synthetic") -> None:
+def test_commits_have_results_of_their_own_and_runs_of_one_commit_share_them(maker: Maker, tiny: Synthetic) -> None:
     first, second = maker.source(tiny, 1), maker.source(tiny, 2)
     tiny.lengths = (1024, 2048)
     third = maker.source(tiny, 3, commit=maker.commit(2), factor=3.0)
@@ -117,9 +113,7 @@ def test_commits_have_results_of_their_own_and_runs_of_one_commit_share_them(mak
     assert set(both["attnbench"]) == {second.findings.run.id, third.findings.run.id}
 
 
-def test_a_run_without_a_commit_is_refused_and_changes_that_were_not_committed_are_said(
-    maker: "Maker", tiny: "Synthetic"
-) -> None:
+def test_a_run_without_a_commit_is_refused_and_changes_that_were_not_committed_are_said(maker: Maker, tiny: Synthetic) -> None:
     run, records = maker.run(tiny), tiny.records()
     none = Source(Findings.of(run.model_copy(update={"git": {}}), records))
     with pytest.raises(ExportError, match="asv keeps a history of commits"):
@@ -129,19 +123,19 @@ def test_a_run_without_a_commit_is_refused_and_changes_that_were_not_committed_a
 
 
 @pytest.mark.parametrize("commit", ["../../../etc", "main", "A" * 40, 7])
-def test_a_commit_is_a_hash_and_no_path(maker: "Maker", tiny: "Synthetic", commit: object) -> None:
+def test_a_commit_is_a_hash_and_no_path(maker: Maker, tiny: Synthetic, commit: object) -> None:
     run = maker.run(tiny).model_copy(update={"git": {"commit": commit}})
     with pytest.raises(ExportError):
         make([Source(Findings.of(run, tiny.records()))])
 
 
-def test_a_start_that_is_no_date_is_refused(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_start_that_is_no_date_is_refused(maker: Maker, tiny: Synthetic) -> None:
     run = maker.run(tiny).model_copy(update={"started": "yesterday"})
     with pytest.raises(ExportError, match="'yesterday' is no date"):
         make([Source(Findings.of(run, tiny.records()))])
 
 
-def test_nothing_that_a_page_shows_as_html_is_markup(maker: "Maker", hostile: "Synthetic") -> None:
+def test_nothing_that_a_page_shows_as_html_is_markup(maker: Maker, hostile: Synthetic) -> None:
     run = maker.run(hostile)
     facts = {**run.environment, "processor": "<script>../..", "torch": "</b>2"}
     files = make([Source(Findings.of(run.model_copy(update={"environment": facts}), hostile.records()))]).files
@@ -159,8 +153,8 @@ def _texts(data: Any) -> list[str]:
     return [data] if isinstance(data, str) else []
 
 
-def test_a_folder_grows(maker: "Maker", tiny: "Synthetic", synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    other = synthetic((law("linear.full", 1e-3, 1.0),), lengths=(2048,), workloads=(Workload.FORWARD,), causal=(True,))
+def test_a_folder_grows(maker: Maker, tiny: Synthetic) -> None:
+    other = Synthetic((Law("linear.full", 1e-3, 1.0),), lengths=(2048,), workloads=(Workload.FORWARD,), causal=(True,))
     here = dict(settle(make([maker.source(tiny, 1)]), Place({}, "..")).files)
     tiny.lengths = (256, 512)
     for source in (maker.source(tiny, 2), maker.source(other, 3, commit=maker.commit(2))):
@@ -176,7 +170,7 @@ def test_a_folder_grows(maker: "Maker", tiny: "Synthetic", synthetic: "type[Synt
     assert read(again, BENCHMARKS) == catalogue
 
 
-def test_columns_of_another_hand_are_not_mixed_with_ours(maker: "Maker", tiny: "Synthetic") -> None:
+def test_columns_of_another_hand_are_not_mixed_with_ours(maker: Maker, tiny: Synthetic) -> None:
     export = make([maker.source(tiny)])
     (name,) = (name for name in export.files if "-python" in name)
     theirs = json.dumps({"version": 2, "result_columns": ["result"], "results": {"theirs": [[1.0]]}}).encode()
@@ -186,12 +180,12 @@ def test_columns_of_another_hand_are_not_mixed_with_ours(maker: "Maker", tiny: "
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"version": 1}', b"[" * 100_000, b"\xff"])
-def test_a_folder_of_something_else_is_refused(maker: "Maker", tiny: "Synthetic", content: bytes) -> None:
+def test_a_folder_of_something_else_is_refused(maker: Maker, tiny: Synthetic, content: bytes) -> None:
     with pytest.raises(ExportError, match="name another folder by --out"):
         settle(make([maker.source(tiny)]), Place({BENCHMARKS: content}, None))
 
 
-def test_a_repository_that_was_not_found_is_said_once(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_repository_that_was_not_found_is_said_once(maker: Maker, tiny: Synthetic) -> None:
     export = make([maker.source(tiny)])
     assert 'set "repo"' in settle(export, NOTHING).notes[-1]
     assert settle(export, Place({CONFIG: b"{}"}, None)).notes == export.notes
@@ -217,30 +211,25 @@ def _repository(folder: Path, commits: int) -> list[str]:
     return hashes
 
 
-def _written(export: Export, folder: Path) -> None:
-    for name, content in export.files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("made", "replicates"), [("small", 1), ("small", 3), ("small", 10), ("hostile", 3)])
 def test_asv_publishes_and_compares(
-    made: str, replicates: int, request: pytest.FixtureRequest, maker: "Maker", tool: Callable[..., Path], tmp_path: Path
+    made: str,
+    replicates: int,
+    request: pytest.FixtureRequest,
+    maker: Maker,
+    tool: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
 ) -> None:
     synthetic: Synthetic = request.getfixturevalue(made)
     synthetic.replicates = replicates
     hashes = _repository(tmp_path / "project", 3)
-    factors = (1.0, 1.0, 2.0)
-    sources = [maker.source(synthetic, i + 1, commit, factors[i]) for i, commit in enumerate(hashes)]
+    sources = [maker.source(synthetic, i + 1, commit, 2.0 if i == 2 else 1.0) for i, commit in enumerate(hashes)]
     folder = tmp_path / "project" / "asv"
-    _written(settle(make(sources), Place({}, "..")), folder)
+    write(settle(make(sources), Place({}, "..")), folder)
 
     def asv(*words: str) -> str:
-        command = [str(tool("asv==0.6.*") / "bin" / "asv"), *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return tool("asv==0.6.*", "asv", *words, cwd=folder).stdout
 
     published = asv("publish")
     assert "Couldn't find" not in published

@@ -5,39 +5,36 @@ import io
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from attnbench.report.exports.exchange import ExportError, Source
+from attnbench.report.exports.exchange import Export, Source
 from attnbench.report.exports.otava import CONFIG, make
 from attnbench.report.findings import Findings
 from attnbench.schema.outcome import Failed, Measured, Status
-
-if TYPE_CHECKING:
-    from attnbench.report.exports.exchange import Export
-    from tests.report.conftest import Synthetic
-    from tests.report.exports.conftest import Maker
+from tests.report.conftest import Synthetic
+from tests.report.exports.conftest import Maker, write
 
 CHUNKED = "time/forward/causal/float32/N=512/linear.chunked(chunk=64)"
 COUNTED = "host_rss_peak/forward/causal/float32/N=512/linear.chunked(chunk=64)"
 
 
-def config(export: "Export") -> dict[str, Any]:
+def config(export: Export) -> dict[str, Any]:
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(io.BytesIO(export.files[CONFIG]))
     return data
 
 
-def rows(export: "Export", file: str) -> list[dict[str, str]]:
+def rows(export: Export, file: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(export.files[file].decode())))
 
 
-def history(maker: "Maker", made: "Synthetic", factors: list[float]) -> list[Source]:
+def history(maker: Maker, made: Synthetic, factors: list[float]) -> list[Source]:
     return [maker.source(made, day, factor=factor) for day, factor in enumerate(factors, 1)]
 
 
-def lost_on(maker: "Maker", made: "Synthetic", day: int) -> Source:
+def lost_on(maker: Maker, made: Synthetic, day: int) -> Source:
     """The first cell crashes on that day."""
     cell = made.run().cells[1]
     crashed = Failed(status=Status.CRASHED, reason="killed by signal 9")
@@ -50,7 +47,7 @@ def lost_on(maker: "Maker", made: "Synthetic", day: int) -> Source:
     return Source(Findings.of(maker.run(made, day), records))
 
 
-def test_a_run_is_a_row_and_rows_rise_with_the_date(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_run_is_a_row_and_rows_rise_with_the_date(maker: Maker, tiny: Synthetic) -> None:
     sources = history(maker, tiny, [1.0, 1.1, 1.2])
     export = make([sources[2], sources[0], sources[1]])
     found = rows(export, "history.csv")
@@ -61,18 +58,19 @@ def test_a_run_is_a_row_and_rows_rise_with_the_date(maker: "Maker", tiny: "Synth
     assert all(value for row in found for value in row.values())
 
 
-def test_a_test_reads_one_column_and_smaller_is_better(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_test_reads_one_column_and_smaller_is_better(maker: Maker, tiny: Synthetic) -> None:
     export = make(history(maker, tiny, [1.0, 1.0]))
     tests = config(export)["tests"]
-    assert tests[CHUNKED]["metrics"] == {"seconds": {"column": CHUNKED, "direction": -1, "scale": 1}}
-    assert tests[COUNTED]["metrics"] == {"bytes": {"column": COUNTED, "direction": -1, "scale": 1}}
+    assert tests[CHUNKED]["metrics"] == {"time": {"column": CHUNKED, "direction": -1, "scale": 1}}
+    assert tests[COUNTED]["metrics"] == {"host_rss_peak": {"column": COUNTED, "direction": -1, "scale": 1}}
+    assert tests[CHUNKED.replace("time/", "tokens/")]["metrics"]["tokens"]["direction"] == 1
     for test in tests.values():
         (metric,) = test["metrics"].values()
         assert all(metric["column"] in row for row in rows(export, test["file"]))
         assert all(attribute in row for attribute in test["attributes"] for row in rows(export, test["file"]))
 
 
-def test_a_group_is_what_was_measured_side_by_side(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_group_is_what_was_measured_side_by_side(maker: Maker, tiny: Synthetic) -> None:
     data = config(make(history(maker, tiny, [1.0])))
     assert data["test_groups"]["time/forward/causal/float32/N=512"] == [
         "time/forward/causal/float32/N=512/softmax.naive",
@@ -81,7 +79,7 @@ def test_a_group_is_what_was_measured_side_by_side(maker: "Maker", tiny: "Synthe
     assert sorted(name for names in data["test_groups"].values() for name in names) == sorted(data["tests"])
 
 
-def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(maker: "Maker", tiny: "Synthetic") -> None:
+def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(maker: Maker, tiny: Synthetic) -> None:
     export = make([maker.source(tiny, 1), lost_on(maker, tiny, 2), maker.source(tiny, 3)])
     file = config(export)["tests"][CHUNKED]["file"]
     assert file == "history-2.csv"
@@ -92,7 +90,7 @@ def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(maker: "Maker", tiny:
     assert {row["status"] for row in failed} == {"oom_host", "crashed"}
 
 
-def test_failures_are_listed_and_never_a_number(maker: "Maker", small: "Synthetic") -> None:
+def test_failures_are_listed_and_never_a_number(maker: Maker, small: Synthetic) -> None:
     export = make([maker.source(small)])
     failed = {row["name"] for row in rows(export, "without-numbers.csv")}
     assert len(failed) == 4
@@ -100,47 +98,30 @@ def test_failures_are_listed_and_never_a_number(maker: "Maker", small: "Syntheti
     assert not [value for value in rows(export, "history.csv")[0].values() if value in {"0", "0.0", "nan", ""}]
 
 
-def test_reasons_are_no_formulas(maker: "Maker", hostile: "Synthetic") -> None:
+def test_reasons_are_no_formulas(maker: Maker, hostile: Synthetic) -> None:
     found = rows(make([maker.source(hostile)]), "without-numbers.csv")
     assert {row["reason"] for row in found} == {"'=a b | $x$ \\end{table*} <b> [31m", "not started: out of memory at N=1024"}
 
 
-def test_a_history_without_any_time_is_refused(maker: "Maker", hopeless: "Synthetic") -> None:
-    with pytest.raises(ExportError, match="has no cell with a time"):
-        make([maker.source(hopeless)])
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("made", ["small", "hostile"])
 def test_otava_finds_the_change(
-    made: str, request: pytest.FixtureRequest, maker: "Maker", tool: Callable[..., Path], tmp_path: Path
+    either: Synthetic, maker: Maker, tool: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    synthetic: Synthetic = request.getfixturevalue(made)
     noise = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.01, 1.0]
-    export = make(history(maker, synthetic, [*noise, *(1.3 * factor for factor in noise)]))
-    for name, content in export.files.items():
-        (tmp_path / name).write_bytes(content)
+    export = make(history(maker, either, [*noise, *(1.3 * factor for factor in noise)]))
+    write(export, tmp_path)
 
     def otava(*words: str) -> str:
-        command = [str(tool("apache-otava==0.8.*") / "bin" / "otava"), *words]
-        # its own default is the last year
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={"OTAVA_CONFIG": "otava.yaml", "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        settings = {"OTAVA_CONFIG": "otava.yaml", "HOME": str(tmp_path)}
+        done = tool("apache-otava==0.8.*", "otava", *words, cwd=tmp_path, **settings)
         assert "ERROR" not in done.stderr, done.stderr
         return done.stdout
 
     tests = list(config(export)["tests"])
     assert sorted(otava("list-tests").split("\n")[:-1]) == sorted(tests)
     times = [name for name in tests if name.startswith("time/")]
-    found = otava("analyze", *times, "--since", "2025-12-01", "--until", "2026-02-01")
+    # its own default is the last year
+    since = ("--since", "2025-12-01", "--until", "2026-02-01")
+    found = otava("analyze", *times, *since)
     assert found.count("+30") == len(times), found
-    group = times[0].rpartition("/")[0]
-    assert otava("analyze", group, "--since", "2025-12-01", "--until", "2026-02-01").count("+30") >= 1
+    assert otava("analyze", times[0].rpartition("/")[0], *since).count("+30") >= 1

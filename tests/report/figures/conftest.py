@@ -1,22 +1,16 @@
 """A run that every kind of figure can be drawn from: times, memory, decoding, fidelity, costs and a roof; fixed numbers."""
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from matplotlib.figure import Figure
 
-from attnbench.report.drawing import grid, style
-from attnbench.report.drawing.sheet import Sheet
-from attnbench.report.figures.kinds import Kind
-from attnbench.report.figures.make import drawn
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.training import Task, Training
@@ -26,16 +20,17 @@ if TYPE_CHECKING:
 
 Everything = Callable[..., Findings]
 Suited = Callable[..., Findings]
-Draw = Callable[[Findings, Kind, Sheet], list[Figure]]
 _MADE: dict[str, Findings] = {}
 """Runs that were asked for before: they are never changed, and take a while to make."""
 _PLAIN = (Workload.FORWARD, Workload.FIDELITY)
 _COPY = Training(task=Task.COPY, updates=2000)
+KINDS = ("scaling", "memory", "pareto", "roofline", "crossover", "decode", "ratio", "fidelity", "curves", "drawings")
+"""What can be drawn of these runs."""
 _IMAGES = Training(task=Task.PIXELS, updates=2000, drawings=6)
-_OWN: dict[Kind, dict[str, object]] = {
-    Kind.DECODE: {"workloads": (Workload.DECODE,)},
-    Kind.CURVES: {"workloads": (Workload.TRAIN,), "lengths": (64, 128), "causal": (True,), "trainings": (_COPY,)},
-    Kind.DRAWINGS: {"workloads": (Workload.TRAIN,), "lengths": (64,), "causal": (True,), "trainings": (_IMAGES,)},
+_OWN: dict[str, dict[str, object]] = {
+    "decode": {"workloads": (Workload.DECODE,)},
+    "curves": {"workloads": (Workload.TRAIN,), "lengths": (64, 128), "causal": (True,), "trainings": (_COPY,)},
+    "drawings": {"workloads": (Workload.TRAIN,), "lengths": (64,), "causal": (True,), "trainings": (_IMAGES,)},
 }
 """Fields of the run by what it shows."""
 _ERRORS = {"softmax": 3e-7, "linear": 0.52, "lsh": 0.31, "sparse": 0.18}
@@ -63,14 +58,15 @@ def fidelity(run: "Synthetic", cell: Cell, replicate: int) -> Record:
 
 
 def recorded(run: "Synthetic") -> tuple[RunInfo, list[Record]]:
-    info = run.run()
+    """Return a run with costs, and with fidelity of all methods but those that fail from the shortest length on."""
+    info, failing = run.run(), {law.name: law for law in run.laws if law.stop_at is not None and law.stop_at <= run.lengths[0]}
     info = info.model_copy(update={"costs": {cell.key: cost(cell, info) for cell in info.cells if cell.key in info.costs}})
     records = [record for record in run.records() if record.job.cell.workload is not Workload.FIDELITY]
     for cell in info.cells:
-        if cell.workload is Workload.FIDELITY and cell.method == "sparse.wrong":
-            records.append(run.record(cell, Failed(status=Status.INCORRECT, reason="o differs"), phase=Pass.FIDELITY))
-        elif cell.workload is Workload.FIDELITY:
-            records += [fidelity(run, cell, replicate) for replicate in range(run.replicates)]
+        if cell.workload is Workload.FIDELITY:
+            failed = run.failed(failing[cell.method], cell) if cell.method in failing else None
+            scored = [fidelity(run, cell, replicate) for replicate in range(run.replicates)]
+            records += [run.record(cell, failed, phase=Pass.FIDELITY)] if failed else scored
     return info, records
 
 
@@ -102,19 +98,7 @@ def everything(synthetic: "type[Synthetic]", law: "type[Law]") -> Everything:
 def suited(everything: Everything) -> Suited:
     """Findings of a run that has what a kind shows; what is named replaces a field, but for those that the kind needs."""
 
-    def _suited(kind: Kind, **fields: object) -> Findings:
+    def _suited(kind: str, **fields: object) -> Findings:
         return everything(**{"workloads": _PLAIN, **fields, **_OWN.get(kind, {})})
 
     return _suited
-
-
-@pytest.fixture
-def draw() -> Iterator[Draw]:
-    """All figures of a kind on a sheet, whose settings hold until the next is drawn: some words are set as late as that."""
-    with ExitStack() as stack:
-
-        def _draw(findings: Findings, kind: Kind, sheet: Sheet) -> list[Figure]:
-            stack.enter_context(style.applied(sheet.settings))
-            return [picture for drawing in drawn(findings, kind, sheet) for picture in grid.figures(drawing.board, sheet)]
-
-        yield _draw

@@ -1,30 +1,24 @@
 """Quality against cost where a model learnt: its loss against an update, and against what the same model's generating costs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
-from matplotlib.figure import Figure
 
-from attnbench.analyze.pareto import front
-from attnbench.report.drawing.sheet import FOLDER, Sheet, Style, Width, sheet
-from attnbench.report.figures.kinds import CannotDrawError, Kind
+from attnbench.analyze.best import front
+from attnbench.report.drawing.kinds import CannotDrawError
+from attnbench.report.drawing.sheet import FOLDER, Style, sheet
 from attnbench.report.figures.make import drawn, files
 from attnbench.report.figures.narrowed import narrowed
-from attnbench.report.figures.pareto.tradeoffs import Tradeoff, tradeoffs
+from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.training import Task, Training
+from tests.report.drawn import drawings, found, pictures
 
 if TYPE_CHECKING:
     from tests.report.conftest import Law, Synthetic
-
-Draw = Callable[[Findings, Kind, Sheet], list[Figure]]
-
-
-def found(made: "Synthetic") -> Findings:
-    return Findings.of(made.run(), made.records())
 
 
 @pytest.fixture
@@ -51,7 +45,7 @@ def costs(row: Sequence[Tradeoff]) -> list[str]:
 
 def test_a_task_is_weighed_by_accuracy_and_loss_against_an_update(learning: "Synthetic") -> None:
     accuracy, loss = tradeoffs(found(learning))
-    assert (accuracy[0].loss.name, loss[0].loss.name) == ("1 - accuracy", "loss, nats")
+    assert (accuracy[0].loss.name, loss[0].loss.name) == ("wrong", "loss")
     assert costs(accuracy) == costs(loss) == ["time per update", "memory of an update"]
     (sdpa,) = [each for each in loss[0].candidates if each.label == "softmax.sdpa"]
     assert sdpa.loss.interval.low < sdpa.loss.value < sdpa.loss.interval.high
@@ -71,7 +65,7 @@ def test_a_cost_is_that_of_the_whole_update(learning: "Synthetic") -> None:
 
 def test_images_are_weighed_by_bits_against_learning_and_making_them(both: "Synthetic") -> None:
     (row, _) = tradeoffs(found(both))
-    assert row[0].loss.name == "bits per dimension or byte"
+    assert row[0].loss.name == "bits"
     assert costs(row) == [
         "time per update",
         "memory of an update",
@@ -111,27 +105,27 @@ def test_the_front_is_of_the_cheapest_and_the_best(both: "Synthetic") -> None:
     assert next(each.label for each in front(time.candidates)) == "softmax.sdpa"
 
 
-def test_bits_that_are_far_from_0_are_drawn_apart(both: "Synthetic", draw: Draw) -> None:
+def test_bits_that_are_far_from_0_are_drawn_apart(both: "Synthetic") -> None:
     both.laws = both.laws[:2]
-    (picture,) = draw(found(both), Kind.PARETO, FOLDER)
+    (picture,) = pictures(found(both), "pareto")
     axes = picture.axes[0]
     low, high = axes.get_ylim()
     assert low > 0.5 * high
     assert axes.get_title(loc="left") == "pixels, digits, causal, float32, B=1, N = 64"
 
 
-def test_an_accuracy_is_drawn_from_0_on(learning: "Synthetic", draw: Draw) -> None:
-    (picture,) = draw(found(learning), Kind.PARETO, FOLDER)
+def test_an_accuracy_is_drawn_from_0_on(learning: "Synthetic") -> None:
+    (picture,) = pictures(found(learning), "pareto")
     assert all(axes.get_ylim()[0] <= 0 for axes in picture.axes)
 
 
 def test_the_caption_says_who_has_no_point_and_what_was_learnt_how(learning: "Synthetic", both: "Synthetic") -> None:
-    (one,) = drawn(found(learning), Kind.PARETO, FOLDER)
+    (one,) = drawings(found(learning), "pareto")
     assert "No point for time per update at N = 128: sparse.strided (budget), linformer.headwise (unsupported)." in one.caption
     assert "exactly 2,000 updates of B=64 sequences" in one.caption
-    assert "n = 3 seeds" in one.caption
+    assert "n = 3 replicates" in one.caption
     assert "mass recall" not in one.caption.lower()
-    (other,) = drawn(found(both), Kind.PARETO, FOLDER)
+    (other,) = drawings(found(both), "pareto")
     assert "of an untrained model of the same shape" in other.caption
 
 
@@ -143,7 +137,7 @@ def test_the_caption_says_why_a_model_that_learnt_has_no_cost(both: "Synthetic")
         else record
         for record in both.records()
     ]
-    (one,) = drawn(Findings.of(both.run(), records), Kind.PARETO, FOLDER)
+    (one,) = drawings(Findings.of(both.run(), records), "pareto")
     assert "No point for time per sequence, generate, B=1 at N = 64: lsh.reformer(rounds=1) (OOM)." in one.caption
     assert "No point for state of one sequence at N = 64: lsh.reformer(rounds=1) (OOM)." in one.caption
 
@@ -153,9 +147,9 @@ def test_what_is_chosen_is_drawn_alone(both: "Synthetic") -> None:
     (row, _) = tradeoffs(narrowed(findings, [Workload.TRAIN], []))
     assert costs(row) == ["time per update", "memory of an update"]
     with pytest.raises(CannotDrawError, match="no cell has a quality"):
-        drawn(narrowed(findings, [Workload.GENERATE], []), Kind.PARETO, FOLDER)
+        drawn(narrowed(findings, [Workload.GENERATE], []), "pareto", FOLDER)
 
 
 def test_it_is_written_in_every_format(both: "Synthetic") -> None:
-    made = files(found(both), Kind.PARETO, sheet(Style.PAPER, Width.DOUBLE), ("svg", "pgf"), "again")
+    made = files(found(both), "pareto", sheet(Style.PAPER), ("svg", "pgf"), "again")
     assert {"pareto.svg", "pareto.pgf", "pareto.txt"} <= set(made)

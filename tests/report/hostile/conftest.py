@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from attnbench.analyze.trend import Metric, Trends, look
+from attnbench.analyze.trend import Trends, look, quantity_called
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.history import Entry, Track
@@ -16,9 +15,7 @@ from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import ReportSpec
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import Law, Synthetic
 
 WORDS = (
     "<script>alert(1)</script>",
@@ -63,11 +60,11 @@ class Bundle:
     nasty: str = NASTY
 
 
-def bundle(synthetic: "type[Synthetic]", law: "type[Law]", *, hostile: bool) -> Bundle:
+def bundle(*, hostile: bool) -> Bundle:
     words = WORDS if hostile else tuple(f"word{i}" for i in range(len(WORDS)))
     nasty, base = (NASTY, BASE) if hostile else ("plain", "softmax.plain")
-    made = synthetic(
-        [law(base, 5e-4, 1.5, {nasty: nasty}), *_laws(law, words, nasty)],
+    made = Synthetic(
+        [Law(base, 5e-4, 1.5, {nasty: nasty}), *_laws(words, nasty)],
         lengths=(512, 1024),
         workloads=(Workload.FORWARD, Workload.DECODE),
         replicates=2,
@@ -78,13 +75,13 @@ def bundle(synthetic: "type[Synthetic]", law: "type[Law]", *, hostile: bool) -> 
     return Bundle(info, records, Findings.of(info, records))
 
 
-def _laws(law: "type[Law]", words: Sequence[str], nasty: str) -> Iterator["Law"]:
+def _laws(words: Sequence[str], nasty: str) -> Iterator[Law]:
     """Every third fails, in every way there is."""
     for i, word in enumerate(words):
         if i % 3:
-            yield law(word, 1e-3 * (1 + i), 1.0, {word[:100]: word[:100]} if i % 2 else {})
+            yield Law(word, 1e-3 * (1 + i), 1.0, {word[:100]: word[:100]} if i % 2 else {})
         else:
-            yield law(word, 1e-3, 1.0, stop_at=1, status=list(Status)[i % len(Status)], reason=f"{word[:300]} {nasty}")
+            yield Law(word, 1e-3, 1.0, stop_at=1, status=list(Status)[i % len(Status)], reason=f"{word[:300]} {nasty}")
 
 
 def _there(cell: Cell, nasty: str) -> Cell:
@@ -124,24 +121,21 @@ def _spoiled(record: Record, nasty: str) -> Record:
     return record.model_copy(update={"job": job, "outcome": outcome, "environment": nasty, "note": nasty})
 
 
+def unseen(text: str, known: str = "\n") -> set[str]:
+    """Return control characters and marks of direction, but for those that are no name's, such as ends of lines."""
+    return {letter for letter in text if not letter.isprintable()} - set(known)
+
+
 @pytest.fixture(scope="session")
-def made() -> dict[bool, Bundle]:
-    """What was made already: by whether it is hostile."""
-    return {}
+def run() -> Bundle:
+    """A run whose every text is hostile."""
+    return bundle(hostile=True)
 
 
-@pytest.fixture
-def run(synthetic: "type[Synthetic]", law: "type[Law]", made: dict[bool, Bundle]) -> Bundle:
-    if True not in made:
-        made[True] = bundle(synthetic, law, hostile=True)
-    return made[True]
-
-
-@pytest.fixture
-def plain(synthetic: "type[Synthetic]", law: "type[Law]", made: dict[bool, Bundle]) -> Bundle:
-    if False not in made:
-        made[False] = bundle(synthetic, law, hostile=False)
-    return made[False]
+@pytest.fixture(scope="session")
+def plain() -> Bundle:
+    """The same run with plain texts."""
+    return bundle(hostile=False)
 
 
 @pytest.fixture
@@ -161,7 +155,9 @@ def trends() -> Trends:
         )
         for i in range(40)
     ]
-    return look([*runs, Entry(NASTY, problem=NASTY)], [_track(word, i) for i, word in enumerate(WORDS)], Metric.TIME, 0.05)
+    return look(
+        [*runs, Entry(NASTY, problem=NASTY)], [_track(word, i) for i, word in enumerate(WORDS)], quantity_called("time"), 0.05
+    )
 
 
 def _track(word: str, seed: int) -> Track:
@@ -174,9 +170,8 @@ def _track(word: str, seed: int) -> Track:
         machine=word,
         cell=Cell(method=word, problem=Problem(N=1024)),
         runs=np.arange(40),
-        seconds=seconds,
+        values=seconds,
         spread=np.full(40, 0.01),
-        bytes=seconds,
         counters=np.where(failed, -1, 0),
         failures=np.where(failed, 0, -1),
         names=(word,),

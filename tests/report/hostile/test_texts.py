@@ -11,60 +11,50 @@ import subprocess
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
-from attnbench.analyze.metric import metrics
+from attnbench.analyze.crossover import Versus
+from attnbench.analyze.quantities import recorded
+from attnbench.analyze.speedup import baseline
 from attnbench.analyze.trend import Trends
 from attnbench.analyze.verdict import LEVEL
-from attnbench.analyze.versus import Versus, baseline
 from attnbench.report import console
-from attnbench.report.drawing.lines.parts import MOST
+from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.exports.exchange import Source
 from attnbench.report.exports.formats import FORMATS
-from attnbench.report.figures.run_folder import plots
+from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
-from attnbench.report.headline.sentence import headlines
-from attnbench.report.questions.comparison.console import console as comparison_console
-from attnbench.report.questions.comparison.job_summary import job_summary
-from attnbench.report.questions.comparison.judgement import Judgement
-from attnbench.report.questions.comparison.judging import judge_runs
-from attnbench.report.questions.comparison.table import comparison_csv, comparison_table
+from attnbench.report.frame import csv as long_csv
+from attnbench.report.headline import headlines
+from attnbench.report.questions.comparison.judgement import Judgement, judge_runs
+from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, job_summary
+from attnbench.report.questions.comparison.table import console as comparison_console
 from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
-from attnbench.report.questions.growth.long_form import csv as long_csv
-from attnbench.report.questions.trend import console as trend_console
+from attnbench.report.questions.trend import words as trend_words
 from attnbench.report.tables import tables
 from attnbench.report.text import latex, markdown
-from attnbench.report.text.plain import wrapped
-from attnbench.report.text.table import Table
-
-if TYPE_CHECKING:
-    from tests.report.hostile.conftest import Bundle
+from attnbench.report.text.table import Table, wrapped
+from tests.report.hostile.conftest import Bundle, unseen
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 BLOCKS = ("heading", "table", "thead", "tbody", "tr", "th", "td", "inline", "bullet_list", "list_item", "paragraph")
 
 
 @pytest.fixture
-def judgement(run: "Bundle") -> Judgement:
+def judgement(run: Bundle) -> Judgement:
     other = run.info.model_copy(update={"id": f"other {run.nasty}", "command": "x"})
     sides = [(info, run.findings.summaries) for info in (run.info, other)]
     return judge_runs(sides[0], sides[1], 0.05, LEVEL)
 
 
 @pytest.fixture
-def pairs(run: "Bundle") -> list[Versus]:
-    time = metrics(run.findings.summaries)["time"]
+def pairs(run: Bundle) -> list[Versus]:
+    time = recorded(run.findings.summaries)["time"]
     bases = [(section, baseline(section)) for section in run.findings.sections]
     return [Versus(s, label, base, time) for s, base in bases if base is not None for label in s.series if label != base]
-
-
-def unseen(text: str) -> set[str]:
-    """Control characters and marks of direction, but for the ends of lines."""
-    return {letter for letter in text if not letter.isprintable()} - {"\n"}
 
 
 # CSV
@@ -79,7 +69,7 @@ def check_csv(text: str) -> list[list[str]]:
     return rows
 
 
-def test_no_cell_of_the_table_is_a_formula(run: "Bundle") -> None:
+def test_no_cell_of_the_table_is_a_formula(run: Bundle) -> None:
     rows = check_csv(long_csv(run.findings))
     assert len(rows) == 1 + len(run.info.cells)
     methods = {row[rows[0].index("method")] for row in rows}
@@ -115,14 +105,14 @@ def check_columns(text: str) -> None:
         assert len(pipes) == 1, grid
 
 
-def test_markdown_shows_every_name_as_it_is(run: "Bundle") -> None:
+def test_markdown_shows_every_name_as_it_is(run: Bundle) -> None:
     texts = tables(run.findings)
     shown = check_markdown(markdown.markdown(texts, f"synthetic, run {run.nasty}"), len(texts))
     assert set(run.findings.names.values()) <= shown
     assert any(name.startswith("<script>alert(1)</script>") for name in shown)
 
 
-def test_markdown_of_what_is_compared_is_text_too(judgement: Judgement, run: "Bundle", pairs: list[Versus]) -> None:
+def test_markdown_of_what_is_compared_is_text_too(judgement: Judgement, run: Bundle, pairs: list[Versus]) -> None:
     check_markdown(markdown.markdown([comparison_table(judgement)], "x"), 1)
     check_markdown(job_summary(judgement, run.nasty), 1)
     texts = crossover_tables(run.findings, pairs)
@@ -142,14 +132,14 @@ def check_latex(text: str) -> None:
     assert not re.search(r"\\\\\s*[\[*]", text)
 
 
-def test_latex_has_no_command_of_a_name(run: "Bundle", judgement: Judgement, pairs: list[Versus]) -> None:
+def test_latex_has_no_command_of_a_name(run: Bundle, judgement: Judgement, pairs: list[Versus]) -> None:
     check_latex(latex.latex(tables(run.findings)))
     check_latex(latex.latex([comparison_table(judgement)]))
     check_latex(latex.latex(crossover_tables(run.findings, pairs)))
 
 
 @pytest.mark.slow
-def test_the_tables_compile_and_the_names_can_be_read(tmp_path: Path, run: "Bundle", judgement: Judgement) -> None:
+def test_the_tables_compile_and_the_names_can_be_read(tmp_path: Path, run: Bundle, judgement: Judgement) -> None:
     texts: list[Table] = [*tables(run.findings), comparison_table(judgement)]
     table = latex.latex(texts)
     (tmp_path / "table.tex").write_text(table, encoding="utf-8")
@@ -168,31 +158,31 @@ def test_the_tables_compile_and_the_names_can_be_read(tmp_path: Path, run: "Bund
 # text
 
 
-def test_a_terminal_gets_no_control_character(run: "Bundle", judgement: Judgement, pairs: list[Versus], trends: Trends) -> None:
+def test_a_terminal_gets_no_control_character(run: Bundle, judgement: Judgement, pairs: list[Versus], trends: Trends) -> None:
     for unicode in (True, False):
         texts = [console.summary(run.findings, unicode=unicode), comparison_console(judgement, unicode=unicode)]
         assert max(len(line) for text in texts for line in text.splitlines()) <= 80
-        for text in (*texts, trend_console.console(trends, unicode=unicode)):
+        for text in (*texts, trend_words.console(trends, unicode=unicode)):
             assert unseen(text) == set()
             assert unicode or text.isascii()
     assert unseen("\n".join(wrapped(line) for line in lines(run.findings, pairs))) == set()
 
 
-def test_sentences_of_result_are_one_line_each(run: "Bundle") -> None:
+def test_sentences_of_result_are_one_line_each(run: Bundle) -> None:
     said = headlines(run.findings)
     assert len(said) == len(run.findings.sections)
     assert all(line.isprintable() for line in said)
     assert any("softmax.[x]" in line for line in said)
 
 
-def test_captions_and_drawings_hold_no_more_than_text(run: "Bundle") -> None:
+def test_captions_and_drawings_hold_no_more_than_text(run: Bundle) -> None:
     section = next(section for section in run.findings.sections if not section.causal)
     # in one panel, not in one for each family: the device of a name is in its title
-    labels = [label for label, series in section.series.items() if any(cell.ok for cell in series)][: MOST - 1]
+    labels = [label for label, series in section.series.items() if any(cell.ok for cell in series)][: FOLDER.methods - 1]
     few = replace(section, summaries=tuple(cell for cell in section.summaries if cell.cell.label in labels))
-    (plot,) = plots(replace(run.findings, sections=(few,)))
-    assert unseen(plot.caption) == set()
-    elements = list(ET.fromstring(plot.images["svg"]).iter())
+    files = {name.rpartition(".")[2]: content for name, content in folder_files(replace(run.findings, sections=(few,))).items()}
+    assert unseen(files["txt"].decode()) == set()
+    elements = list(ET.fromstring(files["svg"]).iter())
     assert {e.tag.rpartition("}")[2] for e in elements} & {"script", "foreignObject", "image", "a", "iframe"} == set()
     assert [name for e in elements for name in e.attrib if name.rpartition("}")[2].startswith("on")] == []
 
@@ -201,7 +191,7 @@ def test_captions_and_drawings_hold_no_more_than_text(run: "Bundle") -> None:
 
 
 @pytest.mark.parametrize("form", [name for name, form in FORMATS.items() if form.text])
-def test_exports_are_whole_and_their_names_plain(run: "Bundle", form: str) -> None:
+def test_exports_are_whole_and_their_names_plain(run: Bundle, form: str) -> None:
     # a commit is a hash wherever one is needed
     info = run.info.model_copy(update={"git": {"commit": "ab" * 20, "dirty": False}})
     source = Source(Findings.of(info, run.records), run.records)

@@ -5,50 +5,49 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from attnbench.analyze.cells import CellSummary
 from attnbench.report.findings import Findings
-from attnbench.report.headline.sentence import headline
+from attnbench.report.headline import headline
 from attnbench.report.page import page
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import Status
+from attnbench.schema.outcome import Counter, Status
+from tests.report.drawn import found
+from tests.report.page.reading import read
 
 if TYPE_CHECKING:
     from tests.report.conftest import Law, Synthetic
 
-Found = Callable[["Synthetic"], Findings]
-Reading = Callable[..., Any]
 MOST_BYTES = 2_000_000
 
 
-def test_the_sentence_of_result_comes_first(small: "Synthetic", found: Found, read: Reading) -> None:
+def test_the_sentence_of_result_comes_first(small: "Synthetic") -> None:
     findings = found(small)
     text = read(findings).text
     assert text.index(headline(findings)) < text.index("How it grows with length")
 
 
-def test_every_cell_is_a_row_of_the_document_itself(synthetic: "type[Synthetic]", found: Found, read: Reading) -> None:
+def test_every_cell_is_a_row_of_the_document_itself(synthetic: "type[Synthetic]") -> None:
     made = synthetic(lengths=(512, 1024))
     document = read(found(made))
     assert len(document.data["cells"]["N"]) == len(made.run().cells)
-    heads = document.rows.index(next(row for row in document.rows if "remarks" in row))
+    heads = document.rows.index(document.heads)
     rows = document.rows[heads + 1 : heads + 1 + len(made.run().cells)]
     assert all(len(row) == len(document.rows[heads]) for row in rows)
     assert next(row[-1].strip() for row in rows if row[0] == "sparse.strided").startswith("its check: o differs")
 
 
-def test_the_parts_come_in_their_order(small: "Synthetic", found: Found) -> None:
+def test_the_parts_come_in_their_order(small: "Synthetic") -> None:
     html = page([found(small)])
     order = ["scaling", "crossover", "weighing", "roofline", "failures", "cells", "conditions", "again", "reading"]
     places = [html.index(f'<section id="{name}"') for name in order]
     assert places == sorted(places)
 
 
-def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(
-    small: "Synthetic", found: Found, read: Reading
-) -> None:
+def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(small: "Synthetic") -> None:
     document = read(found(small))
     scripts = [text for kind, text in document.scripts if kind == ""]
     digests = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts}
@@ -58,7 +57,7 @@ def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(
     assert "'unsafe-eval'" not in document.policy
 
 
-def test_the_page_names_no_place_to_fetch_from(small: "Synthetic", found: Found, read: Reading) -> None:
+def test_the_page_names_no_place_to_fetch_from(small: "Synthetic") -> None:
     document = read(found(small))
     loading = {(tag, name) for tag, name in document.attributes if name in {"src", "srcset", "action", "data", "poster"}}
     assert loading == set()
@@ -66,9 +65,7 @@ def test_the_page_names_no_place_to_fetch_from(small: "Synthetic", found: Found,
     assert all(value.startswith("#") for key, value in document.values.items() if key.startswith("a/") and key.endswith("href"))
 
 
-def test_hostile_names_and_reasons_are_text_and_nothing_else(
-    hostile: "Synthetic", small: "Synthetic", found: Found, read: Reading
-) -> None:
+def test_hostile_names_and_reasons_are_text_and_nothing_else(hostile: "Synthetic", small: "Synthetic") -> None:
     plain, bad = read(found(small)), read(found(hostile))
     assert set(bad.elements) <= set(plain.elements) | {"p"}
     assert bad.attributes <= plain.attributes
@@ -78,7 +75,7 @@ def test_hostile_names_and_reasons_are_text_and_nothing_else(
     assert any(row[0].startswith("\\input{x}") for row in bad.rows)
 
 
-def test_hostile_facts_of_a_run_are_text_and_nothing_else(small: "Synthetic", found: Found, read: Reading) -> None:
+def test_hostile_facts_of_a_run_are_text_and_nothing_else(small: "Synthetic") -> None:
     findings = found(small)
     evil = '</script><img src=x onerror=alert(1)>"\x00\u202e' + "a" * 10_000
     run = findings.run.model_copy(
@@ -98,7 +95,7 @@ def test_hostile_facts_of_a_run_are_text_and_nothing_else(small: "Synthetic", fo
     assert "\u202e" not in document.text
 
 
-def test_two_thousand_cells_take_less_than_two_megabytes(synthetic: "type[Synthetic]", law: "type[Law]", found: Found) -> None:
+def test_two_thousand_cells_take_less_than_two_megabytes(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
     laws = [law(f"family{i % 9}.method_{i}", 1e-3 * (1 + i / 7), 1 + (i % 5) / 4, {"chunk": i}) for i in range(25)]
     laws[3] = law("family3.fails", 1e-3, 2.0, stop_at=4096, status=Status.BUDGET, reason="one call took 8 s, above 7.5 s")
     made = synthetic(laws, lengths=tuple(2**n for n in range(7, 17)), dtypes=("float32", "bfloat16"), replicates=2)
@@ -106,26 +103,24 @@ def test_two_thousand_cells_take_less_than_two_megabytes(synthetic: "type[Synthe
     assert len(page([found(made)]).encode()) < MOST_BYTES
 
 
-def test_the_same_records_give_the_same_page(small: "Synthetic", found: Found) -> None:
+def test_the_same_records_give_the_same_page(small: "Synthetic") -> None:
     assert page([found(small)]) == page([found(small)])
 
 
 @pytest.mark.parametrize("kept", [0, 1, 5])
-def test_an_unfinished_run_says_what_was_not_run(small: "Synthetic", read: Reading, kept: int) -> None:
+def test_an_unfinished_run_says_what_was_not_run(small: "Synthetic", kept: int) -> None:
     document = read(Findings.of(small.run(), small.records()[:kept]))
     assert "not run" in document.text
     assert len(document.data["cells"]["N"]) == len(small.run().cells)
 
 
-def test_a_run_without_cells_has_a_page(synthetic: "type[Synthetic]", read: Reading) -> None:
+def test_a_run_without_cells_has_a_page(synthetic: "type[Synthetic]") -> None:
     document = read(Findings.of(synthetic([]).run(), []))
     assert "The run has no cells." in document.text
     assert document.data["groups"] == []
 
 
-def test_a_run_of_which_all_failed_has_a_page_that_says_why(
-    synthetic: "type[Synthetic]", law: "type[Law]", found: Found, read: Reading
-) -> None:
+def test_a_run_of_which_all_failed_has_a_page_that_says_why(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
     laws = [law("softmax.sdpa", 1, 1, stop_at=1, status=Status.CRASHED, reason="killed by signal 11")]
     document = read(found(synthetic(laws, lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))))
     assert "1 of 1 cells failed: 1 crashed." in document.text
@@ -133,22 +128,20 @@ def test_a_run_of_which_all_failed_has_a_page_that_says_why(
     assert document.data["quantities"] == []
 
 
-def test_a_run_that_decodes_says_per_token_and_shows_states(decoding: "Synthetic", found: Found, read: Reading) -> None:
+def test_a_run_that_decodes_says_per_token_and_shows_states(decoding: "Synthetic") -> None:
     document = read(found(decoding))
-    assert [group["per"] for group in document.data["groups"]] == ["per token", "per token"]
+    assert document.data["quantities"][0]["titles"] == ["time per token", "time per token"]
     assert "state" in [quantity["key"] for quantity in document.data["quantities"]]
-    heads = next(row for row in document.rows if "remarks" in row)
-    assert "time per token" in [head.strip() for head in heads]
+    assert "time per token" in document.heads
 
 
-def test_what_is_the_same_in_all_rows_is_told_once(small: "Synthetic", found: Found, read: Reading) -> None:
+def test_what_is_the_same_in_all_rows_is_told_once(small: "Synthetic") -> None:
     document = read(found(small))
-    heads = [head.strip() for head in next(row for row in document.rows if "remarks" in row)]
-    assert "mask" not in heads
+    assert "mask" not in document.heads
     assert "All of them: forward, causal, float32, B = 1." in document.text
 
 
-def test_the_command_and_the_suite_are_there_to_be_run_again(small: "Synthetic", found: Found, read: Reading) -> None:
+def test_the_command_and_the_suite_are_there_to_be_run_again(small: "Synthetic") -> None:
     findings = found(small)
     run = findings.run.model_copy(update={"git": {"commit": "abc123" * 6, "dirty": False}})
     text = read(replace(findings, run=run)).text
@@ -156,33 +149,44 @@ def test_the_command_and_the_suite_are_there_to_be_run_again(small: "Synthetic",
     assert '"name": "linear.chunked"' in text
 
 
-def test_several_runs_stand_side_by_side_and_are_told_apart(small: "Synthetic", found: Found, read: Reading) -> None:
+def test_several_runs_stand_side_by_side_and_are_told_apart(small: "Synthetic") -> None:
     first = found(small)
     second = replace(first, run=first.run.model_copy(update={"started": "2026-02-03T04:05:06+00:00", "id": "another"}))
     document = read(first, second)
     assert [run["name"] for run in document.data["runs"]] == ["2026-01-02 03:04 UTC", "2026-02-03 04:05 UTC"]
     assert len(document.data["groups"]) == 1
     assert document.data["cells"]["run"] == [0] * 12 + [1] * 12
-    heads = [head.strip() for head in next(row for row in document.rows if "remarks" in row)]
-    assert heads[:3] == ["method", "tier", "run"]
+    assert document.heads[:3] == ["method", "tier", "run"]
     assert document.text.count(headline(first)) >= 2
 
 
-def test_memory_that_was_counted_differently_is_never_mixed(small: "Synthetic", found: Found, read: Reading) -> None:
+def _only(name: str, summary: CellSummary) -> dict[str, Counter]:
+    counters = summary.memory.counters
+    return {name: counters[name]} if name in counters else {}
+
+
+def test_memory_that_was_counted_differently_is_never_mixed(small: "Synthetic") -> None:
     first = found(small)
-    assert first.counter is not None
-    source = "running sum of the memory events of torch's profiler"
-    other = replace(first, counter=replace(first.counter, name="torch_profiler_peak", source=source))
+    kept = [replace(s, memory=replace(s.memory, counters=_only("torch_profiler_peak", s))) for s in first.summaries]
+    other = Findings.over(first.run, kept)
     quantities = {quantity["key"]: quantity for quantity in read(first, other).data["quantities"]}
-    assert quantities["memory"]["title"] == "memory (host_rss_peak)"
-    assert quantities["memory_2"]["title"] == "memory (torch_profiler_peak)"
+    assert quantities["memory"]["titles"] == ["memory per sample (host_rss_peak)"]
+    assert quantities["memory_2"]["titles"] == ["memory per sample (torch_profiler_peak)"]
 
 
-def test_a_page_of_many_methods_begins_with_the_telling_ones(
-    synthetic: "type[Synthetic]", law: "type[Law]", found: Found, read: Reading
-) -> None:
+def test_a_page_of_many_methods_begins_with_the_telling_ones(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
     laws = [law("softmax.sdpa", 1.0, 2.0), *(law(f"made.up_{i}", 1e-3 * (i + 1), 1.0) for i in range(40))]
     made = synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD,), replicates=1)
     data = read(found(made)).data
     names = [data["methods"][number]["name"] for number in data["groups"][0]["first"]]
     assert names == ["softmax.sdpa", *(f"made.up_{i}" for i in range(7))]
+
+
+def test_a_new_figure_of_the_vocabulary_is_an_axis_and_a_column(small: "Synthetic", new_figure: Callable[..., object]) -> None:
+    new_figure("joules")
+    document = read(found(small))
+    (quantity,) = (each for each in document.data["quantities"] if each["key"] == "joules")
+    assert quantity["scales"]
+    assert set(quantity["value"]) == {1.5, None}
+    place = document.heads.index("joules of a cell")
+    assert "1.50" in {row[place] for row in document.rows if len(row) == len(document.heads)}

@@ -2,37 +2,36 @@
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from markupsafe import escape
 
+from attnbench.report.conditions import measured
 from attnbench.report.findings import Findings
-from attnbench.report.page import assets
-from attnbench.report.page.board import Board
-from attnbench.report.page.run_names import moment, run_names
-from attnbench.report.page.tables import facts
-from attnbench.report.page.tables.failures import failure_map
+from attnbench.report.page import document, page
+from attnbench.report.page.board import Board, moment, run_names
+from attnbench.report.page.parts import again, environment, failures
 from attnbench.report.text.html import row, safe, table_html
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Scalar
 from attnbench.suite.load import load
+from tests.report.drawn import found
 
 if TYPE_CHECKING:
     from tests.report.conftest import Synthetic
 
-Found = Callable[["Synthetic"], Findings]
-VENDOR = Path(assets.__file__).parent / "vendor"
+VENDOR = Path(document.__file__).parent / "vendor"
 
 
 def changed(findings: Findings, **update: object) -> Findings:
     return replace(findings, run=findings.run.model_copy(update=update))
 
 
-def test_runs_are_called_by_what_tells_them_apart(small: "Synthetic", found: Found) -> None:
+def test_runs_are_called_by_what_tells_them_apart(small: "Synthetic") -> None:
     one = changed(found(small), git={"commit": "fedcba9876543210", "dirty": False})
     other = changed(one, git={"commit": "0123456789abcdef", "dirty": True}, started="2026-02-03T04:05:06+00:00")
     third = changed(other, started="2026-03-04T05:06:07+00:00", git={})
@@ -41,7 +40,7 @@ def test_runs_are_called_by_what_tells_them_apart(small: "Synthetic", found: Fou
     assert run_names([one]) == ("20260102-030405-abcdef",)
 
 
-def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(small: "Synthetic", found: Found) -> None:
+def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(small: "Synthetic") -> None:
     one = changed(found(small), git={"commit": "a" * 40})
     other = changed(one, git={"commit": "b" * 40})
     third = changed(one, started="2026-02-03T04:05:06+00:00")
@@ -49,7 +48,7 @@ def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(smal
     assert names == ("aaaaaaaaaa, 2026-01-02 03:04 UTC", "bbbbbbbbbb, 2026-01-02 03:04 UTC", "aaaaaaaaaa, 2026-02-03 04:05 UTC")
 
 
-def test_runs_that_nothing_tells_apart_are_numbered(small: "Synthetic", found: Found) -> None:
+def test_runs_that_nothing_tells_apart_are_numbered(small: "Synthetic") -> None:
     one = found(small)
     assert run_names([one, one]) == ("20260102-030405-abcdef (1)", "20260102-030405-abcdef (2)")
 
@@ -62,51 +61,52 @@ def test_runs_that_nothing_tells_apart_are_numbered(small: "Synthetic", found: F
         ("x", "x"),
     ],
 )
-def test_a_moment_is_said_as_far_as_it_is_known(small: "Synthetic", found: Found, started: str, words: str) -> None:
+def test_a_moment_is_said_as_far_as_it_is_known(small: "Synthetic", started: str, words: str) -> None:
     assert moment(changed(found(small), started=started).run) == words
 
 
-def test_the_map_shows_each_status_in_its_place(small: "Synthetic", found: Found) -> None:
-    shown = failure_map(Board((found(small),)), 0)
-    assert shown.words == "4 of 12 cells failed: 3 wrong, 1 OOM. 2 methods ran at every length and are not listed."
-    assert re.findall(r"<td class=(\S+) data-cell=\d+>(\w+)", shown.grid) == [
+def test_the_map_shows_each_status_in_its_place(small: "Synthetic") -> None:
+    shown = failures(Board((found(small),)), 0)
+    assert shown["words"] == "4 of 12 cells failed: 3 wrong, 1 OOM. 2 methods ran at every length and are not listed."
+    assert re.findall(r"<td class=(\S+) data-cell=\d+>(\w+)", str(shown["grid"])) == [
         *[("s-ok", "ok"), ("s-ok", "ok"), ("s-oom_host", "OOM")],
         *[("s-incorrect", "wrong")] * 3,
     ]
-    assert any("memory limit of 17.2 GB reached" in reason for reason in shown.reasons)
+    assert any("memory limit of 17.2 GB reached" in reason for reason in shown["reasons"])
 
 
-def test_where_nothing_failed_there_is_no_map(synthetic: "type[Synthetic]", found: Found) -> None:
+def test_where_nothing_failed_there_is_no_map(synthetic: "type[Synthetic]") -> None:
     made = synthetic(synthetic().laws[2:3], lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))
-    shown = failure_map(Board((found(made),)), 0)
-    assert (shown.words, shown.grid, shown.reasons) == ("All 1 cells were measured.", "", ())
+    shown = failures(Board((found(made),)), 0)
+    assert shown == {"words": "All 1 cells were measured.", "grid": "", "reasons": []}
 
 
 def test_cells_that_were_not_run_are_not_called_failed(small: "Synthetic") -> None:
-    shown = failure_map(Board((Findings.of(small.run(), []),)), 0)
-    assert shown.words == "None of 12 cells failed. 12 were not run."
+    shown = failures(Board((Findings.of(small.run(), []),)), 0)
+    assert shown["words"] == "None of 12 cells failed. 12 were not run."
 
 
-def test_the_notes_of_a_run_leave_the_reasons_to_the_map(small: "Synthetic", found: Found) -> None:
-    lines = facts.notes(found(small))
-    assert not any("memory limit" in line for line in lines)
-    assert any("n = 3 replicates" in line for line in lines)
+def test_how_it_was_measured_is_told_in_a_section_of_its_own_but_why_cells_failed_with_the_map(small: "Synthetic") -> None:
+    html = page([found(small)])
+    told = html[html.index('<section id="conditions"') : html.index('<section id="again"')]
+    missing = [line for line in measured(found(small)) if f"<li>{escape(line)}" not in told]
+    assert missing == failures(Board((found(small),)), 0)["reasons"]
 
 
-def test_the_environment_puts_runs_side_by_side(small: "Synthetic", found: Found) -> None:
+def test_the_environment_puts_runs_side_by_side(small: "Synthetic") -> None:
     one = found(small)
     known: dict[str, Scalar | None] = {"processor": "Xeon", "gpu": None}
     other = replace(one, run=one.run.model_copy(update={"environment": known, "id": "b"}))
-    table = facts.environment(Board((one, other)))
+    table = environment(Board((one, other)))
     rows = {name: values for name, *values in table.rows}
     assert rows["run"] == ["20260102-030405-abcdef", "b"]
     assert rows["gpu"] == ["n/a", "n/a"]
     assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
 
 
-def test_the_suite_that_is_shown_can_be_run(small: "Synthetic", found: Found, tmp_path: Path) -> None:
+def test_the_suite_that_is_shown_can_be_run(small: "Synthetic", tmp_path: Path) -> None:
     file = tmp_path / "again.yaml"
-    file.write_text(facts.again(found(small)).suite.unescape())
+    file.write_text(again(found(small).run)["suite"].unescape())
     assert load(str(file)).suite == small.run().suite
 
 
@@ -131,7 +131,7 @@ def test_files_of_others_are_as_they_came() -> None:
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
 
 
-@pytest.mark.parametrize("text", [*map(assets.library, assets.LIBRARIES), assets.script(), assets.early()])
+@pytest.mark.parametrize("text", document.scripts())
 def test_no_script_ends_early_or_changes_on_its_way(text: str) -> None:
     assert "</script" not in text.lower()
     assert "<!--" not in text
@@ -139,10 +139,10 @@ def test_no_script_ends_early_or_changes_on_its_way(text: str) -> None:
 
 
 def test_every_script_of_ours_is_in_the_page() -> None:
-    folder = Path(assets.__file__).parent / "assets"
-    assert {file.name for file in folder.glob("*.js")} == {*assets.SCRIPTS, assets.EARLY}
+    folder = Path(document.__file__).parent / "assets"
+    assert {file.name for file in folder.glob("*.js")} == {*document.SCRIPTS, document.EARLY}
 
 
 def test_scripts_of_ours_never_make_markup_of_text() -> None:
     for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
-        assert forbidden not in assets.script()
+        assert forbidden not in document.scripts()[-1]

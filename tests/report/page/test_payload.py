@@ -1,53 +1,55 @@
-"""The numbers of a page: as stored for one small run, inert, and with what the script must not compute.
-
-To renew the stored numbers after a wanted change: write `stored` to the file and read the difference.
-"""
+"""The numbers of a page: as stored for one small run, inert, and with what the script must not compute."""
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbench.report.drawing.images import contrast, on_dark
+from attnbench.report.drawing.style import looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
-from attnbench.report.page.charts.columns import column, columns
-from attnbench.report.page.charts.payload import dumps, payload
+from attnbench.report.page.columns import Column, columns
+from attnbench.report.page.payload import corners, dashes, dumps, variable, variables
 from attnbench.schema.cell import Workload
+from tests.report.drawn import found
+from tests.report.figures.conftest import recorded
+from tests.report.page.reading import data
+from tests.report.stored import as_stored
 
 if TYPE_CHECKING:
     from tests.report.conftest import Law, Synthetic
 
-Found = Callable[["Synthetic"], Findings]
-GOLDEN = Path(__file__).parent / "golden"
+
+@pytest.fixture
+def weighed(synthetic: "type[Synthetic]", law: "type[Law]") -> Findings:
+    """Three methods, timed and measured for fidelity: one exact, one fast and rough, one that is beaten in both."""
+    laws = (
+        law("softmax.sdpa", 4e-3, 1.9, tier="library"),
+        law("lsh.reformer", 1e-3, 1.1, {"rounds": 1}),
+        law("linear.chunked", 2e-3, 1.0),
+    )
+    made = synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD, Workload.FIDELITY))
+    return Findings.of(*recorded(made))
 
 
-def data(*runs: Findings) -> dict[str, Any]:
-    board = Board(runs)
-    return payload(board, columns(board))
-
-
-def stored(small: "Synthetic", found: Found) -> str:
-    """Without the looks, which have tests of their own."""
+def test_the_numbers_of_a_small_run_are_as_stored(small: "Synthetic") -> None:
+    small.replicates = 5
     made = data(found(small))
+    # the looks have tests of their own
     for method in made["methods"]:
         del method["color"], method["dash"], method["corners"], method["filled"]
     # a column a line
     text = json.dumps(made, indent=1)
-    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+    text = re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    assert as_stored("page.json", f"{text}\n")
 
 
-def test_the_numbers_of_a_small_run_are_as_stored(small: "Synthetic", found: Found) -> None:
-    small.replicates = 5
-    assert stored(small, found) == (GOLDEN / "small.json").read_text(encoding="utf-8")
-
-
-def test_failed_cells_have_no_value_and_never_zero(synthetic: "type[Synthetic]", found: Found) -> None:
+def test_failed_cells_have_no_value_and_never_zero(synthetic: "type[Synthetic]") -> None:
     made = data(found(synthetic()))
     ok = next(number for number, status in enumerate(made["statuses"]) if status["key"] == "ok")
     failed = [cell for cell, status in enumerate(made["cells"]["status"]) if status != ok]
@@ -56,48 +58,28 @@ def test_failed_cells_have_no_value_and_never_zero(synthetic: "type[Synthetic]",
         assert {quantity["value"][cell] for cell in failed} == {None}
 
 
-def test_a_failed_cell_is_drawn_where_its_line_would_go_on(small: "Synthetic", found: Found) -> None:
-    findings = found(small)
-    board = Board((findings,))
-    time = column(columns(board), "time")
-    assert time is not None
-    (failed,) = (n for n, p in enumerate(board.places) if p.summary.cell.method == "softmax.naive" and not p.summary.ok)
-    before = time.points[failed - 1]
-    assert before is not None
-    # quadratic
-    assert time.beyond[failed] == pytest.approx(4 * before.value, rel=0.1)
+def column(board: Board, key: str) -> Column:
+    (found,) = (each for each in columns(board) if each.key == key)
+    return found
 
 
-def test_a_method_that_never_ran_has_no_line_to_go_on(small: "Synthetic", found: Found) -> None:
-    board = Board((found(small),))
-    never = {n for n, place in enumerate(board.places) if place.summary.cell.method == "sparse.strided"}
-    assert all(not never & set(each.beyond) for each in columns(board))
-
-
-def test_growth_comes_from_the_analysis(small: "Synthetic", found: Found) -> None:
+def test_growth_comes_from_the_analysis(small: "Synthetic") -> None:
     small.replicates = 5
     board = Board((found(small),))
-    time = column(columns(board), "time")
-    assert time is not None
-    naive, sdpa = board.labels[0], board.labels[1]
-    assert time.fits[0, 0, board.labels.index(sdpa)].startswith("N^1.86 [")
+    fits, (naive, sdpa) = column(board, "time").fits, board.labels[:2]
+    assert fits[f"0/0/{board.labels.index(sdpa)}"].startswith("N^1.86 [")
     # two lengths are too few
-    assert (0, 0, board.labels.index(naive)) not in time.fits
+    assert f"0/0/{board.labels.index(naive)}" not in fits
 
 
-def test_throughput_and_time_turn_round_together(small: "Synthetic", found: Found) -> None:
+def test_throughput_and_time_turn_round_together(small: "Synthetic") -> None:
     small.tokens = 4096
     board = Board((found(small),))
-    known = columns(board)
-    time, throughput = column(known, "time"), column(known, "throughput")
-    assert time is not None
-    assert throughput is not None
-    for place, t, rate in zip(board.places, time.points, throughput.points, strict=True):
+    for t, rate in zip(column(board, "time").estimates, column(board, "throughput").estimates, strict=True):
+        assert (t is None) == (rate is None)
         if t and rate:
-            N = place.summary.cell.problem.N
-            assert rate.value == pytest.approx(N / t.value)
-            assert rate.estimate.interval.low == pytest.approx(N / t.estimate.interval.high)
-            assert rate.estimate.interval.low <= rate.value <= rate.estimate.interval.high
+            assert rate.value == pytest.approx(1 / t.value)
+            assert rate.ends == pytest.approx((1 / t.interval.high, 1 / t.interval.low))
 
 
 def test_the_front_is_that_of_the_analysis(weighed: Findings) -> None:
@@ -124,11 +106,11 @@ def test_fidelity_of_another_run_is_weighed_against_the_times_of_this_one(weighe
     assert {pairs["run"] for pairs in made["pairs"] if "time/output_error" in pairs["fronts"]} == {0}
 
 
-def test_a_run_without_quality_weighs_nothing(small: "Synthetic", found: Found) -> None:
+def test_a_run_without_quality_weighs_nothing(small: "Synthetic") -> None:
     assert data(found(small))["pairs"] == []
 
 
-def test_every_cell_stands_once_in_the_order_of_its_line(synthetic: "type[Synthetic]", found: Found) -> None:
+def test_every_cell_stands_once_in_the_order_of_its_line(synthetic: "type[Synthetic]") -> None:
     made = synthetic(dtypes=("float32", "bfloat16"), lengths=(512, 1024))
     board = Board((found(made),))
     assert sorted(place.summary.cell.key for place in board.places) == sorted(cell.key for cell in made.run().cells)
@@ -137,7 +119,7 @@ def test_every_cell_stands_once_in_the_order_of_its_line(synthetic: "type[Synthe
             assert one.summary.cell.problem.N < other.summary.cell.problem.N
 
 
-def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: "Synthetic", found: Found) -> None:
+def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: "Synthetic") -> None:
     findings = found(decoding)
     (*kept, left) = findings.summaries
     sections = tuple(
@@ -145,7 +127,7 @@ def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: "Synth
     )
     board = Board((Findings(findings.run, (*kept, left), sections, findings.counter),))
     assert len(board.places) == len(findings.summaries)
-    assert board.groups[-1].conditions == "other"
+    assert board.groups[-1].section.conditions == "other"
 
 
 @given(st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.none(), st.lists(st.text()))))
@@ -160,10 +142,69 @@ def test_what_is_no_number_is_refused() -> None:
         dumps({"a": float("nan")})
 
 
-def test_a_method_looks_as_in_the_figures(small: "Synthetic", found: Found, law: "type[Law]") -> None:
+def test_a_method_looks_as_in_the_figures(small: "Synthetic", law: "type[Law]") -> None:
     findings = found(small)
     board = Board((findings,))
     method = data(findings)["methods"][1]
     look = board.looks[board.labels[1]]
     assert method["color"] == f"var(--c-{look.color.removeprefix('#').lower()})"
     assert method["filled"] is look.filled
+
+
+# colours, dashes and markers of the figures, as a page has them
+
+BACK = (20, 23, 26)
+
+
+def parts(color: str) -> tuple[int, ...]:
+    return tuple(int(color[i : i + 2], 16) for i in (1, 3, 5))
+
+
+@given(st.integers(0, 0xFFFFFF))
+def test_every_colour_can_be_read_on_a_dark_ground(color: int) -> None:
+    assert contrast(parts(on_dark(f"#{color:06x}")), BACK) >= 4.5
+
+
+@pytest.mark.parametrize("color", ["#56b4e9", "#e69f00"])
+def test_a_colour_that_is_light_enough_stays(color: str) -> None:
+    assert on_dark(color) == color
+
+
+def test_black_and_grey_stay_apart_on_a_dark_ground() -> None:
+    assert on_dark("#000000") == "#ffffff"
+    assert on_dark("#7f7f7f") < "#999999"
+
+
+def test_contrast_is_that_of_the_guidelines() -> None:
+    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
+
+
+def test_every_colour_of_the_figures_has_a_variable() -> None:
+    known = list(looks([f"method {i}" for i in range(60)]).values())
+    text = variables(known)
+    assert all(f"{variable(look.color)}:light-dark({look.color}," in text for look in known)
+    assert text.count(":light-dark(") == len({look.color for look in known})
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [("-", ""), ("--", "5.92 2.56"), ("-.", "10.2 2.56 1.6 2.56"), (":", "1.6 2.64"), ((0, (1, 1)), "1.6 1.6")],
+)
+def test_dashes_are_those_of_the_figures(line: "str | tuple[int, tuple[int, ...]]", pattern: str) -> None:
+    assert dashes(line) == pattern
+
+
+def test_a_circle_has_no_corners() -> None:
+    assert corners("o") == []
+
+
+@pytest.mark.parametrize(("marker", "count"), [("s", 4), ("^", 3), ("D", 4), ("p", 5), ("h", 6), ("P", 12), ("X", 12)])
+def test_a_marker_has_the_corners_of_its_shape(marker: str, count: int) -> None:
+    found = corners(marker)
+    assert len({tuple(corner) for corner in found}) == count
+    assert max(abs(value) for corner in found for value in corner) <= 1.5
+
+
+def test_a_triangle_that_points_up_has_its_tip_above() -> None:
+    assert min(corners("^"), key=lambda corner: corner[1])[0] == 0

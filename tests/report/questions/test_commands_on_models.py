@@ -3,20 +3,18 @@
 import csv
 import json
 import subprocess
-import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from attnbench.analyze.verdict import Verdict
-from attnbench.cli.app import main
 from attnbench.report.findings import Findings
-from attnbench.report.questions.comparison.judging import judge_methods, judge_runs
+from attnbench.report.questions.comparison.judgement import judge_methods, judge_runs
 from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.outcome import Measured, Series, Status
-from attnbench.schema.record import Record
+from attnbench.schema.outcome import Status
 from attnbench.schema.training import Task, Training
 from attnbench.store.run_folder import RunFolder
 
@@ -32,20 +30,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `attnbench …` in this process."""
-
-    def _run(*words: str) -> "subprocess.CompletedProcess[str]":
-        monkeypatch.setattr(sys, "argv", ["attnbench", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(left.value.code or 0), out.out, out.err)
-
-    return _run
 
 
 @pytest.fixture
@@ -68,12 +52,8 @@ def both(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
     )
 
 
-def slower(record: Record, factor: float) -> Record:
-    outcome = record.outcome
-    if not isinstance(outcome, Measured) or "time" not in outcome.samples:
-        return record
-    times = Series(unit="s", values=tuple(value * factor for value in outcome.samples["time"].values))
-    return record.model_copy(update={"outcome": outcome.model_copy(update={"samples": {**outcome.samples, "time": times}})})
+def slowed(run: "Synthetic", factor: float) -> "Synthetic":
+    return replace(run, laws=[replace(law, seconds=factor * law.seconds) for law in run.laws])
 
 
 @pytest.fixture
@@ -84,8 +64,8 @@ def store(both: "Synthetic") -> Store:
         own = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
         git = {"commit": f"{day:02}" * 20, "dirty": False}
         folder = RunFolder.create(Path("results"), both.run().model_copy(update={**own, "git": git}))
-        for record in both.records():
-            folder.append(slower(record, factor))
+        for record in slowed(both, factor).records():
+            folder.append(record)
         return folder.path.as_posix()
 
     return _store
@@ -95,8 +75,7 @@ def store(both: "Synthetic") -> Store:
 
 
 def test_an_update_that_takes_longer_is_slower_and_what_was_learnt_is_said_not_to_be_judged(both: "Synthetic") -> None:
-    old = Findings.of(both.run(), both.records())
-    new = Findings.of(both.run(), [slower(record, 1.5) for record in both.records()])
+    old, new = (Findings.of(run.run(), run.records()) for run in (both, slowed(both, 10)))
     judgement = judge_runs((old.run, old.summaries), (new.run, new.summaries), 0.05, 0.05)
     verdicts = {c.verdict for c in judgement.comparisons if c.pair.any.cell.workload is Workload.TRAIN}
     assert verdicts == {Verdict.SLOWER, Verdict.ABSENT}
@@ -110,20 +89,20 @@ def test_methods_are_judged_by_the_time_of_an_update_and_of_a_sequence(both: "Sy
     assert judged[Workload.GENERATE, "lsh.reformer(rounds=1)"] is Verdict.SLOWER
 
 
-def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: "Synthetic", store: Store, run: Run) -> None:
+def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: "Synthetic", store: Store, command: Run) -> None:
     both.workloads, both.batches = (Workload.TRAIN,), (Batch.FIXED,)
     both.trainings = (Training(task=Task.PIXELS, layers=2), Training(task=Task.BYTES, data="/a|b\n.txt"))
-    done = run("compare", store(1), store(2), "--out", "c.md")
+    done = command("compare", store(1), store(2), "--out", "c.md")
     assert done.returncode == 0, done.stderr
     text = Path("c.md").read_text()
-    assert "task pixels, layers=2" in text
-    assert r"task bytes, data /a\|b .txt" in text
+    assert "task=pixels, layers=2" in text
+    assert r"task=bytes, data=/a\|b .txt" in text
 
 
-def test_a_gate_says_what_became_slower(store: Store, run: Run) -> None:
-    old, same, new = store(1), store(2), store(3, factor=1.5)
-    assert run("gate", "--stored", old, same, "--margin", "20%").returncode == 0
-    done = run("gate", "--stored", old, new, "--margin", "20%", "--json", "gate.json", "--out", "gate.md")
+def test_a_gate_says_what_became_slower(store: Store, command: Run) -> None:
+    old, same, new = store(1), store(2), store(3, factor=10)
+    assert command("gate", "--stored", old, same, "--margin", "20%").returncode == 0
+    done = command("gate", "--stored", old, new, "--margin", "20%", "--json", "gate.json", "--out", "gate.md")
     assert done.returncode == 1, done.stderr
     found = json.loads(Path("gate.json").read_text())
     assert {cell["verdict"] for cell in found["cells"]} == {"SLOWER", "ABSENT"}
@@ -133,36 +112,36 @@ def test_a_gate_says_what_became_slower(store: Store, run: Run) -> None:
 # crossovers and trends
 
 
-def test_losses_are_compared_over_length(both: "Synthetic", store: Store, run: Run) -> None:
+def test_losses_are_compared_over_length(both: "Synthetic", store: Store, command: Run) -> None:
     both.trainings, both.lengths, both.batches = (Training(task=Task.COPY, updates=100),), (64, 128, 256), (Batch.FIXED,)
     folder = store()
-    done = run("crossover", folder, "--metric", "loss", "--of", "softmax.sdpa", "--over", "lsh.reformer(rounds=1)")
+    done = command("crossover", folder, "--metric", "loss", "--of", "softmax.sdpa", "--over", "lsh.reformer(rounds=1)")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "softmax.sdpa has learnt to a smaller loss than lsh.reformer(rounds=1), train, causal" in said
     assert "generate" not in said
-    right = run("crossover", folder, "--metric", "accuracy", "--of", "lsh.reformer", "--out", "a.csv")
+    right = command("crossover", folder, "--metric", "accuracy", "--of", "lsh.reformer", "--out", "a.csv")
     assert "softmax.sdpa stays ahead of lsh.reformer(rounds=1)" in " ".join(right.stdout.split())
     assert {row["metric"] for row in csv.DictReader(Path("a.csv").read_text().splitlines())} == {"accuracy"}
 
 
-def test_times_of_models_have_crossovers_too(store: Store, run: Run) -> None:
-    done = run("crossover", store())
+def test_times_of_models_have_crossovers_too(store: Store, command: Run) -> None:
+    done = command("crossover", store())
     assert done.returncode == 0, done.stderr
     assert "train, causal, float32, B=1" in " ".join(done.stdout.split())
 
 
-def test_a_metric_that_no_cell_has_is_refused_with_those_that_there_are(store: Store, run: Run) -> None:
-    done = run("crossover", store(), "--metric", "accuracy")
+def test_a_metric_that_no_cell_has_is_refused_with_those_that_there_are(store: Store, command: Run) -> None:
+    done = command("crossover", store(), "--metric", "accuracy")
     assert done.returncode == 2
-    assert "it has: time, memory, state, loss, bits" in " ".join(done.stderr.split())
+    assert "it has: time, first_call, tokens, throughput, memory, state, loss, bits" in " ".join(done.stderr.split())
 
 
-def test_a_history_of_trainings_finds_what_changed(both: "Synthetic", store: Store, run: Run) -> None:
+def test_a_history_of_trainings_finds_what_changed(both: "Synthetic", store: Store, command: Run) -> None:
     both.laws, both.replicates, both.batches = both.laws[:1], 2, (Batch.FIXED,)
     for day in range(1, 13):
-        store(day, factor=1.5 if day > 6 else 1.0)
-    done = run("trend", "results", "--html", "trend.html")
+        store(day, factor=10 if day > 6 else 1.0)
+    done = command("trend", "results", "--html", "trend.html")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "SLOWER softmax.sdpa, N=64, train" in said
@@ -171,13 +150,13 @@ def test_a_history_of_trainings_finds_what_changed(both: "Synthetic", store: Sto
     assert "updates" not in said
 
 
-def test_tracks_of_several_tasks_are_called_by_them(both: "Synthetic", store: Store, run: Run) -> None:
+def test_tracks_of_several_tasks_are_called_by_them(both: "Synthetic", store: Store, command: Run) -> None:
     both.laws, both.replicates = both.laws[:1], 2
     both.workloads, both.batches = (Workload.TRAIN, Workload.FORWARD), (Batch.FIXED,)
     both.trainings = (Training(task=Task.COPY), Training(task=Task.RECALL, pairs=4))
     for day in range(1, 13):
-        store(day, factor=1.5 if day > 6 else 1.0)
-    said = " ".join(run("trend", "results").stdout.split())
+        store(day, factor=10 if day > 6 else 1.0)
+    said = " ".join(command("trend", "results").stdout.split())
     assert "copy, pairs=8" in said
     assert "recall, pairs=4" in said
     assert "softmax.sdpa, N=64, forward" in said
@@ -187,9 +166,9 @@ def test_tracks_of_several_tasks_are_called_by_them(both: "Synthetic", store: St
 
 
 @pytest.mark.parametrize("to", ["pytest-benchmark", "asv", "otava", "pyperf", "github-action-benchmark", "bencher"])
-def test_every_export_takes_models(to: str, store: Store, run: Run) -> None:
+def test_every_export_takes_models(to: str, store: Store, command: Run) -> None:
     out = "out" if to in {"asv", "otava"} else "out.json"
-    done = run("export", store(), "--to", to, "--out", out)
+    done = command("export", store(), "--to", to, "--out", out)
     assert done.returncode == 0, done.stderr
     files = [Path(out)] if Path(out).is_file() else [file for file in Path(out).rglob("*") if file.is_file()]
     text = "".join(file.read_text() for file in files)
@@ -198,15 +177,15 @@ def test_every_export_takes_models(to: str, store: Store, run: Run) -> None:
     assert "sparse.strided at 64: there is no room" in done.stderr
 
 
-def test_a_benchmark_is_called_by_what_the_model_learns_and_nothing_that_is_usual(store: Store, run: Run) -> None:
-    run("export", store(), "--to", "bencher", "--out", "b.json")
+def test_a_benchmark_is_called_by_what_the_model_learns_and_nothing_that_is_usual(store: Store, command: Run) -> None:
+    command("export", store(), "--to", "bencher", "--out", "b.json")
     names = list(json.loads(Path("b.json").read_text()))
     assert "train/causal/float32/task=pixels/updates=2000/N=64/linear.chunked(chunk=64)" in names
     assert "generate/causal/float32/batch=largest/task=pixels/updates=2000/N=64/softmax.sdpa" in names
 
 
-def test_pyperf_has_the_seconds_of_each_update(both: "Synthetic", store: Store, run: Run) -> None:
-    run("export", store(), "--to", "pyperf", "--out", "p.json")
+def test_pyperf_has_the_seconds_of_each_update(both: "Synthetic", store: Store, command: Run) -> None:
+    command("export", store(), "--to", "pyperf", "--out", "p.json")
     benchmarks = json.loads(Path("p.json").read_text())["benchmarks"]
     named = {each["metadata"]["name"]: each for each in benchmarks}
     learnt = named["train/causal/float32/task=pixels/updates=2000/N=64/softmax.sdpa"]
@@ -218,9 +197,9 @@ def test_pyperf_has_the_seconds_of_each_update(both: "Synthetic", store: Store, 
 
 
 @pytest.mark.slow
-def test_all_figures_are_drawn_that_the_run_can_give(both: "Synthetic", store: Store, run: Run) -> None:
+def test_all_figures_are_drawn_that_the_run_can_give(both: "Synthetic", store: Store, command: Run) -> None:
     both.batches = (Batch.FIXED,)
-    done = run("plot", store(), "--style", "web", "--format", "svg", "--out", "figures")
+    done = command("plot", store(), "--style", "web", "--format", "svg", "--out", "figures")
     assert done.returncode == 0, done.stderr
     made = {file.stem.partition("-")[0] for file in Path("figures").glob("*.svg")}
     assert {"scaling", "memory", "pareto", "ratio", "curves"} <= made

@@ -10,7 +10,7 @@ from attnbench.analyze.limits import Limit, limits
 from attnbench.report.findings import Findings
 from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
 from attnbench.report.text import latex, markdown
-from attnbench.report.text.plain import plain
+from attnbench.report.text.table import plain
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Status
@@ -59,7 +59,7 @@ def limits_of(run: RunInfo) -> list[Limit]:
     return limits(run.cells, [r for cell in run.cells for r in search(cell)], MOST)
 
 
-def test_a_section_has_a_table_and_a_method_a_row(run: RunInfo) -> None:
+def test_a_section_has_a_table_and_a_method_a_row_and_below_stands_why_some_do_not_fit(run: RunInfo) -> None:
     causal, other = limits_tables(Findings.of(run, ()), limits_of(run))
     assert causal.title == "Largest N that fits: forward, causal, float32"
     assert other.title == "Largest N that fits: forward, non-causal, float32"
@@ -70,10 +70,6 @@ def test_a_section_has_a_table_and_a_method_a_row(run: RunInfo) -> None:
         ("lsh.reformer", "eager", "1", "2,048", "1.95 MiB", "125 ms", "crashed at 2,176"),
         ("sparse.strided", "eager", "1", "does not run", "", "", "wrong at 512"),
     )
-
-
-def test_below_it_stands_what_fits_and_why_others_do_not(run: RunInfo) -> None:
-    causal, _ = limits_tables(Findings.of(run, ()), limits_of(run))
     text = " ".join(causal.notes)
     assert "within 90% of the memory allowed (11.2 GiB), and the second takes at most 7.5 s" in text
     assert "host_rss_peak (VmHWM | of /proc)" in text

@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from attnbench.analyze.published import Finding, not_run
-from attnbench.analyze.published_figure import Figure, Kind
+from attnbench.analyze.published_figures import Figure, Kind
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.report.findings import Findings
-from attnbench.report.questions.published.console import published_lines
-from attnbench.report.questions.published.page import Shown, published_page
-from attnbench.report.questions.published.table import published_tables, table_of
-from attnbench.report.questions.published.words import bounds, ours
+from attnbench.report.questions.published.table import (
+    Shown,
+    bounds,
+    ours,
+    published_lines,
+    published_page,
+    published_tables,
+    table_of,
+)
 from attnbench.report.tables import tables
 from attnbench.report.text.latex import latex
 from attnbench.report.text.markdown import one_table
@@ -25,44 +30,36 @@ if TYPE_CHECKING:
     from tests.report.conftest import Synthetic
 
 SDPA, CHUNKED, NAIVE = {"method": "softmax.sdpa"}, {"method": "linear.chunked"}, {"method": "softmax.naive"}
-ROWS: tuple[dict[str, Any], ...] = (
-    {
-        "where": "Figure 1",
-        "what": "softmax's time grows as N^2",
-        "says": "slope 2",
-        "comparable": "claim",
-        "ours": {"metric": "growth", "workload": "forward", "of": SDPA},
-        "reproduced": {"at_least": 1.8, "at_most": 2.2},
-    },
-    {
-        "where": "Figure 1",
-        "what": "linear is faster than softmax at N = 2048",
-        "says": "2×",
-        "comparable": "ratio",
-        "ours": {
-            "metric": "throughput",
-            "workload": "forward",
-            "of": {**CHUNKED, "when": "N == 2048"},
-            "over": {**SDPA, "when": "N == 2048"},
-        },
-        "reproduced": {"at_least": 100},
-    },
-    {
-        "where": "Figure 1",
-        "what": "memory of softmax over linear at N = {N}",
-        "comparable": "ratio",
-        "ours": {"metric": "memory", "workload": "forward", "of": NAIVE, "over": CHUNKED},
-        "reproduced": {"at_least": 3},
-        "grid": {"down": {"N": [512, 1024, 2048, 4096]}, "across": {"causal": [True]}, "numbers": [[1.5], [3], [7], [9]]},
-    },
-    {"where": "Table 3", "what": "error rate", "says": "5.12", "comparable": "quality", "needs": "the licensed corpus"},
-    {
-        "where": "Table 5",
-        "what": "time of N = 1024",
-        "says": "1.5 s",
-        "comparable": "hardware",
-        "ours": {"metric": "time", "workload": "forward", "of": {**SDPA, "when": "N == 1024"}},
-    },
+
+
+def entry(where: str, what: str, comparable: str, **more: Any) -> dict[str, Any]:
+    return {"where": where, "what": what, "comparable": comparable, **more}
+
+
+def asked(metric: str, of: dict[str, str], over: dict[str, str] | None = None, when: str = "") -> dict[str, Any]:
+    sides = {name: {**side, "when": when} if when else side for name, side in (("of", of), ("over", over)) if side}
+    return {"metric": metric, "workload": "forward", **sides}
+
+
+FASTER = "linear is faster than softmax at N = 2048"
+GRID = {"down": {"N": [512, 1024, 2048, 4096]}, "across": {"causal": [True]}, "numbers": [[1.5], [3], [7], [9]]}
+BAND = {"at_least": 1.8, "at_most": 2.2}
+ROWS = (
+    entry("Figure 1", "softmax's time grows as N^2", "claim", says="slope 2", ours=asked("growth", SDPA), reproduced=BAND),
+    entry(
+        *("Figure 1", FASTER, "ratio"),
+        says="2×",
+        ours=asked("throughput", CHUNKED, SDPA, "N == 2048"),
+        reproduced={"at_least": 100},
+    ),
+    entry(
+        *("Figure 1", "memory of softmax over linear at N = {N}", "ratio"),
+        ours=asked("memory", NAIVE, CHUNKED),
+        reproduced={"at_least": 3},
+        grid=GRID,
+    ),
+    entry("Table 3", "error rate", "quality", says="5.12", needs="the licensed corpus"),
+    entry("Table 5", "time of N = 1024", "hardware", says="1.5 s", ours=asked("time", SDPA, when="N == 1024")),
 )
 
 
@@ -91,12 +88,8 @@ def test_each_row_has_what_was_printed_ours_and_what_follows(findings: Findings)
     assert growth[3:] == ("yes, as a claim", "reproduced (1.8 to 2.2)")
     assert (ratio[1], ratio[4]) == ("2×", "not reproduced (lower bound 100)")
     assert [row[1] for row in memory] == ["1.5×", "3×", "7×", "9×"]
-    assert [row[4] for row in memory] == [
-        "not reproduced (lower bound 3)",
-        "reproduced (lower bound 3)",
-        "cannot tell (lower bound 3)",
-        "not run",
-    ]
+    came = [f"{finding} (lower bound 3)" for finding in ("not reproduced", "reproduced", "cannot tell")]
+    assert [row[4] for row in memory] == [*came, "not run"]
     assert needs == ("Table 3: error rate", "5.12", "–", "yes, as quality", "not run")
     assert hardware[2].endswith(" ms]")
     assert hardware[3:] == ("no, other hardware", "")
@@ -133,8 +126,7 @@ def test_a_computed_ratio_is_told_from_what_was_printed(small: "Synthetic") -> N
 
 
 def test_the_interval_of_a_fit_over_lengths_is_not_called_one_of_replicates(small: "Synthetic") -> None:
-    memory = {**ROWS[0], "ours": {"metric": "memory_growth", "workload": "forward", "of": CHUNKED}}
-    (table,) = published_tables(of(small, memory))
+    (table,) = published_tables(of(small, {**ROWS[0], "ours": asked("memory_growth", CHUNKED)}))
     assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in table.notes
     assert not [note for note in table.notes if "replicates" in note]
 
@@ -147,14 +139,10 @@ def test_the_suite_decides_where_among_its_tables_it_stands(small: "Synthetic") 
 
 
 def test_very_many_figures_are_several_tables(small: "Synthetic") -> None:
-    numbers = [[float(i)] for i in range(60)]
-    grid = {"down": {"row": list(range(60))}, "across": {"k": [1]}, "numbers": numbers}
+    grid = {"down": {"row": list(range(60))}, "across": {"k": [1]}, "numbers": [[float(i)] for i in range(60)]}
     found = published_tables(of(small, {**ROWS[3], "grid": grid}))
-    assert [(table.title, len(table.rows)) for table in found] == [
-        ("Published and reproduced, 1 of 3", 20),
-        ("Published and reproduced, 2 of 3", 20),
-        ("Published and reproduced, 3 of 3", 20),
-    ]
+    assert [table.title for table in found] == [f"Published and reproduced, {i} of 3" for i in (1, 2, 3)]
+    assert [len(table.rows) for table in found] == [20, 20, 20]
 
 
 def test_the_terminal_gets_a_line_for_each_claim_and_counts_for_a_printed_table(findings: Findings) -> None:
@@ -171,7 +159,7 @@ def test_the_terminal_gets_a_line_for_each_claim_and_counts_for_a_printed_table(
 
 
 def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: "Synthetic") -> None:
-    failed = {**ROWS[1], "ours": {**ROWS[1]["ours"], "over": {**NAIVE, "when": "N == 2048"}}}
+    failed = {**ROWS[1], "ours": asked("throughput", CHUNKED, NAIVE, "N == 2048")}
     assert " ".join(" ".join(published_lines(of(small, failed))).split()) == (
         "cannot tell Figure 1: linear is faster than softmax at N = 2048: softmax.naive at N=2048: oom_host: memory limit of "
         "17.2 GB reached (lower bound 100)"
@@ -179,7 +167,7 @@ def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: "Synthet
 
 
 def test_what_a_run_was_not_made_for_is_counted_on_the_terminal_and_not_listed(small: "Synthetic") -> None:
-    on_a_gpu = {**ROWS[1], "needs": "a GPU", "ours": {**ROWS[1]["ours"], "of": {**SDPA, "when": "N == 65536"}}}
+    on_a_gpu = {**ROWS[1], "needs": "a GPU", "ours": asked("throughput", SDPA, SDPA, "N == 65536")}
     assert " ".join(" ".join(published_lines(of(small, on_a_gpu, on_a_gpu))).split()) == (
         "not run 2 more, for which this run was not made; table.md says what they need"
     )
@@ -188,7 +176,7 @@ def test_what_a_run_was_not_made_for_is_counted_on_the_terminal_and_not_listed(s
 @pytest.mark.parametrize("render", [lambda table: one_table(table), lambda table: latex([table])])
 def test_words_of_a_suite_are_data_in_every_format(small: "Synthetic", render: Callable[..., str]) -> None:
     words = "<b>|a|</b> \\input{x} $y$ \x1b[31m\nz"
-    hostile = {"where": words, "what": words, "says": words, "needs": words, "comparable": "claim"}
+    hostile = entry(words, words, "claim", says=words, needs=words)
     (table,) = published_tables(of(small, hostile))
     text = render(table)
     assert "\x1b" not in text
@@ -230,12 +218,8 @@ def test_figures_are_written_as_people_read_them(given: Figure | None, text: str
 
 def test_bounds_are_written_in_words() -> None:
     bands = Band(at_most=0.05), Band(at_least=3), Band(at_least=0.95, at_most=1.05), Band(at_least="printed")
-    assert [bounds(*band.ends(2.5)) for band in bands] == [
-        "upper bound 0.05",
-        "lower bound 3",
-        "0.95 to 1.05",
-        "lower bound 2.5",
-    ]
+    words = ["upper bound 0.05", "lower bound 3", "0.95 to 1.05", "lower bound 2.5"]
+    assert [bounds(*band.ends(2.5)) for band in bands] == words
 
 
 def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: "Synthetic") -> None:
@@ -270,17 +254,15 @@ def test_the_page_has_all_suites_in_the_order_of_their_papers_and_counts_them(fi
     assert "Older than its bounds" not in page
 
 
-def test_bounds_that_came_after_the_run_are_told(findings: Findings) -> None:
+def test_bounds_that_came_after_the_run_are_told_and_words_that_were_mended_are_not(findings: Findings) -> None:
     suite = findings.run.suite
+
+    def page(*published: Published) -> str:
+        return published_page([Shown(suite.model_copy(update={"published": published}), findings)])
+
+    mended = page(*(each.model_copy(update={"where": "Table 4", "says": "computed"}) for each in suite.published))
+    assert "Table 4: memory of softmax over linear" in mended
+    assert "Older than its bounds" not in mended
     first, *others = suite.published
-    changed = first.model_copy(update={"reproduced": Band(at_most=5)})
-    page = published_page([Shown(suite.model_copy(update={"published": (changed, *others)}), findings)])
-    assert "- Older than its bounds: 1 of 3 were written or changed after this run was started." in page
-
-
-def test_words_that_were_mended_after_the_run_make_its_bounds_no_younger(findings: Findings) -> None:
-    suite = findings.run.suite
-    mended = tuple(each.model_copy(update={"where": "Table 4", "says": "computed"}) for each in suite.published)
-    page = published_page([Shown(suite.model_copy(update={"published": mended}), findings)])
-    assert "Table 4: memory of softmax over linear" in page
-    assert "Older than its bounds" not in page
+    changed = page(first.model_copy(update={"reproduced": Band(at_most=5)}), *others)
+    assert "- Older than its bounds: 1 of 3 were written or changed after this run was started." in changed

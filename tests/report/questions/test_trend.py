@@ -1,28 +1,31 @@
 """Trends as people see them: on a terminal, as a page, as a picture; whatever is in a name is inert."""
 
+import html
 import io
+import json
 import math
+import re
 from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from PIL import Image
 
-from attnbench.analyze.trend import Metric, Trends, look
+from attnbench.analyze.trend import Trends, look, quantity_called
 from attnbench.report.drawing import style
-from attnbench.report.questions.trend.chart import chart
-from attnbench.report.questions.trend.console import console
-from attnbench.report.questions.trend.figure import FORMATS, MOST, figure, image, worst
+from attnbench.report.questions.trend.chart import FORMATS, MOST, POINTS, draw, figure, image
 from attnbench.report.questions.trend.names import track_names
+from attnbench.report.questions.trend.page import MOST as MOST_CHARTS
 from attnbench.report.questions.trend.page import page
-from attnbench.report.questions.trend.words import about
+from attnbench.report.questions.trend.words import about, console, trend_json, worst_first
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.history import Entry, Floats, Track
 from attnbench.schema.problem import Problem
+from tests.report.stored import as_stored
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 MACHINE = "AMD EPYC 9B14, 2 cores, 2 threads"
 
 
@@ -62,9 +65,8 @@ def track(
         machine=machine,
         cell=cell,
         runs=np.arange(len(values)),
-        seconds=values,
+        values=values,
         spread=np.full(len(values), 0.012),
-        bytes=values * 1e10,
         counters=np.where(np.isnan(values), -1, 0),
         failures=np.where(np.isnan(values), 0, -1),
         names=("host_rss_peak (VmHWM)",),
@@ -93,37 +95,24 @@ def some() -> list[Track]:
     ]
 
 
-def seen(tracks: Sequence[Track], metric: Metric = Metric.TIME, runs: int = 60, **more: str) -> Trends:
-    return look(entries(runs), tracks, metric, 0.05, **more)
+def seen(tracks: Sequence[Track], metric: str = "time", runs: int = 60, **more: str) -> Trends:
+    return look(entries(runs), tracks, quantity_called(metric), 0.05, **more)
 
 
 @pytest.fixture
 def trends() -> Trends:
     """Of every kind one."""
     broken = Entry("nightly/20260301-000000-ffffff", problem="run.json: Invalid JSON: EOF while parsing")
-    return look([*entries(60), broken], some(), Metric.TIME, 0.05)
+    return look([*entries(60), broken], some(), quantity_called("time"), 0.05)
 
 
-class Reader(HTMLParser):
-    """Tags, attributes and text of a page."""
+class Reader:
+    """Tags, attributes and text of a page; what is in a name is escaped there."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
+    def __init__(self, page: str) -> None:
+        self.tags = re.findall(r"<(\w+)", page)
+        self.attributes = [(name, html.unescape(value)) for name, value in re.findall(r'([\w-]+)="([^"]*)"', page)]
+        self.text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
 @pytest.fixture
@@ -133,7 +122,7 @@ def reader(trends: Trends) -> Reader:
 
 
 def test_the_console_shows_changes_by_run_newest_first(trends: Trends) -> None:
-    assert console(trends) + "\n" == (GOLDEN / "trend.txt").read_text(encoding="utf-8")
+    assert as_stored("trend.txt", console(trends) + "\n")
 
 
 def test_the_console_keeps_to_eighty_columns_and_to_ascii_where_it_must(trends: Trends) -> None:
@@ -148,12 +137,22 @@ def test_a_history_without_changes_says_so() -> None:
     assert "No change was found; 1 of 1 series without a change: 1 " in text
 
 
-def test_memory_is_told_in_its_own_words() -> None:
-    text = console(seen(some(), Metric.MEMORY))
-    assert "MORE" in text
-    assert "LESS" in text
-    assert "MiB" in text
-    assert "SLOWER" not in text
+@pytest.mark.parametrize(
+    ("metric", "factor", "said", "unit"),
+    [
+        ("memory", 1e10, "Trend of memory: nightly", "MiB"),
+        ("tokens", 1e5, "Trend of tokens per second (more is better): nightly", " k"),
+        ("accuracy", 1.0, "Trend of accuracy (more is better): nightly", "%"),
+        ("torch_profiler_peak", 1e10, "Trend of torch_profiler_peak: nightly", "MiB"),
+    ],
+)
+def test_whatever_is_no_time_is_told_in_its_own_words_and_unit(metric: str, factor: float, said: str, unit: str) -> None:
+    found = seen([replace(each, values=each.values * factor) for each in some()], metric)
+    text = console(found)
+    assert text.startswith(said)
+    assert [word for word in ("MORE", "LESS", unit) if word not in text] == []
+    assert [word for word in ("SLOWER", "FASTER", " ms") if word in text] == []
+    assert json.loads(trend_json(found))["metric"] == metric
 
 
 def test_what_nothing_is_said_of_is_counted() -> None:
@@ -188,113 +187,56 @@ def test_a_series_is_named_by_what_varies_within_its_suite() -> None:
 
 
 def test_the_page_needs_neither_a_network_nor_a_script(trends: Trends, reader: Reader) -> None:
-    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(reader.tags)
-    assert "http:" not in page(trends)
-    assert "https:" not in page(trends)
-    assert "url(" not in page(trends)
-    assert "@import" not in page(trends)
-    assert {value for name, value in reader.attributes if name == "href"} <= {f"#s{i}" for i in range(6)}
-    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in reader.attributes
+    assert not {"script", "link", "iframe", "object", "base", "form"} & set(reader.tags)
+    assert [words for words in ("http:", "https:", "url(", "@import") if words in page(trends)] == []
+    for name, value in reader.attributes:
+        assert name != "src" or value.startswith("data:image/svg+xml;base64,")
+        assert name != "href" or value in {f"#s{i}" for i in range(6)}
+    assert ("content", "default-src 'none'; img-src data:; style-src 'unsafe-inline'") in reader.attributes
 
 
-def test_the_page_has_a_chart_for_each_series_the_worst_first(reader: Reader) -> None:
-    assert reader.tags.count("figure") == reader.tags.count("svg") == 6
+def test_the_page_has_a_chart_for_each_series_the_worst_first_and_says_what_changed_and_what_else_did(reader: Reader) -> None:
+    assert reader.tags.count("figure") == reader.tags.count("img") == 6
     names = ["softmax.naive, N=16k", "linear.chunked(chunk=64), N=4k", "linear.chunked(chunk=64), N=1k", "softmax.sdpa, N=4k"]
     places = [reader.text.index(name) for name in names]
     assert places == sorted(places)
-
-
-def test_the_page_says_what_changed_and_what_else_did(reader: Reader) -> None:
-    assert "SLOWER 1.15×" in reader.text
-    assert "torch 2.12.1 → 2.13.0" in reader.text
-    assert "linear.chunked attnbench 0.1.0, source a → attnbench 0.1.0, source b" in reader.text
-    assert "commit 29292929..30303030+" in reader.text
-    assert "LOST: 89.6 ms → OOM; memory limit of 17.2 GB reached" in reader.text
-    assert "Cannot be read: nightly/20260301-000000-ffffff: run.json: Invalid JSON" in reader.text
-
-
-def test_the_page_is_the_same_every_time(trends: Trends) -> None:
-    assert page(trends) == page(trends)
-
-
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</title></style><svg onload=alert(1)>",
-    "{{ 7 * 7 }}{% raw %}",
-    "$x^2$ \\input{x}",
-    "中文\n名\x1b[31m",
-    "&lt;b&gt;",
-)
-
-
-@pytest.fixture
-def hostile() -> Trends:
-    """Methods, machines, reasons, runs and versions that are markup."""
-    tracks = []
-    for i, name in enumerate(HOSTILE):
-        values = noisy([0.01, 0.02], [30, 30], i)
-        values[-2:] = math.nan
-        tracks.append(track(cell(name), values, suite="nightly", machine=name, reason=name))
-    runs = entries(60)
-    late = {"run": HOSTILE[1], "facts": {HOSTILE[0]: HOSTILE[2]}, "commit": HOSTILE[1], "machine": HOSTILE[0]}
-    runs[30] = Entry(**{**runs[30].__dict__, **late})
-    runs[58] = Entry(**{**runs[58].__dict__, **late})
-    return look([*runs, Entry(HOSTILE[1], problem=HOSTILE[0])], tracks, Metric.TIME, 0.05)
-
-
-def test_hostile_names_are_inert_on_the_page(hostile: Trends) -> None:
-    found = Reader(page(hostile))
-    assert not {"script", "img"} & set(found.tags)
-    assert found.tags.count("svg") == len(HOSTILE)
-    assert not [name for name, _ in found.attributes if name.startswith("on")]
-    assert "49" not in found.text.replace("2026", "").split()
-    assert "{{ 7 * 7 }}{% raw %}" in found.text
-    assert "\x1b" not in page(hostile)
-
-
-def test_hostile_names_are_inert_on_a_terminal(hostile: Trends) -> None:
-    text = console(hostile)
-    assert "\x1b" not in text
-    assert console(hostile, unicode=False).isascii()
+    said = (
+        "SLOWER 1.15×",
+        "torch 2.12.1 → 2.13.0",
+        "linear.chunked attnbench 0.1.0, source a → attnbench 0.1.0, source b",
+        "commit 29292929..30303030+",
+        "LOST: 89.6 ms → OOM; memory limit of 17.2 GB reached",
+        "Cannot be read: nightly/20260301-000000-ffffff: run.json: Invalid JSON",
+    )
+    assert [words for words in said if words not in reader.text] == []
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_hostile_names_are_drawn(hostile: Trends, form: str) -> None:
-    assert len(image(hostile, form)) > 1000
+def test_names_that_are_markup_or_in_other_letters_are_drawn(form: str) -> None:
+    names = ("<script>alert(1)</script>", "$x^2$ \\input{x}", "{{ 7 * 7 }}", "中文\n名\x1b[31m")
+    tracks = [track(cell(name), noisy([0.01, 0.02], [30, 30]), suite=name) for name in names]
+    assert len(image(seen(tracks), form)) > 1000
 
 
-def test_a_page_of_two_hundred_long_series_has_less_than_two_megabytes() -> None:
+def test_of_very_many_series_those_that_need_a_look_most_have_a_chart_and_the_others_a_row() -> None:
     rng = np.random.default_rng(1)
+    levels = [[0.01, 0.012 if i % 2 else 0.01, 0.009 if i % 2 else 0.01] for i in range(200)]
     tracks = [
-        track(
-            cell(f"method.with_a_long_name_{i}", chunk=i), np.repeat([0.01, 0.012, 0.009], 334) * rng.lognormal(0, 0.03, 1002)
-        )
-        for i in range(200)
+        track(cell(f"method.with_a_long_name_{i}", chunk=i), np.repeat(each, 334) * rng.lognormal(0, 0.03, 1002))
+        for i, each in enumerate(levels)
     ]
-    text = page(look(entries(1002), tracks, Metric.TIME, 0.05))
+    text = page(seen(tracks, runs=1002))
     assert len(text.encode()) < 2e6
-    assert text.count("<svg") == 200
-    assert "a point is 7 runs: median, shaded from least to greatest" in Reader(text).text
-
-
-def test_a_short_series_is_drawn_run_by_run_and_a_long_one_hides_no_extreme() -> None:
-    values = noisy([0.01], [1000])
-    values[777] = 0.05
-    (trend,) = seen([track(cell("a"), values)], runs=1000).trends
-    assert chart(trend, 2000).bucket == 1
-    assert len(chart(trend, 2000).points) == 1000
-    drawn = chart(trend, 100)
-    assert (drawn.bucket, len(drawn.points), len(drawn.band)) == (10, 100, 200)
-    assert drawn.high > 0.05
-    assert max(y for _, y in drawn.band) == pytest.approx(max(y for _, y in chart(trend, 2000).points))
-
-
-def test_everything_that_is_drawn_lies_within_the_chart(trends: Trends) -> None:
-    for trend in trends.trends:
-        drawn = chart(trend, 160)
-        spots = [*drawn.points, *drawn.band, *((x, y) for x, y, _ in drawn.marks), *((x, 0) for x in drawn.failures)]
-        assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in spots)
+    found = Reader(text)
+    assert found.tags.count("img") == MOST_CHARTS
+    assert "Series without a chart" in found.text
+    assert all(f"method.with_a_long_name_{i}(chunk={i})" in found.text for i in range(200))
+    charted, _, listed = found.text.partition("Series without a chart")
+    assert "method.with_a_long_name_0(" not in charted
+    assert "a point is 7 runs: median, shaded from least to greatest" in charted
+    assert "1002 runs with a number" in listed.replace(",", "")
+    targets = {value.removeprefix("#") for name, value in found.attributes if name == "href"}
+    assert targets <= {value for name, value in found.attributes if name == "id"}
 
 
 @pytest.fixture
@@ -304,20 +246,53 @@ def settings() -> Iterator[None]:
         yield
 
 
-def test_the_picture_shows_the_worst_series_and_says_how_many_there_are(trends: Trends, settings: None) -> None:
-    drawn = figure(trends)
-    assert [trend.state.value for trend in worst(trends)] == ["LOST", "SLOWER", "FASTER", "GAINED", "ABSENT", "SAME"]
-    assert len(drawn.axes) == 6
-    many = seen([track(cell("a", N), noisy([0.01], [60], N)) for N in range(1, 30)])
-    assert len(figure(many).axes) == MOST
-    assert "the 12 that need a look most" in " ".join(text.get_text() for text in figure(many).texts)
+def drawn(trends: Trends, number: int = 0) -> Axes:
+    axes = Figure().add_subplot()
+    draw(axes, trends, trends.trends[number])
+    return axes
 
 
-def test_the_picture_of_nothing_is_a_title(settings: None) -> None:
+@pytest.mark.usefixtures("settings")
+def test_a_short_series_is_drawn_run_by_run_and_a_long_one_hides_no_extreme() -> None:
+    values = noisy([0.01], [1000])
+    values[777] = 0.05
+    dots = drawn(seen([track(cell("a"), values[:POINTS])], runs=POINTS)).lines[0]
+    assert np.asarray(dots.get_xydata()) == pytest.approx(np.column_stack([np.arange(POINTS), np.log(values[:POINTS])]))
+    long = drawn(seen([track(cell("a"), values)], runs=1000))
+    assert len(np.asarray(long.lines[0].get_xydata())) == 143
+    (band,) = long.collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((np.log(values).min(), math.log(0.05)))
+
+
+@pytest.mark.usefixtures("settings")
+def test_everything_that_is_drawn_lies_within_the_chart_and_changes_stand_where_they_came(trends: Trends) -> None:
+    for number, trend in enumerate(trends.trends):
+        axes = drawn(trends, number)
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        assert all(left <= x <= right and low <= y <= high for line in axes.lines for x, y in np.asarray(line.get_xydata()))
+        marks = {"SLOWER": "^", "FASTER": "v", "LOST": "x", "GAINED": "o"}
+        large = [line for line in axes.lines if line.get_markersize() == 4.5]
+        shown = [(float(np.asarray(line.get_xdata())[0]), line.get_marker()) for line in large]
+        assert shown == [(turn.at, marks[turn.verdict]) for turn in trend.turns]
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_figure_shows_the_series_that_need_a_look_most_and_says_how_many_there_are(trends: Trends) -> None:
+    assert [trend.state.value for trend in worst_first(trends)] == ["LOST", "SLOWER", "FASTER", "GAINED", "ABSENT", "SAME"]
+    assert len(figure(trends).axes) == 6
+    many = figure(seen([track(cell("a", N), noisy([0.01], [60], N)) for N in range(1, 30)]))
+    assert len(many.axes) == MOST
+    assert "the 12 that need a look most" in " ".join(text.get_text() for text in many.texts)
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_figure_of_nothing_is_a_title() -> None:
     assert figure(seen([])).axes == []
 
 
-def test_the_picture_has_a_size_and_is_the_same_every_time(trends: Trends) -> None:
+def test_the_page_and_the_picture_are_the_same_every_time(trends: Trends) -> None:
+    assert page(trends) == page(trends)
     assert image(trends, "svg") == image(trends, "svg")
     with Image.open(io.BytesIO(image(trends, "png"))) as drawn:
         assert drawn.width > 1000
@@ -325,7 +300,8 @@ def test_the_picture_has_a_size_and_is_the_same_every_time(trends: Trends) -> No
 
 @pytest.mark.parametrize(("at", "words"), [(29, "(one run off)"), (30, ""), (31, "(one run off)"), (33, None)])
 def test_what_else_changed_is_told_with_a_step_also_one_run_off(at: int, words: str | None) -> None:
-    (trend,) = seen([track(cell("a"), np.repeat([0.01, 0.02], [at, 60 - at]))]).trends
+    found = seen([track(cell("a"), np.repeat([0.01, 0.02], [at, 60 - at]))])
+    (trend,) = found.trends
     (turn,) = trend.turns
     expected = [] if words is None else [f"torch 2.12.1 → 2.13.0 {words}".strip()]
-    assert about(entries(60), trend, turn) == expected
+    assert about(found, trend, turn) == expected

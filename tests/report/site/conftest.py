@@ -1,23 +1,21 @@
 """Run folders as the commands leave them: of a few laws, small, and each with one thing that is its own."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from attnbench.cli.maxlen import limits_of
+from attnbench.library.maxlen import limits_of
 from attnbench.report.findings import Findings
-from attnbench.report.site.build import Built, Options, build
+from attnbench.report.site.build import Built, build
 from attnbench.schema.cell import Workload
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import Law, Synthetic
 
 EPYC, XEON = "AMD EPYC 9B14", "Intel(R) Xeon(R) Processor @ 2.60GHz"
 HOSTILE = "<script>alert(1)</script>"
@@ -28,9 +26,13 @@ class Lab:
     """Writes run folders below a folder."""
 
     results: Path
-    small: "Callable[[], Synthetic]"
 
-    def info(self, made: "Synthetic", suite: str, day: int, processor: str = EPYC, **changes: Any) -> RunInfo:
+    def small(self) -> Synthetic:
+        """Two methods at three lengths, two replicates."""
+        laws = (Law("softmax.sdpa", 3e-3, 1.95, tier="library"), Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}))
+        return Synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
+
+    def info(self, made: Synthetic, suite: str, day: int, processor: str = EPYC, **changes: Any) -> RunInfo:
         """A run of that day; `changes` are fields of run.json."""
         info = made.run()
         facts = {**info.environment, "processor": processor}
@@ -62,21 +64,20 @@ class Lab:
 
     def build(self, out: Path, *, records: bool = False) -> Built:
         """The site of all of them."""
-        return build(Options(self.results, out, limits_of, records))
+        return build(self.results, out, limits_of, records=records)
 
 
 @pytest.fixture
-def two(synthetic: "type[Synthetic]", law: "type[Law]") -> "Callable[[], Synthetic]":
-    """Two methods at three lengths, two replicates."""
-    laws = (law("softmax.sdpa", 3e-3, 1.95, tier="library"), law("linear.chunked", 2e-3, 1.0, {"chunk": 64}))
-    return lambda: synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,), replicates=2)
-
-
-@pytest.fixture
-def lab(tmp_path: Path, two: "Callable[[], Synthetic]") -> Lab:
+def lab(tmp_path: Path) -> Lab:
     """Nothing there yet."""
     (tmp_path / "results").mkdir()
-    return Lab(tmp_path / "results", two)
+    return Lab(tmp_path / "results")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where the site will be."""
+    return tmp_path / "site"
 
 
 @pytest.fixture
@@ -86,12 +87,12 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     def page(runs: Sequence[Findings], home: str) -> str:
         return f'<!doctype html><title>{escape(runs[0].run.id)}</title><a href="{home}">All runs</a>'
 
-    monkeypatch.setattr("attnbench.report.site.pages.kinds.page", page)
-    monkeypatch.setattr("attnbench.report.site.pages.kinds.headline", lambda findings: f"The sentence of {findings.run.id}.")
+    monkeypatch.setattr("attnbench.report.site.pages.page", page)
+    monkeypatch.setattr("attnbench.report.site.pages.headline", lambda findings: f"The sentence of {findings.run.id}.")
 
 
 @pytest.fixture
-def results(lab: Lab, hostile: "Synthetic") -> Lab:
+def results(lab: Lab, hostile: Synthetic) -> Lab:
     """Three suites on two machines and one whose name is markup; a run that stopped early, and two that are none."""
     for day in (1, 2, 3):
         lab.run(f"quick/2026010{day}", day=day)

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.report.site.runs.addresses import INDEX, TREND, addresses
-from attnbench.report.site.runs.kind import Kind
-from attnbench.report.site.runs.machines import machine_words
-from attnbench.report.site.runs.survey import Found
+from attnbench.report.site.runs import Found, Kind, machine_words
+from attnbench.report.site.shelf import INDEX, TREND, addresses
 from attnbench.schema.history import Entry
 
 NAMES = st.sampled_from(

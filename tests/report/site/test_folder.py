@@ -3,15 +3,13 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from attnbench.report.site.folder import MARKER, SiteError, check, replaced
 from attnbench.store.run_folder import StoreError
-
-if TYPE_CHECKING:
-    from tests.report.site.conftest import Lab
+from tests.report.site.conftest import Lab
 
 
 @pytest.fixture
@@ -100,29 +98,16 @@ def test_a_disk_that_refuses_is_an_error_in_words(out: Path, monkeypatch: pytest
     assert (out / "index.html").read_text() == "old"
 
 
-def stranger(out: Path) -> None:
-    (out / "CNAME").write_text("example.org")
-
-
-def empty(out: Path) -> None:
-    (out / "notes").mkdir()
-
-
-def link(out: Path) -> None:
-    (out / "photos").symlink_to("/")
-
-
-def unmarked(out: Path) -> None:
-    (out / MARKER).unlink()
-
-
-def damaged(out: Path) -> None:
-    (out / MARKER).write_text("[[")
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
-    [(stranger, "CNAME"), (empty, "notes"), (link, "photos"), (unmarked, "index.html"), (damaged, f"({MARKER}|index.html)")],
+    [
+        (lambda out: (out / "CNAME").write_text("example.org"), "CNAME"),
+        (lambda out: (out / "notes").mkdir(), "notes"),
+        (lambda out: (out / "photos").symlink_to("/"), "photos"),
+        (lambda out: (out / MARKER).unlink(), "index.html"),
+        (lambda out: (out / MARKER).write_text("[["), f"({MARKER}|index.html)"),
+    ],
+    ids=["a file", "an empty folder", "a link", "no marker", "a damaged marker"],
 )
 def test_what_the_command_did_not_make_is_never_replaced(out: Path, change: Callable[[Path], None], named: str) -> None:
     (results := out.with_name("results")).mkdir()
@@ -139,7 +124,7 @@ def test_what_comes_while_the_site_is_made_is_not_replaced_either(out: Path) -> 
     def fill() -> None:
         with replaced(out) as folder:
             (folder / "index.html").write_text("new")
-            stranger(out)
+            (out / "CNAME").write_text("example.org")
 
     with pytest.raises(SiteError, match="CNAME"):
         fill()
@@ -178,7 +163,7 @@ def test_the_runs_and_the_site_are_kept_apart(
 
 
 @pytest.mark.usefixtures("plain")
-def test_runs_that_cannot_be_read_do_not_take_the_place_of_a_site(lab: "Lab", out: Path) -> None:
+def test_runs_that_cannot_be_read_do_not_take_the_place_of_a_site(lab: Lab, out: Path) -> None:
     with pytest.raises(SiteError, match=r"results holds no run; name a folder of run folders"):
         lab.build(out)
     for name in ("a", "b"):
@@ -190,7 +175,7 @@ def test_runs_that_cannot_be_read_do_not_take_the_place_of_a_site(lab: "Lab", ou
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_folder_that_may_not_be_read_is_left_out(lab: "Lab", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_read_is_left_out(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.scandir
 
     def scandir(path: str) -> Any:

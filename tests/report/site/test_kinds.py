@@ -2,48 +2,44 @@
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from attnbench.report.site.pages.comparison import margin_of
+from attnbench.report.site.pages import margin_of
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.selfcheck import Selfcheck
-from attnbench.store import selfcheck_plan
-
-if TYPE_CHECKING:
-    from tests.report.site.conftest import Lab
+from attnbench.store.run_folder import RunFolder
+from tests.report.site.conftest import Lab
 
 pytestmark = pytest.mark.usefixtures("plain")
 SHELF = "amd-epyc-9b14-2-cores-2-threads"
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where the site will be."""
-    return tmp_path / "site"
 
 
 def text_of(file: Path) -> str:
     return " ".join(file.read_text(encoding="utf-8").split())
 
 
+def index_of(lab: Lab, out: Path) -> str:
+    lab.build(out)
+    return text_of(out / "index.html")
+
+
 def record(job: Job, outcome: Measured | Failed) -> Record:
     return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="2026-01-02T03:04:06+00:00")
 
 
-def side(lab: "Lab", name: str, **changes: Any) -> Path:
+def side(lab: Lab, name: str, **changes: Any) -> Path:
     own = {"id": f"turns-{name}", "interleaved": "turns", "command": "attnbench gate quick --base main --margin 25%"}
     return lab.run(f"quick/{name}", **{**own, **changes})
 
 
-def test_two_commits_measured_in_turns_are_one_card_with_the_judgement(lab: "Lab", out: Path) -> None:
+def test_two_commits_measured_in_turns_are_one_card_with_the_judgement(lab: Lab, out: Path) -> None:
     side(lab, "base", git={"commit": "a" * 40, "dirty": False})
     side(lab, "new", git={"commit": "b" * 40, "dirty": True})
-    lab.build(out)
-    index = text_of(out / "index.html")
+    index = index_of(lab, out)
     assert "Comparisons of two commits" in index
     assert '<h2 id="_run">' not in index
     assert "bbbbbbbbbb+ against aaaaaaaaaa: 6 SAME." in index
@@ -57,13 +53,12 @@ def test_two_commits_measured_in_turns_are_one_card_with_the_judgement(lab: "Lab
     assert (run / "turns-new/index.html").is_file()
 
 
-def test_one_side_alone_is_shown_and_said_to_be_one(lab: "Lab", out: Path) -> None:
+def test_one_side_alone_is_shown_and_said_to_be_one(lab: Lab, out: Path) -> None:
     side(lab, "new")
-    lab.build(out)
-    assert "The other side of this comparison is not here." in text_of(out / "index.html")
+    assert "The other side of this comparison is not here." in index_of(lab, out)
 
 
-def test_where_one_side_cannot_be_read_the_other_is_shown(lab: "Lab", out: Path) -> None:
+def test_where_one_side_cannot_be_read_the_other_is_shown(lab: Lab, out: Path) -> None:
     base = side(lab, "base")
     side(lab, "new")
     (base / "records.jsonl").unlink()
@@ -89,18 +84,17 @@ def test_the_margin_is_the_one_that_was_asked_for(command: str, margin: float) -
     assert margin_of(command) == pytest.approx(margin)
 
 
-def test_a_crossover_that_was_measured_is_no_run_of_the_suite_and_has_no_trend(lab: "Lab", out: Path) -> None:
+def test_a_crossover_that_was_measured_is_no_run_of_the_suite_and_has_no_trend(lab: Lab, out: Path) -> None:
     for day in (1, 2):
         command = "attnbench crossover quick --of a --over b --measure"
         lab.run(f"crossover-quick/{day}", suite="crossover-quick", day=day, command=command)
-    lab.build(out)
-    index = text_of(out / "index.html")
+    index = index_of(lab, out)
     assert '<h2 id="_crossover">Crossovers</h2>' in index
     assert 'id="_crossover/crossover-quick"' in index
     assert not list(out.rglob("trend.html"))
 
 
-def test_a_search_for_the_longest_sequence_has_its_table(lab: "Lab", out: Path) -> None:
+def test_a_search_for_the_longest_sequence_has_its_table(lab: Lab, out: Path) -> None:
     made = lab.small()
     info = lab.info(made, "maxlen-quick", 1, command="attnbench maxlen quick --limit 4096")
     first = {cell.method: cell for cell in info.cells if cell.problem.N == 512}
@@ -112,8 +106,7 @@ def test_a_search_for_the_longest_sequence_has_its_table(lab: "Lab", out: Path) 
             why = Failed(status=Status.OOM_HOST, reason="memory limit of 17.2 GB reached")
             records.append(record(job, Measured(facts={"B": 1, "seconds": 0.125}) if fits else why))
     lab.write("maxlen-quick/a", info, records)
-    lab.build(out)
-    index = text_of(out / "index.html")
+    index = index_of(lab, out)
     assert '<h2 id="_limits">Longest sequences, largest batches</h2>' in index
     assert "Largest N that fits: forward, causal, float32: softmax.sdpa at least 512; linear.chunked(chunk=64)" in index
     (page,) = (out / "maxlen-quick").rglob("index.html")
@@ -121,7 +114,7 @@ def test_a_search_for_the_longest_sequence_has_its_table(lab: "Lab", out: Path) 
     assert sorted(file.name for file in page.parent.iterdir()) == ["index.html", "maxlen.csv", "maxlen.md", "maxlen.tex"]
 
 
-def selfcheck(lab: "Lab", place: str) -> Path:
+def selfcheck(lab: Lab, place: str) -> Path:
     made = lab.small()
     info = lab.info(made, "selfcheck", 1, command="attnbench selfcheck --verdicts 4")
     cell = info.cells[0]
@@ -134,15 +127,14 @@ def selfcheck(lab: "Lab", place: str) -> Path:
         outcome = Measured(samples={"time": Series(unit="s", values=times)}, memory=memory)
         records.append(record(Job(cell=cell, replicate=number), outcome))
     folder = lab.write(place, info.model_copy(update={"cells": (cell,)}), records)
-    selfcheck_plan.keep(folder, plan)
+    RunFolder(folder).keep_plan(plan)
     (folder / "selfcheck.json").write_text("{}")
     return folder
 
 
-def test_a_selfcheck_has_its_own_words_and_tables(lab: "Lab", out: Path) -> None:
+def test_a_selfcheck_has_its_own_words_and_tables(lab: Lab, out: Path) -> None:
     selfcheck(lab, "selfcheck/a")
-    lab.build(out)
-    index = text_of(out / "index.html")
+    index = index_of(lab, out)
     assert '<h2 id="_selfcheck">Selfchecks</h2>' in index
     assert "selfcheck of softmax.sdpa: forward, causal, float32" in index
     assert "nothing differs between the sides, so whatever is found to differ is a false alarm" in index
@@ -152,7 +144,7 @@ def test_a_selfcheck_has_its_own_words_and_tables(lab: "Lab", out: Path) -> None
     assert sorted(file.name for file in page.parent.iterdir()) == ["index.html", "selfcheck.json", "selfcheck.md"]
 
 
-def test_a_selfcheck_without_its_plan_is_left_out(lab: "Lab", out: Path) -> None:
+def test_a_selfcheck_without_its_plan_is_left_out(lab: Lab, out: Path) -> None:
     lab.run("a")
     (selfcheck(lab, "selfcheck/b") / "plan.json").unlink()
     (left,) = lab.build(out).left_out
@@ -160,12 +152,11 @@ def test_a_selfcheck_without_its_plan_is_left_out(lab: "Lab", out: Path) -> None
     assert left.why == "it is not the folder of a selfcheck: plan.json: No such file or directory"
 
 
-def test_kinds_of_one_suite_have_parts_of_their_own(lab: "Lab", out: Path) -> None:
+def test_kinds_of_one_suite_have_parts_of_their_own(lab: Lab, out: Path) -> None:
     lab.run("quick/a")
     side(lab, "base")
     side(lab, "new")
-    lab.build(out)
-    index = text_of(out / "index.html")
+    index = index_of(lab, out)
     assert index.index('<h2 id="_run">Runs</h2>') < index.index('<h2 id="_comparison">')
     assert f'id="quick/{SHELF}"' in index
     assert f'id="_comparison/quick/{SHELF}"' in index

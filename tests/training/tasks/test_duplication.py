@@ -10,10 +10,7 @@ from torch import Tensor
 
 from attnbench.training.tasks.duplication import Duplication, duplicated
 from attnbench.training.tasks.task_data import Batch
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.training.conftest import generator
 
 
 def solve(tokens: Tensor) -> Tensor:
@@ -47,18 +44,6 @@ def test_who_follows_the_rule_is_always_right(half: int, symbols: int, B: int, s
     assert int(batch.judged.sum()) == B * (half - 1)
     assert 0 <= int(batch.tokens.min()) <= int(batch.tokens.max()) < task.vocabulary
     assert right(batch, solve(batch.tokens)) == 1
-
-
-def test_a_guess_is_right_as_often_as_the_task_says_it_is() -> None:
-    task = Duplication(64, 10)
-    batch = task.batch(1000, generator())
-    said = torch.randint(1, 11, batch.tokens.shape, generator=generator(1))
-    spread = math.sqrt(0.1 * 0.9 / int(batch.judged.sum()))
-    constants = [right(batch, torch.full_like(batch.tokens, symbol)) for symbol in range(1, 11)]
-    assert task.chance_accuracy == pytest.approx(0.1)
-    assert task.chance_loss == pytest.approx(math.log(10))
-    assert right(batch, said) == pytest.approx(0.1, abs=4 * spread)
-    assert max(constants) == pytest.approx(0.1, abs=4 * spread)
 
 
 def test_no_other_place_that_was_read_gives_the_answer_away() -> None:
@@ -98,15 +83,3 @@ def test_every_length_comes_equally_often() -> None:
     lengths = Duplication(32, 10, 8).batch(20000, generator()).judged.sum(1)
     shares = torch.bincount(lengths, minlength=16)[8:].double() / 20000
     assert shares.tolist() == pytest.approx([1 / 8] * 8, abs=5 * math.sqrt(7 / 64 / 20000))
-
-
-@pytest.mark.parametrize("shortest", [0, 8])
-def test_a_word_that_is_empty_or_has_no_room_is_refused(shortest: int) -> None:
-    with pytest.raises(ValueError, match=f"words of N=16 have 1 to 7 symbols; {shortest} is none of these"):
-        Duplication(16, 10, shortest)
-
-
-@pytest.mark.parametrize("N", [2, 9])
-def test_a_length_that_holds_no_word_twice_is_refused(N: int) -> None:
-    with pytest.raises(ValueError, match=f"even and at least 4; N is {N}"):
-        Duplication(N, 10)

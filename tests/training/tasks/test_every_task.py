@@ -1,7 +1,6 @@
 """What all tasks promise: the same sequences for the same seed, sequences held out from every seed, and honest names."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,6 @@ import torch
 from attnbench.schema.training import Task, Training
 from attnbench.training.tasks import Batch, TaskData, task_of
 from attnbench.training.tasks.task_data import Chance
-
-MADE_UP = (Task.COPY, Task.RECALL, Task.INDUCTION, Task.LISTOPS)
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +60,15 @@ def test_held_out_sequences_are_the_same_every_time_and_touch_no_generator(task:
 @pytest.mark.parametrize("task", Task)
 def test_no_held_out_sequence_is_trained_on(task: Task, tasks: dict[Task, TaskData]) -> None:
     held_out = {tuple(row) for row in tasks[task].held_out(256).tokens.tolist()}
-    seen = {tuple(row) for seed in range(8) for row in _many(tasks[task], seed)}
+    seen = {tuple(row) for row in tasks[task].batch(4096, torch.Generator().manual_seed(1)).tokens.tolist()}
     assert not held_out & seen
-
-
-def _many(task: TaskData, seed: int) -> list[list[int]]:
-    rows: list[list[int]] = task.batch(256, torch.Generator().manual_seed(seed)).tokens.tolist()
-    return rows
 
 
 @pytest.mark.parametrize("task", Task)
 def test_chance_is_no_better_than_a_guess_among_all_tokens_and_no_worse(task: Task, tasks: dict[Task, TaskData]) -> None:
     data = tasks[task]
-    assert 0 < data.chance_loss <= math.log(data.vocabulary)
-    assert 1 / data.vocabulary <= data.chance_accuracy < 1
+    assert 0 < data.chance.loss <= math.log(data.vocabulary)
+    assert 1 / data.vocabulary <= data.chance.accuracy < 1
 
 
 @pytest.mark.parametrize(
@@ -92,13 +84,34 @@ def test_a_made_up_task_says_in_its_name_all_that_it_depends_on(training: Traini
     assert task_of(training, N).name == name
 
 
-def test_a_batch_of_images_is_drawn_by_the_name_of_the_images() -> None:
-    assert task_of(Training(task=Task.PIXELS), 64).name.startswith("pixels of digits (")
+@pytest.mark.parametrize("task", [Task.COPY, Task.RECALL, Task.INDUCTION])
+def test_a_guess_is_right_as_often_as_the_task_says_it_is(task: Task, tasks: dict[Task, TaskData]) -> None:
+    batch, chance = tasks[task].batch(4000, torch.Generator().manual_seed(0)), tasks[task].chance
+    answers = batch.targets[batch.judged]
+    least, most = int(answers.min()), int(answers.max())
+    spread = math.sqrt(chance.accuracy * (1 - chance.accuracy) / len(answers))
+    guess = torch.randint(least, most + 1, answers.shape, generator=torch.Generator().manual_seed(1))
+    assert chance.accuracy == pytest.approx(1 / (most - least + 1))
+    assert chance.loss == pytest.approx(math.log(most - least + 1))
+    assert float((guess == answers).double().mean()) == pytest.approx(chance.accuracy, abs=4 * spread)
+    assert float(torch.bincount(answers).max()) / len(answers) == pytest.approx(chance.accuracy, abs=4 * spread)
 
 
-def test_a_text_that_is_not_there_is_an_error_in_words(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="cannot be read"):
-        task_of(Training(task=Task.BYTES, data=str(tmp_path / "none")), 64)
+@pytest.mark.parametrize(
+    ("training", "N", "words"),
+    [
+        (Training(task=Task.COPY), 2, "even and at least 4; N is 2"),
+        (Training(task=Task.COPY), 9, "even and at least 4; N is 9"),
+        (Training(task=Task.COPY, shortest=8), 16, "words of N=16 have 1 to 7 symbols, not 8"),
+        (Training(task=Task.INDUCTION), 2, "are 3; N is 2"),
+        (Training(task=Task.LISTOPS), 7, "at least 8; it is 7"),
+        (Training(task=Task.RECALL, symbols=64, pairs=16), 33, "16 pairs need as many keys"),
+        (Training(task=Task.RECALL, symbols=8, pairs=5), 64, "5 pairs need as many keys"),
+    ],
+)
+def test_what_has_no_room_is_refused(training: Training, N: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        task_of(training, N)
 
 
 def test_chance_of_equal_answers_is_the_logarithm_of_their_number() -> None:

@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.training.tasks.induction import Induction, marked
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.training.conftest import generator
 
 
 def test_the_special_token_stands_at_one_place_and_at_the_end() -> None:
@@ -34,17 +31,6 @@ def test_who_follows_the_rule_is_always_right(N: int, symbols: int, seed: int) -
         assert row[row.index(0) + 1] == target
 
 
-def test_a_guess_is_right_as_often_as_the_task_says_it_is() -> None:
-    task = Induction(32, 10)
-    answers = task.batch(10000, generator()).targets[:, -1]
-    spread = math.sqrt(0.1 * 0.9 / 10000)
-    guess = torch.randint(1, 11, answers.shape, generator=generator(1))
-    assert task.chance_accuracy == pytest.approx(0.1)
-    assert task.chance_loss == pytest.approx(math.log(10))
-    assert float((guess == answers).double().mean()) == pytest.approx(0.1, abs=4 * spread)
-    assert float(torch.bincount(answers).max()) / 10000 == pytest.approx(0.1, abs=4 * spread)
-
-
 def test_no_fixed_place_gives_the_answer_away() -> None:
     batch = Induction(12, 10).batch(10000, generator())
     agreement = (batch.tokens == batch.targets[:, -1:]).double().mean(0)
@@ -61,8 +47,3 @@ def test_the_special_token_is_everywhere_equally_often() -> None:
 def test_another_symbol_after_the_special_token_is_another_answer() -> None:
     answers = [int(marked(torch.tensor([[3, 4, c, 6]]), torch.tensor([1])).targets[0, -1]) for c in (5, 2)]
     assert answers == [5, 2]
-
-
-def test_two_tokens_are_too_few() -> None:
-    with pytest.raises(ValueError, match="are 3; N is 2"):
-        Induction(2, 10)

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.training.tasks.listops import ListOps, filled, value_of
-from attnbench.training.tasks.listops_shapes import VOCABULARY, make_shapes
+from attnbench.training.tasks.listops import VOCABULARY, ListOps, filled, make_shapes, value_of
+from tests.training.conftest import generator
 
 OPERATORS: dict[int, Callable[[list[int]], int]] = {
     10: min,
@@ -19,10 +19,6 @@ OPERATORS: dict[int, Callable[[list[int]], int]] = {
     13: lambda values: sum(values) % 10,
 }
 END, QUERY, PAD = 14, 15, 16
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def solve(tokens: list[int]) -> tuple[int, int, list[int]]:
@@ -92,13 +88,13 @@ def test_all_operators_and_digits_come_equally_often(task: ListOps) -> None:
 
 
 def test_no_answer_is_more_frequent_than_a_quarter(task: ListOps) -> None:
-    assert 0.1 < task.chance_accuracy < 0.25
-    assert 0.9 * math.log(10) < task.chance_loss < math.log(10)
+    assert 0.1 < task.chance.accuracy < 0.25
+    assert 0.9 * math.log(10) < task.chance.loss < math.log(10)
 
 
 def test_the_best_constant_is_right_as_often_as_the_task_says_it_is(task: ListOps) -> None:
     answers = task.batch(4000, generator(7)).targets[:, -1]
-    p = task.chance_accuracy
+    p = task.chance.accuracy
     # both are estimates: 4000 sequences here, 8192 there
     spread = math.sqrt(p * (1 - p) * (1 / 4000 + 1 / 8192))
     assert float(torch.bincount(answers).max()) / 4000 == pytest.approx(p, abs=4 * spread)
@@ -114,15 +110,3 @@ def test_lengths_go_from_a_quarter_to_all_that_there_is_room_for(task: ListOps) 
     lengths = (task.batch(2000, generator()).tokens != PAD).sum(1) - 1
     assert 10 <= int(lengths.min()) <= 17
     assert 60 <= int(lengths.max()) <= 63
-
-
-def test_held_out_expressions_are_none_of_those_that_are_trained_on(task: ListOps) -> None:
-    seen = {tuple(row) for row in task.batch(5000, generator()).tokens.tolist()}
-    held_out = {tuple(row) for row in task.held_out(256).tokens.tolist()}
-    assert len(held_out) == 256
-    assert not seen & held_out
-
-
-def test_seven_tokens_are_too_few() -> None:
-    with pytest.raises(ValueError, match="at least 8; it is 7"):
-        ListOps(7)

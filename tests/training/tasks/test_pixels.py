@@ -2,8 +2,10 @@
 
 import math
 import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,8 @@ import torch
 
 from attnbench.registry import MissingPackageError
 from attnbench.schema.training import PIXELS
-from attnbench.training.tasks.images import Images, data_folder, load_images
-from attnbench.training.tasks.pixels import Pixels
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from attnbench.training.tasks.pixels import Images, Pixels, data_folder, load_images
+from tests.training.conftest import generator
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +40,6 @@ def test_digits_are_those_of_scikit_learn(digits: Images) -> None:
     assert Pixels(digits).name.startswith("pixels of digits (")
 
 
-def test_no_digit_that_is_held_out_is_trained_on(digits: Images) -> None:
-    trained_on = {image.numpy().tobytes() for image in digits.training}
-    assert not trained_on & {image.numpy().tobytes() for image in digits.rest}
-
-
 def test_held_out_images_are_spread_and_no_more_than_there_are(digits: Images) -> None:
     task = Pixels(digits)
     assert torch.equal(task.held_out(2).targets, digits.rest[[0, 296]].flatten(1).long())
@@ -63,67 +56,68 @@ def test_a_unigram_model_reaches_chance(digits: Images) -> None:
     task = Pixels(digits)
     log_shares = (torch.bincount(digits.training.flatten(), minlength=17).double() / digits.training.numel()).log()
     targets = task.held_out(297).targets
-    assert float(-log_shares[targets].mean()) == pytest.approx(task.chance_loss, rel=0.01)
-    assert task.chance_loss < math.log(17)
-    assert float((targets == 0).double().mean()) == task.chance_accuracy
+    assert float(-log_shares[targets].mean()) == pytest.approx(task.chance.loss, rel=0.01)
+    assert task.chance.loss < math.log(17)
+    assert float((targets == 0).double().mean()) == task.chance.accuracy
 
 
-class Published:
-    """Torchvision's data sets, made up: MNIST gives a tensor, CIFAR-10 an array with colours last."""
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, Any, bool]]:
+    """What torchvision is asked for, made up here: MNIST gives a tensor, CIFAR-10 an array with colours last."""
+    seen: list[tuple[str, Any, bool]] = []
 
-    asked: list[tuple[str, Any, bool]]
+    def images(kind: str, *shape: int) -> Callable[..., SimpleNamespace]:
+        def give(folder: Path, *, train: bool, download: bool) -> SimpleNamespace:
+            seen.append((kind, folder, train))
+            array = (np.arange((6 if train else 2) * math.prod(shape)) % 256).astype(np.uint8).reshape(-1, *shape)
+            return SimpleNamespace(data=torch.from_numpy(array) if kind == "mnist" else array)
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
-        self.asked, self.error = [], error
-        package, datasets = ModuleType("torchvision"), ModuleType("torchvision.datasets")
-        setattr(datasets, "MNIST", lambda *asked, **more: self.give("mnist", asked, more))  # noqa: B010
-        setattr(datasets, "CIFAR10", lambda *asked, **more: self.give("cifar10", asked, more))  # noqa: B010
-        setattr(package, "datasets", datasets)  # noqa: B010
-        monkeypatch.setitem(sys.modules, "torchvision", package)
-        monkeypatch.setitem(sys.modules, "torchvision.datasets", datasets)
+        return give
 
-    def give(self, kind: str, asked: tuple[Any, ...], more: dict[str, bool]) -> Any:
-        if self.error:
-            raise self.error
-        self.asked.append((kind, asked[0], more["train"]))
-        count = 6 if more["train"] else 2
-        values = np.arange(count * 28 * 28) % 256 if kind == "mnist" else np.arange(count * 3072) % 256
-        shape = (count, 28, 28) if kind == "mnist" else (count, 32, 32, 3)
-        array = values.astype(np.uint8).reshape(shape)
-        return type("Data", (), {"data": torch.from_numpy(array) if kind == "mnist" else array})
+    made_up = SimpleNamespace(MNIST=images("mnist", 28, 28), CIFAR10=images("cifar10", 32, 32, 3))
+    monkeypatch.setattr("attnbench.training.tasks.pixels.import_module", lambda name: made_up)
+    monkeypatch.setenv("ATTNBENCH_DATA", str(tmp_path))
+    return seen
 
 
 @pytest.mark.parametrize(("kind", "N"), [("mnist", 784), ("cifar10", 3072)])
 def test_published_images_keep_their_split_and_are_looked_for_in_one_folder(
-    kind: str, N: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kind: str, N: int, asked: list[tuple[str, Any, bool]], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("ATTNBENCH_DATA", str(tmp_path))
-    published = Published(monkeypatch)
     images = load_images(kind)
-    assert published.asked == [(kind, tmp_path, True), (kind, tmp_path, False)]
+    assert asked == [(kind, tmp_path, True), (kind, tmp_path, False)]
     assert (len(images.training), len(images.rest)) == (6, 2)
     assert Pixels(images).batch(2, generator()).tokens.shape == (2, N)
     assert Pixels(images).held_out(1).targets[0, :4].tolist() == [0, 1, 2, 3]
 
 
-def test_colours_of_a_pixel_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ATTNBENCH_DATA", str(tmp_path))
-    Published(monkeypatch)
+@pytest.mark.usefixtures("asked")
+def test_colours_of_a_pixel_come_one_after_the_other() -> None:
     # the made-up image counts up with its colours last, so in sequence it counts up too
-    assert load_images("cifar10").training[0, 0, :6].tolist() == [0, 1, 2, 3, 4, 5]
-    assert load_images("cifar10").training[0, 1, 0] == 96
+    images = load_images("cifar10").training
+    assert images[0, 0, :6].tolist() == [0, 1, 2, 3, 4, 5]
+    assert images[0, 1, 0] == 96
 
 
-@pytest.mark.parametrize(("kind", "module", "line"), [("mnist", "torchvision.datasets", "pip install torchvision")])
-def test_without_its_package_the_pip_line_is_said(kind: str, module: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackageError, match=line):
-        load_images(kind)
+def test_without_its_package_the_pip_line_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
+    with pytest.raises(MissingPackageError, match="these images need torchvision: pip install torchvision"):
+        load_images("mnist")
+
+    def no_distribution(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("attnbench.training.tasks.pixels.distribution", no_distribution)
+    with pytest.raises(MissingPackageError, match="these images need scikit-learn: pip install scikit-learn"):
+        load_images("digits")
 
 
-def test_what_cannot_be_fetched_is_said_with_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ATTNBENCH_DATA", str(tmp_path))
-    Published(monkeypatch, OSError("no network"))
+@pytest.mark.usefixtures("asked")
+def test_what_cannot_be_fetched_is_said_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(folder: Path, **_: bool) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr("attnbench.training.tasks.pixels.import_module", lambda name: SimpleNamespace(MNIST=fetch))
     with pytest.raises(FileNotFoundError, match=r"mnist is not in .*ATTNBENCH_DATA.*failed: no network"):
         load_images("mnist")
 

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench.training.tasks.recall import Recall, recalled, slots_of
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.training.conftest import generator
 
 
 def solve(tokens: Tensor, symbols: int) -> Tensor:
@@ -63,18 +60,6 @@ def test_a_key_is_given_one_value_and_asked_for_once_at_most(pairs: int, seed: i
         assert all(here or token == 0 for token, here in zip(row[2 * pairs :], judged[2 * pairs :], strict=True))
 
 
-def test_a_guess_is_right_as_often_as_the_task_says_it_is() -> None:
-    task = Recall(64, 40, 8)
-    batch = task.batch(2000, generator())
-    answers = batch.targets[batch.judged]
-    spread = math.sqrt(0.05 * 0.95 / len(answers))
-    guess = torch.randint(21, 41, answers.shape, generator=generator(1))
-    assert task.chance_accuracy == pytest.approx(1 / 20)
-    assert task.chance_loss == pytest.approx(math.log(20))
-    assert float((guess == answers).double().mean()) == pytest.approx(0.05, abs=4 * spread)
-    assert float(torch.bincount(answers).max()) / len(answers) == pytest.approx(0.05, abs=4 * spread)
-
-
 def test_neither_the_place_nor_the_order_of_a_query_gives_its_answer_away() -> None:
     batch = Recall(64, 128, 16).batch(2000, generator())
     values = batch.tokens[:, 1:32:2]
@@ -104,9 +89,3 @@ def test_queries_follow_the_power_law_of_the_paper() -> None:
 def test_no_two_queries_share_a_slot() -> None:
     slots = slots_of(500, 12, 12, generator())
     assert torch.equal(slots.sort(1).values, torch.arange(12).expand(500, 12))
-
-
-@pytest.mark.parametrize(("N", "symbols", "pairs"), [(33, 64, 16), (64, 8, 5)])
-def test_what_has_no_room_is_refused(N: int, symbols: int, pairs: int) -> None:
-    with pytest.raises(ValueError, match=f"{pairs} pairs need as many keys"):
-        Recall(N, symbols, pairs)

@@ -7,14 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnbench.training.tasks.corpus import Corpus, python_sources, read_corpus, source_files
-from attnbench.training.tasks.text import START, Text
+from attnbench.training.tasks.text import START, Corpus, Text, python_sources, read_corpus, source_files
+from tests.training.conftest import generator
 
 TEXT = bytes(i % 251 for i in range(5000))
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +58,8 @@ def test_chance_is_what_the_frequencies_of_the_held_out_bytes_come_to(tmp_path: 
     log_shares = torch.full((256,), -math.inf)
     log_shares[ord("a")], log_shares[ord("b")] = math.log(0.75), math.log(0.25)
     loss = torch.nn.functional.nll_loss(log_shares.expand(100, 256), text.rest.long())
-    assert text.chance_loss == pytest.approx(float(loss))
-    assert text.chance_accuracy == 0.75
+    assert text.chance.loss == pytest.approx(float(loss))
+    assert text.chance.accuracy == 0.75
 
 
 def test_a_unigram_model_reaches_chance_on_pythons_sources(python: Corpus) -> None:
@@ -71,8 +67,8 @@ def test_a_unigram_model_reaches_chance_on_pythons_sources(python: Corpus) -> No
     shares = torch.bincount(text.training, minlength=256).double() + 1
     log_shares = (shares / shares.sum()).log()
     targets = text.held_out(500).targets
-    assert float(-log_shares[targets].mean()) == pytest.approx(text.chance_loss, rel=0.05)
-    assert float((targets == ord(" ")).double().mean()) == pytest.approx(text.chance_accuracy, rel=0.1)
+    assert float(-log_shares[targets].mean()) == pytest.approx(text.chance.loss, rel=0.05)
+    assert float((targets == ord(" ")).double().mean()) == pytest.approx(text.chance.accuracy, rel=0.1)
 
 
 def test_pythons_sources_are_its_own_and_none_of_its_tests(tmp_path: Path) -> None:
@@ -95,20 +91,14 @@ def test_the_name_has_the_digest_of_the_text_and_no_folder(text: Text, tmp_path:
     assert Text(read_corpus(str(tmp_path / "other.txt")), 32).name != text.name
 
 
-def test_a_file_that_is_not_there_is_said_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"training\.data: .*enwik8 cannot be read: No such file"):
-        read_corpus(str(tmp_path / "enwik8"))
-
-
-def test_a_folder_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="Is a directory; name a file"):
-        read_corpus(str(tmp_path))
-
-
-def test_an_empty_file_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [("enwik8", "enwik8 cannot be read: No such file"), (".", "Is a directory; name a file"), ("nothing", "nothing is empty")],
+)
+def test_a_file_without_a_text_is_said_by_its_name(file: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "nothing").touch()
-    with pytest.raises(ValueError, match="nothing is empty"):
-        read_corpus(str(tmp_path / "nothing"))
+    with pytest.raises((FileNotFoundError, ValueError), match=rf"training\.data: .*{words}"):
+        read_corpus(str(tmp_path / file))
 
 
 def test_a_text_too_short_for_its_windows_says_how_much_there_is(tmp_path: Path) -> None:

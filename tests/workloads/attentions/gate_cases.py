@@ -1,7 +1,7 @@
 """Attentions that are right, or wrong in exactly one way, for the tests of the workloads."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -68,15 +68,77 @@ class Right(Attention):
         return scores.softmax(-1)
 
 
-class WrongValues(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v) * 1.01
+def gives(change: Callable[..., Any]) -> type[Right]:
+    """An attention that gives what `change` makes of the right output and of q, k and v."""
+
+    class Spoilt(Right):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Any:
+            return change(super().forward(q, k, v), q, k, v)
+
+    return Spoilt
 
 
-class OneNaN(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        o = super().forward(q, k, v)
-        return o.masked_fill(torch.arange(o.shape[2]).eq(5)[:, None], torch.nan)
+def scores_times(factor: Callable[[int], float]) -> type[Right]:
+    """An attention whose scores are so many times as large, by the width of a head."""
+
+    class Scaled(Right):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return super().forward(q * factor(q.shape[-1]), k, v)
+
+    return Scaled
+
+
+def steps(change: Callable[[Tensor], Tensor] = torch.clone, first: int = 0) -> type[Right]:
+    """An attention whose steps attend the keys from `first` on, and give what `change` makes of their output."""
+
+    class Steps(Right):
+        def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return change(super().attend(q, k[:, :, first:], v[:, :, first:]))
+
+    return Steps
+
+
+def nothing(x: Tensor) -> Tensor:
+    """Zero, whose gradient is a hundredth."""
+    return 0.01 * (x.sum() - x.sum().detach())
+
+
+SHARE = 1e-5
+"""By which outputs are off that are wrong by rounding alone."""
+
+
+def off(o: Tensor, share: float | Tensor = SHARE) -> Tensor:
+    """Every number by that share of itself, in value and in gradient."""
+    return o + o * share
+
+
+def row(o: Tensor) -> Tensor:
+    """The number of each row, [N, 1]."""
+    return torch.arange(o.shape[2])[:, None]
+
+
+WrongValues = gives(lambda o, *_: o * 1.01)
+OneNaN = gives(lambda o, *_: o.masked_fill(row(o) == 5, torch.nan))
+OnlyNaN = gives(lambda o, *_: o * torch.nan)
+WrongShape = gives(lambda o, *_: o[..., :-1])
+WrongDtype = gives(lambda o, *_: o.to(torch.float16))
+NoTensor = gives(lambda o, *_: (o, None))
+TwiceAsMuch = gives(lambda o, *_: o * 2)
+WrongGradient = gives(lambda o, q, k, v: o + nothing(k))
+AllGradientsWrong = gives(lambda o, q, k, v: o + nothing(q + k + v))
+NoiseOnTop = gives(lambda o, q, k, v: o + 0.1 * v.flip(2))
+Unscaled = scores_times(lambda D: D**0.5)
+ScaledTwice = scores_times(lambda D: D**-0.5)
+# exp2 of scores that were meant for exp
+ToThePowerOfTwo = scores_times(lambda D: math.log(2))
+ForgetsTheFirst = steps(first=1)
+NarrowSteps = steps(lambda o: o[..., :-1])
+HalfSteps = steps(torch.Tensor.half)
+# off by rounding alone: all rows, row t by t / N of it, a sample in a batch
+Rounds = gives(lambda o, *_: off(o))
+Drifts = gives(lambda o, *_: off(o, SHARE * row(o) / o.shape[2]))
+DependsOnTheBatch = gives(lambda o, *_: off(o) if len(o) > 1 else o)
+WrongAtLength = gives(lambda o, *_: torch.cat([o[:, :, :40], 1.5 * o[:, :, 40:]], 2))
 
 
 class NaNLikeItsReference(Right):
@@ -97,60 +159,6 @@ class SomethingForNothing(Right):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return (q.sum() + k.sum()) * 0 * v
-
-
-class WrongShape(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v)[..., :-1]
-
-
-class WrongDtype(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v).to(torch.float16)
-
-
-class NoTensor(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Any:
-        return super().forward(q, k, v), None
-
-
-class WrongGradient(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        extra = 0.01 * k.sum()
-        return super().forward(q, k, v) + (extra - extra.detach())
-
-
-class AllGradientsWrong(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        extra = 0.01 * (q + k + v).sum()
-        return super().forward(q, k, v) + (extra - extra.detach())
-
-
-class TwiceAsMuch(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v) * 2
-
-
-class NoiseOnTop(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v) + 0.1 * v.flip(2)
-
-
-class Unscaled(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q * q.shape[-1] ** 0.5, k, v)
-
-
-class ScaledTwice(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q / q.shape[-1] ** 0.5, k, v)
-
-
-class ToThePowerOfTwo(Right):
-    """exp2 of scores that were meant for exp."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q * math.log(2), k, v)
 
 
 class WithoutItsMask(Right):
@@ -321,13 +329,6 @@ class StumblesInAStep(Right):
         raise RuntimeError("no kernel for one token")
 
 
-class ForgetsTheFirst(Right):
-    """Its steps attend all tokens but the first."""
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().attend(q, k[:, :, 1:], v[:, :, 1:])
-
-
 class StandsStill(Right):
     """Each step overwrites the token of the one before."""
 
@@ -342,16 +343,6 @@ class LeaksInItsPrompt(Right):
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Any]:
         _, state = super().prefill(q, k, v, capacity=capacity)
         return self.attend(q, k, v), state
-
-
-class NarrowSteps(Right):
-    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().attend(q, k, v)[..., :-1]
-
-
-class HalfSteps(Right):
-    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().attend(q, k, v).half()
 
 
 class ShortPrompts(Right):
@@ -430,38 +421,6 @@ class PointsElsewhere(Points):
         return torch.zeros_like(choices)
 
 
-SHARE = 1e-5
-"""By which outputs are off that are wrong by rounding alone."""
-
-
-def off(o: Tensor, share: float | Tensor = SHARE) -> Tensor:
-    """Every number by that share of itself, in value and in gradient."""
-    return o + o * share
-
-
-class Rounds(Right):
-    """All rows by the same share."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return off(super().forward(q, k, v))
-
-
-class Drifts(Right):
-    """Row t by t / N of it."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        o = super().forward(q, k, v)
-        return off(o, SHARE * torch.arange(o.shape[2]).unsqueeze(-1) / o.shape[2])
-
-
-class DependsOnTheBatch(Right):
-    """A sample alone is another one than within a batch."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        o = super().forward(q, k, v)
-        return off(o) if len(q) > 1 else o
-
-
 class DependsOnTheCall(Right):
     """No call gives what the one before gave."""
 
@@ -499,9 +458,23 @@ class ForwardOnly(Right):
         return "it has no backward" if cell.workload is Workload.FORWARD_BACKWARD else None
 
 
-class WrongAtLength(Right):
-    """A row in the middle is not what it has to be."""
+class Near(Right):
+    """Softmax over the keys at most `reach` away."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        o = super().forward(q, k, v)
-        return torch.cat([o[:, :, :40], 1.5 * o[:, :, 40:]], 2)
+    def __init__(self, problem: Problem, reach: int = 0) -> None:
+        super().__init__(problem)
+        self.reach = reach
+
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        at = torch.arange(q.shape[2])
+        far = (at - at[:, None]).abs() > self.reach
+        weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(far, -torch.inf).softmax(-1)
+        return weights
+
+
+class Asked(Right):
+    """Refuses in words that tell which workload it was asked about."""
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        return f"asked about {cell.workload}"

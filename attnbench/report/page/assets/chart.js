@@ -1,31 +1,21 @@
 // @ts-check
-// The one file that knows the plotting library: a frame with axes, and the marks that the charts are made of.
-
-/**
- * @typedef {{method: number, run: number, cell: number, x: number, y: number, z: string, y1?: number, y2?: number,
- *   x2?: number, words?: string, r?: number}} Datum
- */
-/** @typedef {{title: string, scale: Scale, low: number, high: number, ticks: Map<number, string>}} Axis */
-/**
- * @typedef {{width: number, height: number, x: Axis, y: Axis, right: number, marks: import("@observablehq/plot").Markish[],
- *   words: string}} Frame `right`: room beside the panel; `words`: for those who do not see it
- */
+// The one file that knows the plotting library: axes, marks, and what a point says when it is pointed at or reached by keys.
 
 /** Lines of runs that lie over each other, the first as its method has it. */
 const RUN_DASHES = ["", "7 3", "2 2.5", "9 3 2 3", "14 4", "4 2 1 2"];
+const WIDEST_LABEL = 26;
+const NEAR = 48;
+/** Columns that are told by the head of the tip, or by the choice of what is shown. */
+const UNTOLD = ["method", "workload", "mask", "conditions", "run"];
 
-/**
- * @param {Frame} frame
- * @returns {{svg: SVGSVGElement, at: (x: number, y: number) => [number, number]}} the picture, and where in it values are
- */
-function framed(frame) {
+/** A chart in its place, with its caption; it takes the focus, and says how it is walked through. @param {Chart} chart */
+function charted({ caption, words, width, height, right, x, y, marks, data }) {
   const letter = em() * 0.78;
-  const { x, y } = frame;
   const made = Plot.plot({
-    width: frame.width,
-    height: frame.height,
-    marginLeft: letter * leftOf(y),
-    marginRight: frame.right + letter * 0.8,
+    width,
+    height,
+    marginLeft: letter * (1.6 + 0.56 * Math.max(0, ...[...y.ticks.values()].map((tick) => tick.length))),
+    marginRight: (right ?? 0) + letter * 0.8,
     marginTop: letter * 0.9,
     marginBottom: letter * 3.2,
     style: { fontSize: `${letter}px`, overflow: "visible" },
@@ -48,7 +38,7 @@ function framed(frame) {
         labelArrow: "none",
         labelOffset: letter * 3,
       }),
-      ...frame.marks,
+      ...marks,
     ],
   });
   const svg = /** @type {SVGSVGElement} */ (/** @type {unknown} */ (made));
@@ -58,78 +48,101 @@ function framed(frame) {
     mark.removeAttribute("aria-label");
   }
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", frame.words);
+  svg.setAttribute("aria-label", words);
+  const about = `${words} Arrow keys go from point to point; the table of all cells has the same numbers.`;
+  const box = element(
+    "div",
+    { class: "chart", tabindex: 0, role: "group", "aria-roledescription": "chart", "aria-label": about },
+    svg,
+  );
   const [across, up] = [made.scale("x"), made.scale("y")];
-  return { svg, at: (value, other) => [across?.apply(value) ?? 0, up?.apply(other) ?? 0] };
+  const targets = data.map((each) => ({
+    cell: each.cell,
+    x: across?.apply(each.x) ?? 0,
+    y: up?.apply(each.y) ?? 0,
+    series: each.z,
+    said: each.said,
+  }));
+  attachTips(box, svg, targets);
+  return element("figure", {}, element("figcaption", {}, caption), box);
 }
 
-/**
- * Letters that the words of an axis take.
- * @param {Axis} axis
- */
-function leftOf(axis) {
-  return 1.6 + 0.56 * Math.max(0, ...[...axis.ticks.values()].map((words) => words.length));
+/** Charts side by side where there is room. @param {number} count @param {number} width */
+const columnsOf = (count, width) => (count > 1 && width > 48 * em() ? 2 : 1);
+/** The width of one of them, in pixels. @param {number} count @param {number} width */
+const panelWidth = (count, width) => Math.floor((width - (columnsOf(count, width) - 1) * em()) / columnsOf(count, width));
+/** Words where a chart would be. @param {string} text */
+const empty = (text) => element("p", { class: "empty" }, text);
+
+// axes
+
+/** Values and words along an axis that is linear from 0, or logarithmic. @param {number} low @param {number} high @param {string} unit @param {Scale} scale */
+function valueTicks(low, high, unit, scale) {
+  if (scale === "log") return new Map(logTicks(low, high, unit === "B" ? 2 : 10).map((value) => [value, said(value, unit)]));
+  const known = DATA.units[unit];
+  const size = known.find((each) => high >= each[0]) ?? known[known.length - 1];
+  return new Map(
+    linearTicks(low / size[0], high / size[0]).map((value) => [value * size[0], said(value * size[0], unit, size)]),
+  );
 }
 
-/**
- * The outline of a method's marker around a point, as a piece of a path.
- * @param {Method} method
- * @param {[number, number]} point in pixels
- * @param {number} radius
- */
-function outlined(method, [x, y], radius) {
-  const r = radius.toFixed(1);
-  if (!method.corners.length)
-    return `M${(x - radius).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * Number(r)} 0a${r} ${r} 0 1 0 ${-2 * Number(r)} 0`;
-  return `M${method.corners.map(([dx, dy]) => `${(x + dx * radius).toFixed(1)} ${(y + dy * radius).toFixed(1)}`).join("L")}Z`;
+/** Powers of the base, at most seven; of ten also 2 and 5 of each where there are fewer than three. @param {number} low @param {number} high @param {number} base */
+function logTicks(low, high, base) {
+  const [first, last] = [Math.floor(Math.log(low) / Math.log(base)), Math.ceil(Math.log(high) / Math.log(base))];
+  const exponents = Array.from({ length: last - first + 1 }, (_, place) => first + place);
+  /** @param {number} value */
+  const inside = (value) => low <= value && value <= high;
+  const powers = exponents.filter((each) => inside(base ** each));
+  if (base === 10 && powers.length < 3)
+    return exponents.flatMap((each) => [1, 2, 5].map((lead) => lead * 10 ** each)).filter(inside);
+  const step = Math.max(1, Math.ceil(powers.length / 7));
+  return powers.filter((each) => each % step === 0).map((each) => base ** each);
 }
+
+/** Steps of 1, 2 or 5 times a power of ten; five or so. @param {number} low @param {number} high */
+function linearTicks(low, high) {
+  const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+  const step = power * ([1, 2, 5, 10].find((lead) => (high - low) / (lead * power) <= 6) ?? 10);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, place) => (first + place) * step);
+}
+
+/** Of values along an axis those whose words have room. @param {number[]} values @param {(value: number) => number} place in pixels @param {number} space in pixels */
+function roomy(values, place, space) {
+  /** @type {number[]} */
+  const chosen = [];
+  for (const value of values)
+    if (!chosen.length || place(value) - place(chosen[chosen.length - 1]) >= space) chosen.push(value);
+  return chosen;
+}
+
+/** A logarithmic axis around values, with words where there is room for them. @param {number[]} values @param {string} unit @param {string} title @param {number} [width] in pixels, of an axis from left to right @returns {Axis} */
+function axisAround(values, unit, title, width) {
+  const [low, high] = [Math.min(...values) / 1.6, Math.max(...values) * 1.6];
+  const ticks = valueTicks(low, high, unit, "log");
+  /** @param {number} value */
+  const place = (value) => ((width ?? 0) * Math.log(value / low)) / Math.log(high / low);
+  const kept = width ? roomy([...ticks.keys()], place, 4.2 * em()) : [...ticks.keys()];
+  return { title, scale: "log", low, high, ticks: new Map(kept.map((value) => [value, ticks.get(value) ?? ""])) };
+}
+
+// marks
 
 /** @param {Datum} datum */
-function colorOf(datum) {
-  return DATA.methods[datum.method].color;
-}
+const colorOf = (datum) => DATA.methods[datum.method].color;
+/** The dash of a line: that of its method, or of its run where several lie over each other. @param {Datum} datum @param {boolean} over */
+const dashOf = (datum, over) => (over ? RUN_DASHES[datum.run % RUN_DASHES.length] : DATA.methods[datum.method].dash);
 
-/**
- * The dash of a line: that of its method, or of its run where several lie over each other.
- * @param {number} method
- * @param {number} run
- * @param {boolean} over
- */
-function dashOf(method, run, over) {
-  return over ? RUN_DASHES[run % RUN_DASHES.length] : DATA.methods[method].dash;
-}
-
-/**
- * Few marks with many points draw faster than a mark for each method.
- * @param {Datum[]} data
- * @param {(datum: Datum) => string} key
- * @returns {Datum[][]}
- */
-function alike(data, key) {
-  /** @type {Map<string, Datum[]>} */
-  const found = new Map();
-  for (const datum of data) {
-    const members = found.get(key(datum));
-    if (members) members.push(datum);
-    else found.set(key(datum), [datum]);
-  }
-  return [...found.values()];
-}
-
-/**
- * A line through the points of each series.
- * @param {Datum[]} data
- * @param {boolean} over whether runs lie over each other
- */
+/** A line through the points of each series; few marks with many points draw faster than a mark for each method. @param {Datum[]} data @param {boolean} over whether runs lie over each other */
 function strokes(data, over) {
-  return alike(data, (datum) => dashOf(datum.method, datum.run, over)).map((members) =>
+  return [...grouped(data, (datum) => dashOf(datum, over))].map(([dash, members]) =>
     Plot.line(members, {
       x: "x",
       y: "y",
       z: "z",
       stroke: colorOf,
       strokeWidth: em() * 0.1,
-      strokeDasharray: dashOf(members[0].method, members[0].run, over) || undefined,
+      strokeDasharray: dash || undefined,
     }),
   );
 }
@@ -146,16 +159,19 @@ function bySeries(name, data, look, path) {
   return (_, { x, y }) => {
     /** @type {(across: number, up: number) => [number, number]} */
     const at = (across, up) => [x?.(across) ?? 0, y?.(up) ?? 0];
-    const paths = alike(data, (datum) => datum.z).map((members) => drawing("path", path(members, at)));
+    const paths = [...grouped(data, (datum) => datum.z).values()].map((members) => drawing("path", path(members, at)));
     return /** @type {SVGElement} */ (drawing("g", { "data-mark": name, ...look }, ...paths));
   };
 }
 
-/**
- * Markers, filled or hollow as their methods are.
- * @param {Datum[]} data
- * @param {number} [dx] to the right, in pixels
- */
+/** The outline of a method's marker around a point, as a piece of a path. @param {Method} method @param {[number, number]} point @param {number} radius */
+function outlined({ corners }, [x, y], radius) {
+  const r = Number(radius.toFixed(1));
+  if (!corners.length) return `M${(x - r).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+  return `M${corners.map(([dx, dy]) => `${(x + dx * radius).toFixed(1)} ${(y + dy * radius).toFixed(1)}`).join("L")}Z`;
+}
+
+/** Markers, filled or hollow as their methods are. @param {Datum[]} data @param {number} [dx] to the right, in pixels */
 function dots(data, dx = 0) {
   const radius = em() * 0.21;
   return bySeries("dot", data, { "stroke-width": em() * 0.085, transform: `translate(${dx},0)` }, (members, at) => {
@@ -165,10 +181,7 @@ function dots(data, dx = 0) {
   });
 }
 
-/**
- * The ranges of points: shaded between them, and upright at each.
- * @param {Datum[]} data
- */
+/** The ranges of points: shaded between them, and upright at each. @param {Datum[]} data */
 function ranges(data) {
   const ranged = data.filter((datum) => datum.y1 !== undefined);
   return [
@@ -180,46 +193,19 @@ function ranges(data) {
   ];
 }
 
-/**
- * Failures; the later ones of a kind are faint.
- * @param {Datum[]} data
- * @param {boolean} faint
- */
+/** Cells that failed; the later ones of a kind are faint. @param {Datum[]} data @param {boolean} faint */
 function crosses(data, faint) {
-  const half = Number((em() * (faint ? 0.2 : 0.3)).toFixed(1));
+  const half = Number((em() * (faint ? 0.16 : 0.24)).toFixed(1));
   const shape = `m${-half} ${-half}l${2 * half} ${2 * half}m0 ${-2 * half}l${-2 * half} ${2 * half}`;
-  return bySeries("cross", data, { "stroke-width": em() * 0.115, fill: "none", opacity: faint ? 0.4 : 1 }, (members, at) => ({
+  return bySeries("cross", data, { "stroke-width": em() * 0.11, fill: "none", opacity: faint ? 0.45 : 1 }, (members, at) => ({
     d: members.map((datum) => `M${at(datum.x, datum.y)}${shape}`).join(""),
     stroke: colorOf(members[0]),
   }));
 }
 
-/**
- * Dotted, from a line's last point to the failure behind it; or a label's leader.
- * @param {Datum[]} data with x2 and y2
- * @param {{dash?: string, opacity: number}} look
- */
-function links(data, look) {
-  return Plot.link(data, {
-    x1: "x",
-    y1: "y",
-    x2: "x2",
-    y2: "y2",
-    stroke: colorOf,
-    strokeWidth: 1,
-    strokeDasharray: look.dash,
-    strokeOpacity: look.opacity,
-  });
-}
-
-/**
- * Words beside a point, readable over lines.
- * @param {Datum[]} data
- * @param {number} dx
- * @param {number} [dy]
- */
-function labels(data, dx, dy = 0) {
-  return Plot.text(data, {
+/** Words beside a point, readable over lines. @param {Datum[]} data @param {number} dx @param {number} [dy] */
+const labels = (data, dx, dy = 0) =>
+  Plot.text(data, {
     x: "x",
     y: "y",
     text: "words",
@@ -230,57 +216,104 @@ function labels(data, dx, dy = 0) {
     stroke: "var(--back)",
     strokeWidth: 4,
   });
-}
-
-/**
- * Straight pieces without a method: a roof, a front.
- * @param {[number, number][]} points
- * @param {{dash?: string, steps?: boolean}} look
- */
-function outline(points, look) {
-  return Plot.line(points, {
+/** Straight pieces without a method: a roof, a front, a level. @param {[number, number][]} points @param {{dash?: string, steps?: boolean}} look */
+const outline = (points, look) =>
+  Plot.line(points, {
     stroke: "currentColor",
     strokeWidth: 1.3,
     strokeOpacity: 0.7,
     strokeDasharray: look.dash,
     curve: look.steps ? "step-after" : "linear",
   });
-}
 
-/**
- * Words where a chart would be.
- * @param {string} text
- */
-function empty(text) {
-  return element("p", { class: "empty" }, text);
-}
-
-/**
- * Labels cut in the middle, for names differ at both ends.
- * @param {string} text
- * @param {number} letters
- */
+/** A name cut in the middle, for names differ at both ends. @param {string} text @param {number} letters */
 function cut(text, letters) {
   if (text.length <= letters) return text;
   const tail = Math.floor((letters - 1) / 2);
   return `${text.slice(0, letters - 1 - tail)}…${text.slice(text.length - tail)}`;
 }
 
-/**
- * Charts side by side where there is room.
- * @param {number} count
- * @param {number} width
- */
-function columnsOf(count, width) {
-  return count > 1 && width > 48 * em() ? 2 : 1;
+// tips
+
+/** What is told of a cell: of the point itself, then what the table says under its heads. @param {Pick<Target, "cell" | "said">} target @returns {[string, string][]} */
+function tipRows({ cell, said: own }) {
+  const rows = KEYS.map(
+    (key, place) => /** @type {[string, string]} */ ([TITLES[place], UNTOLD.includes(key) ? "" : entry(cell, key)]),
+  );
+  return [...(own ? [own] : []), ...rows.filter(([, text]) => text)];
 }
 
-/**
- * Of one of them, in pixels.
- * @param {number} count
- * @param {number} width
- */
-function panelWidth(count, width) {
-  const columns = columnsOf(count, width);
-  return Math.floor((width - (columns - 1) * em()) / columns);
+/** Fill the tip and place it beside a point of the window. @param {Pick<Target, "cell" | "said">} target @param {number} x @param {number} y */
+function showTip(target, x, y) {
+  const tip = part("tip");
+  const rows = tipRows(target).map(([key, text]) =>
+    element("tr", {}, element("th", { scope: "row" }, key), element("td", {}, text)),
+  );
+  const name = `${DATA.methods[DATA.cells.method[target.cell]].name}${runWords(DATA.cells.run[target.cell])}`;
+  tip.replaceChildren(element("b", {}, name), element("table", {}, element("tbody", {}, ...rows)));
+  tip.hidden = false;
+  const { width, height } = tip.getBoundingClientRect();
+  const left = x + 14 + width > innerWidth ? x - 14 - width : x + 14;
+  tip.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
+  tip.style.top = `${Math.max(4, Math.min(y - height / 2, innerHeight - height - 4))}px`;
+}
+
+function hideTip() {
+  part("tip").hidden = true;
+}
+
+/** Pointing at a chart, and walking through it by keys. @param {HTMLElement} box takes the focus @param {SVGSVGElement} svg @param {Target[]} targets */
+function attachTips(box, svg, targets) {
+  const cursor = drawing("circle", { class: "cursor", r: em() * 0.4, visibility: "hidden" });
+  svg.append(cursor);
+  let current = -1;
+  /** @param {number} place */
+  const go = (place) => {
+    current = place;
+    const target = targets[place];
+    cursor.setAttribute("visibility", target ? "visible" : "hidden");
+    if (!target) return hideTip();
+    cursor.setAttribute("cx", String(target.x));
+    cursor.setAttribute("cy", String(target.y));
+    // the picture may be drawn smaller than it was made
+    const frame = svg.getBoundingClientRect();
+    const scale = frame.width / svg.viewBox.baseVal.width;
+    showTip(target, frame.left + target.x * scale, frame.top + target.y * scale);
+  };
+  /** @param {PointerEvent} event */
+  const point = (event) => {
+    const frame = svg.getBoundingClientRect();
+    const scale = svg.viewBox.baseVal.width / frame.width;
+    const [x, y] = [(event.clientX - frame.left) * scale, (event.clientY - frame.top) * scale];
+    const squares = targets.map((target) => (target.x - x) ** 2 + (target.y - y) ** 2);
+    const least = Math.min(...squares);
+    go(least < NEAR * NEAR ? squares.indexOf(least) : -1);
+  };
+  svg.addEventListener("pointermove", point);
+  svg.addEventListener("pointerdown", point);
+  svg.addEventListener("pointerleave", () => go(-1));
+  box.addEventListener("blur", () => go(-1));
+  box.addEventListener("keydown", (event) => {
+    const next = steered(targets, current, event.key);
+    if (next === null) return;
+    event.preventDefault();
+    go(next);
+    const target = targets[next];
+    if (target) say([entry(target.cell, "method"), ...tipRows(target).map(([key, text]) => `${key}: ${text}`)].join("; "));
+  });
+}
+
+/** Left and right along a series, up and down among the points over each other; Escape leaves. @param {Target[]} targets @param {number} current @param {string} key @returns {number | null} null for a key that does nothing here */
+function steered(targets, current, key) {
+  if (key === "Escape") return current < 0 ? null : -1;
+  if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key) || !targets.length) return null;
+  const here = targets[current];
+  if (!here) return 0;
+  const places = [...targets.keys()];
+  const upright = key === "ArrowUp" || key === "ArrowDown";
+  const row = upright
+    ? places.filter((place) => Math.abs(targets[place].x - here.x) < 1).sort((a, b) => targets[b].y - targets[a].y)
+    : places.filter((place) => targets[place].series === here.series).sort((a, b) => targets[a].x - targets[b].x);
+  if (key === "Home" || key === "End") return row[key === "Home" ? 0 : row.length - 1];
+  return row[row.indexOf(current) + (key === "ArrowUp" || key === "ArrowRight" ? 1 : -1)] ?? current;
 }

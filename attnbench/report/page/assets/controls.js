@@ -1,104 +1,101 @@
 // @ts-check
 // The choices of what is shown. A control stays the same element as long as the page lives, and so keeps the focus.
 
-/** @typedef {[value: string, words: string]} Option */
+/** @type {[string, string][]} */
+const SCALES = [
+  ["log", "logarithmic"],
+  ["linear", "linear"],
+];
+/** Workloads in words. @type {Record<string, string>} */
+const WORKLOADS = { forward_backward: "forward + backward", decode_total: "decode, in total" };
 
-/**
- * A list to choose from; hidden where there is nothing to choose.
- * @param {HTMLElement} holder
- * @param {string} key
- * @param {string} words
- * @param {Option[]} options
- * @param {string} chosen
- * @param {(value: string) => void} choose
- */
-function choice(holder, key, words, options, chosen, choose) {
-  const known = holder.querySelector(`select[data-key="${key}"]`);
-  const list = known instanceof HTMLSelectElement ? known : newChoice(holder, key, words);
+/** A list to choose from, whose key is that of the view; hidden where there is nothing to choose. @param {HTMLElement} bar @param {string} key @param {string} words @param {[value: string, words: string][]} options @param {string} chosen @param {(value: string) => void} [choose] */
+function choice(bar, key, words, options, chosen, choose = (value) => change({ [key]: value })) {
+  let list = /** @type {HTMLSelectElement | null} */ (bar.querySelector(`select[data-key="${key}"]`));
+  if (!list) {
+    list = element("select", { "data-key": key });
+    bar.append(element("label", {}, words, list));
+  }
   const wanted = JSON.stringify(options);
   if (list.dataset.options !== wanted) {
     list.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
     list.dataset.options = wanted;
   }
   list.value = chosen;
-  list.onchange = () => choose(list.value);
-  const label = /** @type {HTMLElement} */ (list.parentElement);
-  label.hidden = options.length < 2;
+  const made = list;
+  list.onchange = () => choose(made.value);
+  /** @type {HTMLElement} */ (list.parentElement).hidden = options.length < 2;
 }
 
-/**
- * @param {HTMLElement} holder
- * @param {string} key
- * @param {string} words
- */
-function newChoice(holder, key, words) {
-  const list = element("select", { "data-key": key });
-  holder.append(element("label", {}, words, list));
-  return list;
-}
+/** @param {number[]} lengths @returns {[string, string][]} */
+const lengthOptions = (lengths) => lengths.map((N) => [String(N), `N = ${lengthWords(N)}`]);
 
-/**
- * Workload, mask and conditions, for all charts and the tables of parts; and the runs where there are several.
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function paintBar(view, change) {
-  const bar = part("view");
+function paintControls() {
   const group = DATA.groups[view.group];
-  if (!group) return;
-  /** @param {"workload" | "mask" | "conditions"} key @param {string} words @param {Group[]} among */
-  const list = (key, words, among) => {
-    const options = [...new Set(among.map((each) => each[key]))].map((each) => /** @type {Option} */ ([each, worded(each)]));
-    choice(bar, key, words, options, group[key], (value) => change({ group: nearest({ ...group, [key]: value }) }));
-  };
-  const same = DATA.groups.filter((each) => each.workload === group.workload);
-  list("workload", "Workload", DATA.groups);
-  list("mask", "Mask", same);
-  list(
-    "conditions",
-    "Conditions",
-    same.filter((each) => each.mask === group.mask),
-  );
-  paintRuns(bar, view, change);
-  bar.hidden = DATA.groups.length < 2 && DATA.runs.length < 2;
-}
-
-/**
- * @param {HTMLElement} bar
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function paintRuns(bar, view, change) {
-  if (DATA.runs.length < 2) return;
-  choice(
-    bar,
-    "runs",
-    "Runs",
-    [
-      ["over", "over each other"],
-      ["side", "side by side"],
-    ],
-    view.runs,
-    (value) => change({ runs: /** @type {View["runs"]} */ (value) }),
-  );
-  if (!bar.querySelector("input")) bar.append(...DATA.runs.map((_, run) => runBox(run, change)));
-  for (const box of bar.querySelectorAll("input")) box.checked = !view.without.includes(Number(box.dataset.run));
-}
-
-/**
- * @param {number} run
- * @param {(changes: Partial<View>) => void} change
- */
-function runBox(run, change) {
-  /** @type {HTMLInputElement} */
-  const box = element("input", {
-    type: "checkbox",
-    "data-run": run,
-    change: () => {
-      const others = now().without.filter((each) => each !== run);
-      change({ without: box.checked ? others : [...others, run] });
-    },
+  const bar = part("view");
+  PARTS.forEach((key, place) => {
+    // the masks of this workload, the conditions of this mask
+    const among = DATA.groups.filter((each) => PARTS.slice(0, place).every((outer) => each[outer] === group[outer]));
+    const words = [...new Set(among.map((each) => each[key]))];
+    const title = `${key[0].toUpperCase()}${key.slice(1)}`;
+    const options = words.map((word) => /** @type {[string, string]} */ ([word, WORKLOADS[word] ?? word]));
+    choice(bar, key, title, options, group[key], (value) => change({ group: nearest({ ...group, [key]: value }) }));
   });
+  if (DATA.runs.length > 1) {
+    choice(
+      bar,
+      "runs",
+      "Runs",
+      [
+        ["over", "over each other"],
+        ["side", "side by side"],
+      ],
+      view.runs,
+    );
+    if (!bar.querySelector("input")) bar.append(...DATA.runs.map((_, run) => runBox(run)));
+    for (const box of bar.querySelectorAll("input")) box.checked = !view.without.includes(Number(box.dataset.run));
+  }
+  bar.hidden = DATA.groups.length < 2 && DATA.runs.length < 2;
+
+  const quantity = quantityShown();
+  const curves = part("scaling-controls");
+  const [trained, learning] = [learners().length > 0, learns()];
+  const figures = quantitiesOf(view.group).map((each) => /** @type {[string, string]} */ ([each.key, each.titles[view.group]]));
+  choice(curves, "quantity", "Show", learning ? [] : figures, quantity?.key ?? "");
+  const { scores, lengths, N, score } = learnable();
+  choice(
+    curves,
+    "over",
+    "Over",
+    trained
+      ? [
+          ["updates", "updates"],
+          ["seconds", "time of training"],
+          ["N", "lengths"],
+        ]
+      : [],
+    view.over,
+  );
+  choice(curves, "curve", "Learnt", learning ? scores.map((each) => [each, each]) : [], score ?? "");
+  choice(curves, "trained", "Trained at", learning ? lengthOptions(lengths) : [], String(N), (value) =>
+    change({ at: Number(value) }),
+  );
+  choice(curves, "x", "Lengths", learning || !quantity ? [] : SCALES, view.x);
+  choice(curves, "y", "Values", (learning && score === "accuracy") || !quantity ? [] : SCALES, view.y);
+
+  const weighing = document.getElementById("weighing-controls");
+  if (weighing) {
+    const found = weighed();
+    /** @param {Quantity} each @returns {[string, string]} */
+    const option = (each) => [each.key, each.titles[view.group]];
+    choice(weighing, "loss", "Loss", found.losses.map(option), found.loss?.key ?? "");
+    choice(weighing, "cost", "Cost", found.costs.map(option), found.cost?.key ?? "");
+    choice(weighing, "at", "Length", lengthOptions(found.lengths), String(found.at), (value) => change({ at: Number(value) }));
+  }
+}
+
+/** @param {number} run */
+function runBox(run) {
   const line = {
     x1: 0,
     x2: 30,
@@ -109,103 +106,21 @@ function runBox(run, change) {
     "stroke-dasharray": RUN_DASHES[run % RUN_DASHES.length] || "none",
   };
   const sample = drawing("svg", { width: 30, height: 12, viewBox: "0 0 30 12", "aria-hidden": "true" }, drawing("line", line));
+  /** @type {HTMLInputElement} */
+  const box = element("input", {
+    type: "checkbox",
+    "data-run": run,
+    change: () => {
+      const others = view.without.filter((each) => each !== run);
+      change({ without: box.checked ? others : [...others, run] });
+    },
+  });
   return element("label", {}, box, sample, DATA.runs[run].name);
 }
 
-/** @type {Option[]} */
-const SCALES = [
-  ["log", "logarithmic"],
-  ["linear", "linear"],
-];
-
-/**
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function paintScalingControls(view, change) {
-  const bar = part("scaling-controls");
-  const group = DATA.groups[view.group];
-  const shown = quantityShown(view);
-  if (!group || !shown) return;
-  const learning = learns(view);
-  const options = quantitiesOf(view.group, (each) => each.scales).map(
-    (each) => /** @type {Option} */ ([each.key, titleOf(each, group)]),
-  );
-  choice(bar, "quantity", "Show", learning ? [] : options, shown.key, (value) => change({ quantity: value }));
-  paintLearningControls(bar, view, change);
-  choice(bar, "x", "Lengths", learning ? [] : SCALES, view.x, (value) => change({ x: /** @type {Scale} */ (value) }));
-  const share = learning && learnable(view).score === "accuracy";
-  choice(bar, "y", "Values", share ? [] : SCALES, view.y, (value) => change({ y: /** @type {Scale} */ (value) }));
-}
-
-/**
- * Of a part that was trained.
- * @param {HTMLElement} bar
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function paintLearningControls(bar, view, change) {
-  const trained = learnersOf(view.group).length > 0;
-  if (!trained && !bar.querySelector("select[data-key=over]")) return;
-  const { scores, lengths, N, score } = learnable(view);
-  /** @type {Option[]} */
-  const ways = [
-    ["updates", "updates"],
-    ["seconds", "time of training"],
-    ["N", "lengths"],
-  ];
-  const shown = learns(view);
-  choice(bar, "over", "Over", trained ? ways : [], view.over, (value) => change({ over: /** @type {View["over"]} */ (value) }));
-  choice(
-    bar,
-    "curve",
-    "Learnt",
-    shown ? scores.map((each) => [each, each]) : [],
-    score,
-    (value) => change({ curve: /** @type {View["curve"]} */ (value) }),
-  );
-  choice(
-    bar,
-    "trained",
-    "Trained at",
-    shown ? lengths.map((each) => [String(each), `N = ${lengthWords(each)}`]) : [],
-    String(N),
-    (value) => change({ at: Number(value) }),
-  );
-}
-
-/**
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function paintWeighingControls(view, change) {
-  const bar = document.getElementById("weighing-controls");
-  const group = DATA.groups[view.group];
-  if (!bar || !group) return;
-  const { costs, losses, lengths } = weighable(view);
-  const { cost, loss, at } = weighed(view);
-  /** @param {Quantity} each @returns {Option} */
-  const option = (each) => [each.key, titleOf(each, group)];
-  choice(bar, "loss", "Loss", losses.map(option), loss?.key ?? "", (value) => change({ loss: value }));
-  choice(bar, "cost", "Cost", costs.map(option), cost?.key ?? "", (value) => change({ cost: value }));
-  choice(
-    bar,
-    "at",
-    "Length",
-    lengths.map((N) => [String(N), `N = ${lengthWords(N)}`]),
-    String(at),
-    (value) => change({ at: Number(value) }),
-  );
-}
-
-/**
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function paintTheme(view, change) {
-  const root = document.documentElement;
-  if (view.theme === "auto") delete root.dataset.theme;
-  else root.dataset.theme = view.theme;
+function paintTheme() {
+  if (view.theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = view.theme;
   choice(
     part("theme"),
     "theme",
@@ -216,16 +131,75 @@ function paintTheme(view, change) {
       ["dark", "Theme: dark"],
     ],
     view.theme,
-    (value) => change({ theme: /** @type {View["theme"]} */ (value) }),
   );
   part("theme").querySelector("select")?.setAttribute("aria-label", "Theme");
 }
 
-/**
- * `forward + backward`
- * @param {string} word
- */
-function worded(word) {
-  if (word === "forward_backward") return "forward + backward";
-  return word === "decode_total" ? "decode, in total" : word;
+/** The methods of a group: their legend, and the boxes by which they are drawn or not. Built anew for another group only, so that the focus stays where it is. */
+function buildMethods() {
+  const group = DATA.groups[view.group];
+  /** @param {string} words @param {string} about @param {View["methods"]} methods */
+  const pick = (words, about, methods) =>
+    element("button", { type: "button", title: about, click: () => change({ methods, hide: [], show: [] }) }, words);
+  const some = group.first.length < group.methods.length;
+  const picks = [
+    ...(some ? [pick("First", "Those of least time at the longest common length, and the baseline", "first")] : []),
+    pick("All", "Draw all methods", "all"),
+    pick("None", "Draw no method", "none"),
+  ];
+  const entries = group.methods.map((method) => {
+    const { name } = DATA.methods[method];
+    /** @type {HTMLInputElement} */
+    const box = element("input", {
+      type: "checkbox",
+      "data-method": method,
+      change: () => change(toggled(method, box.checked)),
+    });
+    const only = () => change({ methods: "none", hide: [], show: [method] });
+    const label = element("label", {}, box, swatch(method), element("span", {}, name, element("span", { class: "fit" })));
+    return element("li", {}, label, element("button", { type: "button", "aria-label": `Only ${name}`, click: only }, "only"));
+  });
+  const list = element("ul", { class: "entries" }, ...entries);
+  const legend = element("legend", { id: "methods-count" }, "");
+  part("methods").replaceChildren(element("fieldset", {}, legend, element("div", { class: "pick" }, ...picks), list));
+}
+
+/** A piece of the line with its marker. @param {number} method */
+function swatch(method) {
+  const { color, dash, filled } = DATA.methods[method];
+  const line = { x1: 0, x2: 34, y1: 7, y2: 7, stroke: color, "stroke-width": 1.6, "stroke-dasharray": dash || "none" };
+  const marker = {
+    d: outlined(DATA.methods[method], [17, 7], 4.5),
+    fill: filled ? color : "var(--back)",
+    stroke: color,
+    "stroke-width": 1.3,
+  };
+  return drawing(
+    "svg",
+    { width: 34, height: 14, viewBox: "0 0 34 14", "aria-hidden": "true" },
+    drawing("line", line),
+    drawing("path", marker),
+  );
+}
+
+/** Boxes, counts and growth as they are now. */
+function paintMethods() {
+  const group = DATA.groups[view.group];
+  const [drawn, quantity, runs] = [visible(), quantityShown(), runsShown()];
+  const about =
+    group.first.length < group.methods.length && view.methods === "first"
+      ? ": at first the baseline and the fastest at the longest common length"
+      : "";
+  part("methods-count").textContent = `Methods, ${drawn.length} of ${group.methods.length} drawn${about}`;
+  for (const box of part("methods").querySelectorAll("input")) {
+    const method = Number(box.dataset.method);
+    const measured = DATA.cells.method.some(
+      (own, cell) => own === method && DATA.cells.group[cell] === view.group && quantity?.value[cell] != null,
+    );
+    const fit = runs.length === 1 && !learns() ? quantity?.fits[`${view.group}/${runs[0]}/${method}`] : "";
+    const item = /** @type {HTMLElement} */ (box.closest("li"));
+    box.checked = drawn.includes(method);
+    item.classList.toggle("without", !measured);
+    /** @type {HTMLElement} */ (item.querySelector(".fit")).textContent = fit ?? "";
+  }
 }

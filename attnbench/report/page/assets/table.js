@@ -1,69 +1,57 @@
 // @ts-check
-// The table of all cells: sorted by any column, filtered by words, copied as it stands.
+// The table of all cells: sorted by any column, filtered by words, copied as it stands; what is copied is inert elsewhere too.
 
 /** More rows than these are shown at request only; as in the style sheet. */
 const PAGE = 250;
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 const TEXTS = ROWS.map((row) => (row.textContent ?? "").replaceAll("\n", " ").toLowerCase());
+/** @type {Record<string, string>} */
+const TEX = {
+  "\\": "\\textbackslash{}",
+  "^": "\\textasciicircum{}",
+  "~": "\\textasciitilde{}",
+  "<": "\\textless{}",
+  ">": "\\textgreater{}",
+  "|": "\\textbar{}",
+  '"': "\\symbol{34}",
+  "`": "{`}",
+  "±": "$\\pm$",
+  "×": "$\\times$",
+  µ: "$\\mu$",
+  "…": "\\dots{}",
+  "−": "$-$",
+  "–": "--",
+  "·": "$\\cdot$",
+};
+const MARKS = /[\\`*{}[\]#|~$!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])/g;
 
-/**
- * What a column is sorted by and copied as in numbers; undefined where it is text.
- * @param {string} key
- * @returns {(number | null)[] | undefined}
- */
-function numbersOf(key) {
-  return key === "N" ? DATA.cells.N : quantityOf(key)?.value;
-}
-
-/**
- * The cells that are shown, in order; what has no number comes last, whichever the direction.
- * @param {View} view
- * @returns {number[]}
- */
-function rowsOf(view) {
+/** The cells that are shown, in order; what has no value comes last, whichever the direction. @returns {number[]} */
+function rowsShown() {
   const words = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const cells = ROWS.map((_, cell) => cell).filter((cell) => words.every((word) => TEXTS[cell].includes(word)));
-  const key = view.sort.replace(/^-/, "");
+  const cells = [...ROWS.keys()].filter((cell) => words.every((word) => TEXTS[cell].includes(word)));
+  const [key, sign] = [view.sort.replace(/^-/, ""), view.sort.startsWith("-") ? -1 : 1];
   if (!key) return cells;
-  const sign = view.sort.startsWith("-") ? -1 : 1;
-  const known = numbersOf(key);
-  if (known) return cells.sort((a, b) => byNumber(known[a], known[b], sign) || a - b);
-  const texts = ROWS.map((_, cell) => entry(cell, key));
-  return cells.sort((a, b) => byText(texts[a], texts[b], sign) || a - b);
+  /** @type {(number | string | null)[]} */
+  const known = key === "N" ? DATA.cells.N : (quantityOf(key)?.value ?? ROWS.map((_, cell) => entry(cell, key) || null));
+  /** @param {number | string | null} a @param {number | string | null} b */
+  const order = (a, b) => {
+    if (a === null || b === null) return Number(a === null) - Number(b === null);
+    return sign * (typeof a === "number" && typeof b === "number" ? a - b : COLLATOR.compare(String(a), String(b)));
+  };
+  return cells.sort((a, b) => order(known[a], known[b]) || a - b);
 }
 
-/**
- * @param {number | null} a
- * @param {number | null} b
- * @param {number} sign
- */
-function byNumber(a, b, sign) {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
-  return sign * (a - b);
-}
-
-/**
- * @param {string} a
- * @param {string} b
- * @param {number} sign
- */
-function byText(a, b, sign) {
-  if (!a || !b) return Number(!a) - Number(!b);
-  return sign * COLLATOR.compare(a, b);
-}
-
-/** @param {View} view */
-function paintTable(view) {
-  const cells = rowsOf(view);
+function paintTable() {
+  const cells = rowsShown();
   const shown = new Set(cells);
   for (const [cell, row] of ROWS.entries()) row.hidden = !shown.has(cell);
   // those that are left out come last, where the style sheet counts
-  const others = ROWS.filter((_, cell) => !shown.has(cell));
-  TABLE.tBodies[0].replaceChildren(...cells.map((cell) => ROWS[cell]), ...others);
+  TABLE.tBodies[0].replaceChildren(...cells.map((cell) => ROWS[cell]), ...ROWS.filter((_, cell) => !shown.has(cell)));
   TABLE.classList.toggle("whole", view.rows === "all");
-  const [key, falling] = [view.sort.replace(/^-/, ""), view.sort.startsWith("-")];
-  for (const head of TABLE.tHead?.rows[0].cells ?? []) {
-    if (head.dataset.key === key) head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+  const falling = view.sort.startsWith("-");
+  for (const head of HEADS) {
+    if (view.sort && head.dataset.key === view.sort.replace(/^-/, ""))
+      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   }
   const some = view.rows === "first" && cells.length > PAGE;
@@ -72,17 +60,13 @@ function paintTable(view) {
   part("cells-more").hidden = !some;
 }
 
-/**
- * Once: buttons in the heads, the filter, the copies.
- * @param {View} view
- * @param {(changes: Partial<View>) => void} change
- */
-function buildTable(view, change) {
-  for (const head of TABLE.tHead?.rows[0].cells ?? []) {
-    const key = head.dataset.key ?? "";
-    const words = head.textContent ?? "";
-    head.replaceChildren(element("button", { type: "button", click: () => change({ sort: turned(now().sort, key) }) }, words));
-  }
+/** Once: buttons in the heads, the filter, the copies. */
+function buildTable() {
+  HEADS.forEach((head, place) => {
+    // rising, falling, as it came
+    const turned = () => (view.sort === KEYS[place] ? `-${KEYS[place]}` : view.sort === `-${KEYS[place]}` ? "" : KEYS[place]);
+    head.replaceChildren(element("button", { type: "button", click: () => change({ sort: turned() }) }, TITLES[place]));
+  });
   /** @type {HTMLInputElement} */
   const filter = element("input", {
     type: "search",
@@ -92,49 +76,102 @@ function buildTable(view, change) {
   });
   part("cells-controls").append(
     element("label", {}, "Rows with these words", filter),
-    copyButton("Copy CSV", "the rows as CSV", () => asCsv(numberRows())),
-    copyButton("Copy Markdown", "the rows as Markdown", () => asMarkdown(textRows())),
-    copyButton("Copy LaTeX", "the rows as LaTeX", () => asTex(textRows())),
+    copyButton("Copy CSV", "the rows as CSV", asCsv),
+    copyButton("Copy Markdown", "the rows as Markdown", asMarkdown),
+    copyButton("Copy LaTeX", "the rows as LaTeX", asTex),
     element("button", { type: "button", id: "cells-more", click: () => change({ rows: "all" }) }, "Show all rows"),
   );
 }
 
-/**
- * Rising, falling, as it came.
- * @param {string} sort
- * @param {string} key
- */
-function turned(sort, key) {
-  return sort === key ? `-${key}` : sort === `-${key}` ? "" : key;
-}
-
-/** As shown, the head first; of the rows that the filter leaves. */
-function textRows() {
-  const heads = [...(TABLE.tHead?.rows[0].cells ?? [])].map((head) => head.textContent ?? "");
-  return [heads, ...rowsOf(now()).map((cell) => KEYS.map((key) => entry(cell, key)))];
-}
-
 /** In SI units, with the ends of the ranges. */
-function numberRows() {
-  const heads = KEYS.flatMap((key) => {
+function asCsv() {
+  /** @typedef {{head: string, values: (string | number | null)[]}} Column */
+  /** @param {string} key @returns {Column[]} */
+  const columnsAs = (key) => {
     const quantity = quantityOf(key);
-    return quantity ? [`${key}${unitWord(quantity)}`, ...(quantity.low.length ? [`${key}_low`, `${key}_high`] : [])] : [key];
+    if (!quantity) return [{ head: key, values: key === "N" ? DATA.cells.N : ROWS.map((_, cell) => entry(cell, key)) }];
+    const { column: head, value, low, high } = quantity;
+    const ends = [
+      { head: `${head}_low`, values: low },
+      { head: `${head}_high`, values: high },
+    ];
+    return [{ head, values: value }, ...(low.length ? ends : [])];
+  };
+  const columns = KEYS.flatMap(columnsAs);
+  /** @param {string | number | null} value */
+  const field = (value) => {
+    if (typeof value !== "string") return String(value ?? "");
+    // a text that a spreadsheet would evaluate gets an apostrophe in front
+    const text = /^[=+\-@＝＋－＠]/.test(value) ? `'${value}` : value;
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const rows = [columns.map(({ head }) => head), ...rowsShown().map((cell) => columns.map(({ values }) => values[cell]))];
+  return rows.map((row) => `${row.map(field).join(",")}\n`).join("");
+}
+
+/** As shown, the head first. @returns {string[][]} */
+const textRows = () => [TITLES, ...rowsShown().map((cell) => KEYS.map((key) => entry(cell, key)))];
+
+function asMarkdown() {
+  /** @param {string} text */
+  const field = (text) =>
+    text
+      .replaceAll("&", "&amp;")
+      .replaceAll("<", "&lt;")
+      .replaceAll(">", "&gt;")
+      .replace(MARKS, (mark) => `\\${mark}`);
+  const [head, ...lines] = textRows().map((row) => `| ${row.map(field).join(" | ")} |\n`);
+  return [head, `| ${KEYS.map((_, place) => (place ? "---:" : ":---")).join(" | ")} |\n`, ...lines].join("");
+}
+
+function asTex() {
+  /** Latin fonts lack other letters; two hyphens in a row would become a dash. @param {string} text */
+  const field = (text) =>
+    [...text]
+      .map((letter) => {
+        const code = letter.codePointAt(0) ?? 0;
+        if ("{}$&%#_".includes(letter)) return `\\${letter}`;
+        return TEX[letter] ?? (code < 128 ? letter : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`);
+      })
+      .join("")
+      .replace(/-(?=-)/g, "-{}");
+  // a row that starts with a bracket would be read as the option of what ends the row before
+  const [head, ...lines] = textRows().map(
+    (row) =>
+      `${row
+        .map(field)
+        .join(" & ")
+        .replace(/^(?=[[*])/, "{}")} \\\\`,
+  );
+  const body = ["\\toprule", head, "\\midrule", ...lines, "\\bottomrule"].join("\n");
+  return `% needs \\usepackage{booktabs}\n\\begin{tabular}{@{}l${"r".repeat(KEYS.length - 1)}@{}}\n${body}\n\\end{tabular}\n`;
+}
+
+/** A button that copies, also where a page from a file may not use the clipboard, and says on itself that it did. @param {string} words @param {string} what @param {() => string} text */
+function copyButton(words, what, text) {
+  const button = element("button", { type: "button" }, words);
+  button.addEventListener("click", async () => {
+    const done =
+      (await navigator.clipboard?.writeText(text()).then(
+        () => true,
+        () => false,
+      )) || bySelection(text());
+    say(done ? `Copied ${what}.` : "The browser refused to copy.");
+    button.textContent = done ? "Copied" : "Not copied";
+    setTimeout(() => (button.textContent = words), 1500);
   });
-  return [heads, ...rowsOf(now()).map((cell) => KEYS.flatMap((key) => numberFields(cell, key)))];
+  return button;
 }
 
-/**
- * @param {number} cell
- * @param {string} key
- * @returns {(string | number | null)[]}
- */
-function numberFields(cell, key) {
-  const quantity = quantityOf(key);
-  if (quantity) return [quantity.value[cell], ...(quantity.low.length ? [quantity.low[cell], quantity.high[cell]] : [])];
-  return [key === "N" ? DATA.cells.N[cell] : entry(cell, key)];
-}
-
-/** @param {Quantity} quantity */
-function unitWord(quantity) {
-  return { s: "_s", B: "_bytes", "tokens/s": "_tokens_per_s" }[quantity.unit] ?? "";
+/** @param {string} text */
+function bySelection(text) {
+  const before = document.activeElement;
+  const area = element("textarea", { class: "unseen", "aria-hidden": "true" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (before instanceof HTMLElement) before.focus();
+  return done;
 }

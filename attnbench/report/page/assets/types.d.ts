@@ -23,8 +23,6 @@ interface Group {
   mask: string;
   conditions: string;
   roof: string;
-  /** What its times are divided into: `per sample`. */
-  per: string;
   methods: number[];
   /** Those that are drawn at first. */
   first: number[];
@@ -32,18 +30,17 @@ interface Group {
 
 interface Quantity {
   key: string;
-  title: string;
+  /** Its name in table.csv. */
+  column: string;
+  /** By group: `time per token`. */
+  titles: string[];
   unit: string;
-  per: boolean;
+  /** Whether it is shown over length, and has a column. */
   scales: boolean;
-  cost: boolean;
-  loss: boolean;
   /** By cell. */
   value: (number | null)[];
   low: (number | null)[];
   high: (number | null)[];
-  /** By cell that failed: where its line would go on. */
-  beyond: Record<string, number>;
   /** By group/run/method. */
   fits: Record<string, string>;
 }
@@ -83,24 +80,96 @@ interface Payload {
   statuses: { key: string; short: string }[];
   cells: { run: number[]; group: number[]; method: number[]; N: number[]; status: number[] };
   quantities: Quantity[];
-  roofline: { intensity: (number | null)[]; rate: (number | null)[]; roof: (number | null)[] };
+  roofline: { intensity: (number | null)[]; rate: (number | null)[] };
   pairs: Pairs[];
   learning: Learner[];
   units: Record<string, [number, string][]>;
   lengths: Record<string, string>;
 }
 
-/** A point that can be pointed at, in pixels of its chart; `series` is what the arrow keys stay on. */
+type Scale = "log" | "linear";
+
+/** A point of a chart. */
+interface Datum {
+  method: number;
+  run: number;
+  cell: number;
+  x: number;
+  y: number;
+  /** The series that the arrow keys stay on. */
+  z: string;
+  y1?: number;
+  y2?: number;
+  r?: number;
+  words?: string;
+  /** What the point says of itself, where the cell has several. */
+  said?: [string, string];
+}
+
+/** The same in pixels of its chart. */
 interface Target {
   cell: number;
   x: number;
   y: number;
   series: string;
-  /** Of the point itself, where the cell has several. */
-  words?: [string, string];
+  said?: [string, string];
 }
 
-type Scale = "log" | "linear";
+interface Axis {
+  title: string;
+  scale: Scale;
+  low: number;
+  high: number;
+  ticks: Map<number, string>;
+}
+
+interface Chart {
+  caption: string;
+  /** For those who do not see it. */
+  words: string;
+  width: number;
+  height: number;
+  /** Room beside the panel. */
+  right?: number;
+  x: Axis;
+  y: Axis;
+  marks: import("@observablehq/plot").Markish[];
+  /** What can be pointed at. */
+  data: Datum[];
+}
+
+/** One method of one run. */
+interface Line {
+  method: number;
+  run: number;
+  z: string;
+  points: Datum[];
+  failed: number[];
+}
+
+/** What is drawn over length or over a training. */
+interface Curves {
+  title: string;
+  unit: string;
+  scale: Scale;
+  /** Of who knows nothing: a line across. */
+  level: number | null;
+  /** Markers on a line, about. */
+  marked: number;
+  /** What is said where no method has a number. */
+  nothing: string;
+  about: string;
+  lines: (runs: number[]) => Line[];
+  across: (lines: Line[], width: number) => Axis;
+}
+
+/** How far an axis of values reaches: up to the roof, a share of it, there are lines, and crosses above. */
+interface Span {
+  low: number;
+  high: number;
+  scale: Scale;
+  roof: number;
+}
 
 /** What is shown; everything that a link restores. */
 interface View {

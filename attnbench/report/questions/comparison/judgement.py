@@ -1,25 +1,29 @@
-"""Judgement: all comparisons of one question, and how the answer must be read; what every form of it is made from."""
+"""From what was recorded to a judgement, which every form of the answer is made from; of two runs, or of one run's methods."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnbench.analyze.compare import ORDER, Comparison, Terms, is_lost, worst_first
-from attnbench.analyze.main_counter import MainCounter
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.compare import ORDER, Comparison, Figures, Pair, Terms, compare, same_cells, worst_first
+from attnbench.analyze.main_counter import MainCounter, steady_counter
+from attnbench.analyze.quantities import TIME, Quantity, Unit, quantities
+from attnbench.analyze.speedup import baselines
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.verdict import Verdict
-from attnbench.report.text.names import one_line
-from attnbench.report.text.numbers import percent
-from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.training import Training
+from attnbench.report.findings import Findings
+from attnbench.report.text.names import one_line, shorten
+from attnbench.report.text.numbers import heading, percent
+from attnbench.schema.cell import Workload
+from attnbench.schema.run import RunInfo
 
-_TIMED = "Time per sample of the batch, new over old: above 1 the new side takes longer"
-_LEARNT = "Of training the time of an update and its memory are judged, and not what was learnt."
-_UNPAIRED = (
-    "The sides were measured one after the other: what the machine did between them (drift, heat, other work) "
-    "is in no interval. `attnbench compare --live` measures them in turns."
-)
+_MOST = 12
+"""Differences between two runs that are told one by one."""
+_WORDS = {
+    Unit.SECONDS: {Verdict.SLOWER: "SLOWER", Verdict.FASTER: "FASTER"},
+    Unit.BYTES: {Verdict.SLOWER: "MORE", Verdict.FASTER: "LESS"},
+}
 
 
 @dataclass(frozen=True)
@@ -28,101 +32,114 @@ class Judgement:
 
     title: str
     names: tuple[str, str]
-    """Of the old and of the new side."""
+    """The names of the old and of the new side."""
     comparisons: tuple[Comparison, ...]
     terms: Terms
+    quantity: Quantity
+    """The figure that both sides are judged by."""
     counter: MainCounter | None = None
     remarks: tuple[str, ...] = ()
     """What else is different between the sides, in words."""
 
     @cached_property
     def sorted(self) -> list[Comparison]:
-        """What needs a look first."""
+        """Return the comparisons, what needs a look first."""
         return worst_first(self.comparisons)
 
     @property
     def conclusion(self) -> str:
         """`1 SLOWER, 2 UNCLEAR, 9 SAME; 1 of more memory`, worst first."""
         counts = Counter(comparison.verdict for comparison in self.comparisons)
-        words = [f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]]
+        words = [f"{counts[verdict]} {word(verdict, self.quantity.unit)}" for verdict in ORDER if counts[verdict]]
         memory = Counter(c.memory.verdict for c in self.comparisons if c.memory)
         more = [f"{memory[v]} of {w} memory" for v, w in ((Verdict.SLOWER, "more"), (Verdict.FASTER, "less")) if memory[v]]
         return "; ".join(filter(None, (", ".join(words) or "nothing to compare", ", ".join(more))))
 
-    @property
-    def lost(self) -> list[Comparison]:
-        """Cells that used to give numbers."""
-        return [comparison for comparison in self.sorted if is_lost(comparison)]
-
-    @property
-    def unclear(self) -> list[Comparison]:
-        """Cells of which nothing can be said yet."""
-        return [comparison for comparison in self.sorted if comparison.verdict is Verdict.UNCLEAR]
-
     @cached_property
     def notes(self) -> list[str]:
-        """How the numbers were made."""
-        reach, terms = percent(self.terms.margin), self.terms
+        """Say how the numbers were made."""
+        terms, quantity, timed = self.terms, self.quantity, self.quantity.name == TIME
+        reach = percent(terms.margin)
+        worse, better = (word(verdict, quantity.unit) for verdict in (Verdict.SLOWER, Verdict.FASTER))
+        figure = heading(quantity, Workload.FORWARD)
+        about = f"{figure[0].upper()}{figure[1:]}, new over old; {'more' if quantity.more_is_better else 'less'} is better."
         ratios = [c.ratio for c in self.comparisons if c.ratio]
-        counts = sorted({ratio.replicates for ratio in ratios})
-        few = [f"Fewer than {ENOUGH} replicates somewhere: a first look."] if counts and counts[0] < ENOUGH else []
-        what = "replicates paired, as they were measured in turns" if terms.paired else "replicates not paired (Welch)"
-        lines = [
-            f"{_TIMED}. Mean log-ratio of replicate medians with its 95 % t interval, {what}; "
-            f"n = {_span(counts)} a side; margin {reach}.",
-            f"SLOWER, FASTER: p ≤ {terms.level:.3g} after Benjamini-Hochberg over {len(ratios)} ratios, and the effect beyond "
-            "the margin. SAME: the interval lies within the margin. UNCLEAR: neither; more replicates may tell.",
-        ]
-        lines += [*few, *([] if terms.paired else [_UNPAIRED]), *self._memory_note(), *self._training_note()]
+        if quantity.is_replicated:
+            fewest, most = (end((ratio.replicates for ratio in ratios), default=0) for end in (min, max))
+            what = "replicates paired, as they were measured in turns" if terms.paired else "replicates not paired (Welch)"
+            lines = [
+                f"{about} Mean log-ratio of the replicates with its 95 % t interval, {what}; "
+                f"n = {fewest if fewest == most else f'{fewest} to {most}'} a side; margin {reach}.",
+                f"{worse}, {better}: p ≤ {terms.level:.3g} after Benjamini-Hochberg over {len(ratios)} ratios, and the effect "
+                "beyond the margin. SAME: the interval lies within the margin. UNCLEAR: neither; more replicates may tell.",
+            ]
+            if ratios and fewest < ENOUGH:
+                lines.append(f"Fewer than {ENOUGH} replicates somewhere: a first look.")
+            if not terms.paired:
+                lines.append(
+                    "The sides were measured one after the other: what the machine did between them (drift, heat, other work) "
+                    "is in no interval. `attnbench compare --live` measures them in turns."
+                )
+        else:
+            mebibyte = " and 1 MiB" if quantity.unit is Unit.BYTES else ""
+            lines = [
+                f"{about} It is read once a cell: a change counts beyond the margin of {reach}{mebibyte}, without statistics."
+            ]
+        if self.counter is not None:
+            lines.append(
+                f"Memory: {self.counter.name} ({one_line(self.counter.source)}) per sample; a change counts beyond the margin "
+                "and 1 MiB, without statistics: this counter is the same in every process."
+            )
+        elif timed:
+            lines.append("Memory was not compared: no counter was read that is the same in every process.")
+        if timed and any(c.pair.any.cell.workload is Workload.TRAIN for c in self.comparisons):
+            lines.append("Of training the time of an update and its memory are judged, and not what was learnt.")
         return [*lines, *map(one_line, self.remarks)]
 
-    def _memory_note(self) -> list[str]:
-        if self.counter is None:
-            return ["Memory was not compared: no counter was read that is the same in every process."]
-        return [
-            f"Memory: {self.counter.name} ({one_line(self.counter.source)}) per sample; a change counts beyond the margin "
-            "and 1 MiB, without statistics: this counter is the same in every process."
-        ]
 
-    def _training_note(self) -> list[str]:
-        return [_LEARNT] if any(c.pair.any.cell.workload is Workload.TRAIN for c in self.comparisons) else []
+def word(verdict: Verdict, unit: Unit) -> str:
+    """Return the word for a verdict: SLOWER and FASTER are of times, MORE and LESS of bytes, WORSE and BETTER of all else."""
+    worse_or_better = {Verdict.SLOWER: "WORSE", Verdict.FASTER: "BETTER"}
+    return _WORDS.get(unit, worse_or_better).get(verdict, verdict.value)
 
 
-def conditions(cell: Cell) -> list[str]:
-    """`float32`, `B=4`, `H=8`, `D=64`, …: all of a cell but its method, workload, mask and length."""
-    p = cell.problem
-    return [p.dtype.value, f"B={p.B}", f"H={p.H}", f"D={p.D}", *_unusual(cell)]
+Side = tuple[RunInfo, Sequence[CellSummary]]
 
 
-def _unusual(cell: Cell) -> Iterable[str]:
-    """What is said only where it is not the default."""
-    p, plain = cell.problem, Cell(method=cell.method, problem=cell.problem)
-    own = {
-        f"M={p.M}": p.M != p.D,
-        f"kv_heads={p.kv_heads}": p.kv_heads != p.H,
-        f"padding {p.padding:g}": p.padding > 0,
-        one_line(f"recording {cell.recording}"): cell.recording != plain.recording,
-        f"scale {cell.scale:g}": cell.scale != plain.scale,
-    }
-    yield from (words for words, unusual in own.items() if unusual)
-    yield from _model(cell.training) if cell.training else ()
-    for name in ("inputs", "allocator", "matmul_precision", "clock", "batch"):
-        if (value := getattr(cell, name)) != getattr(plain, name):
-            yield f"{name} {value.value}"
+def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = TIME) -> Judgement:
+    """Judge cells of one key against each other by one figure; paired where the two runs were measured in turns."""
+    (before, old_cells), (now, new_cells) = old, new
+    terms = Terms(margin, level, paired=bool(now.interleaved) and now.interleaved == before.interleaved)
+    every = [*old_cells, *new_cells]
+    figures = Figures(quantities(every, before)[metric], quantities(every, now)[metric])
+    counter = steady_counter(every) if metric == TIME else None
+    found = compare(same_cells(old_cells, new_cells), terms, figures, counter)
+    different = [shorten(line, 160) for line in before.differences(now)]
+    if len(different) > _MOST:
+        different[_MOST:] = [f"{len(different) - _MOST} more differences stand in the two run.json"]
+    remarks = tuple(f"Not alike: {line}." for line in different)
+    title, names = f"{now.suite.name}: {now.id} against {before.id}", (_name(before), _name(now))
+    return Judgement(title, names, tuple(found), terms, figures.new, counter, remarks)
 
 
-def _model(training: Training) -> Iterable[str]:
-    """`task copy`, `layers=2`."""
-    for name, value in training.model_dump(mode="json", exclude_defaults=True).items():
-        yield one_line(f"{name} {value}") if name in {"task", "data"} else f"{name}={value}"
+def _name(run: RunInfo) -> str:
+    """Return the commit where it is known, which says more than a date."""
+    commit = run.git.get("commit")
+    changed = "+" if run.git.get("dirty") else ""
+    return f"{str(commit)[:10]}{changed}" if commit else run.id
 
 
-def timed(comparison: Comparison) -> bool:
-    """Whether there is a time to compare at all."""
-    return comparison.pair.any.cell.workload.is_timed
-
-
-def _span(counts: list[int]) -> str:
-    if not counts:
-        return "0"
-    return str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+def judge_methods(findings: Findings, baseline: str | None, margin: float, level: float, metric: str = TIME) -> Judgement:
+    """Judge every method against one label of the same run, or against the strongest exact softmax of each length."""
+    pairs = []
+    for section in findings.sections:
+        for N in section.lengths:
+            base = section.at(baseline, N) if baseline else next(iter(baselines(section.ok_at(N).values())), None)
+            cells = (section.at(label, N) for label in section.series)
+            pairs += [Pair(base, cell) for cell in cells if cell is not None and cell is not base]
+    terms, quantity = Terms(margin, level, paired=True), findings.quantities[metric]
+    counter = steady_counter(findings.summaries) if metric == TIME else None
+    found = compare(pairs, terms, Figures(quantity, quantity), counter)
+    over = baseline or "the strongest exact softmax"
+    title = f"{findings.run.suite.name}: methods against {over}, run {findings.run.id}"
+    return Judgement(title, (over, "method"), tuple(found), terms, quantity, counter)

@@ -1,75 +1,80 @@
-"""A judgement as a table, worst first; and as CSV, all of it."""
+"""A judgement as a table, worst first, on a terminal, and on a job's page; all of it as CSV and JSON, for programs."""
 
-import csv
-import io
-from collections.abc import Sequence
+import json
+from dataclasses import replace
 
-from attnbench.analyze.compare import Comparison, is_lost
-from attnbench.analyze.ratio import Ratio
-from attnbench.analyze.verdict import Verdict
-from attnbench.report.questions.comparison.judgement import Judgement, conditions
-from attnbench.report.text.names import harmless, one_line, shorten
+from tabulate import tabulate
+
+from attnbench.analyze.compare import Comparison, Exit, is_lost
+from attnbench.analyze.quantities import TIME, Unit
+from attnbench.analyze.verdict import Ratio, Verdict
+from attnbench.report.questions.comparison.judgement import Judgement, word
+from attnbench.report.text.markdown import escape, one_table
+from attnbench.report.text.names import ascii_only, one_line, shorten
+from attnbench.report.text.numbers import written
 from attnbench.report.text.statuses import short
-from attnbench.report.text.table import Table
+from attnbench.report.text.table import WIDTH, Table, rows_csv, wrapped
+from attnbench.schema.cell import Cell
 from attnbench.schema.noun import Scalar
-from attnbench.schema.units import bytes_, length, seconds, three_digits
+from attnbench.schema.units import bytes_, length, three_digits
 
+MOST_BYTES = 900_000
+"""Of a job's summary: a page above 1 MiB is dropped whole."""
 _REASONS = 40
-_NAME = 60
-_MEMORY = {Verdict.SLOWER: " MORE", Verdict.FASTER: " LESS"}
+_ROWS, _BRIEF_REASONS = 30, 8
+"""On a terminal."""
+_NAMES = (40, 32, 26, 20, 14)
+"""Letters of a method's name, as many as fit."""
+_SHORT = {"forward": "fwd", "forward_backward": "f+b", "decode_total": "total"}
 
 
 def comparison_table(judgement: Judgement) -> Table:
-    """One row a cell; regressions and lost cells are bold."""
-    rows, everywhere = judgement.sorted, shared(judgement.comparisons)
-    bold = {(i, 6) for i, row in enumerate(rows) if row.verdict is Verdict.SLOWER or is_lost(row)}
-    bold |= {(i, 7) for i, row in enumerate(rows) if row.memory and row.memory.verdict is Verdict.SLOWER}
+    """Return one row a cell, worst first; regressions and lost cells are bold."""
+    quantity, timed = judgement.quantity, judgement.quantity.name == TIME
+    own = [conditions(comparison.pair.any.cell) for comparison in judgement.sorted]
+    # what holds of all cells is said once; each row keeps its workload and mask
+    everywhere = [words for words in (own[0] if own else ()) if all(words in each for each in own)]
+    rows, bold = [], set()
+    for number, (row, words) in enumerate(zip(judgement.sorted, own, strict=True)):
+        cell, sides = row.pair.any.cell, []
+        for side in (row.pair.old, row.pair.new):
+            found = quantity.estimate(side)
+            failed = "not planned" if side is None else short(side.status)
+            sides.append(written(found.value, quantity.unit) if found else failed)
+        mask = "causal" if cell.problem.causal else "non-causal"
+        what = ", ".join([cell.workload.value, mask, *(each for each in words if each not in everywhere)])
+        texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
+        rows.append((*texts, _memory(row)) if timed else texts)
+        if row.verdict is Verdict.SLOWER or is_lost(row):
+            bold.add((number, 6))
+        if row.memory and row.memory.verdict is Verdict.SLOWER:
+            bold.add((number, 7))
     old, new = (shorten(name, 30) for name in judgement.names)
+    common = [f"Everywhere: {', '.join(everywhere)}."] if everywhere else []
     return Table(
-        title=judgement.title,
-        headers=("method", "what", "N", f"old: {old}", f"new: {new}", "new/old", "verdict", "memory new/old"),
-        rows=tuple(_row(comparison, everywhere) for comparison in rows),
+        title=f"{judgement.title}{'' if timed else f', by {quantity.title}'}",
+        headers=("method", "what", "N", f"old: {old}", f"new: {new}", "new/old", "verdict", *(["memory new/old"] * timed)),
+        rows=tuple(rows),
         bold=frozenset(bold),
-        notes=(f"{judgement.conclusion}.", *_everywhere(everywhere), *reasons(judgement), *judgement.notes),
+        notes=(f"{judgement.conclusion}.", *common, *reasons(judgement), *judgement.notes),
     )
 
 
 def method(comparison: Comparison) -> str:
-    """The label; of two methods, both."""
+    """Return the label of the method; of two methods both."""
     old, new = comparison.pair.old, comparison.pair.new
     labels = dict.fromkeys(side.cell.label for side in (new, old) if side)
-    return shorten(" / ".join(labels), _NAME)
+    return shorten(" / ".join(labels), 60)
 
 
-def shared(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """What holds of all cells: said once. The workload and the mask stay with each, so that no row is without a word."""
-    each = [conditions(comparison.pair.any.cell) for comparison in comparisons]
-    return tuple(word for word in (each[0] if each else ()) if all(word in words for words in each))
-
-
-def _everywhere(words: Sequence[str]) -> list[str]:
-    return [f"Everywhere: {', '.join(words)}."] if words else []
-
-
-def _row(comparison: Comparison, everywhere: Sequence[str]) -> tuple[str, ...]:
-    cell = comparison.pair.any.cell
-    own = [word for word in conditions(cell) if word not in everywhere]
-    return (
-        method(comparison),
-        ", ".join([cell.workload.value, "causal" if cell.problem.causal else "non-causal", *own]),
-        length(cell.problem.N),
-        *(_time(comparison, side) for side in ("old", "new")),
-        ratio_text(comparison.ratio),
-        comparison.verdict.value,
-        _memory(comparison),
-    )
-
-
-def _time(comparison: Comparison, side: str) -> str:
-    summary = getattr(comparison.pair, side)
-    if summary is None:
-        return "not planned"
-    return short(summary.status) if summary.time is None else seconds(summary.time.value)
+def conditions(cell: Cell) -> list[str]:
+    """`float32`, `B=4`, `H=8`, `D=64`, …: what is not the default of a cell, but for its method, workload, mask and length."""
+    problem, given = cell.problem, cell.model_dump(mode="json", exclude_defaults=True, exclude={"method", "params", "workload"})
+    usual = {"M": problem.D, "kv_heads": problem.H, "dtype": problem.dtype.value, "N": problem.N, "causal": problem.causal}
+    sizes = {"B": problem.B, "H": problem.H, "D": problem.D}
+    found = {**sizes, **given.pop("problem"), **given.pop("training", {}), **given}
+    words = (f"{name}={value}" for name, value in found.items() if usual.get(name) != value and name != "device")
+    return [problem.dtype.value, *map(one_line, words)]
 
 
 def ratio_text(ratio: Ratio | None) -> str:
@@ -81,85 +86,141 @@ def ratio_text(ratio: Ratio | None) -> str:
 
 
 def _factor(value: float) -> str:
-    """Thousandths, as far as they mean anything."""
+    """Write thousandths, as far as they mean anything."""
     return f"{value:.3f}" if value < 10 else three_digits(value)
 
 
 def _memory(comparison: Comparison) -> str:
     memory = comparison.memory
-    if memory is None:
-        return "n/a"
-    change = f" ({bytes_(memory.old)} to {bytes_(memory.new)})" if memory.verdict is not Verdict.SAME else ""
-    return f"{three_digits(memory.value)}{_MEMORY.get(memory.verdict, '')}{change}"
+    if memory is None or memory.verdict is Verdict.SAME:
+        return "n/a" if memory is None else three_digits(memory.value)
+    return f"{three_digits(memory.value)} {word(memory.verdict, Unit.BYTES)} ({bytes_(memory.old)} to {bytes_(memory.new)})"
 
 
 def reasons(judgement: Judgement) -> list[str]:
-    """Why cells have no ratio: one line per reason, at most forty."""
-    found: dict[str, list[str]] = {}
+    """Say why cells have no ratio: one line per reason, at most forty."""
+    found: dict[str, dict[str, None]] = {}
     for row in judgement.sorted:
         if row.reason:
-            found.setdefault(f"{row.verdict}: {one_line(row.reason)}", []).append(
-                f"{method(row)} at N={length(row.pair.any.cell.problem.N)}"
-            )
-    lines = [f"{shorten(why, 200)}: {_several(cells)}." for why, cells in found.items()]
-    more = [f"{len(lines) - _REASONS} more reasons stand in the CSV."] if len(lines) > _REASONS else []
-    return lines[:_REASONS] + more
-
-
-def _several(cells: list[str]) -> str:
-    names = list(dict.fromkeys(cells))
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            place = f"{method(row)} at N={length(row.pair.any.cell.problem.N)}"
+            found.setdefault(f"{row.verdict}: {one_line(row.reason)}", {})[place] = None
+    lines = []
+    for why, places in found.items():
+        more = f" and {len(places) - 4} more" if len(places) > 4 else ""
+        lines.append(f"{shorten(why, 200)}: {', '.join([*places][:4])}{more}.")
+    if len(lines) > _REASONS:
+        lines[_REASONS:] = [f"{len(lines) - _REASONS} more reasons stand in the CSV."]
+    return lines
 
 
 def comparison_csv(judgement: Judgement) -> str:
-    """One row a cell, SI units, in the judgement's own order; what is missing is empty and has a reason."""
-    rows = [record(comparison) for comparison in judgement.comparisons]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(record(judgement.comparisons[0])) if rows else ["method"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
-    return out.getvalue()
+    """Return one row a cell, SI units, in the judgement's own order; what is missing is empty and has a reason."""
+    return rows_csv([record(judgement, comparison) for comparison in judgement.comparisons])
 
 
-def record(comparison: Comparison) -> dict[str, Scalar | None]:
-    """One cell under the names of the columns."""
-    pair, ratio, memory = comparison.pair, comparison.ratio, comparison.memory
+def record(judgement: Judgement, comparison: Comparison) -> dict[str, Scalar | None]:
+    """Return one cell under the names of the columns, in SI units."""
+    pair, ratio, memory, quantity = comparison.pair, comparison.ratio, comparison.memory, judgement.quantity
     cell, interval = pair.any.cell, ratio.interval if ratio else None
+    old, new = (found.value if (found := quantity.estimate(side)) else None for side in (pair.old, pair.new))
     return {
         "method": method(comparison),
         "workload": cell.workload.value,
-        "N": cell.problem.N,
-        "B": cell.problem.B,
-        "H": cell.problem.H,
-        "D": cell.problem.D,
-        "M": cell.problem.M,
+        **{axis: getattr(cell.problem, axis) for axis in "NBHDM"},
         "dtype": cell.problem.dtype.value,
         "causal": cell.problem.causal,
         "device": cell.device,
         "key": cell.key,
+        "metric": quantity.name,
+        "unit": quantity.unit.value,
         "old_status": pair.old.status if pair.old else None,
         "new_status": pair.new.status if pair.new else None,
-        "old_seconds_per_sample": _per_sample(comparison, "old"),
-        "new_seconds_per_sample": _per_sample(comparison, "new"),
-        "ratio": _six(ratio.value) if ratio else None,
-        "ratio_low": _six(interval.low) if interval else None,
-        "ratio_high": _six(interval.high) if interval else None,
-        "p": _six(ratio.p) if ratio else None,
+        "old": _six(old),
+        "new": _six(new),
+        "ratio": _six(ratio.value if ratio else None),
+        "ratio_low": _six(interval.low if interval else None),
+        "ratio_high": _six(interval.high if interval else None),
+        "p": _six(ratio.p if ratio and quantity.is_replicated else None),
         "paired": ratio.paired if ratio else None,
         "replicates": ratio.replicates if ratio else None,
-        "verdict": comparison.verdict.value,
+        "verdict": word(comparison.verdict, quantity.unit),
         "memory_old_bytes_per_sample": memory.old if memory else None,
         "memory_new_bytes_per_sample": memory.new if memory else None,
-        "memory_verdict": {"SLOWER": "MORE", "FASTER": "LESS"}.get(memory.verdict, memory.verdict.value) if memory else None,
+        "memory_verdict": word(memory.verdict, Unit.BYTES) if memory else None,
         "reason": comparison.reason,
     }
 
 
-def _per_sample(comparison: Comparison, side: str) -> float | None:
-    summary = getattr(comparison.pair, side)
-    return _six(summary.time.value) if summary is not None and summary.time is not None else None
+def _six(value: float | None) -> float | None:
+    """Round to six digits: more are noise, and differ from machine to machine."""
+    return None if value is None else float(f"{value:.6g}")
 
 
-def _six(value: float) -> float:
-    """Six digits: more are noise, and differ from machine to machine."""
-    return float(f"{value:.6g}")
+def judgement_json(judgement: Judgement, code: Exit) -> str:
+    """Return the exit code and its name, the terms, and one object a cell; SI units, null for what is missing."""
+    data = {
+        "schema_version": 2,
+        "exit_code": int(code),
+        "result": code.name.lower(),
+        "title": judgement.title,
+        "conclusion": judgement.conclusion,
+        "metric": judgement.quantity.name,
+        "margin": judgement.terms.margin,
+        "level": judgement.terms.level,
+        "paired": judgement.terms.paired,
+        "notes": judgement.notes,
+        "cells": [record(judgement, comparison) for comparison in judgement.sorted],
+    }
+    return json.dumps(data, allow_nan=False, indent=1, ensure_ascii=False) + "\n"
+
+
+def job_summary(judgement: Judgement, headline: str) -> str:
+    """Return the headline, the table as far as it fits, and how many rows are left out."""
+    table = comparison_table(judgement)
+    rows = table.rows
+    while True:
+        left_out = len(table.rows) - len(rows)
+        more = f"\n{left_out} more rows, none worse than these, are left out.\n" if left_out else ""
+        bold = frozenset(place for place in table.bold if place[0] < len(rows))
+        text = f"# {escape(headline)}\n\n{one_table(replace(table, rows=rows, bold=bold))}{more}"
+        if len(text.encode()) <= MOST_BYTES or not rows:
+            return text
+        rows = rows[: len(rows) * MOST_BYTES // (len(text.encode()) + 1)]
+
+
+def console(judgement: Judgement, *, unicode: bool = True) -> str:
+    """Return the conclusion, the rows that are not SAME, and the notes."""
+    loud = [c for c in judgement.sorted if c.verdict not in {Verdict.SAME, Verdict.ABSENT} or _brief_memory(c)]
+    # an answer of nothing but SAME is shown in full, as far as it fits
+    rows = loud or [c for c in judgement.sorted if c.verdict is Verdict.SAME] or judgement.sorted
+    by = "" if judgement.quantity.name == TIME else f", by {judgement.quantity.title}"
+    lines = [wrapped(f"{judgement.title}{by}"), "", _grid(judgement, rows[:_ROWS])]
+    if len(rows) > _ROWS:
+        lines.append(f"{len(rows) - _ROWS} more: see --out")
+    notes = (f"{judgement.conclusion}.", *reasons(judgement)[:_BRIEF_REASONS], *judgement.notes)
+    text = "\n".join([*lines, "", *map(wrapped, notes)])
+    return text if unicode else ascii_only(text)
+
+
+def _grid(judgement: Judgement, rows: list[Comparison]) -> str:
+    """Return a row a comparison, with as much of the names as fits; the title says what is compared with what."""
+    headers, align = ["method", "what", "N", "new/old", "verdict"], ("left", "left", "right", "left", "left")
+    grid = "no cell of one side has numbers on the other"
+    for width in _NAMES if rows else ():
+        cells = []
+        for row in rows:
+            cell = row.pair.any.cell
+            what = f"{_SHORT.get(cell.workload.value, cell.workload.value)} {'causal' if cell.problem.causal else 'full'}"
+            verdict = f"{word(row.verdict, judgement.quantity.unit)} {_brief_memory(row)}".strip()
+            cells.append([shorten(cell.label, width), what, length(cell.problem.N), ratio_text(row.ratio), verdict])
+        grid = tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+        if max(map(len, grid.split("\n"))) <= WIDTH:
+            break
+    return grid
+
+
+def _brief_memory(comparison: Comparison) -> str:
+    memory = comparison.memory
+    if memory is None or memory.verdict is Verdict.SAME:
+        return ""
+    return f"mem {three_digits(memory.value)}x"

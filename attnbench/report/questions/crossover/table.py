@@ -1,128 +1,192 @@
-"""Crossovers as tables, one a section, and as CSV, one row a crossing."""
+"""Crossovers in words, a line each; as tables, one a section; and as CSV, one row a crossing."""
 
-import csv
-import io
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
-from attnbench.analyze.crossover import Crossing, Lead
+from attnbench.analyze.crossover import NO_FIGURE, NOT_PLANNED, Crossing, Lead, Versus
 from attnbench.analyze.statistics import ENOUGH
-from attnbench.analyze.versus import Gap, Versus
 from attnbench.report.conditions import FIRST_LOOK, machine
 from attnbench.report.findings import Findings
-from attnbench.report.questions.crossover.words import beats, doubt, listed, remarks, sentence, where
-from attnbench.report.text.names import harmless
-from attnbench.report.text.statuses import reasons
-from attnbench.report.text.table import Table
+from attnbench.report.text.statuses import reasons, short
+from attnbench.report.text.table import Table, rows_csv
 from attnbench.schema.noun import Scalar
 
-_INTERPOLATED = "Between measured lengths the ratio of the two methods is interpolated, in logarithms."
-_INTERVAL = "[a–b]: 95 % interval over replicates, by t tests on the interpolated log-ratio (Fieller 1954)."
-Row = dict[str, Scalar | None]
+Names = Mapping[str, str]
+"""By label, how a method is called."""
 
 
 def lines(findings: Findings, compared: Sequence[Versus]) -> list[str]:
-    """What is found, a line each; remarks are indented below."""
+    """Return what is found, a line each; remarks are indented below."""
     found = []
     for versus in compared:
         found += [sentence(versus, findings.names), *(f"  {remark}" for remark in remarks(versus, findings.names))]
     return found
 
 
-def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Table]:
-    """One a section, in the order of the run."""
-    by_section = [[v for v in compared if v.section is section] for section in findings.sections]
-    return [_table(findings, members) for members in by_section if members]
-
-
-def _table(findings: Findings, members: Sequence[Versus]) -> Table:
-    metric, section = members[0].metric, members[0].section
-    about = f"{metric.name} ({metric.about})" if metric.about else metric.name
-    replicated = [_INTERVAL] if metric.replicated and any(v.crossover.replicates >= ENOUGH for v in members) else []
-    first_look = [FIRST_LOOK] if any(doubt(versus) for versus in members) else []
-    told = [f"{remark[0].upper()}{remark[1:]}." for versus in members for remark in remarks(versus, findings.names)]
-    why = reasons([cell for versus in members for cell in versus.cells])
-    return Table(
-        title=f"Crossover by {about}: {section.title}",
-        headers=("method", "against", f"the method {beats(members[0]).removesuffix(' than')}", "compared at", "replicates"),
-        rows=tuple(_row(findings, versus) for versus in members),
-        notes=tuple(dict.fromkeys([_INTERPOLATED, *replicated, *first_look, *told, *why, machine(findings)])),
-    )
-
-
-def _row(findings: Findings, versus: Versus) -> tuple[str, ...]:
-    found = versus.crossover
+def sentence(versus: Versus, names: Names) -> str:
+    """`from N = 3,120 [2,910–3,380] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32`."""
+    of, over, found = names[versus.of], names[versus.over], versus.crossover
     if not found.lengths:
-        leads = "n/a"
+        return f"there is no length at which both {of} and {over} have a figure, {versus.section.title}"
+    if stretches := where(versus):
+        text = f"{stretches}, {of} {versus.quantity.verb} {over}, {versus.section.title}"
+    elif not found.told:
+        text = f"{of} and {over} cannot be told apart at N = {among(found.lengths, found.lengths)}, {versus.section.title}"
     else:
-        leads = where(versus) or ("cannot be told" if not found.told else f"none up to N = {found.lengths[-1]:,}")
-    names = findings.names
-    return (names[versus.of], names[versus.over], leads, _span(found.lengths), str(found.replicates))
+        about = f"none up to N = {found.lengths[-1]:,}, the longest length compared"
+        text = f"{about}: {over} stays ahead of {of}, {versus.section.title}"
+    return text + doubt(versus)
 
 
-def _span(lengths: Sequence[int]) -> str:
-    return f"{lengths[0]:,} to {lengths[-1]:,} ({len(lengths)} lengths)" if len(lengths) > 2 else listed(lengths)
+def doubt(versus: Versus) -> str:
+    """Say that it is a first look, where it is one."""
+    count = versus.crossover.replicates
+    if not versus.quantity.is_replicated or not 0 < count < ENOUGH:
+        return ""
+    return f" (first look, {count} replicate{'s' if count > 1 else ''}: cannot tell)"
+
+
+def where(versus: Versus) -> str:
+    """Name the lengths over which `of` leads; empty where there are none."""
+    found, texts = versus.crossover, []
+    for stretch in found.stretches:
+        shortest, longest, first, last = found.lengths[0], found.lengths[-1], found.told[0], found.told[-1]
+        if stretch.start is not None:
+            start = f"from {_edge(versus, stretch.start)}"
+        elif first == shortest:
+            start = f"from the shortest length compared ({first:,})"
+        else:
+            start = f"at the latest from N = {first:,}"
+        if stretch.end is not None:
+            texts.append(f"{start} to {_edge(versus, stretch.end)}")
+        else:
+            texts.append(f"{start} on" if last == longest else f"{start} to N = {last:,} at least")
+    return " and ".join(texts)
+
+
+def _edge(versus: Versus, crossing: Crossing) -> str:
+    low, high = crossing.bracket
+    if crossing.interval is not None:
+        return f"N = {rounded(crossing.length)} [{rounded(crossing.interval.low)}–{rounded(crossing.interval.high)}]"
+    if versus.quantity.is_replicated:
+        return f"somewhere between N = {low:,} and {high:,}"
+    return f"about N = {rounded(crossing.length)} (between {low:,} and {high:,})"
+
+
+def rounded(N: float) -> str:
+    """Write three digits of a length that was not measured: 3,120."""
+    digits = min(0, 2 - math.floor(math.log10(N)))
+    return f"{round(N, digits):,.0f}"
+
+
+def remarks(versus: Versus, names: Names) -> list[str]:
+    """Say what else there is: lengths at which it cannot be told, and those at which not both have figures."""
+    of, over, known, lines = names[versus.of], names[versus.over], versus.section.lengths, []
+    if (ties := versus.crossover.ties) and versus.crossover.told:
+        lines.append(f"at N = {among(ties, known)} {of} and {over} cannot be told apart")
+    grouped: dict[tuple[str, str], list[int]] = {}
+    for gap in versus.gaps:
+        grouped.setdefault((gap.of, gap.over), []).append(gap.N)
+    for (of_status, over_status), lengths in grouped.items():
+        if of_status and over_status:
+            what = f"neither has a figure ({of}: {short(of_status)}; {over}: {short(over_status)})"
+        else:
+            one, other, status = (over, of, of_status) if of_status else (of, over, over_status)
+            does, does_not = ("has a figure", "has none") if status in {NOT_PLANNED, NO_FIGURE} else ("runs", "does not")
+            what = f"{one} {does} and {other} {does_not} ({short(status)})"
+        lines.append(f"at N = {among(lengths, known)} {what}")
+    return lines
+
+
+def listed(lengths: Sequence[int]) -> str:
+    """`512, 1,024 and 2,048`."""
+    words = [f"{N:,}" for N in lengths]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def among(lengths: Sequence[int], known: Sequence[int]) -> str:
+    """`512 to 65,536` where more than three lengths leave none between them out, else a list."""
+    first, last = known.index(lengths[0]), known.index(lengths[-1])
+    whole = len(lengths) > 3 and list(known[first : last + 1]) == list(lengths)
+    return f"{lengths[0]:,} to {lengths[-1]:,}" if whole else listed(lengths)
+
+
+def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Table]:
+    """Return one table a section, in the order of the run."""
+    tables, names = [], findings.names
+    for section in findings.sections:
+        members = [versus for versus in compared if versus.section is section]
+        if not members:
+            continue
+        quantity, rows = members[0].quantity, []
+        notes = ["Between measured lengths the ratio of the two methods is interpolated, in logarithms."]
+        if quantity.is_replicated and any(versus.crossover.replicates >= ENOUGH for versus in members):
+            notes.append("[a–b]: 95 % interval over replicates, by t tests on the interpolated log-ratio (Fieller 1954).")
+        if any(doubt(versus) for versus in members):
+            notes.append(FIRST_LOOK)
+        for versus in members:
+            found, at = versus.crossover, versus.crossover.lengths
+            nowhere = f"none up to N = {at[-1]:,}" if found.told else "cannot be told"
+            leads = where(versus) or nowhere if at else "n/a"
+            span = f"{at[0]:,} to {at[-1]:,} ({len(at)} lengths)" if len(at) > 2 else listed(at)
+            rows.append((names[versus.of], names[versus.over], leads, span, str(found.replicates)))
+            notes += [f"{remark[0].upper()}{remark[1:]}." for remark in remarks(versus, names)]
+        notes += [*reasons([cell for versus in members for cell in versus.cells]), machine(findings)]
+        tables.append(
+            Table(
+                title=f"Crossover by {quantity.name}{f' ({quantity.about})' if quantity.about else ''}: {section.title}",
+                headers=("method", "against", f"the method {quantity.verb.removesuffix(' than')}", "compared at", "replicates"),
+                rows=tuple(rows),
+                notes=tuple(dict.fromkeys(notes)),
+            )
+        )
+    return tables
 
 
 def crossover_csv(compared: Sequence[Versus]) -> str:
-    """Lengths as numbers, statuses and reasons of every cell without a figure; a pair without a crossing is a row too."""
-    rows = [_record(versus, crossing) for versus in compared for crossing in versus.crossover.crossings or (None,)]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]) if rows else ["of"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
-    return out.getvalue()
+    """Return lengths as numbers, and why cells have no figure; a pair that never crosses is a row too."""
+    pairs = [(versus, crossing) for versus in compared for crossing in versus.crossover.crossings or (None,)]
+    return rows_csv([_record(versus, crossing) for versus, crossing in pairs], "of")
 
 
-def _record(versus: Versus, crossing: Crossing | None) -> Row:
-    section, found = versus.section, versus.crossover
+def _record(versus: Versus, crossing: Crossing | None) -> dict[str, Scalar | None]:
+    section, found, interval = versus.section, versus.crossover, crossing.interval if crossing else None
+    if crossing is not None:
+        says = "of_leads_from_here" if crossing.gained else "over_leads_from_here"
+    elif not found.lengths:
+        says = "nothing_to_compare"
+    elif not found.told:
+        says = "cannot_be_told"
+    else:
+        says = "of_leads_throughout" if found.stretches else "over_leads_throughout"
+    leads = {"of_leads_at": Lead.OF, "over_leads_at": Lead.OVER, "ties_at": Lead.TIE}
     return {
         "workload": section.workload.value,
         "causal": section.causal,
         "conditions": section.conditions,
-        "metric": versus.metric.name,
-        "counter": versus.metric.about or None,
+        "metric": versus.quantity.name,
+        "counter": versus.quantity.about or None,
         "of": versus.of,
         "over": versus.over,
-        "found": _found(versus, crossing),
-        **_position(crossing),
-        "replicates": found.replicates,
-        "shortest": found.lengths[0] if found.lengths else None,
-        "longest": found.lengths[-1] if found.lengths else None,
-        "of_leads_at": _at(versus, Lead.OF),
-        "over_leads_at": _at(versus, Lead.OVER),
-        "ties_at": _at(versus, Lead.TIE),
-        "of_without_figure": _failures(versus, [(gap, gap.of) for gap in versus.gaps], versus.of),
-        "over_without_figure": _failures(versus, [(gap, gap.over) for gap in versus.gaps], versus.over),
-    }
-
-
-def _found(versus: Versus, crossing: Crossing | None) -> str:
-    if crossing is not None:
-        return "of_leads_from_here" if crossing.gained else "over_leads_from_here"
-    if not versus.crossover.lengths:
-        return "nothing_to_compare"
-    if not versus.crossover.told:
-        return "cannot_be_told"
-    return "of_leads_throughout" if versus.crossover.stretches else "over_leads_throughout"
-
-
-def _position(crossing: Crossing | None) -> Row:
-    interval = crossing.interval if crossing else None
-    return {
+        "found": says,
         "N": crossing.length if crossing else None,
         "N_low": interval.low if interval else None,
         "N_high": interval.high if interval else None,
         "bracket_low": crossing.bracket[0] if crossing else None,
         "bracket_high": crossing.bracket[1] if crossing else None,
+        "replicates": found.replicates,
+        "shortest": found.lengths[0] if found.lengths else None,
+        "longest": found.lengths[-1] if found.lengths else None,
+        **{name: " ".join(str(N) for N, lead in found.leads.items() if lead is who) or None for name, who in leads.items()},
+        **{f"{side}_without_figure": _failures(versus, side) for side in ("of", "over")},
     }
 
 
-def _at(versus: Versus, lead: Lead) -> str | None:
-    return " ".join(str(N) for N, found in versus.crossover.leads.items() if found is lead) or None
-
-
-def _failures(versus: Versus, gaps: Sequence[tuple[Gap, str]], label: str) -> str | None:
-    """`16384 oom_host: memory limit reached; 32768 …`."""
-    cells = [(gap.N, status, versus.section.at(label, gap.N)) for gap, status in gaps if status]
-    words = [f"{N} {status}{f': {cell.reason}' if cell and cell.reason else ''}" for N, status, cell in cells]
+def _failures(versus: Versus, side: str) -> str | None:
+    """`16384 oom_host: memory limit reached; 32768 …`, of the method `of` or `over`."""
+    words = []
+    for gap in versus.gaps:
+        if status := getattr(gap, side):
+            cell = versus.section.at(getattr(versus, side), gap.N)
+            words.append(f"{gap.N} {status}{f': {cell.reason}' if cell and cell.reason else ''}")
     return "; ".join(words) or None

@@ -1,140 +1,162 @@
-"""What a selfcheck found, as tables for a page and as text for a terminal."""
+"""What a selfcheck found: sentences, tables for a page, text for a terminal; and as JSON, every figure with its counts."""
 
+import json
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from tabulate import tabulate
 
-from attnbench.analyze.pooled import Rule
-from attnbench.analyze.power import INJECTED, LIKELY, SOUGHT, SURE, Hits, Power, smallest
-from attnbench.analyze.selfcheck import Calibration
-from attnbench.report.questions.selfcheck.notes import about, notes, percent, subject
+from attnbench.analyze.selfcheck import INJECTED, LIKELY, SOUGHT, SURE, Calibration, Hits, Power, smallest
+from attnbench.analyze.statistics import Interval
+from attnbench.report.conditions import machine
+from attnbench.report.findings import Findings
 from attnbench.report.text.markdown import markdown
-from attnbench.report.text.names import ascii_only
-from attnbench.report.text.table import Table
+from attnbench.report.text.names import ascii_only, one_line, shorten
+from attnbench.report.text.table import WIDTH, Table, wrapped
 from attnbench.schema.run import RunInfo
+from attnbench.schema.selfcheck import Selfcheck
+from attnbench.schema.units import seconds
 
-WIDTH = 80
+_ALARMING = 0.05
 _COLUMNS = 3
 _PAIRED = "Paired: the sides ran one after the other, as in a gate"
 _UNPAIRED = "Unpaired: the same processes, as two stored runs are compared"
-_OTHERS = "Unpaired, by rules that throw the samples of all processes together"
-_Figure = tuple[str, Callable[[Power], str]]
-"""What it is called, and how it is read."""
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How an entry is written: in full on a page, in few letters on a terminal."""
+def percent(share: float) -> str:
+    """Write a share in per cent without the sign: `0.4`, `9.9`, `12`, `100`."""
+    value = 100 * share
+    return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
 
-    hits: Callable[[Hits], str]
-    smallest: Callable[[Sequence[Hits], float], str]
+
+def subject(plan: Selfcheck) -> str:
+    """Name the method: where a slow-down was made on purpose, the one inside."""
+    cell = plan.sides[0]
+    return shorten(str(cell.params.get("method", cell.label)) if plan.injected else cell.label, 60)
+
+
+def cell_words(plan: Selfcheck) -> str:
+    """`forward, non-causal, float32, B=1, H=8, N=512, D=64, cpu`."""
+    cell, p = plan.sides[0], plan.sides[0].problem
+    mask = "causal" if p.causal else "non-causal"
+    return f"{cell.workload.value}, {mask}, {p.dtype.value}, B={p.B}, H={p.H}, N={p.N}, D={p.D}, {cell.device}"
+
+
+def about(found: Calibration) -> str:
+    """Say what was compared, and what is right."""
+    plan = found.plan
+    if plan.injected:
+        truth = f"side B waits {100 * plan.injected:g} % of each call, so SLOWER is right"
+    else:
+        truth = "nothing differs between the sides, so whatever is found to differ is a false alarm"
+    call = f"{seconds(found.seconds)} a call" if found.seconds else "nothing measured"
+    size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
+    return f"selfcheck of {subject(plan)}: {cell_words(plan)}; {call}; {size}; {truth}."
+
+
+def notes(found: Calibration, run: RunInfo) -> list[str]:
+    """Return all notes, one line each, in order of weight."""
+    plan, most, together, alike = found.plan, found.paired[-1], found.together, not found.plan.injected
+    interval = found.overall.interval if found.overall else None
+    flags = ", ".join(f"{flag} {percent(count / max(1, found.measured))} %" for flag, count in found.flags.items())
+    reason = f" ({shorten(found.reason, 200)})" if found.reason else ""
+    said = {
+        f"{found.lost} of {plan.processes} processes gave no time, and their verdicts are left out{reason}.": found.lost,
+        f"Warning: without a margin {percent(most.significant.share or 0)} % are told apart where 5 % should be: processes of "
+        "one verdict are not independent here (attnbench doctor says what disturbs).": alike
+        and most.significant.of
+        and most.significant.interval.low > _ALARMING,
+        f"Judged together, as a suite of {together.of} cells, {together.hits} would be told apart "
+        f"(margin {100 * found.margin:g} %, {most.replicates} a side).": alike and together.of,
+        "In brackets: 95 % by Wilson. The slow-down is real: a wait within the call that is timed.": plan.injected,
+        "In brackets: 95 % by Wilson. Found: of verdicts whose side B has its medians multiplied, the share that says SLOWER; "
+        "9 in 10: the smallest slow-down that so many find.": alike,
+        "Fewer replicates a side: the rounds are cut into parts, and each part gives a verdict of its own.": alike,
+    }
+    lines = [line for line, holds in said.items() if holds]
+    if found.overall is not None and interval is not None:
+        lines.append(f"B over A, all pairs: {found.overall.value:.4f} [{interval.low:.4f}, {interval.high:.4f}].")
+    if found.processes is not None:
+        lines.append(f"Medians of processes of one round and side vary by {percent(found.processes)} % (standard deviation).")
+    if found.rounds is not None:
+        lines.append(
+            f"The rounds' means, minutes apart, span {percent(found.rounds)} %: "
+            "such drift lies between two stored runs, and in no interval."
+        )
+    lines += [f"Processes marked: {flags}."] if flags else []
+    return [one_line(line) for line in [*lines, machine(Findings.of(run, ()))]]
 
 
 def page(found: Calibration, run: RunInfo) -> str:
-    """Markdown."""
+    """Return the tables as Markdown."""
     return markdown(tables(found, run), f"selfcheck of {subject(found.plan)}")
 
 
 def tables(found: Calibration, run: RunInfo) -> list[Table]:
-    """Paired and unpaired, by replicates; the notes stand below the first."""
-    form = _Form(_hits_in_full, lambda hits, share: _smallest_in_short(hits, share).replace(",", ", "))
+    """Return paired and unpaired verdicts, by replicates; the notes are below the first table."""
     words = (about(found), *notes(found, run))
     return [
-        Table(_PAIRED, _headers(found.paired), _rows(found, found.paired, form), notes=words),
-        Table(_UNPAIRED, _headers(found.unpaired), _rows(found, found.unpaired, form)),
-        *([] if found.plan.injected else [Table(_OTHERS, _other_headers(found), _others(found, form))]),
+        Table(_PAIRED, *_grid(found, found.paired, in_full=True), notes=words),
+        Table(_UNPAIRED, *_grid(found, found.unpaired, in_full=True)),
     ]
 
 
 def console(found: Calibration, run: RunInfo, *, unicode: bool = True) -> str:
-    """At most 80 columns; the highest replicate counts, as far as they fit."""
-    form = _Form(_hits_in_short, _smallest_in_short)
+    """Return at most 80 columns of text: the highest replicate counts, as far as they fit."""
     lines = textwrap.wrap(about(found), WIDTH)
     for title, powers in ((_PAIRED, found.paired), (_UNPAIRED, found.unpaired)):
         shown = powers[-_COLUMNS:]
-        lines += ["", title, *_grid(_headers(shown), _rows(found, shown, form))]
-    if not found.plan.injected:
-        lines += ["", _OTHERS, *_grid(_other_headers(found), _others(found, form))]
-    said = [part for note in notes(found, run) for part in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
-    text = "\n".join([*lines, "", *said])
+        headers, rows = _grid(found, shown, in_full=False)
+        align = ("left", *("right" for _ in shown))
+        lines += ["", title, tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)]
+    text = "\n".join([*lines, "", *map(wrapped, notes(found, run))])
     return text if unicode else ascii_only(text)
 
 
-def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    align = ("left", *("right" for _ in headers[1:]))
-    return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True).split("\n")
-
-
-def _headers(powers: Sequence[Power]) -> tuple[str, ...]:
-    return ("", *(f"{power.replicates} a side" for power in powers))
-
-
-def _rows(found: Calibration, powers: Sequence[Power], form: _Form) -> tuple[tuple[str, ...], ...]:
-    figures: list[_Figure] = [
-        ("verdicts", lambda power: str(power.slower.of)),
-        *(_of_an_injection(found, form) if found.plan.injected else _of_two_alike(found, form)),
-        ("half-width of the interval", _half_width),
-    ]
-    return tuple((name, *(entry(power) for power in powers)) for name, entry in figures)
-
-
-def _of_two_alike(found: Calibration, form: _Form) -> list[_Figure]:
+def _grid(found: Calibration, powers: Sequence[Power], *, in_full: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the heads and a row a figure; shares in full have their counts, too."""
     margin = f"{100 * found.margin:g}%"
-    return [
-        (f"false alarms, margin {margin}", lambda power: form.hits(power.alarms)),
-        ("false alarms, no margin", lambda power: form.hits(power.significant)),
-        (f"says SAME, margin {margin}", lambda power: form.hits(power.same)),
-        *(_sought(number, form) for number in range(len(SOUGHT))),
-        ("found 9 in 10, no margin", lambda power: form.smallest(power.bare, SURE)),
-        ("found 8 in 10, no margin", lambda power: form.smallest(power.bare, LIKELY)),
-        (f"found 9 in 10, margin {margin}", lambda power: form.smallest(power.at_margin, SURE)),
-    ]
+    hits: dict[str, list[Hits]]
+    least: dict[str, tuple[list[tuple[Hits, ...]], float]] = {}
+    if found.plan.injected:
+        hits = {
+            f"found SLOWER, margin {margin}": [power.slower for power in powers],
+            "found SLOWER, no margin": [power.bare[0] for power in powers],
+            "said FASTER": [power.faster for power in powers],
+        }
+    else:
+        hits = {
+            f"false alarms, margin {margin}": [power.alarms for power in powers],
+            "false alarms, no margin": [power.significant for power in powers],
+            f"says SAME, margin {margin}": [power.same for power in powers],
+        }
+        for i, (effect, at) in enumerate(SOUGHT):
+            hits[f"finds +{100 * effect:g}%, margin {100 * at:g}%"] = [power.sought[i] for power in powers]
+        bare = [power.bare for power in powers]
+        least = {
+            "found 9 in 10, no margin": (bare, SURE),
+            "found 8 in 10, no margin": (bare, LIKELY),
+            f"found 9 in 10, margin {margin}": ([power.at_margin for power in powers], SURE),
+        }
+    widths = ("n/a" if power.half_width is None else f"±{percent(power.half_width)}%" for power in powers)
+    return ("", *(f"{power.replicates} a side" for power in powers)), (
+        ("verdicts", *(str(power.slower.of) for power in powers)),
+        *((name, *(_share(each, in_full=in_full) for each in row)) for name, row in hits.items()),
+        *((name, *(_smallest(each, share, in_full=in_full) for each in row)) for name, (row, share) in least.items()),
+        ("half-width of the interval", *widths),
+    )
 
 
-def _sought(number: int, form: _Form) -> _Figure:
-    effect, margin = SOUGHT[number]
-    return f"finds +{100 * effect:g}%, margin {100 * margin:g}%", lambda power: form.hits(power.sought[number])
-
-
-def _of_an_injection(found: Calibration, form: _Form) -> list[_Figure]:
-    return [
-        (f"found SLOWER, margin {100 * found.margin:g}%", lambda power: form.hits(power.slower)),
-        ("found SLOWER, no margin", lambda power: form.hits(power.bare[0])),
-        ("said FASTER", lambda power: form.hits(power.faster)),
-    ]
-
-
-def _other_headers(found: Calibration) -> tuple[str, ...]:
-    sought = (f"finds +{100 * effect:g}%" for effect, _ in SOUGHT)
-    return (f"{found.plan.replicates} a side", "false alarms", *sought)
-
-
-def _others(found: Calibration, form: _Form) -> tuple[tuple[str, ...], ...]:
-    """With the same processes judged by their medians at the end, for comparison."""
-    last = found.unpaired[-1]
-    medians = Rule("medians of processes, no margin", last.significant, tuple(_bare(last, effect) for effect, _ in SOUGHT))
-    entries = [[rule.alarms, *rule.sought] for rule in (*found.others, medians)]
-    names = [rule.name for rule in (*found.others, medians)]
-    return tuple((name, *map(form.hits, entry)) for name, entry in zip(names, entries, strict=True))
-
-
-def _bare(power: Power, effect: float) -> Hits:
-    return power.bare[INJECTED.index(effect)]
-
-
-def _hits_in_full(hits: Hits) -> str:
-    return "no verdicts" if hits.share is None else f"{hits.hits}/{hits.of} = {_hits_in_short(hits)}"
-
-
-def _hits_in_short(hits: Hits) -> str:
+def _share(hits: Hits, *, in_full: bool) -> str:
     if hits.share is None:
-        return "n/a"
-    return f"{percent(hits.share)}% [{percent(hits.interval.low)},{percent(hits.interval.high)}]"
+        return "no verdicts" if in_full else "n/a"
+    share = f"{percent(hits.share)}% [{percent(hits.interval.low)},{percent(hits.interval.high)}]"
+    return f"{hits.hits}/{hits.of} = {share}" if in_full else share
 
 
-def _smallest_in_short(hits: Sequence[Hits], share: float) -> str:
+def _smallest(hits: Sequence[Hits], share: float, *, in_full: bool) -> str:
     if not hits[0].of:
         return "n/a"
     found = smallest(hits, share)
@@ -142,8 +164,62 @@ def _smallest_in_short(hits: Sequence[Hits], share: float) -> str:
     if found.effect is None:
         return f"{beyond}%"
     low, high = (beyond if end is None else percent(end) for end in (found.low, found.high))
-    return f"+{percent(found.effect)}% [{low},{high}]"
+    return f"+{percent(found.effect)}% [{low},{' ' if in_full else ''}{high}]"
 
 
-def _half_width(power: Power) -> str:
-    return "n/a" if power.half_width is None else f"±{percent(power.half_width)}%"
+def as_json(found: Calibration, run: RunInfo) -> str:
+    """Return strict JSON; null where there is no figure. Shares, not per cent; seconds."""
+    overall = found.overall
+    data = {
+        "schema_version": 2,
+        "run": run.id,
+        "environment": run.environment_digest,
+        "device": run.surroundings.device,
+        "method": subject(found.plan),
+        "cell": cell_words(found.plan),
+        "verdicts": found.plan.verdicts,
+        "replicates": found.plan.replicates,
+        "margin": found.margin,
+        "injected": found.plan.injected,
+        "seconds": found.seconds,
+        "processes_sd": found.processes,
+        "rounds_span": found.rounds,
+        "lost": found.lost,
+        "reason": found.reason,
+        "flags": dict(found.flags),
+        "together": _hits(found.together),
+        "overall": None if overall is None else {"ratio": overall.value, **_ends(overall.interval)},
+        "noise_floor": [{"replicates": replicates, "effect": effect} for replicates, effect in found.floor],
+        "paired": [_power(power) for power in found.paired],
+        "unpaired": [_power(power) for power in found.unpaired],
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def _power(power: Power) -> dict[str, Any]:
+    curve = zip(INJECTED, power.at_margin, power.bare, strict=True)
+    sought = zip(SOUGHT, power.sought, strict=True)
+    return {
+        "replicates": power.replicates,
+        "faster": _hits(power.faster),
+        "slower": _hits(power.slower),
+        "alarms": _hits(power.alarms),
+        "significant": _hits(power.significant),
+        "same": _hits(power.same),
+        "half_width": power.half_width,
+        "sought": [{"injected": effect, "margin": margin, **_hits(hits)} for (effect, margin), hits in sought],
+        "curve": [{"injected": x, "at_margin": _hits(at), "no_margin": _hits(bare)} for x, at, bare in curve],
+        "smallest": {
+            "sure_no_margin": asdict(smallest(power.bare, SURE)),
+            "likely_no_margin": asdict(smallest(power.bare, LIKELY)),
+            "sure_at_margin": asdict(smallest(power.at_margin, SURE)),
+        },
+    }
+
+
+def _hits(hits: Hits) -> dict[str, Any]:
+    return {**asdict(hits), "share": hits.share, **_ends(hits.interval if hits.of else None)}
+
+
+def _ends(interval: Interval | None) -> dict[str, Any]:
+    return {"low": interval and interval.low, "high": interval and interval.high}

@@ -1,20 +1,23 @@
-"""Trends as one page: a small chart for each series, what needs a look first."""
+"""Trends as one page: what changed, a small chart for each series that needs a look most, and a table of the others."""
 
-from collections.abc import Iterable
+import math
 from dataclasses import dataclass
+from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 
-from attnbench.analyze.trend import Trends
-from attnbench.report.questions.trend.card import Card, card
+from attnbench.analyze.quantities import TIME
+from attnbench.analyze.trend import Trend, Trends
+from attnbench.analyze.verdict import Verdict
+from attnbench.report.questions.trend import words
+from attnbench.report.questions.trend.chart import pictures, runs_a_point
 from attnbench.report.questions.trend.names import track_names
-from attnbench.report.questions.trend.template import TEMPLATE
-from attnbench.report.questions.trend.words import commits, conclusion, ends, extent, factor, notes, title, word
 from attnbench.report.text.names import one_line
+from attnbench.report.text.statuses import counted, short
 
-_MOST_POINTS, _ALL_POINTS, _FEWEST_POINTS = 160, 30_000, 40
-"""Of one chart, of all together, and of one chart where there are very many."""
-_ROWS = 50
+MOST = 60
+"""Series with a chart; the others are rows of a table."""
+_ROWS, _TURNS = 50, 3
 _CHARTS = (
     "Charts: a point a run, in the order of the runs, each on a logarithmic axis of its own; lines: levels; "
     "▲ slower or more, ▼ faster or less, large × lost, ○ gained; small × below: the cell failed in that run. "
@@ -23,95 +26,88 @@ _CHARTS = (
 
 
 @dataclass(frozen=True)
-class _Group:
+class Card:
+    """One series in words, as a card or as a row says them."""
+
+    trend: Trend
+    anchor: str
     name: str
-    cards: tuple[Card, ...]
-
-
-@dataclass(frozen=True)
-class _Suite:
-    name: str
-    machine: str
-    groups: tuple[_Group, ...]
-
-
-@dataclass(frozen=True)
-class _Row:
-    """Of the table of what changed, by the newest change of each series."""
-
-    card: Card
     word: str
-    name: str
-    before: str
-    after: str
-    factor: str
-    since: str
-
-
-@dataclass(frozen=True)
-class _Page:
-    title: str
-    extent: str
-    conclusion: str
-    rows: tuple[_Row, ...]
-    more: int
-    suites: tuple[_Suite, ...]
-    notes: tuple[str, ...]
+    """How the newest change went; empty where there is none."""
+    newest: str
+    """The newest number, or how the cell fails."""
+    turns: tuple[str, ...]
+    """The newest changes, newest first; for a cell that fails without one, how it fails."""
+    about: str
+    """How many runs there are, and how much they vary."""
+    picture: str = ""
+    """The address of its chart."""
 
 
 def page(trends: Trends) -> str:
-    """HTML of one file, which needs neither a network nor a script; whatever is in a name is inert."""
+    """Write HTML of one file, which needs neither a network nor a script; whatever is in a name is inert."""
     # names, reasons and machines come from users: all that is not in the template is escaped
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(TEMPLATE).render(page=_page(trends))
-
-
-def _page(trends: Trends) -> _Page:
-    cards = _cards(trends)
-    changed = [each for each in cards if each.trend.turns]
-    return _Page(
-        title=one_line(title(trends)),
-        extent=extent(trends),
-        conclusion=conclusion(trends),
-        rows=tuple(_row(trends, each) for each in changed[:_ROWS]),
-        more=max(0, len(changed) - _ROWS),
-        suites=_suites(cards),
-        notes=(*notes(trends), _CHARTS),
-    )
-
-
-def _cards(trends: Trends) -> list[Card]:
-    """The worst first."""
+    template = files("attnbench.report.questions.trend").joinpath("page.html").read_text(encoding="utf-8")
     names = track_names(trend.track for trend in trends.trends)
-    most = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // max(1, len(trends.trends))))
-    named = ((trend, names[trend.track.suite, trend.track.cell.key]) for trend in trends.trends)
-    cards = [card(trends, trend, f"s{number}", name, most) for number, (trend, name) in enumerate(named)]
-    return sorted(cards, key=lambda each: each.rank)
-
-
-def _suites(cards: Iterable[Card]) -> tuple[_Suite, ...]:
-    """By suite and machine, and therein by workload; each in the order of the worst that it holds."""
-    found: dict[tuple[str, str], dict[str, list[Card]]] = {}
-    for each in cards:
-        track = each.trend.track
-        groups = found.setdefault((track.suite, track.machine), {})
-        groups.setdefault(track.cell.workload.value, []).append(each)
-    return tuple(
-        _Suite(suite, one_line(machine), tuple(_Group(name, tuple(members)) for name, members in groups.items()))
-        for (suite, machine), groups in found.items()
+    ordered = words.worst_first(trends)
+    charts = pictures(trends, ordered[:MOST])
+    cards = [_card(trends, trend, f"s{i}", names, next(charts, "")) for i, trend in enumerate(ordered)]
+    # by suite and machine, and therein by workload; each in the order of the worst that it holds
+    suites: dict[tuple[str, str], dict[str, list[Card]]] = {}
+    for card in cards[:MOST]:
+        track = card.trend.track
+        groups = suites.setdefault((track.suite, one_line(track.machine)), {})
+        groups.setdefault(track.cell.workload.value, []).append(card)
+    changed, rows = [card for card in cards if card.trend.turns], []
+    for card in changed[:_ROWS]:
+        turn = card.trend.turns[-1]
+        old, new = trends.entries[turn.last], trends.entries[turn.first]
+        since = words.joined("; ", new.date, words.commits(old, new))
+        rows.append((card, (*words.change(turn, trends.quantity), since)))
+    return environment.from_string(template).render(
+        title=one_line(words.title(trends)),
+        extent=words.extent(trends),
+        conclusion=words.conclusion(trends),
+        rows=rows,
+        more=max(0, len(changed) - _ROWS),
+        suites=suites,
+        others=cards[MOST:],
+        notes=(*words.notes(trends), _CHARTS),
     )
 
 
-def _row(trends: Trends, each: Card) -> _Row:
-    turn = each.trend.turns[-1]
-    before, after = ends(turn, trends.metric)
-    old, new = trends.entries[turn.last], trends.entries[turn.first]
-    return _Row(
-        card=each,
-        word=word(turn.verdict, trends.metric),
-        name=f"{each.trend.track.suite}: {each.name}",
-        before=before,
-        after=after,
-        factor=factor(turn),
-        since="; ".join(filter(None, (new.date, commits(old, new)))),
+def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str], str], picture: str) -> Card:
+    quantity, track, turns = trends.quantity, trend.track, []
+    for turn in reversed(trend.turns[-_TURNS:]):
+        old, new = trends.entries[turn.last], trends.entries[turn.first]
+        what = f"{words.head(turn, quantity)}: {' → '.join(words.ends(turn, quantity))}"
+        why = turn.reason if turn.verdict is Verdict.LOST else ""
+        where = f"{new.date}, run {new.run}"
+        turns.append(one_line(words.joined("; ", what, why, where, words.commits(old, new), *words.about(trends, trend, turn))))
+    if len(trend.turns) > _TURNS:
+        turns.append(f"and {len(trend.turns) - _TURNS} earlier")
+    newest = words.number(trend.newest, quantity) or f"no {quantity.title}"
+    if trend.failing:
+        status, reason = track.reasons[track.failures[-1]]
+        newest = short(status)
+        turns = turns or [one_line(words.joined(": ", status, reason))]
+    count, size = len(trend.used), runs_a_point(trend)
+    varies = [f"from run to run ±{100 * trend.noise:.1f}%"] if count > 1 else []
+    if count and quantity.name == TIME and not math.isnan(trend.spread):
+        varies.append(f"within a run ±{100 * trend.spread:.1f}%")
+    about = [f"{counted(count, 'run')} with a number", ", ".join(varies)]
+    if trend.state is Verdict.UNCLEAR:
+        about.append(f"UNCLEAR: the smallest change that it could show is {words.could_show(trend)}")
+    if picture and size > 1:
+        about.append(f"a point is {size} runs: median, shaded from least to greatest")
+    return Card(
+        trend=trend,
+        anchor=anchor,
+        name=one_line(names[track.suite, track.cell.key]),
+        word=words.head(trend.turns[-1], quantity) if trend.turns else "",
+        newest=newest,
+        turns=tuple(turns),
+        about=words.joined("; ", *about),
+        picture=picture,
     )

@@ -8,7 +8,7 @@
   const parts = [...document.querySelectorAll("main section"), ...older];
   const cards = [...document.querySelectorAll("li.card")].map((card) => ({
     card,
-    text: (card.textContent ?? "").toLowerCase(),
+    text: [card.textContent, ...[...card.querySelectorAll("img")].map((picture) => picture.alt)].join(" ").toLowerCase(),
   }));
 
   /** Shows the cards that hold every word, and the headings of these. */

@@ -1,0 +1,307 @@
+"""The commands that measure, or ask the methods; as in `app`, what a command needs is imported when it is called."""
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import attnbench
+from attnbench.cli.options import (
+    MOST_REPLICATES,
+    AcrossMachines,
+    Device,
+    Fresh,
+    Impls,
+    Margin,
+    MethodArgument,
+    NoWait,
+    Outs,
+    Params,
+    Results,
+    SuiteArgument,
+    parameters,
+)
+from attnbench.cli.terminal import (
+    FAILED,
+    IMAGES,
+    TABLES,
+    USAGE,
+    Terminal,
+    add_to_job_summary,
+    at_work,
+    check_outs,
+    explained,
+    print_text,
+    write_out,
+    write_outs,
+)
+
+if TYPE_CHECKING:
+    from attnbench.session.scene import Measuring
+
+measuring = typer.Typer()
+_RESULTS = Path("results")
+
+
+@measuring.command()
+def run(  # noqa: PLR0913, PLR0917 - one parameter an option
+    suite: Annotated[str, typer.Argument(help="A suite file, or the name of one that ships; optional with --resume.")] = "",
+    impl: Impls = [],  # noqa: B006 - typer copies it
+    device: Device = None,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
+    ] = None,
+    results: Results = _RESULTS,
+    resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
+    fresh: Fresh = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before more than 1000 cells.")] = False,
+    no_wait: NoWait = False,
+) -> None:
+    """Measure a suite, and leave records, tables and plots in a run folder."""
+    with at_work(yes=yes) as terminal:
+        how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
+        how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
+        made = attnbench.run(suite, resume=resume, **how)
+        print_text(made.summary)
+        terminal.say("")
+        terminal.say(f"records, tables and plots: {made.path}")
+    if not made.measured:
+        terminal.say("no cell was measured")
+        sys.exit(FAILED)
+
+
+@measuring.command()
+def plan(suite: SuiteArgument, impl: Impls = [], device: Device = None) -> None:  # noqa: B006
+    """Show the cells of a suite with predicted time and memory; nothing is measured."""
+    print(attnbench.plan(suite, impl=impl, device=device))
+
+
+@measuring.command()
+def methods(impl: Impls = []) -> None:  # noqa: B006
+    """List the attentions that are installed: tier, paper, what each can do, what is missing."""
+    from attnbench.schema.outcome import Failed
+
+    for name, answer in attnbench.methods(impl=impl).items():
+        if isinstance(answer, Failed):
+            lines = [f"{answer.status}: {answer.reason}"]
+        else:
+            masks = {"none": "non-causal only", "full": "causal", "values_only": "causal for values only"}
+            lines = [answer.summary, "; ".join([f"tier {answer.tier}", masks[answer.causality], answer.paper])]
+            lines += [f"parameters: {', '.join(answer.parameters)}"] if answer.parameters else []
+            lines += [f"missing: pip install {' '.join(map(repr, answer.missing))}"] if answer.missing else []
+        print(name, *(textwrap.fill(line, 80, initial_indent=" " * 4, subsequent_indent=" " * 4) for line in lines), sep="\n")
+
+
+@measuring.command()
+def check(
+    method: MethodArgument,
+    n: Annotated[int, typer.Option("--N", min=1, max=2**22, help="Tokens of the calls that it is meant for.")] = 1024,
+    width: Annotated[int, typer.Option(min=1, max=4096, help="Width of queries, keys and values.")] = 64,
+    dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")] = "float32",
+    param: Params = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    no_wait: NoWait = False,
+) -> None:
+    """Hold a method against its own definition, and time nothing: exit 0 correct, 1 not correct, 2 bad input."""
+    # exit code 1 says that the method is not correct, and nothing else
+    with explained(failed=USAGE):
+        with at_work() as terminal:
+            given = parameters(param)
+            done = attnbench.check(
+                method, N=n, width=width, dtype=dtype, param=given, device=device, wait=not no_wait, reporter=terminal
+            )
+        print(done)
+        if not done.correct:
+            print("not correct" if done.records else "nothing could be checked", file=sys.stderr)
+            sys.exit(FAILED)
+        print("correct, as far as these checks go")
+
+
+@measuring.command()
+def doctor(no_wait: NoWait = False) -> None:
+    """Look at this machine: GPU, NVML, clocks, versions, conflicts, and its roof."""
+    for finding in attnbench.doctor(wait=not no_wait, reporter=Terminal()):
+        mark = {True: "ok  ", False: "BAD ", None: "    "}[finding.ok]
+        print(f"{mark} {finding.name:<18} {finding.text}")
+
+
+@measuring.command()
+def selfcheck(  # noqa: PLR0913, PLR0917 - one parameter an option
+    method: Annotated[str | None, typer.Option(help="Compared with itself. Default: softmax.sdpa.")] = None,
+    n: Annotated[int | None, typer.Option("--N", min=1, max=2**24, help="Tokens. Default: 512.")] = None,
+    causal: Annotated[bool | None, typer.Option("--causal", help="For methods that are causal only.")] = None,
+    verdicts: Annotated[int | None, typer.Option(min=1, max=10**5, help="Default: 200.")] = None,
+    replicates: Annotated[int | None, typer.Option(min=2, max=1000, help="Processes a side. Default: 10.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.01, help="Of each process. Default: 0.2.")] = None,
+    margin: Annotated[str | None, typer.Option(help="The smallest effect that matters. Default: 5%.")] = None,
+    inject: Annotated[
+        str | None, typer.Option(help="Make one side really slower by so much, as 10%, and see whether it is found.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1. Default: auto.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the run folder is made. Default: results.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="An interrupted folder: measure what it lacks; a whole one: report again.")
+    ] = None,
+    no_wait: NoWait = False,
+) -> None:
+    """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Half an hour."""
+    with at_work() as terminal:
+        how: Measuring = {"device": device, "replicates": replicates, "wait": not no_wait, "reporter": terminal}
+        if out is not None:
+            how["results"] = out
+        done = attnbench.selfcheck(
+            method, N=n, causal=causal, verdicts=verdicts, seconds=seconds, margin=margin, inject=inject, resume=resume, **how
+        )
+    print_text(done.text)
+    kept = f"{textwrap.fill(done.kept, 80)}\n" if done.kept else ""
+    print(f"\n{kept}records and figures: {done.folder.path}")
+    if not done.found.measured:
+        print(f"error: nothing gave a time: {done.found.reason or 'no process was started'}", file=sys.stderr)
+        sys.exit(FAILED)
+
+
+@measuring.command()
+def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
+    runs: Annotated[
+        list[Path], typer.Argument(help="Two run folders, the old one first; or one: its methods are compared.")
+    ] = [],  # noqa: B006
+    baseline: Annotated[str | None, typer.Option(help="Of one run: the method that the others are compared with.")] = None,
+    live: Annotated[str | None, typer.Option(metavar="GIT_REF", help="Measure this commit and the present in turns.")] = None,
+    suite: Annotated[str | None, typer.Option(help="With --live: what to measure.")] = None,
+    impl: Impls = [],  # noqa: B006
+    device: Device = None,
+    margin: Margin = "5%",
+    replicates: Annotated[int, typer.Option(min=2, max=MOST_REPLICATES, help="With --live: a side, at most.")] = 20,
+    results: Annotated[Path, typer.Option(help="With --live: where run folders are made.")] = _RESULTS,
+    out: Outs = [],  # noqa: B006
+    metric: Annotated[str, typer.Option(help="What is judged: time, first_call, flops, memory, output_error, ...")] = "time",
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit as `attnbench gate` does.")] = False,
+    across_machines: AcrossMachines = False,
+    no_wait: NoWait = False,
+) -> None:
+    """Judge two runs, or the methods of one: FASTER, SLOWER, SAME or UNCLEAR, with intervals; lost cells; memory."""
+    with explained(failed=USAGE if exit_code else FAILED):
+        check_outs(out, (*TABLES, *IMAGES))
+        with at_work() as terminal:
+            how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
+            how |= {"wait": not no_wait, "reporter": terminal}
+            # without an exit code a difference between two machines is only told
+            anywhere = across_machines or not exit_code
+            done = attnbench.compare(
+                *runs, baseline=baseline, live=live, suite=suite, margin=margin, metric=metric, across_machines=anywhere, **how
+            )
+        print_text(done.text)
+        write_outs(out, done.form)
+        if exit_code:
+            sys.exit(done.code)
+
+
+@measuring.command()
+def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
+    suite: Annotated[str | None, typer.Argument(help="A suite file, or the name of one that ships.")] = None,
+    base: Annotated[str | None, typer.Option(metavar="GIT_REF", help="The commit to measure against.")] = None,
+    stored: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="BASE_RUN NEW_RUN", help="Judge two runs; measure nothing.")
+    ] = None,
+    impl: Impls = [],  # noqa: B006
+    device: Device = None,
+    margin: Margin = "5%",
+    max_replicates: Annotated[
+        int, typer.Option(min=2, max=MOST_REPLICATES, help="A side, at most; looked at after 5, 10, 20, ...")
+    ] = 20,
+    results: Results = _RESULTS,
+    across_machines: AcrossMachines = False,
+    json: Annotated[Path | None, typer.Option(help="Write the judgement as JSON.")] = None,
+    out: Outs = [],  # noqa: B006
+    no_wait: NoWait = False,
+) -> None:
+    """Whether a change may pass: exit 0 fine, 1 regression, 2 no verdict (usage, machine, disk), 3 unclear, 4 cells lost."""
+    from attnbench.report.questions.comparison.table import job_summary, judgement_json
+
+    with explained(failed=USAGE):
+        check_outs(out, (*TABLES, *IMAGES))
+        with at_work() as terminal:
+            how: Measuring = {"impl": impl, "device": device, "replicates": max_replicates, "results": results}
+            how |= {"wait": not no_wait, "reporter": terminal}
+            done = attnbench.gate(suite, base=base, stored=stored, margin=margin, across_machines=across_machines, **how)
+        print_text(done.text)
+        print(f"\n{done.headline}")
+        write_outs(out, done.form)
+        if json is not None:
+            write_out(json, judgement_json(done.judgement, done.code).encode(), "json")
+        add_to_job_summary(job_summary(done.judgement, done.headline))
+        sys.exit(done.code)
+
+
+@measuring.command()
+def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
+    source: Annotated[str, typer.Argument(help="A run folder; with --measure a suite.")],
+    of: Annotated[str | None, typer.Option(metavar="METHOD", help="Which method wins; default: each of the run.")] = None,
+    over: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="Against which; default: the strongest exact softmax.")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="time, memory, state, output_error, mass_recall, loss, accuracy, bits, or a counter of the run.")
+    ] = "time",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the two on the suite's lengths, then on lengths in between.")
+    ] = False,
+    resolution: Annotated[str, typer.Option(help="How well N is to be known, each way: 10% or 0.1.")] = "10%",
+    max_points: Annotated[int, typer.Option(min=0, help="Lengths that are added to a section, at most.")] = 6,
+    minutes: Annotated[float | None, typer.Option(min=0, help="After so many no length is added.")] = None,
+    replicates: Annotated[
+        int, typer.Option(min=1, max=MOST_REPLICATES, help="With --measure: processes per cell; 5 and more give intervals.")
+    ] = 5,
+    impl: Impls = [],  # noqa: B006
+    device: Device = None,
+    results: Annotated[Path, typer.Option(help="With --measure: where run folders are made.")] = _RESULTS,
+    fresh: Fresh = False,
+    out: Outs = [],  # noqa: B006
+    no_wait: NoWait = False,
+) -> None:
+    """From which length on is one method ahead of another? With intervals, of a stored run or measured for it."""
+    check_outs(out, (*TABLES, *IMAGES))
+    with at_work() as terminal:
+        how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
+        how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
+        done = attnbench.crossover(
+            source,
+            of=of,
+            over=over,
+            metric=metric,
+            measure=measure,
+            resolution=resolution,
+            max_points=max_points,
+            minutes=minutes,
+            **how,
+        )
+    print_text(done.text)
+    write_outs(out, done.form)
+
+
+@measuring.command()
+def maxlen(  # noqa: PLR0913, PLR0917 - one parameter an option
+    what: Annotated[list[str], typer.Argument(help="A suite, or methods; or the folder of an earlier search.")],
+    method: Annotated[list[str], typer.Option("--method", help="Of the suite only this one. May be repeated.")] = [],  # noqa: B006
+    memory: Annotated[
+        str | None, typer.Option(help="What may be used, as 0.7 of what is free, or 8GiB; instead of the suite's own.")
+    ] = None,
+    limit: Annotated[str, typer.Option(help="The largest N that is tried, as 65536 or 2^16.")] = "2^22",
+    batch: Annotated[bool, typer.Option("--batch", help="The largest batch at each length of the suite instead.")] = False,
+    impl: Impls = [],  # noqa: B006
+    device: Device = None,
+    results: Results = _RESULTS,
+    fresh: Fresh = False,
+    out: Annotated[list[Path], typer.Option("--out", help="Write .md, .tex or .csv. May be repeated.")] = [],  # noqa: B006
+    no_wait: NoWait = False,
+) -> None:
+    """Search for the longest sequence, or the largest batch, that fits into memory and time; each trial a process."""
+    check_outs(out, TABLES)
+    with at_work() as terminal:
+        how: Measuring = {"impl": impl, "device": device, "results": results}
+        how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
+        done = attnbench.maxlen(*what, method=method, memory=memory, limit=limit, batch=batch, **how)
+    print_text(done.text)
+    write_outs(out, done.form)

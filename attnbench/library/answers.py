@@ -1,0 +1,128 @@
+"""Answers: what a question came to, as text, Markdown, LaTeX, HTML, CSV, a data frame and, where there is one, a picture."""
+
+import io
+from collections.abc import Callable, Sequence
+from csv import writer
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnbench.analyze.compare import Exit, exit_of
+from attnbench.report.questions.comparison.judgement import Judgement
+from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, console
+from attnbench.report.text import latex, markdown
+from attnbench.report.text.html import safe, table_html
+from attnbench.report.text.names import ascii_only, harmless
+from attnbench.report.text.numbers import percent
+from attnbench.report.text.table import Table, plain
+from attnbench.schema.run import RunInfo
+from attnbench.store.files import write_named
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WORDS = {
+    Exit.FINE: "nothing became slower beyond the margin of {}",
+    Exit.REGRESSION: "slower, or of more memory, beyond the margin of {}",
+    Exit.UNCLEAR: "not clear: the noise is larger than what the replicates can resolve",
+    Exit.LOST: "cells that used to give numbers are lost",
+}
+
+
+def title(run: RunInfo) -> str:
+    """How a page of tables on a run is called."""
+    return f"{run.suite.name}, run {run.id}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Tables of a run, or what a question came to. Printed, it is text for a terminal; in a notebook, tables."""
+
+    title: str
+    tables: Sequence[Table]
+    own_text: Callable[[], str] | None = field(default=None, repr=False)
+    """What a terminal shows, where that is something else than the tables."""
+    own_csv: Callable[[], str] | None = field(default=None, repr=False)
+    """Its numbers in SI units, where it has some that the tables round."""
+    own_image: Callable[[str], bytes] | None = field(default=None, repr=False)
+    """A picture, as png, svg or pdf, where it has one."""
+
+    def text(self, *, unicode: bool = True) -> str:
+        """For a terminal; in plain ASCII where that is not UTF-8."""
+        text = self.own_text() if self.own_text else plain(self.tables)
+        return text if unicode else ascii_only(text)
+
+    def markdown(self) -> str:
+        """A page of Markdown."""
+        return markdown.markdown(self.tables, self.title)
+
+    def latex(self) -> str:
+        """Tables for a paper."""
+        return latex.latex(self.tables)
+
+    def html(self) -> str:
+        """Tables, each with its notes below."""
+        notes = ["".join(f"<li>{safe(note)}</li>" for note in table.notes) for table in self.tables]
+        each = zip(self.tables, notes, strict=True)
+        return "".join(f"<h4>{safe(table.title)}</h4>{table_html(table)}<ul>{below}</ul>" for table, below in each)
+
+    def csv(self) -> str:
+        """Its numbers in SI units; of a run's tables what they show, one below the other."""
+        if self.own_csv:
+            return self.own_csv()
+        out = io.StringIO()
+        rows = (row for table in self.tables for row in (table.headers, *table.rows))
+        writer(out, lineterminator="\n").writerows([harmless(text) for text in row] for row in rows)
+        return out.getvalue()
+
+    def frame(self) -> "pd.DataFrame":
+        """The CSV as a data frame."""
+        import pandas as pd
+
+        return pd.read_csv(io.StringIO(self.csv()))
+
+    def form(self, name: str) -> bytes:
+        """The content of a file whose name ends so: md, tex, csv, html, or a picture. Raises KeyError."""
+        texts = {"md": self.markdown, "tex": self.latex, "csv": self.csv, "html": self.html}
+        return texts[name]().encode() if name in texts or not self.own_image else self.own_image(name)
+
+    def save(self, *files: str | Path) -> None:
+        """Write files, the form of each by its name. Raises KeyError for one that there is not, OSError."""
+        for file in map(Path, files):
+            write_named(file, self.form(file.suffix.removeprefix(".")))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+@dataclass(frozen=True)
+class Comparison(Answer):
+    """Verdicts on the cells of two sides."""
+
+    judgement: Judgement = field(kw_only=True, repr=False)
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> "Comparison":
+        """A judgement in all its forms."""
+
+        def image(form: str) -> bytes:
+            # matplotlib takes a second to import
+            from attnbench.report.questions.comparison.figure import ratio_plot
+
+            return ratio_plot(judgement, form)
+
+        forms = (lambda: console(judgement), lambda: comparison_csv(judgement), image)
+        return cls("Comparison", [comparison_table(judgement)], *forms, judgement=judgement)
+
+    @property
+    def code(self) -> Exit:
+        """All verdicts together, as `attnbench gate` ends."""
+        return exit_of(self.judgement.comparisons)
+
+    @property
+    def headline(self) -> str:
+        """The same in words."""
+        return f"{self.code.name}: {_WORDS[self.code].format(percent(self.judgement.terms.margin))}"

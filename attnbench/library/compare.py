@@ -1,0 +1,216 @@
+"""Verdicts: on two runs that are stored, on the methods of one, or on another commit and the present one, measured in turns."""
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Unpack
+
+from attnbench.analyze.cells import summarize
+from attnbench.analyze.compare import level_of, looks, unclear
+from attnbench.analyze.quantities import TIME, recorded
+from attnbench.analyze.verdict import LEVEL, Ratio, resolution
+from attnbench.executors.checkout import checkout
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import Interleaved, LocalExecutor
+from attnbench.library.answers import Comparison
+from attnbench.library.runs import RunLike, read
+from attnbench.report.findings import Findings
+from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
+from attnbench.report.text.numbers import percent
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.history import machine
+from attnbench.schema.outcome import Status
+from attnbench.schema.run import RunInfo
+from attnbench.session.asked import SuiteLike, check_methods, one_of, select, share
+from attnbench.session.machine import disturbance
+from attnbench.session.progress import Progress, block_of, processes
+from attnbench.session.scene import How, Measuring, Scene
+from attnbench.store.cache import known_noise_floor
+from attnbench.store.lock import FolderLock
+from attnbench.store.run_folder import RunFolder
+
+_REPLICATES = 20
+
+
+def compare(
+    *runs: RunLike,
+    baseline: str | None = None,
+    live: str | None = None,
+    suite: SuiteLike | None = None,
+    margin: float | str = "5%",
+    metric: str = TIME,
+    across_machines: bool = True,
+    **how: Unpack[Measuring],
+) -> Comparison:
+    """Judge two runs, the old one first; or the methods of one; or, `live`, another commit and the present one in turns.
+
+    By time, or by any other figure of stored runs.
+
+    Where verdicts must say something of a change alone, `across_machines=False` refuses runs of unlike machines.
+    """
+    reach = share(margin, "margin")
+    if live is not None or suite is not None:
+        if runs or baseline:
+            raise UsageError("--live GIT_REF --suite SUITE measures; it takes neither runs nor --baseline")
+        if metric != TIME:
+            raise UsageError("--live measures and judges time; give --metric with stored runs")
+        return Comparison.of(_in_turns(suite, live, reach, How.of(how, "compare", live, suite)))
+    if len(runs) not in {1, 2}:
+        raise UsageError("name two runs, or one (its methods are compared), or --live GIT_REF --suite SUITE")
+    if baseline and len(runs) == 2:
+        raise UsageError("--baseline names a method of one run; with two runs the first is the baseline")
+    old, *others = (read(each).findings for each in runs)
+    if baseline is not None and not others:
+        one_of(old.labels, baseline, "baseline")
+    for other in others:
+        # a verdict says something of a change; a difference between two machines says nothing of it
+        if not across_machines and machine(old.run) != machine(other.run):
+            raise UsageError(
+                f"the runs are of unlike machines: {machine(old.run)}; and {machine(other.run)}. What differs between them is "
+                "no regression; measure both on one machine, or judge them all the same with --across-machines"
+            )
+    # time is always judged, for failures are told by it
+    known = {name: None for findings in (old, *others) for name in recorded(findings.summaries, findings.run)}
+    if metric != TIME and metric not in known:
+        there = ", ".join(known) or "no numbers at all"
+        raise UsageError(f"--metric {metric}: no cell of the runs has that; they have: {there}")
+    if not others:
+        return Comparison.of(judge_methods(old, baseline, reach, LEVEL, metric))
+    new = others[0]
+    return Comparison.of(judge_runs((old.run, old.summaries), (new.run, new.summaries), reach, LEVEL, metric))
+
+
+def gate(
+    suite: SuiteLike | None = None,
+    *,
+    base: str | None = None,
+    stored: tuple[RunLike, RunLike] | None = None,
+    margin: float | str = "5%",
+    across_machines: bool = False,
+    **how: Unpack[Measuring],
+) -> Comparison:
+    """Whether a change may pass: the `code` of the answer says so. Measures a commit and the present one, or judges two runs.
+
+    A margin that this machine cannot resolve is refused, where `selfcheck` has found out what it resolves.
+    """
+    asked = How.of(how, "gate", suite)
+    reach = share(margin, "margin")
+
+    def refuse_finer(run: RunInfo, replicates: int) -> None:
+        known = known_noise_floor(run.environment_digest)
+        least = known.at(replicates) if known else None
+        if known is not None and least is not None and reach < least:
+            tells = f"this machine tells {percent(least)} from chance with {replicates} replicates"
+            more = "and nothing finer; use a larger margin or more replicates"
+            raise ArgumentError("margin", percent(reach), f"{tells} (attnbench selfcheck, run {known.run}), {more}")
+        if least is None:
+            asked.reporter.say("the smallest effect that this machine can tell from chance is not known: attnbench selfcheck")
+
+    if (stored is None) == (base is None and suite is None):
+        raise UsageError("name a suite and --base GIT_REF, which are measured in turns; or --stored BASE_RUN NEW_RUN")
+    if stored is None:
+        return Comparison.of(_in_turns(suite, base, reach, asked, refuse_finer))
+    runs = [read(run) for run in stored]
+    judged = compare(*runs, margin=margin, across_machines=across_machines)
+    refuse_finer(runs[1].info, min(run.info.suite.replicates for run in runs))
+    return judged
+
+
+def _in_turns(
+    suite: SuiteLike | None,
+    ref: str | None,
+    margin: float,
+    how: How,
+    check_margin: Callable[[RunInfo, int], object] = lambda *_: None,
+) -> Judgement:
+    """Judge the present methods against those of another commit; both sides leave a run folder.
+
+    `check_margin` is told the present run and the replicates a side at most, and may refuse before anything is measured.
+    Raises UsageError, CheckoutError, ScoutError, StoreError.
+    """
+    if not ref or not suite:
+        raise UsageError("name both, a suite to measure and a commit to measure it against, as origin/main")
+    most = how.replicates or _REPLICATES
+    loaded, asked = select(suite, how.impl, how.device, most)
+    with checkout(ref, Path.cwd()) as commit, ExitStack() as stack:
+        new = stack.enter_context(Scene(how))
+        base = stack.enter_context(Scene(how, commit, new.lane))
+        now = new.scout(asked)
+        # of one machine, and so of one roof
+        before = replace(base.scout(now.suite, roof=False), surroundings=now.surroundings)
+        check_methods(loaded, now, before)
+        info = new.describe(now)
+        check_margin(info, most)
+        sides = []
+        for name, scene, scouted in (("base", base, before), ("new", new, now)):
+            # one word for both
+            changes = {"id": f"{info.id}-{name}", "started": info.started, "interleaved": info.id}
+            own = scene.describe(scouted).model_copy(update=changes)
+            folder = RunFolder.create(Path(how.results), own)
+            stack.enter_context(FolderLock(folder.path))
+            # nothing is called lost on one try
+            sides.append((folder, LocalExecutor(own, Ledger(doubted=frozenset(Status)), **scene.terms(scouted))))
+        return _judged(sides, ref, margin, how, most)
+
+
+def _judged(sides: Sequence[tuple[RunFolder, LocalExecutor]], ref: str, margin: float, how: How, most: int) -> Judgement:
+    """Look after 5, 10, 20, … replicates, each time going on with what is still unclear."""
+    say, steps = how.reporter.say, looks(most)
+    folders, infos = [folder for folder, _ in sides], [executor.run_info for _, executor in sides]
+    first = _of(infos[1], steps[0])
+    progress = Progress(how.reporter, processes(first), block_of(first))
+    wanted = {cell.key for cell in infos[1].cells}
+    turns = Interleaved((sides[0][1], sides[1][1]))
+    if words := disturbance():
+        say(words)
+    say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {folders[1].path}")
+    with progress:
+        for before, step in pairwise((0, *steps)):
+            try:
+                for side, record in turns.run(range(before, step), wanted):
+                    folders[side].append(record)
+                    if side == 1:
+                        progress.took(record)
+            except KeyboardInterrupt:
+                # what was in flight is a record too
+                for side, record in turns.interrupted():
+                    folders[side].append(record)
+                paths = " ".join(shlex.quote(str(folder.path)) for folder in folders)
+                say(f"what was measured is kept; judge it as it is with: attnbench compare {paths}")
+                raise
+            old, new = ((i, summarize(i.cells, folder.read())) for i, folder in zip(infos, folders, strict=True))
+            judgement = judge_runs(old, new, margin, level_of(len(steps)))
+            if not before:
+                say(told_apart([c.ratio for c in judgement.comparisons if c.ratio], margin))
+            wanted = unclear(judgement.comparisons)
+            if not wanted or step == most:
+                break
+            say(f"{len(wanted)} of {len(judgement.comparisons)} cells are unclear after {step} replicates: going on")
+    # pandas and matplotlib take seconds to import, and comparing stored runs needs neither
+    from attnbench.report import write
+
+    for folder, info in zip(folders, infos, strict=True):
+        # runs like any other: as many replicates as were made, with tables and plots
+        folder.rewrite(made := _of(info, step))
+        write.write(folder.path, Findings.of(made, folder.read()))
+    return judgement
+
+
+def _of(info: RunInfo, replicates: int) -> RunInfo:
+    return info.model_copy(update={"suite": info.suite.model_copy(update={"replicates": replicates})})
+
+
+def told_apart(ratios: Iterable[Ratio], margin: float) -> str:
+    """`after 5 replicates a side ±3.1% is told from chance (worst cell ±12%); a verdict at 5% takes about 4 (…)`."""
+    found = resolution(ratios, margin)
+    if found is None:
+        return "nothing can be told apart yet: no cell has two replicates a side"
+    several = found.worst > found.typical
+    worst = (f" (worst cell ±{percent(found.worst)})", f" (worst cell {found.enough_for_worst})") if several else ("", "")
+    return (
+        f"after {found.replicates} replicates a side ±{percent(found.typical)} is told from chance{worst[0]}; "
+        f"a verdict at the margin of {percent(margin)} takes about {found.enough}{worst[1]}"
+    )

@@ -1,0 +1,184 @@
+"""The largest length, or the largest batch, that fits: from words to searches, and from searches to a run folder."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Unpack
+
+from attnbench import registry
+from attnbench.analyze.limits import Limit, limits
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import MOST_ROWS
+from attnbench.executors.longest import LimitSearch, first_cells
+from attnbench.library.answers import Answer, title
+from attnbench.library.runs import Run, RunLike
+from attnbench.report.findings import Findings
+from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.session.asked import (
+    SuiteLike,
+    addresses,
+    check_methods,
+    is_address,
+    length,
+    memory_share,
+    narrowed,
+    pick,
+    select,
+    validated,
+)
+from attnbench.session.progress import Progress, processes
+from attnbench.session.scene import How, Measuring, Scene
+from attnbench.store.run_folder import RunFolder
+from attnbench.suite.load import Loaded, shipped
+
+_LONGEST_NAME = 64
+_UNSEARCHED = (Workload.FIDELITY, Workload.NUMERICS, Workload.TRAIN)
+_PLAIN = {
+    "name": "lengths",
+    "source": "methods that were named on the command line; 8 heads, D = 64, float32",
+    "axes": {"N": 512, "causal": (True, False)},
+    "workloads": ("forward", "forward_backward"),
+}
+
+
+def maxlen(
+    *what: RunLike | SuiteLike,
+    method: Sequence[str] = (),
+    memory: float | str | None = None,
+    limit: int | str = "2^22",
+    batch: bool = False,
+    **how: Unpack[Measuring],
+) -> Answer:
+    """The longest sequence, or the largest batch, that fits: of a suite or of methods, or read from an earlier search.
+
+    Raises UsageError, ScoutError, StoreError.
+    """
+    first = what[0] if len(what) == 1 else None
+    if isinstance(first, Run):
+        folder = first.folder
+    elif isinstance(first, str | Path) and Path(first).is_dir() and str(first) not in shipped():
+        folder = RunFolder(Path(first))
+    else:
+        with Scene(How.of(how, "maxlen", *what)) as scene:
+            loaded, suite, wanted = _asked(what, method, scene.how)  # type: ignore[arg-type]
+            folder = _searched(loaded, for_limits(suite, batch=batch), wanted, memory, limit, scene)
+    info = folder.info()
+    findings, found = Findings.of(info, ()), limits_of(info, folder)
+    return Answer(title(info), limits_tables(findings, found), own_csv=lambda: limits_csv(findings, found))
+
+
+def limits_of(run: RunInfo, folder: RunFolder) -> list[Limit]:
+    """What the records of a search say."""
+    batches = any(cell.batch is Batch.LARGEST for cell in run.cells)
+    return limits(run.cells, folder.read(), MOST_ROWS if batches else max(run.suite.axes.N))
+
+
+def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[Loaded | None, Suite, tuple[str, ...]]:
+    """The suite, where its file is one, and which of its methods are wanted: none said, all are."""
+    known = registry.catalogue()
+
+    def is_method(word: str) -> bool:
+        name = word.partition("(")[0]
+        return name in known or is_address(name)
+
+    named = tuple(each for each in what if isinstance(each, str) and is_method(each))
+    others = [each for each in what if each not in named]
+    added = addresses(how.impl)
+    if len(others) > 1:
+        words = ", ".join(map(str, others))
+        raise UsageError(f"{words}: at most one suite; methods are named as `attnbench methods` lists them")
+    loaded = None
+    if others:
+        word = others[0]
+        meant = get_close_matches(word, known, n=1) if isinstance(word, str) else ()
+        if meant and not Path(str(word)).exists() and word not in shipped():
+            raise UsageError(f"{word}: neither a suite nor a method; did you mean {meant[0]!r}?")
+        loaded, suite = select(word, how.impl, how.device)
+    else:
+        each = tuple(Method(name=name.partition("(")[0]) for name in (*named, *added))
+        suite = validated({**_PLAIN, "methods": each, "device": how.device or "auto"}, {"device": how.device})
+    wanted = (*named, *method)
+    if not wanted:
+        return loaded, suite, ()
+    return loaded, narrowed(suite, (*wanted, *added), "method"), (*wanted, *added)
+
+
+def for_limits(suite: Suite, *, batch: bool) -> Suite:
+    """With one replicate, a name of its own, and a batch that does not follow from the length."""
+
+    def axes_of(written: Axes) -> Axes:
+        """What is written, less the tokens in the batch; of B what is stated as a number."""
+        stated = tuple(B for B in written.B if B != "max")
+        known = {name: getattr(written, name) for name in written.model_fields_set - {"tokens", "B"}}
+        return Axes.model_validate({**known, **({"B": stated} if stated and not batch else {})})
+
+    axes = axes_of(suite.axes)
+    changed = {
+        device: override.model_copy(update={"axes": axes_of(override.axes), "replicates": 1})
+        for device, override in suite.on.items()
+    }
+    return suite.model_copy(
+        update={
+            "name": f"maxlen-{suite.name}"[:_LONGEST_NAME],
+            "axes": axes.model_copy(update={"B": ("max",)}) if batch else axes,
+            "on": changed,
+            "replicates": 1,
+            "memory_replicates": 1,
+        }
+    )
+
+
+def _searched(
+    loaded: Loaded | None, asked: Suite, wanted: Sequence[str], memory: float | str | None, limit: int | str, scene: Scene
+) -> RunFolder:
+    """Search for each cell of a suite whose method is wanted, in a run folder."""
+    scouted = scene.scout(asked, roof=False)
+    check_methods(loaded, scouted)
+    cells = [cell for cell in scouted.cells if cell.workload not in _UNSEARCHED]
+    if wanted:
+        labels = list(dict.fromkeys(cell.label for cell in cells))
+        kept = {label for word in wanted for label in pick(word, labels, "method")}
+        cells = [cell for cell in cells if cell.label in kept]
+    if not cells:
+        raise UsageError(
+            "the suite has no workload that can be searched: a score has neither time nor memory of its own, and what is "
+            "learnt has the length of its task"
+        )
+    suite = scouted.suite
+    if memory is not None:
+        if scouted.surroundings.device != "cpu":
+            raise ArgumentError("memory", memory, "this limits cells on a CPU; on a GPU the limit is what is free")
+        share = memory_share(memory, scouted.surroundings.memory_bytes, "memory")
+        suite = suite.model_copy(update={"budget": suite.budget.model_copy(update={"memory": share})})
+    if not any(cell.batch is Batch.LARGEST for cell in cells):
+        cells = first_cells(cells, scouted.refusals())
+        lengths, most = {cell.problem.N for cell in cells}, length(limit, "limit")
+        if most < max(lengths):
+            begins = f"a search begins at N = {max(lengths):,}, the shortest length that the suite has for it"
+            raise ArgumentError("limit", limit, begins)
+        # the lengths between which is searched, as run.json tells them
+        between = tuple(sorted({min(lengths), most}))
+        suite = suite.model_copy(update={"axes": suite.axes.model_copy(update={"N": between})})
+    scouted = replace(scouted, suite=suite, cells=tuple(cells))
+    folder = scene.create(scouted)
+    with scene.writing(folder, "is not tried again"):
+        info = folder.info()
+        progress = Progress(scene.how.reporter, processes(info))
+
+        def ends(cell: Cell) -> None:
+            progress.left.discard((cell.key, 0))
+            (found,) = limits_of(info.model_copy(update={"cells": (cell,)}), folder)
+            mask = "causal" if cell.problem.causal else "non-causal"
+            sought = f"N = {cell.problem.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
+            scene.say(f"{cell.label}, {cell.workload}, {mask}, {sought}: {value_text(found)}; ended by {ended(found)}")
+
+        terms = {**scene.terms(scouted, progress), "most": max(info.suite.axes.N), "on_end": ends}
+        search = LimitSearch(run_info=info, ledger=Ledger(), **terms)
+        scene.say(f"{len(info.cells)} searches on {info.surroundings.device}: {folder.path}")
+        scene.collect(search, folder, progress, "what was tried is kept; see it with: attnbench maxlen {}")
+    return folder

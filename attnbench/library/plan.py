@@ -1,0 +1,181 @@
+"""The cells of a suite with predicted time and memory; and the methods that are installed. Nothing is measured."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from attnbench import registry
+from attnbench.executors.scout import INQUIRY_TIMEOUT, Scouted, scout
+from attnbench.measure import environment
+from attnbench.report.questions.trend.names import varied
+from attnbench.report.text.html import table_html
+from attnbench.report.text.table import Table
+from attnbench.schema import units
+from attnbench.schema.cell import Batch, Cell
+from attnbench.schema.errand import Description, Inquiry, Surroundings
+from attnbench.schema.errors import UsageError
+from attnbench.schema.outcome import Failed
+from attnbench.session.asked import Impl, SuiteLike, addresses, check_methods, select
+from attnbench.store.cache import keep_answer, known_answer, known_roofs
+from attnbench.worker.isolate import Isolation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNKNOWN = "unknown"
+_ALWAYS = ("workload", "mask", "dtype")
+_STEADY, _PROCESS, _CHECK = 0.6, (0.1, 1.0), (0.5, 3.0)
+"""Seconds, as they were seen on two cores: of samples of a steady call; a process beside its samples; a check."""
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One cell, with what is known of it before it is measured; None is unknown."""
+
+    cell: Cell
+    seconds: float | None
+    """That one call takes at least: executed FLOPs and least traffic against the roof that was measured last."""
+    memory_bytes: float | None
+    """That one call needs beyond inputs and parameters, by the method's formula."""
+    note: str
+    """Why it will not be measured, as far as that is known; empty for one that will."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cells of a suite on this machine, and how long it will take to measure them."""
+
+    scouted: Scouted
+    known: Surroundings | None
+    """The machine with its roof, where that was ever measured."""
+
+    @cached_property
+    def cells(self) -> tuple[PlannedCell, ...]:
+        """Every cell, in the order of the suite."""
+        costs, refused = self.scouted.costs(), self.scouted.refusals()
+        budget, found = self.scouted.suite.budget, []
+        for cell in self.scouted.cells:
+            cost, roof = costs.get(cell.key), self.known.roof.get(cell.ceiling) if self.known else None
+            seconds = roof.fastest(cost.executed_flops, cost.traffic_bytes) if cost and roof else None
+            memory = cost.peak_bytes if cost else None
+            notes = []
+            if (refusal := refused.get(cell.key)) is not None:
+                notes.append(f"{refusal.status}: {refusal.reason}")
+            else:
+                if seconds is not None and seconds > budget.seconds / 2:
+                    notes.append(f"over budget ({budget.seconds / 2:g} s a call)")
+                if memory is not None and memory > budget.memory * self.scouted.surroundings.memory_bytes:
+                    notes.append("over memory")
+            found.append(PlannedCell(cell, seconds, memory, "; ".join(notes)))
+        return tuple(found)
+
+    @property
+    def summary(self) -> list[str]:
+        """The size of it all, a line each."""
+        scouted, known, suite = self.scouted, self.known, self.scouted.suite
+        likely = [planned.cell for planned in self.cells if not planned.note]
+        count, refused = len(scouted.cells), len(scouted.refusals())
+        untimed = Counter(cell.workload.value for cell in likely if cell.training or not cell.workload.is_timed)
+        low, high = (seconds / 60 for seconds in duration(scouted, likely))
+        lines = [
+            f"{count} cells, {count - refused} to be measured, x {suite.replicates} replicates, on {suite.device}",
+            f"about {low:.0f} to {high:.0f} min" if high >= 1 else "less than a minute",
+        ]
+        lines[-1] += "; cells over budget or memory are rows, and cost little"
+        if untimed:
+            cells = ", ".join(f"{number} of {workload}" for workload, number in untimed.items())
+            lines.append(f"cells that take as long as they take come on top: {cells}")
+        if any(cell.batch is Batch.LARGEST for cell in scouted.cells):
+            lines.append("the searches for the largest B come on top; time and memory above are those of B = 1")
+        if known is None:
+            lines.append("times are unknown until this machine's roof was measured once: attnbench doctor")
+        return lines
+
+    @property
+    def table(self) -> Table:
+        """A row a cell, with the conditions that vary within the suite."""
+        others = {name: words for name, words in varied(self.scouted.cells).items() if name not in _ALWAYS}
+        rows = []
+        for planned in self.cells:
+            cell, p = planned.cell, planned.cell.problem
+            B = "max" if cell.batch is Batch.LARGEST else str(p.B)
+            conditions = (cell.workload, "causal" if p.causal else "full", p.dtype, *(words(cell) for words in others.values()))
+            seconds = _UNKNOWN if planned.seconds is None else units.seconds(planned.seconds)
+            memory = _UNKNOWN if planned.memory_bytes is None else units.bytes_(planned.memory_bytes)
+            rows.append((str(p.N), B, *conditions, cell.label, seconds, memory, planned.note))
+        headers = ("N", "B", *_ALWAYS, *others, "method", "a call, at least", "memory", "note")
+        return Table(
+            f"{self.scouted.suite.name} on {self.scouted.suite.device}", headers, tuple(rows), notes=tuple(self.summary)
+        )
+
+    def frame(self) -> "pd.DataFrame":
+        """A row a cell: seconds and bytes as numbers, empty where they are unknown."""
+        import pandas as pd
+
+        def row(planned: PlannedCell) -> dict[str, object]:
+            cell, p = planned.cell, planned.cell.problem
+            own = {"method": cell.label, "workload": cell.workload.value, "N": p.N, "B": p.B, "causal": p.causal}
+            known = {"least_s_per_call": planned.seconds, "memory_bytes": planned.memory_bytes}
+            return {**own, "dtype": p.dtype.value, **known, "note": planned.note}
+
+        return pd.DataFrame(map(row, self.cells))
+
+    def __str__(self) -> str:
+        """The table and the size of it all."""
+        return "\n".join([tabulate(self.table.rows, headers=self.table.headers), "", *self.summary])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"{table_html(self.table)}<p>{'<br>'.join(self.summary)}</p>"
+
+
+def plan(suite: SuiteLike, *, impl: Impl = (), device: str | None = None) -> Plan:
+    """The cells of a suite with predicted time and memory; nothing is measured. Raises UsageError, ScoutError."""
+    loaded, asked = select(suite, impl, device)
+    with Isolation() as worker:
+        scouted = scout(asked, worker, roof=False)
+    check_methods(loaded, scouted)
+    return Plan(scouted, known_roofs(environment.digest(environment.gather() | scouted.surroundings.facts)))
+
+
+def duration(scouted: Scouted, likely: Sequence[Cell]) -> tuple[float, float]:
+    """Seconds that the timed cells take, checks and memory passes among them: where all is steady, and where nothing is."""
+    suite = scouted.suite
+    timed = [cell for cell in likely if cell.workload.is_timed and not cell.training]
+    checks = len({small.key for cell in likely for small in scouted.check_cells().get(cell.key, ())})
+    samples = (min(_STEADY, suite.budget.seconds), suite.budget.seconds)
+    low, high = (
+        len(timed) * (suite.replicates * (loop + process) + min(suite.replicates, suite.memory_replicates) * process)
+        + checks * check
+        for loop, process, check in zip(samples, _PROCESS, _CHECK, strict=True)
+    )
+    return low, high
+
+
+def methods(*, impl: Impl = ()) -> Mapping[str, Description | Failed]:
+    """What each installed attention says of itself, by name; or why it cannot be asked.
+
+    Raises UsageError where what the caller adds is not there or no attention.
+    """
+    with Isolation() as worker:
+        own = {name: _described(name, worker) for name in addresses(impl)}
+        unknown = {name: a.reason for name, a in own.items() if isinstance(a, Failed) and a.facts.get("unknown")}
+        if unknown:
+            raise UsageError("\n".join(f"{name}: {reason}" for name, reason in unknown.items()))
+        return {**{name: _described(name, worker) for name in registry.catalogue()}, **own}
+
+
+def _described(name: str, worker: Isolation) -> Description | Failed:
+    """The kept answer, or a new one; what a class in the current folder says is not kept, for others have a folder like it."""
+    entry = registry.find(name)
+    if ":" not in name and (kept := known_answer(entry)) is not None and not kept.missing:
+        return kept
+    answer, _ = worker.ask(Inquiry(method=name), INQUIRY_TIMEOUT)
+    assert isinstance(answer, Description | Failed)
+    if isinstance(answer, Description) and ":" not in name:
+        keep_answer(entry, answer)
+    return answer

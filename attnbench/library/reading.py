@@ -1,0 +1,268 @@
+"""What is made of stored runs: a page of several, exports, sites, what others printed, inputs, histories and their trends."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnbench.analyze.points import lacks, points
+from attnbench.analyze.quantities import TIME, quantities
+from attnbench.library.maxlen import limits_of
+from attnbench.library.runs import RunLike, read
+from attnbench.report.exports.exchange import Export, ExportError, Place, Source
+from attnbench.report.exports.formats import FORMATS, Format
+from attnbench.report.questions.published.table import Shown, published_page
+from attnbench.report.site.runs import Kind, kind_of
+from attnbench.report.text.names import one_line
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.history import Entry
+from attnbench.session.asked import one_of, pick_one, share
+from attnbench.session.reporter import Reporter
+from attnbench.store.files import open_to_read
+from attnbench.store.history import open_history, place_of
+from attnbench.store.index import Found, Wanted, look_up
+from attnbench.store.run_folder import RunFolder, StoreError, checkpoint_of, find_runs
+from attnbench.suite.load import load, shipped
+
+if TYPE_CHECKING:
+    from attnbench.analyze.trend import Trends
+    from attnbench.report.site.build import Built
+
+_MANY = 10
+
+
+def page(*runs: RunLike) -> str:
+    """Several runs side by side on one page: HTML of one file that needs no network."""
+    from attnbench.report.page import page as made
+
+    return made([read(run).findings for run in runs])
+
+
+def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
+    """Runs in the format of another tool: files by name, and what has no place in the format, in words. Writes nothing.
+
+    `out` is where the files will go: some formats go on with what is there. Raises ArgumentError, UsageError.
+    """
+    form = format_of(to)
+    if len(runs) > 1 and not form.many:
+        several = ", ".join(name for name, each in FORMATS.items() if each.many)
+        raise ArgumentError("to", to, f"it holds one run, and {len(runs)} are named; several can be in: {several}")
+    found = [read(run) for run in runs]
+    known: dict[str, Path] = {}
+    for run in found:
+        if (identity := run.info.id) in known:
+            raise UsageError(f"{known[identity]} and {run.path} are one run ({identity})")
+        known[identity] = run.path
+    sources = [Source(run.findings, list(run.records()) if form.raw else ()) for run in found]
+    try:
+        made = form.make(sources)
+        return form.settle(made, _place(Path(out or found[0].path / form.file), made)) if form.settle else made
+    except ExportError as error:
+        raise ArgumentError("to", to, str(error)) from None
+
+
+def format_of(to: str) -> Format:
+    """What is to be known of a format before it is written. Raises ArgumentError."""
+    return FORMATS[one_of(FORMATS, to, "to")]
+
+
+def _place(out: Path, made: Export) -> Place:
+    """What is there already of the files that are to be written, and the way from there to the repository around it."""
+    known = {}
+    for name in made.files:
+        try:
+            with open_to_read(out / name) as content:
+                known[name] = content.read()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise ArgumentError("out", out / name, str(error.strerror)) from None
+    start = out.resolve()
+    around = (start, *start.parents, Path.cwd(), *Path.cwd().parents)
+    root = next((folder for folder in around if (folder / ".git").exists()), None)
+    return Place(known, Path(os.path.relpath(root, start)).as_posix() if root else None)
+
+
+def site(results: str | Path, out: str | Path, *, records: bool = False, reporter: Reporter | None = None) -> "Built":
+    """A folder of pages from all runs below a folder, for any static host; `out` is replaced as a whole once it is made."""
+    from attnbench.report.site.build import build
+
+    told = reporter or Reporter()
+    built = build(Path(results), Path(out), limits_of, records=records, say=_counting(told, "runs"))
+    told.stop()
+    for each in built.left_out:
+        told.say(f"left out: {each.place}: {each.why}")
+    return built
+
+
+def _counting(told: Reporter, what: str) -> Callable[[int, int], None]:
+    """Tell how many were read, where it may take a while."""
+
+    def say(done: int, of: int) -> None:
+        if of >= _MANY:
+            told.step(f"reading {what}", done, of)
+            if not done:
+                told.block(f"reading {of:,} {what}")
+
+    return say
+
+
+def published(*runs: str | Path, reporter: Reporter | None = None) -> str:
+    """A page of Markdown with the figures that others printed, and what the newest run of each suite measured beside them.
+
+    Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
+    """
+    suites = [suite for name in shipped() if (suite := load(name).suite).published]
+    wanted, newest = {suite.name for suite in suites}, dict[str, RunFolder]()
+    found = [(folder, folder.info()) for folder in _below(map(Path, runs), reporter or Reporter())]
+    for folder, info in sorted(found, key=lambda each: (each[1].started, each[1].id)):
+        if info.suite.name in wanted and kind_of(info) is Kind.RUN:
+            newest[info.suite.name] = folder
+    findings = {name: read(folder.path).findings for name, folder in newest.items()}
+    return published_page([Shown(suite, findings.get(suite.name)) for suite in suites])
+
+
+def _below(roots: Iterable[Path], told: Reporter) -> Iterator[RunFolder]:
+    """Every run at or below these folders; what cannot be read is said, and is an error where nothing else is."""
+
+    def left_out(path: object, why: object) -> None:
+        told.say(one_line(f"left out: {path}: {why}"))
+
+    for root in roots:
+        if not root.is_dir():
+            raise UsageError(f"{root}: no such folder; name run folders, or a folder of them, as results")
+        readable = False
+        for path in find_runs(root, lambda error: left_out(error.filename, error.strerror or "cannot be read")):
+            folder = RunFolder(path)
+            try:
+                folder.info()
+            except StoreError as error:
+                left_out(path, error)
+                continue
+            readable = True
+            yield folder
+        if not readable:
+            raise UsageError(f"{root} holds no run that can be read; name run folders, or a folder of them, as results")
+
+
+def record(
+    run: RunLike,
+    *,
+    method: str,
+    out: str | Path,
+    task: str | None = None,
+    N: int | None = None,
+    replicate: int = 0,
+    sequences: int = 8,
+) -> Mapping[str, tuple[int, ...]]:
+    """Write queries, keys and values of a trained model, as inputs of other cells; gives their shapes. Raises UsageError."""
+    if (file := Path(out)).suffix != ".safetensors":
+        raise ArgumentError("out", out, "the name must end in .safetensors")
+    folder = read(run).folder
+    cells = [cell for cell in folder.info().cells if cell.workload is Workload.TRAIN]
+    trained = [(cell, cell.training) for cell in cells if cell.training is not None]
+    if not trained:
+        raise UsageError(f"{folder.path}: nothing was trained in this run")
+    label = pick_one(method, {cell.label: None for cell in cells}, "method")
+    own = [(f"{t.task} with N={c.problem.N} and {t.layers} layers", c, t) for c, t in trained if c.label == label]
+    meant = [(words, c) for words, c, t in own if task in {None, t.task.value} and N in {None, c.problem.N}]
+    if not meant:
+        there = "; ".join(sorted({words for words, *_ in own}))
+        raise UsageError(f"{folder.path}: no such training of {one_line(label)}; there are: {there}")
+    if len(meant) > 1:
+        several = "; ".join(words for words, _ in meant)
+        raise UsageError(f"{folder.path}: several trainings of {one_line(label)}; choose one by --task and --N: {several}")
+    checkpoint = checkpoint_of(folder.checkpoints, meant[0][1], replicate)
+    if not checkpoint.is_file():
+        raise UsageError(f"{checkpoint} is not there: replicate {replicate} was not trained, or its weights are elsewhere")
+    # torch takes seconds to import; what was wrong so far is said before
+    from attnbench.training.recorder import record_file
+
+    try:
+        return record_file(checkpoint, file, sequences)
+    except OSError as error:
+        raise ArgumentError("out", out, str(error.strerror)) from None
+
+
+def add_to_history(*runs: str | Path, to: str) -> list[str]:
+    """Copy whole runs into a history, a folder or a URL; their places there.
+
+    All are looked at before the first is copied, and nothing there is ever overwritten. Raises UsageError, StoreError.
+    """
+    history = open_history(to)
+    places: dict[str, Path] = {}
+    for run in map(Path, runs):
+        folder = RunFolder(run)
+        info = folder.info()
+        if lacking := lacks(info, folder.read()):
+            on = f"attnbench run --resume {shlex.quote(str(run))}"
+            raise UsageError(f"{run} is not whole: {'; '.join(lacking)}; measure the rest with: {on}")
+        place = place_of(info)
+        if history.holds(place):
+            raise UsageError(f"{run} is in {to} already, as {place}; what is there is never overwritten")
+        if place in places:
+            raise UsageError(f"{run} and {places[place]} are the same run, {place}")
+        places[place] = run
+    for place, run in places.items():
+        history.put(run, place)
+    return list(places)
+
+
+def history(address: str, *, reporter: Reporter | None = None) -> list[Entry]:
+    """The runs of a history, the oldest first; one that cannot be read says why. Raises UsageError, StoreError."""
+    return _look(address, lambda *_: False, TIME, reporter).entries
+
+
+def _look(address: str, wanted: Wanted, quantity: str, reporter: Reporter | None) -> Found:
+    told = reporter or Reporter()
+    found = look_up(open_history(address), points, wanted, quantity, _counting(told, "new runs"))
+    told.stop()
+    if not found.entries:
+        raise UsageError(f"{address} holds no run; a history is a folder of <suite>/<run id>/ folders, as results/ is")
+    return found
+
+
+def trend(
+    address: str,
+    *,
+    suite: str | None = None,
+    method: str | None = None,
+    metric: str = "time",
+    margin: float | str = "5%",
+    since: str | None = None,
+    reporter: Reporter | None = None,
+) -> "Trends":
+    """When cells got slower, faster, were lost or came back in a history, and what else changed then.
+
+    `method` may be a pattern, as `linear.*`. Raises UsageError, StoreError.
+    """
+    # the statistics of change points take a second to import
+    from attnbench.analyze import trend as analysis
+
+    reach, begin = share(margin, "margin"), ""
+    if since is not None:
+        try:
+            moment = datetime.fromisoformat(since)
+            # as runs say when they were started
+            begin = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
+        except (ValueError, OverflowError):
+            raise ArgumentError("since", since, "write a date as 2026-01-31, or a time as 2026-01-31T12:00") from None
+
+    def wanted(of: str, cell: Cell) -> bool:
+        named = method is None or any(fnmatchcase(name, method) for name in (cell.method, cell.label))
+        return suite in {None, of} and named
+
+    found = _look(address, wanted, metric, reporter)
+    # a figure, suite or method that is not there is a slip; a history without points is not
+    if metric not in quantities(()):
+        one_of(found.quantities, metric, "metric")
+    suites = sorted({entry.suite for entry in found.entries if not entry.problem})
+    if suite is not None:
+        one_of(suites, suite, "suite")
+    if method is not None and not found.tracks:
+        one_of(sorted({m for entry in found.entries if suite in {None, entry.suite} for m in entry.methods}), method, "method")
+    return analysis.look(found.entries, found.tracks, analysis.quantity_called(metric), reach, begin)

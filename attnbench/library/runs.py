@@ -1,0 +1,317 @@
+"""A run: measured, gone on with or read; its cells as a data frame, its tables, its figures and its page."""
+
+import base64
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack, get_args
+
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.local import LocalExecutor
+from attnbench.executors.scout import Scouted
+from attnbench.library.answers import Answer, title
+from attnbench.report.findings import Findings
+from attnbench.report.tables import of_kind
+from attnbench.report.text.html import safe
+from attnbench.schema.cell import Workload
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import TableKind
+from attnbench.session.asked import SuiteLike, check_methods, one_of, pick, select, word
+from attnbench.session.progress import Progress, block_of, processes
+from attnbench.session.reporter import Reporter
+from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.store.files import write_within
+from attnbench.store.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from attnbench.report.drawing.sheet import Sheet
+
+_ASK_ABOVE = 1000
+TABLE_KINDS: tuple[str, ...] = tuple(name for each in get_args(TableKind) for name in (get_args(each) or (each,)))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is stored. Printed, it is the summary of its report; in a notebook, its sentence of result and its tables.
+
+    Everything is made from the records alone; nothing but `report` changes the disk.
+    """
+
+    folder: RunFolder
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.folder.path
+
+    @property
+    def info(self) -> RunInfo:
+        """The suite, the command, the machine, the methods and the cells that were planned."""
+        return self.findings.run
+
+    @cached_property
+    def findings(self) -> Findings:
+        """All cells with what came of them. Raises StoreError."""
+        return Findings.of(self.folder.info(), self.folder.read())
+
+    @property
+    def measured(self) -> bool:
+        """Whether any cell gave numbers."""
+        return any(summary.replicates for summary in self.findings.summaries)
+
+    def records(self) -> Iterator[Record]:
+        """The raw records with all their samples, in the order they were written."""
+        return self.folder.read()
+
+    def frame(self, *, replicates: bool = False) -> "pd.DataFrame":
+        """A row a cell, also for those that failed; or a row a replicate. docs/data.md says what each column holds."""
+        from attnbench.report import frame
+
+        return (frame.replicate_frame if replicates else frame.frame)(self.findings).infer_objects()
+
+    def table(self, kind: str = "summary", *, workload: Sequence[str] = ()) -> Answer:
+        """Tables of one kind, one a section: summary, speedup, published, or a figure over length. Raises ArgumentError."""
+        one_of(TABLE_KINDS, kind, "kind")
+        findings = self._narrowed(workload, ())
+        return Answer(title(self.info), of_kind(findings, kind))
+
+    def plot(  # noqa: PLR0913 - one parameter an option
+        self,
+        kind: str,
+        *,
+        style: str = "paper",
+        width: str | None = None,
+        height: str | None = None,
+        workload: Sequence[str] = (),
+        method: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        failures: bool = True,
+    ) -> "Figures":
+        """Figures of one kind: mostly one, but one a workload and a sheet. Raises ArgumentError, CannotDrawError."""
+        from attnbench.report.drawing import style as styles
+        from attnbench.report.figures.make import KINDS, drawn
+
+        sheet = _sheet(style, width, height, failures=failures)
+        one_of(KINDS, kind, "kind")
+        with styles.applied(sheet.settings):
+            drawings = drawn(self._narrowed(workload, method, labels), kind, sheet)
+        sheets = [picture for drawing in drawings for picture in drawing.sheets]
+        return Figures(sheets, sheet, tuple(drawing.caption for drawing in drawings))
+
+    def draw(  # noqa: PLR0913 - one parameter an option
+        self,
+        kind: Sequence[str] = (),
+        *,
+        style: str = "paper",
+        width: str | None = None,
+        height: str | None = None,
+        format: str | None = None,
+        workload: Sequence[str] = (),
+        method: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        failures: bool = True,
+        reporter: Reporter | None = None,
+    ) -> dict[str, bytes]:
+        """Files of figures with their captions, by name; of all kinds, where none is named, as far as the run has them.
+
+        The reporter is told which of them cannot be drawn, and why. Raises ArgumentError, UsageError.
+        """
+        from attnbench.report.drawing.kinds import CannotDrawError
+        from attnbench.report.drawing.sheet import Style
+        from attnbench.report.figures.make import FORMATS, KINDS, USUAL, files
+
+        kinds = [one_of(KINDS, each, "kind") for each in dict.fromkeys(kind)]
+        sheet = _sheet(style, width, height, failures=failures)
+        usual = "svg,png" if style == Style.WEB else "pdf,svg,png"
+        formats = tuple(
+            dict.fromkeys(form.strip() for form in (usual if format is None else format).split(",") if form.strip())
+        )
+        if not formats or (strange := [form for form in formats if form not in FORMATS]):
+            given = strange[0] if formats else repr(format)
+            raise ArgumentError("format", given, f"there are: {', '.join(FORMATS)}; several as pdf,svg")
+        findings = self._narrowed(workload, method, labels)
+        found: dict[str, bytes] = {}
+        for each in kinds or USUAL:
+            # the command that draws this kind as it was drawn
+            again = ["attnbench", "plot", self.path.as_posix(), "--kind", each, "--style", style]
+            again += ["--width", width] if width else []
+            again += ["--height", height] if height else []
+            again += [] if failures else ["--no-failures"]
+            again += [text for name, called in (labels or {}).items() for text in ("--label", f"{name}={called}")]
+            again += [text for one in workload for text in ("--workload", one)]
+            again += [text for one in method for text in ("--methods", one)]
+            try:
+                found |= files(findings, each, sheet, formats, shlex.join(again))
+            except CannotDrawError as error:
+                if kinds:
+                    raise ArgumentError("kind", each, str(error)) from None
+                (reporter or Reporter()).say(f"{each}: not drawn: {error}")
+        if not found:
+            raise UsageError(f"{self.path}: there is nothing to draw")
+        return found
+
+    def report(self) -> list[Path]:
+        """Write tables, plots and the page of the run into its folder; the paths. Raises StoreError."""
+        from attnbench.report import write
+
+        return write.write(self.path, self.findings)
+
+    def summary(self, *, unicode: bool = True) -> str:
+        """The sentence of result and the times of each section, for a terminal of 80 columns."""
+        from attnbench.report import console
+
+        return console.summary(self.findings, unicode=unicode)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<attnbench.Run {self.path}>"
+
+    def _repr_html_(self) -> str:
+        from attnbench.report.headline import headline
+
+        return f"<p>{safe(headline(self.findings))}</p>{self.table().html()}"
+
+    def _narrowed(self, workload: Sequence[str], method: Sequence[str], labels: Mapping[str, str] | None = None) -> Findings:
+        """Keep these workloads and methods, or all where none is named, under names of one's own. Raises ArgumentError."""
+        from attnbench.report.figures.narrowed import narrowed, relabelled
+
+        findings = self.findings
+        known = [*dict.fromkeys(summary.cell.method for summary in findings.summaries), *findings.labels]
+        if labels:
+            findings = relabelled(findings, {one_of(known, name, "label"): text for name, text in labels.items()})
+        workloads = [word(Workload, each, "workload") for each in workload]
+        own = list(dict.fromkeys(s.cell.workload for s in findings.summaries))
+        if strange := [each for each in workloads if each not in own]:
+            raise ArgumentError("workload", strange[0], f"the run has {', '.join(own) or 'none'}")
+        named = [name for text in method for name in split_names(text)]
+        kept = dict.fromkeys(label for name in named for label in pick(name, findings.labels, "methods"))
+        return narrowed(findings, workloads, list(kept)) if workloads or kept else findings
+
+
+class Figures(tuple["Figure", ...]):
+    """Figures of matplotlib, each to be changed at will; in a notebook, pictures."""
+
+    sheet: "Sheet"
+    captions: tuple[str, ...]
+
+    def __new__(cls, figures: Sequence["Figure"], sheet: "Sheet", captions: tuple[str, ...]) -> "Figures":
+        """Figures with what they were drawn on, and a caption for each workload."""
+        made = super().__new__(cls, figures)
+        made.sheet, made.captions = sheet, captions
+        return made
+
+    def image(self, number: int = 0, form: str = "png") -> bytes:
+        """One of them as png, svg or pdf."""
+        from attnbench.report.drawing import images
+        from attnbench.report.drawing import style as styles
+
+        with styles.applied(self.sheet.settings):
+            return images.images(self[number], (form,), self.sheet.dpi)[form]
+
+    def save(self, *files: str | Path) -> None:
+        """Write them, one a file, the form of each by its name. Raises OSError."""
+        for number, file in enumerate(map(Path, files)):
+            write_within(file.parent, file.name, self.image(number, file.suffix.removeprefix(".")))
+
+    def _repr_html_(self) -> str:
+        encoded = (base64.b64encode(self.image(number)).decode() for number in range(len(self)))
+        return "".join(f'<img src="data:image/png;base64,{text}" style="max-width:100%">' for text in encoded)
+
+
+RunLike = Run | Path | str
+
+
+def read(run: RunLike) -> Run:
+    """A run that is stored, by its folder. Raises StoreError where it is none."""
+    if isinstance(run, Run):
+        return run
+    folder = RunFolder(Path(run))
+    folder.info()
+    return Run(folder)
+
+
+def run(suite: SuiteLike | None = None, *, resume: str | Path | None = None, **how: Unpack[Measuring]) -> Run:
+    """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
+
+    Leaves records, tables, plots and a page in a run folder below `results`. An interruption loses nothing that was measured.
+    Raises UsageError, ScoutError, StoreError, LaneTakenError.
+    """
+    with Scene(How.of(how, "run", suite)) as scene:
+        if resume is None:
+            folder, scouted, present = _begin(suite, scene)
+        else:
+            folder, scouted, present = _go_on(suite, Path(resume), scene)
+        with scene.writing(folder, "its cell is measured again") as records:
+            known = folder.info()
+            info = known.with_answers_of(present)
+            if info != known:
+                folder.rewrite(info)
+            progress = Progress(scene.how.reporter, processes(info), block_of(info), records)
+            terms = {**scene.terms(scouted, progress), "checkpoints": folder.checkpoints}
+            scene.say(
+                f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
+            )
+            kept = "what was measured is kept; go on with: attnbench run --resume {}"
+            scene.collect(LocalExecutor(info, Ledger.of(records), **terms), folder, progress, kept)
+            made = Run(folder)
+            made.report()
+    return made
+
+
+def _begin(asked: SuiteLike | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
+    """Make the folder of a new run, once the suite is known to be one that can be measured."""
+    how = scene.how
+    if not asked:
+        raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
+    loaded, suite = select(asked, how.impl, how.device, how.replicates)
+    scouted = scene.scout(suite)
+    check_methods(loaded, scouted)
+    count = len(scouted.cells)
+    if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):
+        raise UsageError(f"the suite has {count:,} cells; add --yes to measure them all")
+    folder = scene.create(scouted)
+    return folder, scouted, folder.info()
+
+
+def _go_on(asked: SuiteLike | None, path: Path, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
+    """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
+    folder, how = RunFolder(path), scene.how
+    info = folder.info()
+    suite = select(asked, how.impl, how.device, how.replicates)[1] if asked else info.suite
+    scouted = scene.scout(suite, roof=False)
+    present = scene.describe(scouted)
+    if silent := [f"method.{name}: {failed.reason}" for name, failed in scouted.failures.items() if name in info.methods]:
+        lines = "\n  ".join(silent)
+        raise UsageError(f"{path} cannot be continued; what could be asked then, and cannot now:\n  {lines}")
+    refuse_changes(path, info, present)
+    return folder, scouted, present
+
+
+def _sheet(style: str, width: str | None, height: str | None, *, failures: bool) -> "Sheet":
+    from attnbench.report.drawing.sheet import Style, sheet
+
+    try:
+        return replace(sheet(word(Style, style, "style"), width, height), failures=failures)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def split_names(text: str) -> list[str]:
+    """At commas outside brackets: `softmax.sdpa,lsh.reformer(bucket_size=64, rounds=4)` names two."""
+    names, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth <= 0:
+            names.append("")
+        else:
+            names[-1] += letter
+    return [name.strip() for name in names if name.strip()]

@@ -1,0 +1,194 @@
+"""One method under two names, through all that a gate does, to see what its verdicts are worth on this machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from attnbench import registry
+from attnbench.analyze.compare import FIRST
+from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate, looked_at
+from attnbench.executors.ledger import Ledger
+from attnbench.executors.scout import Scouted
+from attnbench.executors.selfcheck import SelfcheckExecutor, warmups_of
+from attnbench.library.compare import told_apart
+from attnbench.report.text.numbers import percent
+from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.selfcheck import Selfcheck as Plan
+from attnbench.schema.suite import MOST_PROCESSES
+from attnbench.session.asked import share, validated
+from attnbench.session.progress import Progress
+from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.store.cache import NoiseFloor, keep_noise_floor
+from attnbench.store.files import write_durably
+from attnbench.store.run_folder import RunFolder, StoreError
+
+_SLOWED = "attnbench.workloads.slowed:Slowed"
+
+
+@dataclass(frozen=True)
+class Selfcheck:
+    """What the verdicts of this machine are worth."""
+
+    folder: RunFolder
+    found: Calibration
+    kept: str
+    """What was kept for `gate`, in words."""
+
+    def text(self, *, unicode: bool = True) -> str:
+        """For a terminal."""
+        from attnbench.report.questions.selfcheck import table
+
+        return table.console(self.found, self.folder.info(), unicode=unicode)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def selfcheck(  # noqa: PLR0913 - one parameter an option
+    method: str | None = None,
+    *,
+    N: int | None = None,
+    causal: bool | None = None,
+    verdicts: int | None = None,
+    seconds: float | None = None,
+    margin: float | str | None = None,
+    inject: float | str | None = None,
+    resume: str | Path | None = None,
+    **how: Unpack[Measuring],
+) -> Selfcheck:
+    """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Half an hour.
+
+    `resume` goes on with a folder that was interrupted, and only reports one that is whole, on any machine.
+    Raises UsageError, ScoutError, StoreError, LaneTakenError.
+    """
+    reach, asked_how = share(margin, "margin") if margin is not None else None, How.of(how, "selfcheck")
+    if resume is None:
+        injected = share(inject, "inject") if inject is not None else 0.0
+        shape = {"N": N or 512, "causal": bool(causal), "seconds": seconds or 0.2}
+        terms = {"verdicts": verdicts or 200, "margin": reach or 0.05, "injected": injected}
+        folder, plan = _begin(method or "softmax.sdpa", shape, terms, replace(asked_how, replicates=asked_how.replicates or 10))
+    else:
+        asked: dict[str, object] = {"method": method, "N": N, "causal": causal, "verdicts": verdicts, "seconds": seconds}
+        asked |= {"inject": inject, "replicates": asked_how.replicates, "device": asked_how.device, "out": how.get("results")}
+        if given := ", ".join(f"--{name}" for name, value in asked.items() if value is not None):
+            raise UsageError(f"--resume goes on with what its folder planned; leave out {given} (--margin may be changed)")
+        folder, plan = _go_on(Path(resume), asked_how)
+    found = calibrate(plan, folder.records(), reach or plan.margin)
+    return Selfcheck(folder, found, _leave(folder, found))
+
+
+def _begin(method: str, shape: Mapping[str, Any], terms: Mapping[str, Any], how: How) -> tuple[RunFolder, Plan]:
+    """Plan and measure; `shape` is N, causal and seconds, `terms` are those of the plan."""
+    registry.find(method)
+    assert how.replicates is not None
+    verdicts, injected = terms["verdicts"], terms["injected"]
+    if (processes := 2 * verdicts * how.replicates) > MOST_PROCESSES:
+        many = f"with {how.replicates} replicates a side that is {processes:,} processes"
+        raise ArgumentError("verdicts", verdicts, f"{many}; at most {MOST_PROCESSES:,} make sense")
+    slowed = {"name": _SLOWED, "params": {"method": (method,), "share": (0.0, injected)}}
+    data = {
+        "name": "selfcheck",
+        "source": "one method under two names",
+        "device": how.device or "auto",
+        "axes": {"N": shape["N"], "causal": shape["causal"]},
+        "methods": (slowed if injected else {"name": method},),
+        "budget": {"seconds": shape["seconds"]},
+        "replicates": processes,
+    }
+    suite = validated(data, {"device": how.device, **shape})
+    with Scene(how) as scene:
+        scouted = scene.scout(suite, roof=False)
+        if refused := list(scouted.refusals().values()):
+            raise ArgumentError("method", method, f"{refused[0].status.value}: {refused[0].reason}")
+        plan = Plan(sides=(scouted.cells[0], scouted.cells[-1]), replicates=how.replicates, **terms)
+        folder = scene.create(scouted)
+        folder.keep_plan(plan)
+        _measure(folder, plan, scouted, scene)
+    return folder, plan
+
+
+def _go_on(path: Path, how: How) -> tuple[RunFolder, Plan]:
+    """Measure what is missing; a folder that lacks nothing is taken as it is, on any machine."""
+    folder = RunFolder(path)
+    plan = folder.plan()
+    ledger = Ledger.of(folder.records())
+    if all(ledger.finished(plan.cell(number), Pass.TIME, number) for number in range(plan.processes)):
+        return folder, plan
+    info = folder.info()
+    with Scene(how) as scene:
+        scouted = scene.scout(info.suite, roof=False)
+        refuse_changes(path, info, scene.describe(scouted))
+        _measure(folder, plan, scouted, scene)
+    return folder, plan
+
+
+def _measure(folder: RunFolder, plan: Plan, scouted: Scouted, scene: Scene) -> None:
+    """Measure what the folder lacks, and say once what can be told apart by now."""
+
+    def block(job: Job) -> str:
+        return f"round {plan.place(job.replicate).replicate + 1}/{plan.replicates}" if job.phase is Pass.TIME else ""
+
+    with scene.writing(folder, "its process is started again") as records:
+        left = {(plan.cell(number).key, number) for number in range(plan.processes)}
+        progress = Progress(scene.how.reporter, left, block, records, given_up=False)
+        first = min(FIRST, plan.replicates)
+        terms = {**scene.terms(scouted, progress), "plan": plan, "warmups": warmups_of(plan, records)}
+        executor = SelfcheckExecutor(run_info=folder.info(), ledger=Ledger.of(records), **terms)
+        size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
+        scene.say(f"{size} on {scouted.surroundings.device}: {folder.path}")
+
+        def rounds_over() -> int:
+            return min((plan.place(number).replicate for _, number in progress.left), default=plan.replicates)
+
+        told = rounds_over() >= first
+
+        def took(record: Record) -> None:
+            nonlocal told
+            records.append(record)
+            if not told and rounds_over() >= first:
+                told = True
+                scene.say(told_apart(looked_at(plan, records, first), plan.margin))
+
+        kept = "what was measured is kept; go on with: attnbench selfcheck --resume {}"
+        scene.collect(executor, folder, progress, kept, took)
+
+
+def _leave(folder: RunFolder, found: Calibration) -> str:
+    """Write what was found, and keep the noise floor for the gate; what is kept, in words. Raises StoreError."""
+    # pandas and matplotlib take seconds to import; a selfcheck that is only starting need not wait for them
+    from attnbench.report.questions.selfcheck import figure, table
+
+    info = folder.info()
+    files = {"selfcheck.json": table.as_json(found, info).encode(), "selfcheck.md": table.page(found, info).encode()}
+    if not found.plan.injected:
+        # where a slow-down was made on purpose, none is put into the medians
+        files |= {f"selfcheck.{form}": image for form, image in figure.pictures(found, info).items()}
+    for name, content in files.items():
+        try:
+            write_durably(folder.path / name, content)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder.path / name}: {error.strerror}") from error
+    return "" if found.plan.injected else _remembered(found, info)
+
+
+def _remembered(found: Calibration, info: RunInfo) -> str:
+    """Keep the noise floor, where the verdicts are enough for one; in words."""
+    if not found.floor:
+        return f"not kept as the noise floor of this machine: that takes {FEWEST} verdicts, and a slow-down that they find"
+    cell = found.plan.sides[0]
+    keep_noise_floor(
+        NoiseFloor(
+            environment=info.environment_digest,
+            device=info.surroundings.device,
+            about=f"{cell.label}, {cell.workload.value}, N={cell.problem.N}",
+            run=info.id,
+            verdicts=found.plan.verdicts,
+            smallest=found.floor,
+        )
+    )
+    floors = ", ".join(f"+{percent(effect)} with {replicates} a side" for replicates, effect in found.floor)
+    return f"noise floor of this machine, kept for attnbench gate: {floors}"

@@ -1,1 +1,0 @@
-"""Figures of one line for each method over length: what is shown, its curves, and their panels."""

@@ -1,1 +1,0 @@
-"""Airspeed velocity: its results, its folder, and the points that it plots."""

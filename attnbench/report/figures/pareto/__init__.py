@@ -1,1 +1,0 @@
-"""What a method loses against what it costs."""

@@ -1,0 +1,156 @@
+"""What each method loses against what it costs: of that cell, or of the same method's cells that say more about its cost."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from attnbench.analyze.best import Candidate
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, Unit
+from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import Estimate
+from attnbench.report.findings import Findings
+from attnbench.report.text.names import in_words
+from attnbench.report.text.numbers import per
+from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.outcome import BITS, GRADIENT_ROUNDING, LOSS, OUTPUT_ERROR, ROUNDING
+
+_LOSSES: dict[Workload, tuple[str, ...]] = {
+    Workload.FIDELITY: (OUTPUT_ERROR, "missed_mass"),
+    Workload.NUMERICS: (ROUNDING, GRADIENT_ROUNDING),
+    Workload.TRAIN: ("wrong", LOSS),
+}
+_MODEL = ("task", "data", "layers", "feedforward", "mixtures")
+"""The settings of a model that also apply to generating."""
+_Beside = Callable[[CellSummary], CellSummary | None]
+"""Gives for a cell that has a quality the cell that has a cost."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A figure of which less is better, read off the cell that has a quality or off another one of its method."""
+
+    name: str
+    unit: Unit
+    of: Callable[[CellSummary], Estimate | None]
+    beside: _Beside = lambda cell: cell
+    """The cell that it is read off, also where that one failed."""
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """One panel: a section that has a quality at one length, by one loss and one cost."""
+
+    section: Section
+    loss: Quantity
+    cost: Cost
+
+    @cached_property
+    def by_length(self) -> dict[int, list[Candidate]]:
+        """All cells that have both figures; 0 has no place on a logarithmic axis, which that of costs always is."""
+        found: dict[int, list[Candidate]] = {}
+        for cell in self.section.summaries:
+            loss, cost = self.loss.estimate(cell), self.cost.of(cell)
+            if loss is not None and cost is not None and cost.value > 0 and (loss.value > 0 or not self.loss.is_rounding):
+                found.setdefault(cell.cell.problem.N, []).append(Candidate(cell.cell.label, cost, loss))
+        return found
+
+    @property
+    def N(self) -> int:
+        """The longest of the lengths at which the most methods have both figures."""
+        return max(self.by_length, key=lambda N: (len(self.by_length[N]), N))
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The cells of this length."""
+        return self.by_length[self.N]
+
+
+def tradeoffs(findings: Findings) -> list[list[Tradeoff]]:
+    """Return a row for each loss of each section that has a quality, a column for each cost; only such as have a point."""
+    rows = [
+        [Tradeoff(section, loss, cost) for cost in costs(findings, section)]
+        for section in findings.sections
+        for loss in losses(findings, section)
+    ]
+    return [kept for row in rows if (kept := [each for each in row if each.by_length])]
+
+
+def losses(findings: Findings, section: Section) -> list[Quantity]:
+    """Return the figures of a section that say what is lost, the less the better; none of workloads that lose nothing known."""
+    names = _LOSSES.get(section.workload, ())
+    if section.workload is Workload.TRAIN and any(BITS in cell.scores for cell in section.summaries):
+        names = (BITS,)
+    return [findings.quantities[name] for name in names]
+
+
+def costs(findings: Findings, section: Section) -> list[Cost]:
+    """Return time and memory of each workload, and state, as far as the run has them; else the FLOPs of the definition."""
+    found = _of_training(findings) if section.workload is Workload.TRAIN else _of_attention(findings)
+    with_points = [cost for cost in found if any(cost.of(cell) for cell in section.summaries)]
+    flops = Cost("FLOPs of the definition over dense attention's", Unit.FACTOR, findings.quantities["flops_of_dense"].estimate)
+    return with_points or ([flops] if section.workload is Workload.FIDELITY else [])
+
+
+def _of_attention(findings: Findings) -> list[Cost]:
+    """Return the costs of cells on the same problem, which are those of the attention alone."""
+    alone = [s for s in findings.summaries if not s.cell.workload.has_model]
+    found, states = [], []
+    for workload in dict.fromkeys(s.cell.workload for s in alone if s.ok and s.medians):
+        beside = _beside([s for s in alone if s.cell.workload is workload], lambda s: (s.cell.problem, s.cell.device))
+        found += _of_calls(findings, beside, workload, in_words(workload))
+        if workload.decodes:
+            states.append(_read(findings.quantities[STATE_BYTES], beside, f"state of one sequence, {in_words(workload)}"))
+    return [*found, *states[:1]]
+
+
+def _of_training(findings: Findings) -> list[Cost]:
+    """Return the costs of an update; of generating by the same model, and of decoding by its attention, whatever the batch."""
+
+    def of_update(name: str, title: str) -> Cost:
+        quantity = findings.quantities[name]
+        return Cost(title, quantity.unit, lambda s: found.times(s.B) if (found := quantity.estimate(s)) else None)
+
+    def shape(summary: CellSummary) -> tuple[object, ...]:
+        """Return the problem but for its batch, and the model around it."""
+        model = summary.cell.training if not summary.cell.workload.decodes else None
+        known = [getattr(model, name, None) for name in _MODEL]
+        return summary.cell.problem.model_copy(update={"B": 1}), summary.cell.device, *known
+
+    later: dict[tuple[Workload, str], list[CellSummary]] = {}
+    for s in findings.summaries:
+        if s.cell.workload.keeps_state:
+            batch = "largest B" if s.cell.batch is Batch.LARGEST else f"B={s.cell.problem.B}"
+            later.setdefault((s.cell.workload, batch), []).append(s)
+    found = [of_update(TIME, "time per update"), of_update(MEMORY, "memory of an update")]
+    places: list[_Beside] = []
+    for (workload, batch), cells in later.items():
+        if any(s.ok and s.medians for s in cells):
+            models = workload.has_model
+            places.append(_beside(cells, shape if models else lambda s: shape(s)[:2]))
+            found += _of_calls(findings, places[-1], workload, f"{in_words(workload)}, {batch}")
+
+    def first(cell: CellSummary) -> CellSummary | None:
+        """Return the first of several that was measured, else the first that there is."""
+        known = [other for place in places if (other := place(cell)) is not None]
+        return next((other for other in known if other.ok), known[0] if known else None)
+
+    # what one sequence keeps is no matter of the batch
+    return [*found, _read(findings.quantities[STATE_BYTES], first, "state of one sequence")]
+
+
+def _of_calls(findings: Findings, beside: _Beside, workload: Workload, name: str) -> list[Cost]:
+    """Return time and memory of one kind of cell."""
+    return [_read(findings.quantities[each], beside, f"{each} {per(workload)}, {name}") for each in (TIME, MEMORY)]
+
+
+def _read(quantity: Quantity, beside: _Beside, name: str) -> Cost:
+    return Cost(name, quantity.unit, lambda cell: quantity.estimate(beside(cell)), beside)
+
+
+def _beside(cells: Sequence[CellSummary], problem: Callable[[CellSummary], tuple[object, ...]]) -> _Beside:
+    """Find the cell of the same method and problem among these: the first that was measured, else the first."""
+    known: dict[tuple[object, ...], CellSummary] = {}
+    for summary in sorted(cells, key=lambda s: not s.ok):
+        known.setdefault((summary.cell.label, *problem(summary)), summary)
+    return lambda cell: known.get((cell.cell.label, *problem(cell)))

@@ -1,0 +1,130 @@
+"""A run as one frame: a row for each cell, every axis and every figure in SI units; what is missing is empty."""
+
+from typing import TYPE_CHECKING, Any
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.roofline import placed
+from attnbench.report.findings import Findings
+from attnbench.report.text.table import rows_csv
+from attnbench.schema.cell import Batch
+from attnbench.schema.training import Training
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
+
+COUNTERS = (
+    *("input_bytes", "parameter_bytes", "output_bytes", "torch_allocated_peak", "torch_reserved_peak", "saved_for_backward"),
+    *("nvml_process_peak", "nvml_process_base", "nvml_device_delta", "host_rss_peak", "torch_profiler_peak", "state_bytes"),
+)
+"""Always columns; counters that are not among them follow."""
+
+
+def frame(findings: Findings) -> "pd.DataFrame":
+    """Return all cells of a run, planned or recorded. Seconds, bytes and counts; the columns are the same for every run."""
+    # takes longer to import than all of a report's tables to make
+    import pandas as pd
+
+    found = rows(findings)
+    # of object dtype: a column of counts with a gap in it must not become one of floats
+    return pd.DataFrame(found, columns=list(found[0]) if found else None, dtype=object)
+
+
+def replicate_frame(findings: Findings) -> "pd.DataFrame":
+    """Return a row for each replicate, with the figures that every replicate has of its own; one that failed is one row."""
+    import pandas as pd
+
+    replicated = [quantity for quantity in findings.figures if quantity.is_replicated]
+    found: list[Row] = []
+    for summary in findings.summaries:
+        values = {quantity.column: quantity.values(summary) for quantity in replicated}
+        numbers = sorted({replicate for each in values.values() for replicate in each})
+        about = _identity(findings, summary) | {"status": summary.status, "reason": summary.reason}
+        last = {"run": findings.run.id, "cell": summary.cell.key}
+        found += [
+            about
+            | {"replicate": number}
+            | {column: None if number is None else each.get(number) for column, each in values.items()}
+            | last
+            for number in numbers or (None,)
+        ]
+    return pd.DataFrame(found, dtype=object)
+
+
+def csv(findings: Findings) -> str:
+    """Return the same as CSV that no spreadsheet takes for formulas; counters are named by whoever recorded them."""
+    return rows_csv(rows(findings), otherwise=())
+
+
+def rows(findings: Findings) -> list[Row]:
+    """Return a row for each cell, all with the same columns."""
+    extra = {name for s in findings.summaries for name in s.memory.counters} - set(COUNTERS)
+    found: list[Row] = []
+    for summary in findings.summaries:
+        at, main = placed(summary, findings.run), findings.counter
+        figures: Row = {}
+        for quantity in findings.figures:
+            number = quantity.estimate(summary)
+            figures[quantity.column] = number.value if number else None
+            if quantity.is_replicated:
+                low, high = number.ends if number else (None, None)
+                figures |= {f"{quantity.column}_low": low, f"{quantity.column}_high": high}
+                figures[f"{quantity.name}_interval"] = number.interval.kind.value if number else None
+        counters: Row = {}
+        for name in (*COUNTERS, *sorted(extra)):
+            # in bytes of the whole batch
+            counter = summary.memory.counters.get(name)
+            counters[f"{name.removesuffix('_bytes')}_bytes_of_batch"] = counter.bytes if counter else None
+            counters[f"{name}_source"] = counter.source if counter else None
+            counters[f"{name}_reason"] = (counter.reason if counter else summary.memory.why_not(name)) or None
+        row = {
+            **_identity(findings, summary),
+            "status": summary.status,
+            "reason": summary.reason,
+            "n_replicates": summary.replicates,
+            "n_samples": summary.samples,
+            "n_outliers": summary.outliers,
+            **figures,
+            "roof_floor_s_per_call": at.floor_seconds if at else None,
+            "warning": at.warning if at else None,
+            "memory_counter": main.name if main else None,
+            "memory_reason": main.why_not(summary) if main else summary.memory.reason,
+            **counters,
+            "parameters": summary.facts.get("parameters"),
+            "flags": " ".join((*summary.flags, *summary.memory.flags)),
+            **{name: summary.fact(name) for name in ("backend", "clock", "stop", "threads")},
+            "environment": " ".join(summary.environments) or findings.run.environment_digest,
+            "run": findings.run.id,
+            "cell": summary.cell.key,
+        }
+        found.append(row)
+    return found
+
+
+def _identity(findings: Findings, summary: CellSummary) -> Row:
+    cell, p = summary.cell, summary.cell.problem
+    return {
+        "method": cell.method,
+        "params": " ".join(f"{name}={value}" for name, value in sorted(cell.params.items())),
+        "tier": findings.tier(summary),
+        "paper": findings.paper(summary),
+        "workload": cell.workload.value,
+        "N": p.N,
+        "B": None if cell.batch is Batch.LARGEST and "B" not in summary.facts else summary.B,
+        "batch": cell.batch.value,
+        "batch_bound": summary.bound or None,
+        **{name: getattr(p, name) for name in ("H", "D", "M", "kv_heads")},
+        "dtype": p.dtype.value,
+        "causal": p.causal,
+        "padding": p.padding,
+        "device": cell.device,
+        "inputs": cell.inputs.value,
+        "recording": cell.recording or None,
+        "scale": cell.scale,
+        "allocator": cell.allocator.value,
+        "matmul_precision": cell.matmul_precision.value,
+        "clock_mode": cell.clock.value,
+        # the model around the attention and what it learns; empty of a cell without one
+        **(dict.fromkeys(Training.model_fields) | (cell.training.model_dump(mode="json") if cell.training else {})),
+    }

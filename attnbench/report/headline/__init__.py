@@ -1,1 +1,0 @@
-"""The sentence of result."""

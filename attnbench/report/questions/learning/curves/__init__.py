@@ -1,1 +1,0 @@
-"""Learning curves: held-out loss and accuracy against updates and against time."""

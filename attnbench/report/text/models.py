@@ -1,0 +1,54 @@
+"""The models around an attention in words: their shape, how they were trained, and what chance alone would give."""
+
+from collections.abc import Sequence
+
+from attnbench.analyze.cells import CellSummary
+from attnbench.report.text.names import one_line
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import ACCURACY
+from attnbench.schema.units import three_digits
+
+
+def model_notes(summaries: Sequence[CellSummary]) -> list[str]:
+    """Return all lines on the models of these cells: how they were trained, on what, and what who knows nothing would get."""
+    ways, chances = dict[str, None](), dict[str, None]()
+    trained = [s for s in summaries if s.cell.workload is Workload.TRAIN]
+    for summary in trained:
+        if model := summary.cell.training:
+            late = f", then {model.late_rate:g} from update {model.late_from:,} on" if model.late_from < model.updates else ""
+            again = ", layers computed again in the backward" if model.recompute else ""
+            rate = f"rate {model.rate:g}{late}{again}"
+            ways[f"exactly {model.updates:,} updates of B={summary.B} sequences by RAdam, {rate}"] = None
+        # of pixels, where no answer is right or wrong, there is no accuracy
+        loss, accuracy = chance(summary, "loss"), chance(summary, "accuracy") if ACCURACY in summary.scores else None
+        words = [] if loss is None else [f"loss {three_digits(loss)}"]
+        words += [] if accuracy is None else [f"accuracy {three_digits(100 * accuracy)}%"]
+        chances |= {", ".join(words): None} if words else {}
+    data = dict.fromkeys(one_line(said) for s in trained if (said := s.fact("data")))
+    resumed = dict.fromkeys(one_line(s.cell.label) for s in trained if "resumed" in s.flags)
+    lines = {
+        model_note(summaries): True,
+        f"Training: {'; '.join(ways)}; the same data in the same order for every method.": ways,
+        f"Data: {'; '.join(data)}.": data,
+        "Deterministic algorithms, in what is timed too.": any(s.facts.get("deterministic") for s in trained),
+        f"Resumed from a checkpoint, which changes no weight: {', '.join(resumed)}.": resumed,
+        f"Chance: {'; '.join(chances)}.": chances,
+    }
+    return [line for line, holds in lines.items() if line and holds]
+
+
+def model_note(summaries: Sequence[CellSummary]) -> str:
+    """Describe the model around the attention; empty where there is none."""
+    models = dict[str, None]()
+    for cell in (summary.cell for summary in summaries):
+        if cell.training:
+            layers, p = f"{cell.training.layers} layer{'s' if cell.training.layers > 1 else ''}", cell.problem
+            size = f"H={p.H}, D={p.D} (width {p.H * p.D}), feed-forward {cell.training.feedforward}×"
+            models[f"a pre-norm Transformer of {layers}, {size}"] = None
+    return f"Model: {'; '.join(models)}, around the attention of each method." if models else ""
+
+
+def chance(summary: CellSummary, of: str) -> float | None:
+    """Return the `loss` or `accuracy` of who knows nothing, as it was recorded."""
+    value = summary.facts.get(f"chance_{of}")
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,38 @@
+"""What goes wrong, as one hierarchy of errors; each kind has the exit code of a command that ends with it."""
+
+from typing import ClassVar
+
+
+class AttnbenchError(Exception):
+    """The message says what went wrong and what to do; by itself it means that the machine or the disk failed."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(AttnbenchError):
+    """Bad input; the message says where it is and what would be right."""
+
+    exit_code = 2
+
+
+class ArgumentError(UsageError):
+    """An argument of a function, which is an option of the command of the same name, cannot be taken as it was given."""
+
+    def __init__(self, argument: str, given: object, problem: str) -> None:
+        super().__init__(argument, given, problem)
+        self.argument, self.given, self.problem = argument, given, problem
+
+    def __str__(self) -> str:
+        return f"{self.argument}={self.given!r}: {self.problem}"
+
+    @property
+    def as_option(self) -> str:
+        """The same for who reads a terminal: `--margin 5x: write a share`."""
+        return f"--{self.argument.replace('_', '-')} {self.given}: {self.problem}"
+
+
+class BusyError(AttnbenchError):
+    """Nothing is wrong, and it may be tried again later: somebody else is measuring."""
+
+    # EX_TEMPFAIL of sysexits.h
+    exit_code = 75

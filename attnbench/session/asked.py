@@ -1,0 +1,235 @@
+"""From what a caller says to a suite, its methods, lengths and shares; whatever cannot be taken is an ArgumentError."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from attnbench import registry
+from attnbench.executors.scout import Scouted
+from attnbench.report.text.names import one_line
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.suite import Axes, Method, Override, Suite
+from attnbench.schema.units import bytes_
+from attnbench.suite.load import Loaded, load, words
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([KMGT]?)(i?)B\s*", re.IGNORECASE)
+_SHARE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(%?)\s*")
+_PREFIXES = " KMGT"
+_Word = TypeVar("_Word", bound=StrEnum)
+SuiteLike = str | Path | Mapping[str, Any] | Suite
+"""The name of a suite that ships, a file, a dict as a file holds it, or a suite that was loaded."""
+Impl = str | type | Sequence[str | type]
+"""One's own attention, or several: classes, module:Class or file.py:Class."""
+
+
+def select(given: SuiteLike, impl: Impl = (), device: str | None = None, replicates: int | None = None) -> tuple[Loaded, Suite]:
+    """The suite as it was written, and as the other arguments change it. Raises SuiteError, UsageError."""
+    loaded = load(given)
+    added = tuple(Method(name=name) for name in addresses(impl))
+    on = {kind: o.model_copy(update={"methods": o.methods + added}) if o.methods else o for kind, o in loaded.suite.on.items()}
+    changes: dict[str, object] = {"methods": loaded.suite.methods + added, "on": on}
+    asked = {"device": device, "replicates": replicates}
+    changes |= {name: value for name, value in asked.items() if value is not None}
+    suite = validated({**dict(loaded.suite), **changes}, asked)
+    if replicates is not None:
+        on = {kind: o.model_copy(update={"replicates": replicates}) for kind, o in suite.on.items()}
+        suite = suite.model_copy(update={"on": on})
+    known = registry.catalogue()
+    wrong = [
+        loaded.error((*place, "name"), registry.no_method(method.name))
+        for place, method in _methods(suite)
+        if ":" not in method.name and method.name not in known
+    ]
+    if wrong:
+        raise UsageError("\n".join(wrong))
+    return loaded, suite
+
+
+def validated(data: Mapping[str, object], given: Mapping[str, object]) -> Suite:
+    """A suite of these fields; a field that does not fit is told by the argument of its name. Raises ArgumentError."""
+    try:
+        return Suite.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = next((str(part) for part in reversed(first["loc"]) if part in given), str(first["loc"][-1]))
+        raise ArgumentError(name, given.get(name), words(first)) from None
+
+
+def _methods(suite: Suite) -> Iterator[tuple[tuple[str | int, ...], Method]]:
+    """All methods that a suite names, on any device, with their places in its file."""
+    yield from ((("methods", i), method) for i, method in enumerate(suite.methods))
+    for kind, override in suite.on.items():
+        yield from ((("on", kind, "methods", i), method) for i, method in enumerate(override.methods or ()))
+
+
+def addresses(given: Impl) -> tuple[str, ...]:
+    """One's own attentions, as one or several were given. Raises ArgumentError."""
+    return tuple(map(address, (given,) if isinstance(given, str | type) else given))
+
+
+def address(impl: str | type) -> str:
+    """A class, or its address as module:Class or path/to/file.py:Class, as an address. Raises ArgumentError."""
+    if isinstance(impl, type):
+        try:
+            return registry.address_of(impl)
+        except registry.UnknownMethodError as error:
+            raise ArgumentError("impl", impl.__name__, str(error)) from None
+    if not is_address(impl):
+        example = "for example my_attention:MyAttention"
+        raise ArgumentError("impl", impl, f"write it as module:Class or path/to/file.py:Class, {example}")
+    return impl
+
+
+def is_address(word: str) -> bool:
+    """Whether it has the form module:Class or path/to/file.py:Class."""
+    module, colon, name = word.rpartition(":")
+    is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
+    # a command line may hold bytes that are no letters, which cannot be sent to a worker
+    is_text = not any("\ud800" <= letter <= "\udfff" for letter in word)
+    return bool(colon) and name.isidentifier() and is_module and is_text
+
+
+def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> None:
+    """Refuse what is no method, and parameters that a method does not have, with the place in the file; raises UsageError.
+
+    A module in a suite that raises when it is imported costs only its own cells; one that the caller adds has to be there,
+    for it is what was asked for. What is a method in one of several commits has been lost, and is no mistake of a name.
+    """
+    failures = {name: failed for name, failed in scouted.failures.items() if all(name in each.failures for each in others)}
+    own = {method.name for _, method in _methods(loaded.suite)} if loaded else set()
+    added = {name: failed.reason for name, failed in failures.items() if ":" in name and name not in own}
+    if loaded is None:
+        if added:
+            raise UsageError("\n".join(f"{name}: {reason}" for name, reason in added.items()))
+        return
+    for name, reason in added.items():
+        raise ArgumentError("impl", name, reason)
+    wrong = []
+    for place, method in _methods(loaded.suite):
+        if method.name in failures and failures[method.name].facts.get("unknown"):
+            wrong.append(loaded.error((*place, "name"), failures[method.name].reason))
+        if description := scouted.descriptions.get(method.name):
+            known = description.parameters
+            unknown = [name for name in method.params if not takes(known, name)]
+            wrong += [loaded.error((*place, "params", name), no_parameter(name, known)) for name in unknown]
+    if wrong:
+        raise UsageError("\n".join(wrong))
+
+
+def takes(known: tuple[str, ...], name: str) -> bool:
+    """Whether a method has such a parameter, or takes any by `**params` and judges them itself."""
+    return name in known or any(each.startswith("**") for each in known)
+
+
+def no_parameter(name: str, known: tuple[str, ...]) -> str:
+    """That a method has no such parameter, which was probably meant, and which it has."""
+    return f"the method has no such parameter; {registry.meant_by(name, known)}it has: {', '.join(known) or 'none'}"
+
+
+def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
+    """The suite with only the methods that are named, by label, name or address; those that it lacks are added.
+
+    Raises ArgumentError for a name that is neither in the suite nor installed, and no address.
+    """
+    names = tuple(dict.fromkeys(name.partition("(")[0].strip() for name in wanted))
+    own = {method.name for _, method in _methods(suite)}
+    known = [*own, *(name for name in registry.catalogue() if name not in own)]
+    for name in names:
+        if name not in known and not is_address(name):
+            has = f"the suite has: {', '.join(sorted(own))}"
+            raise ArgumentError(argument, name, f"no such method; {registry.meant_by(name, known)}{has}")
+
+    def named(methods: Iterable[Method]) -> tuple[Method, ...]:
+        return tuple(method for method in methods if method.name in names)
+
+    added = tuple(Method(name=name) for name in names if name not in own)
+    kept = named(suite.methods) + added or tuple(Method(name=name) for name in names)
+
+    def on_device(override: Override) -> Override:
+        # of its own methods those that are wanted; where none is, those of the suite
+        return (
+            override if override.methods is None else override.model_copy(update={"methods": named(override.methods) or kept})
+        )
+
+    changes = {
+        "methods": kept,
+        "on": {device: on_device(override) for device, override in suite.on.items()},
+        # a baseline that is left out would be none of the suite's methods
+        "report": suite.report.model_copy(update={"baselines": tuple(b for b in suite.report.baselines if b in names)}),
+    }
+    return suite.model_copy(update=changes)
+
+
+def pick(wanted: str, labels: Iterable[str], argument: str) -> list[str]:
+    """The label that is meant, or all of the method that is. Raises ArgumentError."""
+    labels = list(labels)
+    plain = {label.replace(" ", ""): label for label in labels}
+    if (exact := plain.get(wanted.replace(" ", ""))) is not None:
+        return [exact]
+    if same := [label for label in labels if label.partition("(")[0] == wanted]:
+        return same
+    shown = [one_line(label) for label in labels]
+    there = f"there are: {', '.join(shown)}"
+    raise ArgumentError(argument, wanted, f"not among the methods; {registry.meant_by(wanted, shown)}{there}")
+
+
+def pick_one(wanted: str, labels: Iterable[str], argument: str) -> str:
+    """The one label that is meant. Raises ArgumentError, also where there are several."""
+    found = pick(wanted, labels, argument)
+    if len(found) > 1:
+        raise ArgumentError(argument, wanted, f"name one of {', '.join(repr(one_line(label)) for label in found)}")
+    return found[0]
+
+
+def word(known: type[_Word], given: str, argument: str) -> _Word:
+    """One of a few words. Raises ArgumentError that says which was probably meant."""
+    return known(one_of([each.value for each in known], given, argument))
+
+
+def one_of(known: Iterable[str], given: str, argument: str) -> str:
+    """A name among those that are known. Raises ArgumentError that says which was probably meant."""
+    names = list(known)
+    if given in names:
+        return given
+    meant = get_close_matches(given, names, n=1)
+    hint = f"did you mean {meant[0]!r}? " if meant else ""
+    raise ArgumentError(argument, given, f"{hint}there are: {', '.join(names) or 'none'}")
+
+
+def length(given: int | str, argument: str) -> int:
+    """`4096` or `2^12`, as in a suite. Raises ArgumentError."""
+    try:
+        lengths = Axes.model_validate({"N": given}).N
+    except ValidationError as error:
+        raise ArgumentError(argument, given, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    if len(lengths) != 1:
+        raise ArgumentError(argument, given, "one number is wanted, not a range")
+    return lengths[0]
+
+
+def share(given: float | str, argument: str) -> float:
+    """`8%` or `0.08`: a share above 0 and of at most 10. Raises ArgumentError."""
+    match = _SHARE.fullmatch(str(given))
+    value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < value <= 10:
+        raise ArgumentError(argument, given, "write a share, for example 8% or 0.08")
+    return value
+
+
+def memory_share(given: float | str, free: int, argument: str) -> float:
+    """`0.7`, `70%` or `8GiB` as a share of the bytes that are free. Raises ArgumentError, also where that is more than all."""
+    if match := _SIZE.fullmatch(str(given)):
+        wanted: float = float(match[1]) * (1024 if match[3] else 1000) ** _PREFIXES.index(match[2].upper() or " ")
+        asked = wanted / free
+    elif match := _SHARE.fullmatch(str(given)):
+        asked = float(match[1]) / (100 if match[2] else 1)
+    else:
+        raise ArgumentError(argument, given, "write a share of the memory that is free, or an amount: 0.7, 70% or 8GiB")
+    if not 0 < asked <= 1:
+        raise ArgumentError(argument, given, f"more than nothing and at most the {bytes_(free)} that are free")
+    return asked

@@ -1,0 +1,103 @@
+"""Whether this machine can be measured on, and what would spoil the numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from attnbench import registry
+from attnbench.executors.lane import Lane
+from attnbench.executors.scout import ScoutError, scout
+from attnbench.measure import environment, nvml
+from attnbench.measure.host_conditions import HostCounters, facts
+from attnbench.schema import units
+from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.session.reporter import Reporter
+from attnbench.version import __version__
+from attnbench.worker.isolate import Isolation
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of an examination; `ok` False is something to mend, None is for information."""
+
+    name: str
+    text: str
+    ok: bool | None = None
+
+
+def disturbance() -> str:
+    """One line on what would spoil numbers that are taken now, with advice; empty where nothing is known to."""
+    bad = [f"{finding.name}: {finding.text}" for finding in [*host(), *gpu()] if finding.ok is False]
+    return f"this machine is disturbed, and times will scatter: {'; '.join(bad)}. attnbench doctor says more" if bad else ""
+
+
+def doctor(*, wait: bool = True, reporter: Reporter | None = None) -> list[Finding]:
+    """Look at this machine, and keep its roof for `plan`."""
+    told = reporter or Reporter()
+    lane = Lane(wait, told.say, told.command or "attnbench doctor")
+    return [*packages(), *host(), *gpu(), *device(lane)]
+
+
+def packages() -> list[Finding]:
+    """Versions, and packages that get in each other's way."""
+    known = environment.gather()
+    shown = ("python", "torch", "triton", "reformer-pytorch", "nvidia-ml-py", "system")
+    found = [Finding("attnbench", __version__), *(Finding(name, str(known[name])) for name in shown)]
+    if (double := environment.version("pynvml")) is not None:
+        text = f"the package pynvml {double} is the deprecated double of nvidia-ml-py: pip uninstall pynvml"
+        found.append(Finding("pynvml", text, ok=False))
+    return [*found, Finding("methods", f"{len(registry.catalogue())} registered; attnbench methods lists them")]
+
+
+def host() -> list[Finding]:
+    """The processor and what disturbs it."""
+    known, counters = environment.gather(), HostCounters.read()
+    now = facts(counters, HostCounters.read())
+    load = float(now["load_1min"] or 0)
+    cores = int(known["cores"] or 1)
+    found = [
+        Finding("processor", f"{known['processor']}, {cores} cores, {known['memory_gib']} GiB"),
+        Finding("load", f"{load:.2f} over the last minute", ok=load <= cores / 2),
+    ]
+    if now["governor"] is not None:
+        governor = str(now["governor"])
+        found.append(Finding("governor", governor, ok=governor == "performance"))
+    if (throttled := now["cgroup_throttled"]) is not None:
+        found.append(Finding("cpu quota", f"throttled {throttled} times just now", ok=not throttled))
+    return found
+
+
+def gpu(library: Any = None) -> list[Finding]:  # noqa: ANN401 - NVML has no types
+    """What NVML says of each GPU; without a GPU one line that says so."""
+    try:
+        with nvml.session(library) as bound:
+            count = bound.nvmlDeviceGetCount()
+            found = [Finding("NVML", f"driver {bound.nvmlSystemGetDriverVersion()}, {count} device(s)", ok=True)]
+            for i in range(count):
+                handle = bound.nvmlDeviceGetHandleByIndex(i)
+                # this process looks, and computes nothing
+                now = nvml.device_state(bound, handle, present=False)
+                flags = nvml.state_flags([now])
+                state = f"SM {now['sm_clock_mhz']} MHz, {now['power_w']} W, {now['temperature_c']} C"
+                text = f"{state}, {', '.join(flags) or 'not throttled'}"
+                ok = not {"throttled", "shared"} & set(flags)
+                found.append(Finding(str(bound.nvmlDeviceGetName(handle)), text, ok=ok))
+            return found
+    except nvml.NvmlUnavailableError as error:
+        return [Finding("NVML", f"{error}; memory by NVML will be n/a")]
+
+
+def device(lane: Lane) -> list[Finding]:
+    """The device that `auto` stands for, and its roof, measured now and kept for predictions. Raises LaneTakenError."""
+    axes = Axes.model_validate({"N": 1, "dtype": ["float32", "bfloat16"]})
+    suite = Suite(name="doctor", axes=axes, methods=(Method(name="softmax.sdpa"),))
+    try:
+        with Isolation() as worker:
+            known = scout(suite, worker, lane=lane).surroundings
+    except ScoutError as error:
+        return [Finding("device", str(error), ok=False)]
+    name, free = known.facts.get("gpu") or known.device, units.bytes_(known.memory_bytes)
+    found = [Finding("device", f"{name}, {free} free, {known.facts['threads']} threads", ok=True)]
+    for ceiling, roof in known.roof.items():
+        text = f"{roof.flops_per_second / 1e9:.0f} GFLOP/s product, {roof.bytes_per_second / 1e9:.0f} GB/s copy"
+        found.append(Finding(f"roof {ceiling}", text))
+    return found

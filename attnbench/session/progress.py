@@ -1,0 +1,117 @@
+"""How far a measurement is, counted from its records and told to a reporter."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from attnbench.schema.errand import Job, Pass, main_pass
+from attnbench.schema.outcome import SERVER, Failed, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.session.reporter import Reporter
+
+_RECENT = 20
+Process = tuple[str, int]
+"""A cell by its key, and the number of a replicate."""
+
+
+def processes(info: RunInfo) -> set[Process]:
+    """All that a run measures."""
+    return {(cell.key, replicate) for cell in info.cells for replicate in range(info.suite.replicates)}
+
+
+def block_of(info: RunInfo) -> Callable[[Job], str]:
+    """Name the block that a job of a run belongs to."""
+
+    def name(job: Job) -> str:
+        cell, p = job.cell, job.cell.problem
+        mask = "causal" if p.causal else "full"
+        return f"replicate {job.replicate + 1}/{info.suite.replicates} N={p.N} {cell.workload} {mask} {p.dtype}"
+
+    return name
+
+
+class Progress:
+    """Counts processes; one that has its record is done, and need not be measured.
+
+    `block` names the part of the work that a job belongs to. Where a cell is `given_up` at its first failure, all its processes
+    are done then.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        left: set[Process],
+        block: Callable[[Job], str] = lambda _: "",
+        records: Iterable[Record] = (),
+        *,
+        given_up: bool = True,
+    ) -> None:
+        self.reporter, self.left, self.total = reporter, left, len(left)
+        self._block_of, self._given_up, self._block = block, given_up, ""
+        self._statuses: Counter[str] = Counter()
+        self._said: set[str] = set()
+        self._lasted: dict[str, float] = {}
+        self._recent: list[float] = []
+        self._sum, self._begin, self._mark = 0.0, time.monotonic(), time.monotonic()
+        for record in records:
+            self._cross_off(record)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._enter("")
+        self.reporter.stop()
+
+    def starts(self, job: Job) -> None:
+        """A job is about to run."""
+        if job.phase is not Pass.CHECK:
+            self._enter(self._block_of(job))
+        batch = f" B={job.B}" if job.B is not None else ""
+        doing = f"{job.phase} {job.cell.label} N={job.cell.problem.N}{batch}"
+        self.reporter.step(doing, self.total - len(self.left), self.total, self._time_left())
+
+    def took(self, record: Record) -> None:
+        """A record was stored."""
+        # how a process came about otherwise than it should is said once
+        if (remark := str(record.outcome.facts.get(SERVER) or "")) and remark not in self._said:
+            self._said.add(remark)
+            self.reporter.say(remark)
+        self._cross_off(record)
+        main, outcome = main_pass(record.job.cell), record.outcome
+        if record.job.phase is main and not record.too_large:
+            self._statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
+        if record.seconds is not None:
+            self._sum += record.seconds
+            if record.job.phase in {main, Pass.MEMORY}:
+                self._lasted[record.job.cell.key] = record.seconds
+                self._recent = [*self._recent[-_RECENT:], record.seconds]
+
+    def _time_left(self) -> str:
+        """What each cell took before, or the recent mean for one that was not seen yet; servers and all else in proportion."""
+        mean = sum(self._recent) / len(self._recent) if self._recent else 0.0
+        around = max(1.0, (time.monotonic() - self._begin) / self._sum) if self._sum else 1.0
+        seconds = around * sum(self._lasted.get(key, mean) for key, _ in self.left)
+        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+    def _cross_off(self, record: Record) -> None:
+        key, outcome = record.job.cell.key, record.outcome
+        if record.job.phase is not main_pass(record.job.cell) or record.too_large:
+            return
+        if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
+            return
+        all_of_it = isinstance(outcome, Failed) and self._given_up
+        self.left -= {process for process in self.left if process[0] == key} if all_of_it else {(key, record.job.replicate)}
+
+    def _enter(self, block: str) -> None:
+        """Work on a block begins, and that on another one is over."""
+        if self._block and block != self._block:
+            now = time.monotonic()
+            found = ", ".join(f"{count} {status}" for status, count in sorted(self._statuses.items()))
+            self.reporter.block(f"{self._block}: {found or 'nothing new'}; {now - self._mark:.1f} s; {self._time_left()}")
+            self._statuses.clear()
+            self._mark = now
+        self._block = block

@@ -1,0 +1,33 @@
+"""What a child does with each kind of errand.
+
+Importing this file imports all that children need: the warm server does so once, and a fresh interpreter before its memory is
+limited. The address space of libraries must not count as a method's memory: a torch built for CUDA takes gigabytes of it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+# torch imports this in the first backward of a process, which would count half a second as the method's
+import sympy  # noqa: F401 - imported for its effect
+
+from attnbench.schema.errand import Answer, Errand, Inquiry, Job, Pass, Survey
+from attnbench.schema.outcome import Failed, Measured
+from attnbench.workloads import check, describe, fidelity, footprint, numerics, timing, train
+
+
+def do(errand: Errand, mark: Callable[[], object]) -> Answer:
+    """Do an errand; `mark` is called where sampling begins and where it ends."""
+    if isinstance(errand, Inquiry):
+        return describe.describe(errand)
+    if isinstance(errand, Survey):
+        return describe.survey(errand)
+    passes: dict[Pass, Callable[[Job], Measured | Failed]] = {
+        Pass.CHECK: check.check,
+        Pass.FIT: footprint.fit,
+        Pass.TIME: partial(timing.measure_time, mark=mark),
+        Pass.MEMORY: footprint.measure_memory,
+        Pass.FIDELITY: fidelity.measure_fidelity,
+        Pass.NUMERICS: numerics.measure_numerics,
+        Pass.TRAIN: train.measure_training,
+    }
+    return passes[errand.phase](errand)

@@ -1,0 +1,131 @@
+"""Who is the best at a length, and who cannot be told from it: one rule for bold print, stars and sentences."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbench.analyze.best import Candidate, Contest, front, surely_beaten
+from attnbench.analyze.cells import OK, CellSummary
+from attnbench.analyze.quantities import quantities
+from attnbench.analyze.sections import sections
+from attnbench.analyze.statistics import Estimate, Interval, Spread
+from attnbench.schema.outcome import ACCURACY, LOSS, OUTPUT_ERROR, Counter
+from attnbench.schema.suite import Axes
+from tests.analyze.conftest import Writer
+
+
+def contest(cells: list[CellSummary], name: str = "time") -> Contest:
+    (section,) = sections(cells, Axes(N=(1024,)))
+    return Contest.of(section, quantities(cells)[name])
+
+
+def winners(cells: list[CellSummary], name: str = "time") -> set[str]:
+    held = contest(cells, name)
+    return {label for label in held.labels if held.wins(label, 1024)}
+
+
+def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first(writer: Writer) -> None:
+    cells = [
+        writer.summary(writer.cell("a"), [1.0, 1.2, 1.4]),
+        writer.summary(writer.cell("b"), [1.3, 1.5, 1.6]),
+        writer.summary(writer.cell("c"), [1.5, 1.6, 1.7]),
+        writer.summary(cell := writer.cell("d"), [0.1], writer.failed(cell, replicate=1)),
+    ]
+    assert winners(cells) == {"a", "b"}
+
+
+def test_from_five_on_it_is_told_by_a_paired_test(writer: Writer) -> None:
+    # all three vary alike from replicate to replicate, and b is always a little behind
+    noise = [1.0, 1.5, 0.8, 1.2, 2.0]
+    cells = [writer.summary(writer.cell(name), [f * x for x in noise]) for name, f in (("a", 1.0), ("b", 1.05), ("c", 1.0))]
+    assert winners(cells) == {"a", "c"}
+
+
+def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(writer: Writer) -> None:
+    chance, apart, runs = random.Random(1), 0, 60
+    for _ in range(runs):
+        cells = [writer.summary(writer.cell(name), [chance.lognormvariate(0, 0.03) for _ in range(6)]) for name in "abcde"]
+        apart += len(winners(cells)) < 5
+    assert apart <= runs / 10
+
+
+def scored(writer: Writer, method: str, name: str, *values: float) -> CellSummary:
+    return CellSummary(writer.cell(method), OK, scores={name: dict(enumerate(values))})
+
+
+@pytest.mark.parametrize(("name", "best"), [(LOSS, {"a", "b"}), (ACCURACY, {"c"})])
+def test_losses_should_be_small_and_accuracies_large(writer: Writer, name: str, best: set[str]) -> None:
+    values = {"a": (0.1, 0.1), "b": (0.1, 0.2), "c": (0.3, 0.3)}
+    assert winners([scored(writer, method, name, *each) for method, each in values.items()], name) == best
+
+
+def test_an_error_of_nothing_beats_all_others_and_needs_no_test(writer: Writer) -> None:
+    cells = [scored(writer, "a", OUTPUT_ERROR, 0.0, 0.0), scored(writer, "b", OUTPUT_ERROR, 1e-9, 1e-9)]
+    assert winners(cells, OUTPUT_ERROR) == {"a"}
+
+
+def test_bytes_are_exact_and_only_equal_ones_share_the_first_place(writer: Writer) -> None:
+    def weighed(method: str, size: int) -> CellSummary:
+        cell = writer.cell(method)
+        return writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))
+
+    assert winners([weighed("a", 100), weighed("b", 100), weighed("c", 101)], "memory") == {"a", "b"}
+
+
+def test_where_nobody_has_a_figure_there_is_no_best(writer: Writer) -> None:
+    held = contest([writer.summary(writer.cell())])
+    assert held.bests == {}
+    assert held.wins("linear.full", 1024) is False
+
+
+def at(cost: float, loss: float, label: str = "m", reach: float = 0.0) -> Candidate:
+    def around(value: float) -> Estimate:
+        return Estimate(value, Interval(value - reach, value + reach, Spread.INTERVAL)) if reach else Estimate.exact(value)
+
+    return Candidate(label, around(cost), around(loss))
+
+
+def test_the_front_goes_from_the_cheapest_to_the_best() -> None:
+    cheap, middle, best, beaten = at(1, 0.9), at(2, 0.5), at(9, 0.0), at(3, 0.6)
+    assert front([best, beaten, cheap, middle]) == [cheap, middle, best]
+
+
+def test_what_is_as_good_and_dearer_is_beaten() -> None:
+    assert front([at(1, 0.5), at(2, 0.5)]) == [at(1, 0.5)]
+    assert front([at(1, 0.5), at(1, 0.4)]) == [at(1, 0.4)]
+
+
+def test_two_alike_are_both_on_the_front() -> None:
+    assert [candidate.label for candidate in front([at(1, 0.5, "a"), at(1, 0.5, "b")])] == ["a", "b"]
+
+
+def test_nothing_has_an_empty_front() -> None:
+    assert front([]) == []
+
+
+figures = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
+
+
+@settings(deadline=None)
+@given(st.lists(st.builds(at, figures, figures), max_size=12))
+def test_nobody_on_the_front_is_beaten_and_everybody_else_is(candidates: list[Candidate]) -> None:
+    def beats(a: Candidate, b: Candidate) -> bool:
+        x, y = ((each.cost.value, each.loss.value) for each in (a, b))
+        return x[0] <= y[0] and x[1] <= y[1] and x != y
+
+    best = front(candidates)
+    for candidate in candidates:
+        assert any(beats(other, candidate) for other in candidates) is (candidate not in best)
+
+
+def test_beyond_chance_an_interval_must_lie_apart_from_the_other() -> None:
+    near, far, best = at(2, 0.5, reach=0.2), at(4, 0.9, reach=0.2), at(1.9, 0.45, reach=0.2)
+    assert not surely_beaten(near, [near, best])
+    assert surely_beaten(far, [near, far, best])
+
+
+def test_exact_figures_need_no_interval() -> None:
+    assert surely_beaten(at(2, 0.0), [at(1, 0.0)])
+    assert not surely_beaten(at(1, 0.0), [at(1, 0.0, "other")])

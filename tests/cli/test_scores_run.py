@@ -1,0 +1,146 @@
+"""Runs of fidelity, of numerics and of cheats, for real: planned, checked, measured, gone on with, and reported."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from attnbench.schema.errand import Pass
+from attnbench.store.run_folder import RunFolder
+from tests.cli.conftest import Find, Run, Shared, Write
+
+SUITE = """
+name: kept
+axes: {N: [64, 128], B: [1, max], H: 2, D: 16, causal: true}
+workloads: [fidelity, forward]
+methods:
+  - plain:Plain
+  - faulty:WrongValues
+  - linear.full
+  - {name: lsh.reformer_pytorch, params: {bucket_size: 8, rounds: [1, 4]}}
+budget: {seconds: 0.2, timeout: 60}
+replicates: 2
+report: {tables: [summary, fidelity], plots: [fidelity]}
+"""
+ONLY = SUITE.replace("fidelity, forward", "fidelity").replace("[1, max]", "1")
+
+
+def passes(folder: Path, *methods: str) -> Counter[Pass]:
+    """Of these methods, else of all."""
+    jobs = [record.job for record in RunFolder(folder).records()]
+    return Counter(job.phase for job in jobs if not methods or job.cell.method in methods)
+
+
+@pytest.fixture(scope="module")
+def measured(shared: Shared) -> tuple[Path, str]:
+    """The folder of a run, and what it printed; who changes it takes a copy."""
+    folder, done = shared("run", "s.yaml", files={"s.yaml": ONLY})
+    (run,) = folder.glob("results/*/*")
+    return run, done.stdout
+
+
+def test_fidelity_is_measured_and_reported_with_failures_as_rows(measured: tuple[Path, str]) -> None:
+    folder, said = measured
+    table = pd.read_csv(folder / "table.csv").set_index(["method", "params", "N"]).sort_index()
+    assert table["status"].groupby("method").agg(set).to_dict() == {
+        "faulty:WrongValues": {"incorrect"},
+        "linear.full": {"unsupported"},
+        "lsh.reformer_pytorch": {"ok"},
+        "plain:Plain": {"ok"},
+    }
+    plain = table.loc["plain:Plain"]
+    assert plain["mass_recall"].tolist() == pytest.approx([1, 1])
+    assert (plain["output_error"] < 1e-5).all()
+    hashing = table.loc["lsh.reformer_pytorch"]["mass_recall"].unstack()
+    assert (hashing.loc["bucket_size=8 rounds=1"] < hashing.loc["bucket_size=8 rounds=4"]).all()
+    assert "output error, mean of replicates" in " ".join(said.split())
+    assert {file.name for file in (folder / "fidelity").iterdir()} == {
+        f"fidelity.{form}" for form in ("png", "svg", "pdf", "txt")
+    }
+
+
+def test_a_run_of_fidelity_goes_on_with_what_it_lacks(here: Run, measured: tuple[Path, str], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(measured[0], folder)
+    assert passes(folder, "plain:Plain", "faulty:WrongValues") == {Pass.CHECK: 2 + 1, Pass.FIDELITY: 2 * 2 + 2}, (
+        "one is checked and measured at two lengths; the other is wrong, and once is enough"
+    )
+    whole, file = passes(folder), folder / "records.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-2]))
+    done = here("run", "--resume", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert passes(folder)[Pass.FIDELITY] == whole[Pass.FIDELITY]
+
+
+def test_a_plan_says_what_fidelity_is_not_measured_of(here: Run, suite: Write) -> None:
+    done = here("plan", suite(SUITE))
+    assert done.returncode == 0, done.stderr
+    assert "fidelity needs a batch that is stated" in done.stdout
+
+
+DIGITS = """
+name: digits
+axes: {N: 64, B: 2, H: 2, D: 8, dtype: [float32, bfloat16], causal: true}
+workloads: [numerics]
+methods:
+  - plain:Plain
+  - faulty:WrongValues
+  - linear.full
+  - linear.chunked
+budget: {seconds: 0.1, timeout: 60}
+replicates: 1
+report: {tables: [summary, numerics], plots: [numerics]}
+"""
+
+
+def test_numerics_are_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
+    done = here("run", suite(DIGITS))
+    assert done.returncode == 0, done.stderr
+    assert "rounding, mean of replicates" in " ".join(done.stdout.split())
+    table = pd.read_csv(only_run() / "table.csv").set_index(["method", "dtype"]).sort_index()
+    assert table["status"].groupby("method").agg(set).to_dict() == {
+        # a thousandth is less than bfloat16 rounds
+        "faulty:WrongValues": {"incorrect", "ok"},
+        "linear.full": {"unsupported"},
+        "linear.chunked": {"ok"},
+        "plain:Plain": {"ok"},
+    }
+    for method in ("linear.chunked", "plain:Plain"):
+        few, many = table["rounding"].to_dict()[method, "bfloat16"], table["rounding"].to_dict()[method, "float32"]
+        assert 0 < many < 1e-6 < 1e-4 < few < 0.02
+    assert {file.name for file in (only_run() / "numerics").iterdir()} == {
+        f"numerics.{form}" for form in ("png", "svg", "pdf", "txt")
+    }
+
+
+CHEATS = """
+name: cheats
+axes: {N: 1024, H: 2, D: 16, causal: true}
+methods: ["plain:Plain", softmax.sdpa, "cheats:ReplaysByPointer", "cheats:InHalfPrecision", "cheats:ForgesSamples"]
+budget: {seconds: 1, timeout: 20}
+replicates: 1
+"""
+
+
+def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result(
+    here: Run, suite: Write, only_run: Find
+) -> None:
+    done = here("run", suite(CHEATS))
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(only_run() / "table.csv").set_index("method")
+    assert table["status"].to_dict() == {
+        "plain:Plain": "ok",
+        "softmax.sdpa": "ok",
+        "cheats:ReplaysByPointer": "impossible",
+        "cheats:InHalfPrecision": "incorrect",
+        "cheats:ForgesSamples": "unfair",
+    }
+    cheats = table[table["status"] != "ok"]
+    assert cheats["time_s"].isna().all()
+    assert cheats["reason"].str.contains("is not ranked|of the .* in which they were taken").all()
+    said = " ".join(done.stdout.split())
+    assert "cheats:" not in said[: said.index("Speed only")]
+    assert "impossible: cheats:ReplaysByPointer at 1k" in said

@@ -1,0 +1,129 @@
+"""A method with its inputs drawn: what it gives, what its definition gives, and what decoding gives."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Layout, Problem
+from attnbench.workloads.decoding import cut, prefill, share, step
+from attnbench.workloads.setting import unique
+from tests.impls.contract.subjects import Variant
+
+Inputs = tuple[Tensor, ...]
+
+
+def mapped(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
+    """Each different tensor changed once: one that is given twice stays one tensor."""
+    changed = {id(x): change(x) for x in inputs}
+    return tuple(changed[id(x)] for x in inputs)
+
+
+def widened(inputs: Inputs) -> Inputs:
+    """The same numbers in float64."""
+    return mapped(inputs, lambda x: x.detach().double().requires_grad_(x.requires_grad))
+
+
+def turned(inputs: Inputs, a: int, b: int) -> Inputs:
+    """The same numbers, with these two dimensions in the other order in memory."""
+    return mapped(inputs, lambda x: x.detach().transpose(a, b).contiguous().transpose(a, b).requires_grad_(x.requires_grad))
+
+
+class Call:
+    """A variant built for a problem, inputs and dL/do from fixed seeds, and the choices that it makes of them."""
+
+    def __init__(self, variant: Variant, problem: Problem, device: str = "cpu") -> None:
+        self.variant, self.problem, self.device = variant, problem, device
+        self.method = variant.build(problem, device)
+        self.inputs = self.drawn(7)
+        self.g = self._gradient().to(device) if variant.trains(problem, device) else None
+        for x in self.inputs if self.g is not None else ():
+            x.requires_grad_()
+        self.choices: Tensor | None = self.method.choose(*self.inputs)
+
+    def drawn(self, seed: int) -> Inputs:
+        """Inputs as a user gets them."""
+        inputs = type(self.method).inputs(self.problem, torch.Generator().manual_seed(seed))
+        return mapped(inputs, lambda x: x.to(self.device))
+
+    def _gradient(self) -> Tensor:
+        """dL/do ~ N(0, 1), in the method's own order in memory."""
+        p, generator = self.problem, torch.Generator().manual_seed(11)
+        g = torch.randn(p.B, p.H, p.N, p.M, generator=generator, dtype=torch.float64).to(getattr(torch, p.dtype))
+        return g.transpose(1, 2).contiguous().transpose(1, 2) if self.method.layout is Layout.BNHD else g
+
+    @property
+    def off_by(self) -> float:
+        """How far off a number may be."""
+        return 1e-10 if self.problem.dtype == "float64" else self.variant.method.off_by
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The choices as a keyword, where there are some."""
+        return {} if self.choices is None else {"choices": self.choices}
+
+    @property
+    def chooses_alike(self) -> bool:
+        """Whether it would make the same choices again: what hashes anew each time does not."""
+        return self.choices is None or torch.equal(self.choices, self.method.choose(*self.inputs))
+
+    def forward(self, *inputs: Tensor, **keywords: Any) -> Tensor:
+        """The output alone, of these inputs or its own."""
+        with torch.no_grad():
+            o: Tensor = self.method(*(inputs or self.inputs), **{**self.given, **keywords})
+        return o
+
+    def results(self, function: str = "forward", inputs: Inputs = (), g: Tensor | None = None, **keywords: Any) -> list[Tensor]:
+        """The output, and where there is a backward the gradients of all inputs and parameters."""
+        call = self.method if function == "forward" else self.method.reference
+        g = self.g if g is None else g
+        return evaluated(call, inputs or self.inputs, g, list(self.method.parameters()), **{**self.given, **keywords})
+
+    def exact(self, **keywords: Any) -> list[Tensor]:
+        """The same by the definition, in float64."""
+        wide = copy.deepcopy(self.method).to(torch.float64)
+        g = None if self.g is None else self.g.double()
+        return evaluated(wide.reference, widened(self.inputs), g, list(wide.parameters()), **{**self.given, **keywords})
+
+    def decoded(self, prompt: int, inputs: Inputs = (), choices: Tensor | None = None) -> Tensor:
+        """All outputs, the first by `prefill`, the rest one by one."""
+        inputs = mapped(inputs or self.inputs, torch.Tensor.detach)
+        N = inputs[-1].shape[2]
+        o, state = prefill(self.method, cut(inputs, prompt), N, share(choices, prompt))
+        outputs = [o]
+        for t in range(prompt, N):
+            o, state = step(self.method, cut(inputs, t + 1, start=t), state, share(choices, t + 1, start=t))
+            outputs.append(o)
+        return torch.cat(outputs, dim=2).detach()
+
+
+def evaluated(
+    function: Callable[..., Tensor], inputs: Inputs, g: Tensor | None, parameters: Sequence[Tensor], **keywords: Any
+) -> list[Tensor]:
+    """The output, and where there is a g the gradient of each different input and of each parameter."""
+    if g is None:
+        with torch.no_grad():
+            return [function(*inputs, **keywords)]
+    o = function(*inputs, **keywords)
+    leaves = unique([*inputs, *parameters])
+    return [o.detach(), *torch.autograd.grad(o, leaves, g, allow_unused=True, materialize_grads=True)]
+
+
+def same(got: Sequence[Tensor], want: Sequence[Tensor], off_by: float) -> None:
+    """Within so much, number by number; where it is more than float64 rounds, as a share of the largest."""
+    for a, b in zip(got, want, strict=True):
+        share = off_by * max(1.0, float(b.detach().abs().max())) if b.numel() else off_by
+        torch.testing.assert_close(a.to(b.dtype), b, rtol=0, atol=share)
+
+
+def no_worse(got: Sequence[Tensor], eager: Sequence[Tensor], exact: Sequence[Tensor], rounding: float = 0.0) -> None:
+    """Within twice the error of the definition in the same dtype, and a few units in the last place of the largest number."""
+    for o, e, r in zip(got, eager, exact, strict=True):
+        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max()) + rounding
+        assert _distance(o, r) <= 2 * _distance(e, r) + slack
+
+
+def _distance(a: Tensor, b: Tensor) -> float:
+    return float((a.double() - b.double()).abs().max())

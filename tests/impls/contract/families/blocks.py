@@ -1,0 +1,104 @@
+"""Attention over chosen blocks: blocks so short that there is much to choose from."""
+
+from hypothesis import strategies as st
+
+from tests.impls.contract.method import Method, Params, cut, unfused
+
+FLA: Params = {"device": "cuda", "N": 512, "dtype": "bfloat16", "causal": True}
+MOBA, NSA = {**FLA, "H": 3}, {**FLA, "H": 32, "kv_heads": 2}
+
+CUTS = (
+    cut("blocks.lists", QUERIES=30, HEADS=2, SORTED=50)
+    | cut("blocks.own_block", QUERIES=30)
+    | cut("blocks.choosing", SCORES=60),
+    unfused("partial.softmax"),
+)
+
+
+def seq(shape: Params) -> Params:
+    return {"causal": True, **shape}
+
+
+METHODS = {
+    # their queries are grouped by the blocks that they choose: later ones may change how a sum is cut
+    "blocks.moba": Method(
+        grows=(16, 4.2),
+        variants=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
+        bends=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
+        any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "topk": st.integers(1, 6)}),
+        cuts=CUTS,
+        peaks=(
+            (seq({"N": 1024}), {}),
+            (seq({"N": 3000, "B": 2}), {}),
+            (seq({"N": 2048, "dtype": "float64"}), {"block": 64}),
+            (seq({"N": 1000, "M": 32}), {"block": 64, "topk": 2}),
+        ),
+        step_peaks=(
+            ({"N": 1500, "B": 2}, {}),
+            ({"N": 4096, "M": 32}, {"block": 64, "topk": 9}),
+            ({"N": 128, "B": 2}, {"block": 16}),
+        ),
+        limits=(({"causal": False}, "it is causal"), (seq({"kv_heads": 1}), "kv_heads must equal H")),
+        mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}),
+    ),
+    "blocks.nsa": Method(
+        grows=(16, 4.2),
+        variants=(
+            {"block": 8, "selected": 4, "window": 10},
+            {"block": 8, "selected": 3, "window": 1},
+            {"block": 8, "selected": 5, "window": 100},
+        ),
+        bends=(
+            {"block": 8, "selected": 4, "window": 10},
+            {"block": 8, "selected": 3, "window": 1},
+            {"block": 8, "selected": 5, "window": 100},
+        ),
+        any_params=st.fixed_dictionaries(
+            {"block": st.integers(1, 20), "selected": st.integers(3, 7), "window": st.integers(1, 90)}
+        ),
+        cuts=(CUTS[0] | cut("blocks.tiles", _STAIRS=20), CUTS[1]),
+        peaks=(
+            (seq({"N": 1024}), {}),
+            (seq({"N": 2500}), {}),
+            (seq({"N": 1500, "kv_heads": 1, "H": 8}), {"selected": 8, "window": 128}),
+            (seq({"N": 1000, "M": 32, "dtype": "float64"}), {"block": 32}),
+        ),
+        step_peaks=(
+            ({"N": 4096}, {}),
+            ({"N": 2100, "H": 16, "kv_heads": 2, "B": 2}, {"window": 100}),
+            ({"N": 1000, "M": 32, "dtype": "float64"}, {"block": 32}),
+        ),
+        limits=(({"causal": False}, "it is causal"),),
+        mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
+    ),
+    "blocks.moba_fla": Method(
+        limits=(
+            (MOBA, None),
+            ({**MOBA, "topk": 2}, None),
+            ({**MOBA, "device": "cpu"}, "run on CUDA devices"),
+            ({**MOBA, "dtype": "float32"}, "not in float32"),
+            ({**MOBA, "M": 32}, "D=64, M=32"),
+            ({**MOBA, "D": 512}, "256 at most"),
+            ({**MOBA, "topk": 1}, "attends to all earlier keys"),
+            ({**MOBA, "kv_heads": 1}, "kv_heads must equal H"),
+            ({**MOBA, "causal": False}, "it is causal"),
+        )
+    ),
+    "blocks.nsa_fla": Method(
+        limits=(
+            (NSA, None),
+            ({**NSA, "selected": "many"}, None),
+            ({**NSA, "M": 64}, None),
+            ({**NSA, "device": "cpu"}, "run on CUDA devices"),
+            ({**NSA, "dtype": "float32"}, "not in float32"),
+            ({**NSA, "M": 32}, "D=64, M=32"),
+            ({**NSA, "D": 8}, "16 to 256"),
+            ({**NSA, "kv_heads": 4}, "16 at least, not 8"),
+            ({**NSA, "H": 48}, "a power of two, 16 at least, not 24"),
+            ({**NSA, "block": 48}, "a power of two, 16 at least, not 48"),
+            ({**NSA, "selected": 12}, "not selected=12"),
+            ({**NSA, "block": 16}, "must be at least twice selected=16"),
+            ({**NSA, "causal": False}, "it is causal"),
+        )
+    ),
+}

@@ -1,0 +1,77 @@
+"""The delta rules and RWKV-7, and the same of flash-linear-attention."""
+
+from hypothesis import strategies as st
+
+from tests.impls.contract.method import Method, Params, Size, cut
+
+NAMES = ("deltanet", "gated_deltanet", "kda", "rwkv7")
+VARIANTS: tuple[Params, ...] = ({}, {"chunk": 16}, {"scale": 1.0})
+SIZES: tuple[Size, ...] = (({"N": 1024, "D": 32, "M": 64}, {}), ({"N": 1000, "H": 2, "dtype": "bfloat16"}, {}))
+NAIVE: tuple[Size, ...] = (({"N": 1024, "H": 2}, {}), ({"N": 512, "H": 2, "D": 32, "M": 64}, {}))
+SCALES: tuple[Params, ...] = ({"scale": float("inf")}, {"scale": "1"}, {"scale": float("nan")})
+SEQ: Params = {"causal": True}
+GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
+
+METHODS = {
+    **{
+        f"delta.{name}": Method(
+            variants=VARIANTS,
+            grows=(4, 4),
+            sums=True,
+            # products of other sizes add up in another order
+            bends=VARIANTS,
+            rough=VARIANTS if name == "rwkv7" else (),
+            any_params=st.fixed_dictionaries({"chunk": st.integers(1, 70)}),
+            cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
+            # a step of KDA's training allocates a little more than a tenth beyond what is predicted at the second size
+            peaks=SIZES if name != "kda" else SIZES[:1],
+            slow_peaks=(({"N": 2048}, {}),),
+            # a whole sequence holds two states for a moment, and one is predicted: beyond 140 tokens only a step is measured
+            step_peaks=(({"N": 160, "B": 2}, {}), ({"N": 160, "B": 2, "D": 32, "M": 96}, {})),
+            limits=((SEQ, None), ({}, "causal"), ({**SEQ, "kv_heads": 2}, "kv_heads")),
+            mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES),
+        )
+        for name in NAMES
+    },
+    **{
+        f"delta.{name}_fla": Method(
+            grows=(4, 4),
+            limits=(
+                (GPU, None),
+                ({**GPU, "device": "cpu"}, "CUDA"),
+                ({**GPU, "causal": False}, "causal"),
+                ({**GPU, "kv_heads": 2}, "kv_heads"),
+                ({**GPU, "D": 512}, "256"),
+                ({**GPU, "dtype": "float64"}, "float32"),
+                ({**GPU, "workload": "decode"}, "decode"),
+                *(
+                    (({**GPU, "dtype": "float32"}, "TF32"), ({**GPU, "dtype": "float32", "matmul_precision": "high"}, None))
+                    if name in {"gated_deltanet", "kda"}
+                    else (({**GPU, "dtype": "float32"}, "float32"),)
+                ),
+            ),
+            mistakes=({"scale": float("nan")},),
+        )
+        for name in NAMES
+    },
+    **{
+        f"delta.{name}_fla_naive": Method(
+            grows=(4, 4),
+            variants=({}, {"scale": 0.3}),
+            bends=({}, {"scale": 0.3}),
+            # its triangular systems are solved row by row, in float32
+            off_by=1e-4,
+            peaks=NAIVE,
+            limits=(
+                (SEQ, None),
+                ({}, "causal"),
+                ({**SEQ, "kv_heads": 2}, "kv_heads"),
+                ({**SEQ, "dtype": "bfloat16"}, "float32"),
+                ({**SEQ, "workload": "decode"}, "decode"),
+                ({**SEQ, "workload": "forward_backward"}, "NaN" if name == "kda" else None),
+            ),
+            mistakes=({"scale": float("nan")},),
+        )
+        for name in NAMES
+    },
+}

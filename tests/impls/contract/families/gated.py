@@ -1,0 +1,85 @@
+"""Gated linear attention, and the same of flash-linear-attention."""
+
+from hypothesis import strategies as st
+
+from tests.impls.contract.method import Method, Params, Size, cut
+
+SIZES: tuple[Size, ...] = (({"N": 300, "dtype": "float64", "D": 96, "M": 32}, {}), ({"N": 2000, "dtype": "bfloat16"}, {}))
+MORE: tuple[Size, ...] = (({"N": 1024}, {}), ({"N": 2048, "B": 3, "D": 32, "M": 96}, {}))
+STEPS: tuple[Size, ...] = (({"N": 40, "dtype": "float64", "D": 96, "M": 32}, {}), ({"N": 40, "dtype": "bfloat16"}, {}))
+MORE_STEPS: tuple[Size, ...] = (({"N": 40}, {}), ({"N": 40, "B": 3, "D": 32, "M": 96}, {}))
+OWN: dict[str, tuple[Params, ...]] = {
+    "lightning": ({"slopes": "fla"}, {"slopes": "fla", "layer": 3, "layers": 4}, {"layer": 1, "layers": 3}),
+    "hgrn2": ({"lower_bound": 0.3},),
+}
+MISTAKES: dict[str, tuple[Params, ...]] = {
+    "lightning": ({"slopes": "steep"}, {"layer": 2, "layers": 2}),
+    "hgrn2": ({"lower_bound": 1.0}, {"lower_bound": -0.5}),
+}
+NAMES = ("retnet", "lightning", "mamba2", "gla", "hgrn2")
+SEQ: Params = {"causal": True}
+GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
+
+METHODS = {
+    **{
+        f"gated.{name}": Method(
+            grows=(4, 4),
+            sums=True,
+            variants=({}, {"chunk": 16}, {"chunk": 32}, *OWN.get(name, ())),
+            # chunks of 64 tokens are cut into blocks as short as their decays ask for
+            bends=({}, *OWN.get(name, ())),
+            # the gradient of mamba2's A_log is one sum over all tokens
+            rough=({}, {"chunk": 16}, {"chunk": 32}) if name in {"hgrn2", "mamba2"} else (),
+            any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
+            cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
+            peaks=SIZES,
+            slow_peaks=MORE,
+            step_peaks=STEPS,
+            slow_step_peaks=MORE_STEPS,
+            limits=(
+                (SEQ, None),
+                ({}, "no form without a mask"),
+                ({**SEQ, "kv_heads": 2}, "kv_heads must equal H"),
+                ({**SEQ, "padding": 0.5}, "no key mask"),
+            ),
+            mistakes=({"chunk": 0}, *MISTAKES.get(name, ())),
+        )
+        for name in NAMES
+    },
+    **{
+        f"gated.{name}_fla": Method(
+            grows=(4, 4),
+            limits=(
+                (GPU, None),
+                ({**GPU, "dtype": "float16"}, None),
+                ({**GPU, "dtype": "float32", "matmul_precision": "high"}, None),
+                ({**GPU, "causal": False}, "no form without a mask"),
+                ({**GPU, "kv_heads": 2}, "kv_heads must equal H"),
+                ({**GPU, "dtype": "float64"}, "computes in float32"),
+                ({**GPU, "device": "cpu"}, "run on CUDA devices"),
+                ({**GPU, "dtype": "float32"}, "set matmul_precision: high"),
+                *((({**GPU, "D": 63}, "even widths"),) if name == "gla" else ()),
+            ),
+            mistakes=MISTAKES.get(name, ()),
+        )
+        for name in NAMES
+    },
+    **{
+        f"gated.{name}_fla_naive": Method(
+            grows=(4, 4),
+            bends=({},),
+            # it adds chunk after chunk in float32
+            off_by=2e-5,
+            peaks=(({"N": 2048}, {}), ({"N": 1024, "B": 2, "D": 32, "M": 96}, {}), ({"N": 1024, "dtype": "bfloat16"}, {})),
+            limits=(
+                (SEQ, None),
+                ({**GPU}, None),
+                ({}, "no form without a mask"),
+                ({**SEQ, "kv_heads": 2}, "kv_heads must equal H"),
+                ({**SEQ, "dtype": "float64"}, "computes in float32"),
+            ),
+            mistakes=MISTAKES.get(name, ()),
+        )
+        for name in ("retnet", "lightning", "mamba2")
+    },
+}

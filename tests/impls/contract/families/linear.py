@@ -1,0 +1,229 @@
+"""Linear attention: each feature map by each algorithm, chunks of any length."""
+
+import math
+
+from hypothesis import strategies as st
+
+from tests.impls.contract.method import Method, Params, cut
+
+Limit = tuple[Params, str | None]
+MAPS: tuple[Params, ...] = (
+    {},
+    *({"feature_map": name} for name in ("relu", "squared_relu", "cosine", "quadratic", "taylor")),
+    {"feature_map": "favor", "features": 20},
+)
+EFFICIENT: Params = {"feature_map": "efficient"}
+WIDE, OTHERS = ("elu_plus_one", "quadratic", "favor"), ("relu", "squared_relu", "cosine")
+"""The others are as wide as one of these."""
+
+
+def by_maps(shape: Params, names: tuple[str, ...]) -> tuple[tuple[Params, Params], ...]:
+    return tuple((shape, {"feature_map": name}) for name in names)
+
+
+def causal(more: Params) -> Params:
+    return {"causal": True, **more}
+
+
+def fla(changes: Params) -> Params:
+    return {"causal": True, "dtype": "bfloat16", "device": "cuda", **changes}
+
+
+CUTS = tuple(cut("linear.segments", ROWS=rows, HEADS=heads) for rows in (1, 24) for heads in (1, 3))
+NUMBERS = ({"eps": -1e-6}, {"eps": "small"})
+FLA_LIMITS: tuple[Limit, ...] = (
+    (fla({}), None),
+    (fla({"device": "cpu"}), "run on CUDA devices"),
+    (fla({"causal": False}), "are causal"),
+    (fla({"kv_heads": 2}), "kv_heads must equal H"),
+    (fla({"dtype": "float64"}), "add in float32"),
+    (fla({"dtype": "float16"}), "pass 65504"),
+    (fla({"dtype": "float32", "matmul_precision": "high"}), None),
+)
+FLA_CHUNKS: Limit = (fla({"dtype": "float32"}), "set matmul_precision: high")
+
+METHODS = {
+    "linear.full": Method(
+        grows=(4, 4),
+        variants=(*MAPS, EFFICIENT),
+        cuts=CUTS,
+        peaks=(
+            ({"N": 2048}, {}),
+            ({"N": 8192, "dtype": "float16", "kv_heads": 1}, {}),
+            ({"N": 1024, "D": 32, "dtype": "bfloat16"}, {}),
+            ({"N": 512, "D": 32, "H": 8, "kv_heads": 2}, {}),
+            *by_maps({"N": 1024, "D": 32}, WIDE),
+        ),
+        slow_peaks=by_maps({"N": 1024, "D": 32}, (*OTHERS, "efficient")),
+        limits=(
+            ({"kv_heads": 2, "M": 16}, None),
+            (causal({}), "linear.chunked does the causal form"),
+            (causal({"workload": "decode"}), "does not decode"),
+        ),
+        mistakes=(
+            *(*NUMBERS, {"eps": math.nan}, {"eps": math.inf}, {"feature_map": "gelu"}),
+            {"features": 8, "feature_map": "relu"},
+            *({"features": count, "feature_map": "favor"} for count in (0, 2.5, True)),
+        ),
+    ),
+    "linear.chunked": Method(
+        grows=(4, 4),
+        sums=True,
+        variants=(*({"chunk": chunk} for chunk in (1, 16, 64, 300)), *MAPS, {"feature_map": "quadratic", "chunk": 7}),
+        any_params=st.fixed_dictionaries(
+            {"chunk": st.integers(1, 130), "feature_map": st.sampled_from(["elu_plus_one", "favor", "quadratic"])}
+        ),
+        cuts=CUTS,
+        peaks=(
+            ({"N": 2048}, {}),
+            ({"N": 2048, "dtype": "bfloat16"}, {}),
+            ({"N": 300, "B": 4, "D": 32, "M": 24}, {}),
+            ({"N": 1024, "D": 32, "dtype": "bfloat16"}, {}),
+            ({"N": 1024, "D": 32, "dtype": "float16"}, {}),
+            *by_maps({"N": 1024, "D": 32}, WIDE),
+        ),
+        slow_peaks=by_maps({"N": 1024, "D": 32}, OTHERS),
+        step_peaks=by_maps({"N": 64, "D": 32}, WIDE),
+        slow_step_peaks=by_maps({"N": 64, "D": 32}, OTHERS),
+        limits=(
+            (causal({"M": 16, "N": 77}), None),
+            ({}, "linear.full does the one without a mask"),
+            (causal({"kv_heads": 2}), "kv_heads must equal H"),
+            (causal(EFFICIENT), "linear.recurrent does it"),
+        ),
+        mistakes=({"chunk": 0}, {"chunk": 6.4}, {"chunk": "64"}, *NUMBERS),
+    ),
+    "linear.recurrent": Method(
+        rough=({"feature_map": "taylor"},),
+        grows=(4, 4),
+        sums=True,
+        variants=(*MAPS, EFFICIENT),
+        peaks=(({"N": 128, "D": 32, "dtype": "bfloat16"}, {}), *by_maps({"N": 128, "D": 32}, WIDE)),
+        slow_peaks=by_maps({"N": 128, "D": 32}, (*OTHERS, "efficient")),
+        step_peaks=by_maps({"N": 64, "D": 32}, WIDE),
+        slow_step_peaks=by_maps({"N": 64, "D": 32}, (*OTHERS, "efficient")),
+        limits=(({}, "linear.full does the one without a mask"), (causal({"kv_heads": 2}), "kv_heads must equal H")),
+        mistakes=NUMBERS,
+    ),
+    "linear.naive_cumsum": Method(
+        rough=({"feature_map": "taylor"},),
+        grows=(4, 4),
+        sums=True,
+        variants=(*MAPS, EFFICIENT),
+        peaks=(({"N": 128, "D": 32, "dtype": "float16"}, {}), *by_maps({"N": 128, "D": 32}, WIDE)),
+        slow_peaks=by_maps({"N": 128, "D": 32}, (*OTHERS, "efficient")),
+        step_peaks=by_maps({"N": 64, "D": 32}, WIDE),
+        slow_step_peaks=by_maps({"N": 64, "D": 32}, (*OTHERS, "efficient")),
+        limits=(({}, "linear.full does the one without a mask"),),
+        mistakes=NUMBERS,
+    ),
+    "linear.based": Method(
+        grows=(4, 4),
+        sums=True,
+        variants=({}, {"chunk": 16}),
+        peaks=(
+            ({"N": 2048, "D": 16}, {}),
+            ({"N": 512, "D": 32, "M": 64, "H": 9}, {}),
+            ({"N": 1024, "D": 16, "dtype": "float16"}, {}),
+        ),
+        step_peaks=(({"N": 64, "D": 16}, {}),),
+    ),
+    "linear.cuda": Method(
+        grows=(4, 4),
+        sums=True,
+        variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
+        limits=(
+            (causal({"device": "cuda"}), None),
+            (causal({"device": "cuda", "padding": 0.5}), None),
+            (causal({}), "run on CUDA devices"),
+            ({"device": "cuda"}, "causal"),
+            (causal({"device": "cuda", "kv_heads": 2}), "kv_heads must equal H"),
+            (causal({"device": "cuda", "dtype": "float64"}), "float32"),
+            (causal({"device": "cuda", "M": 129}), "not D=64 and M=129"),
+        ),
+        mistakes=(*NUMBERS, {"feature_map": "cosine"}),
+    ),
+    "linear.triton": Method(
+        # longer sequences are cut into longer segments
+        grows=(4.05, 4.05),
+        sums=True,
+        variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
+        limits=(
+            (causal({"device": "cuda"}), None),
+            (causal({"device": "cuda", "dtype": "bfloat16", "N": 1}), None),
+            (causal({"device": "cuda", "dtype": "float16", "D": 128, "M": 1}), None),
+            (causal({"device": "cuda", "padding": 0.5}), None),
+            (causal({}), "runs on CUDA devices"),
+            ({"device": "cuda"}, "linear.full does the form without a mask"),
+            (causal({"device": "cuda", "kv_heads": 2}), "kv_heads must equal H"),
+            (causal({"device": "cuda", "dtype": "float64"}), "no float64"),
+            (causal({"device": "cuda", "D": 129}), "widths up to 128, not D=129 and M=129"),
+            (causal({"device": "cuda", "M": 256}), "widths up to 128"),
+        ),
+        mistakes=(*NUMBERS, {"feature_map": "exp"}, {"feature_map": "cosine"}),
+    ),
+    "linear.fast_transformers": Method(
+        grows=(4, 4),
+        steps_alike=True,
+        variants=({}, {"eps": 0.5}),
+        peaks=(
+            *(({"N": 2048, "causal": c}, {}) for c in (False, True)),
+            *(({"N": 1024, "B": 2, "causal": c}, {}) for c in (False, True)),
+            *(({"N": 1024, "B": 2, "D": 32, "M": 96, "causal": c}, {}) for c in (False, True)),
+            *(({"N": 2048, "D": 96, "M": 32, "causal": c}, {}) for c in (False, True)),
+        ),
+        step_peaks=(({"N": 20, "B": 2, "M": 32}, {}),),
+        limits=(
+            ({"dtype": "float64"}, None),
+            (causal({}), None),
+            ({"kv_heads": 2}, "kv_heads must equal H"),
+            (causal({"dtype": "float64"}), "float32 only"),
+            ({"dtype": "bfloat16"}, "its products then refuse"),
+        ),
+        mistakes=({"eps": -1.0},),
+    ),
+    "linear.performer_pytorch": Method(
+        grows=(4, 4),
+        variants=({"features": 19}, {}),
+        peaks=tuple(
+            (shape, params)
+            for shape in (
+                {"N": 2048},
+                {"N": 1024, "B": 2},
+                {"N": 1024, "B": 2, "D": 32, "M": 96},
+                {"N": 2048, "D": 96, "M": 32},
+            )
+            for params in ({}, {"features": 16})
+        ),
+        limits=(
+            ({}, None),
+            (causal({}), "depend on later keys"),
+            ({"kv_heads": 2}, "kv_heads must equal H"),
+            ({"dtype": "float16"}, "passes 65504"),
+        ),
+        mistakes=({"features": 0}, {"features": 2.5}),
+    ),
+    "linear.fla_chunk": Method(
+        grows=(4, 4), limits=(*FLA_LIMITS, FLA_CHUNKS, (fla({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)
+    ),
+    "linear.fla_fused_chunk": Method(grows=(4, 4), limits=(*FLA_LIMITS, FLA_CHUNKS), mistakes=({"feature_map": "cosine"},)),
+    "linear.fla_recurrent": Method(
+        grows=(4, 4), limits=(*FLA_LIMITS, (fla({"dtype": "float32", "D": 63}), None)), mistakes=({"feature_map": "cosine"},)
+    ),
+    "linear.based_fla": Method(
+        variants=({}, {"form": "fused_chunk"}),
+        limits=(
+            (fla({"D": 16, "form": "fused_chunk"}), None),
+            (fla({"D": 128, "form": "parallel"}), None),
+            (fla({"D": 300, "form": "colour"}), None),
+            (fla({"D": 16, "device": "cpu"}), "run on CUDA devices"),
+            (fla({"D": 16, "causal": False}), "linear.full(feature_map=taylor)"),
+            (fla({"D": 16, "kv_heads": 1}), "kv_heads must equal H"),
+            (fla({"D": 160}), "D up to 128, not D=160"),
+            (fla({"D": 32, "form": "fused_chunk"}), "D up to 16, not D=32"),
+            (fla({"D": 16, "dtype": "float64"}), "add in float32"),
+            (fla({"D": 16, "dtype": "float16"}), "pass 65504"),
+        ),
+        mistakes=({"form": "x"},),
+    ),
+}

@@ -1,0 +1,118 @@
+"""Softmax attention by every way to compute it."""
+
+from dataclasses import replace
+
+from tests.impls.contract.method import Method, Params, Size
+
+SHAPES: tuple[Size, ...] = (
+    ({"B": 16, "N": 128, "causal": True, "kv_heads": 2, "dtype": "float64"}, {}),
+    ({"B": 16, "N": 128, "padding": 0.5, "kv_heads": 2}, {}),
+)
+MORE: tuple[Size, ...] = (({"B": 16, "N": 128}, {}), ({"B": 16, "N": 128, "causal": True, "padding": 0.5}, {}))
+WIDER: Size = ({"B": 16, "N": 128, "causal": True, "M": 32, "kv_heads": 2}, {})
+IN_BFLOAT16: Size = ({"B": 16, "N": 128, "causal": True, "dtype": "bfloat16"}, {})
+GROUPED: Size = ({"B": 16, "N": 128, "kv_heads": 2, "dtype": "float64"}, {})
+PLAIN: Size = ({"B": 16, "N": 128}, {})
+ON_A_GPU: Params = {"dtype": "bfloat16", "device": "cuda"}
+
+
+def on_a_gpu(*limits: tuple[Params, str | None]) -> tuple[tuple[Params, str | None], ...]:
+    """What a fused kernel of torch takes there, of two heads."""
+    return tuple(({**ON_A_GPU, "H": 2, **shape}, words) for shape, words in limits)
+
+
+COMMON = Method(peaks=SHAPES, slow_peaks=MORE, step_peaks=(GROUPED,), slow_step_peaks=(PLAIN,))
+METHODS = {
+    "softmax.naive": replace(
+        COMMON,
+        peaks=(*SHAPES, WIDER, ({"N": 512}, {}), ({"N": 512, "causal": True, "kv_heads": 2}, {})),
+        step_peaks=(GROUPED, WIDER),
+        limits=(({"kv_heads": 2, "M": 16}, None), ({"kv_heads": 2, "M": 16, "causal": True}, None)),
+    ),
+    "softmax.sdpa": replace(
+        COMMON,
+        peaks=(*SHAPES, WIDER, ({"N": 256, "B": 64}, {}), ({"N": 512, "M": 32, "causal": True}, {})),
+        step_peaks=(GROUPED, WIDER),
+        limits=(
+            ({"kv_heads": 2, "M": 16}, None),
+            ({"kv_heads": 2, "M": 16, "causal": True}, None),
+            ({**ON_A_GPU, "padding": 0.5}, None),
+        ),
+    ),
+    "softmax.sdpa_math": replace(
+        COMMON,
+        peaks=(*SHAPES, IN_BFLOAT16),
+        slow_peaks=(*MORE, WIDER),
+        step_peaks=(GROUPED, IN_BFLOAT16),
+        slow_step_peaks=(PLAIN, WIDER),
+        limits=on_a_gpu(({"dtype": "float64", "M": 5, "D": 7, "padding": 0.5, "kv_heads": 1}, None)),
+    ),
+    "softmax.sdpa_flash": replace(
+        COMMON,
+        dense=True,
+        limits=on_a_gpu(
+            ({}, None),
+            ({"D": 256, "M": 256, "kv_heads": 1, "dtype": "float16"}, None),
+            ({"dtype": "float32"}, "computes in float16 and bfloat16, not in float32"),
+            ({"D": 257}, "widths up to 256: D=257"),
+            ({"M": 32}, "M=32 must equal D=64"),
+            ({"M": 128}, "M=128 must equal D=64"),
+            ({"padding": 0.5}, "on CUDA flash takes no mask, so there can be no padding"),
+        ),
+    ),
+    "softmax.sdpa_efficient": Method(
+        limits=on_a_gpu(
+            ({"dtype": "float32", "M": 32, "D": 512, "padding": 0.5}, None),
+            ({"dtype": "float32", "D": 12}, None),
+            ({"D": 12}, "multiples of 8: D=12, M=12"),
+            ({"dtype": "float32", "M": 6}, "multiples of 4: D=64, M=6"),
+            ({"dtype": "float64"}, "float32, bfloat16 and float16"),
+            ({"kv_heads": 1}, "kv_heads must equal H"),
+        )
+    ),
+    "softmax.recompute": replace(COMMON, slow_peaks=(*MORE, WIDER), slow_step_peaks=(PLAIN, WIDER)),
+    "softmax.sdpa_cudnn": Method(
+        limits=on_a_gpu(
+            *(({**shape}, None) for shape in ({"M": 128}, {"padding": 0.5}, {"kv_heads": 1}, {"D": 256})),
+            ({"D": 12}, "multiples of 8: D=12, M=12"),
+            ({"D": 264}, "widths up to 256"),
+            ({"dtype": "float32"}, "not in float32"),
+            ({"N": 1}, "no single key"),
+            ({"D": 192, "M": 128, "workload": "forward_backward"}, None),
+            ({"D": 256, "workload": "forward_backward"}, None),
+            ({"D": 192, "workload": "forward_backward"}, "backward takes widths up to 128"),
+            ({"causal": True, "workload": "decode"}, None),
+            ({"causal": True, "workload": "decode_total"}, "the first step has one"),
+        )
+    ),
+    "softmax.flex": Method(
+        limits=(
+            ({}, None),
+            ({"dtype": "bfloat16", "D": 8, "padding": 0.5}, None),
+            ({"workload": "forward_backward"}, "no backward on a CPU"),
+            ({"dtype": "float64"}, "float32, bfloat16 and float16"),
+            ({"device": "cuda", "workload": "forward_backward"}, None),
+            ({"device": "cuda", "D": 8}, "widths from 16: D=8"),
+        )
+    ),
+    "softmax.flash_attn": Method(
+        limits=(
+            (ON_A_GPU, None),
+            ({**ON_A_GPU, "device": "cpu"}, "on CUDA only"),
+            ({**ON_A_GPU, "dtype": "float32"}, "float16 and bfloat16, not in float32"),
+            ({**ON_A_GPU, "M": 32}, "M=32 must equal D=64"),
+            ({**ON_A_GPU, "D": 264}, "widths up to 256: D=264"),
+            ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),
+        )
+    ),
+    "softmax.xformers": Method(
+        limits=(
+            (ON_A_GPU, None),
+            ({**ON_A_GPU, "device": "cpu"}, "on CUDA only"),
+            ({**ON_A_GPU, "dtype": "float64"}, "float32, bfloat16 and float16"),
+            ({**ON_A_GPU, "kv_heads": 1}, "kv_heads must equal H"),
+            ({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"),
+            ({**ON_A_GPU, "D": 12, "dtype": "float32", "M": 8, "causal": True}, None),
+        )
+    ),
+}

@@ -1,0 +1,182 @@
+"""Sparse patterns in every form, the largest scores, and the window of a package."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.impls.contract.method import Method, Params, Size, cut
+
+# strides, windows and blocks that end within, at and beyond the lengths that are tried
+PATTERNS: dict[str, tuple[Params, ...]] = {
+    "strided": (
+        {},
+        *({"mode": mode, "convention": c} for mode in ("merged", "per_head") for c in ("paper", "code")),
+        *({"mode": "by_layer", "layer": layer, "stride": 7} for layer in (0, 1)),
+        {"stride": 5},
+    ),
+    "fixed": (
+        {},
+        *({"mode": mode, "c": 1} for mode in ("merged", "per_head", "by_layer")),
+        {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5},
+        {"distinct": False, "c": 1},
+        {"mode": "per_head", "distinct": False, "stride": 6, "c": 2},
+    ),
+    "local": ({}, {"stride": 20}, {"stride": 6, "convention": "code"}),
+    "atrous": ({}, {"reach": 2}, {"stride": 4, "reach": 0}),
+    "window": ({"window": 30}, {"window": 1}),
+    "longformer": (
+        {"window": 8, "dilation": 3, "globals": 2, "dilated_heads": 2},
+        {"window": 12, "dilation": 5, "globals": 7},
+        {"window": 5, "globals": 0},
+    ),
+}
+CAUSAL: Params = {"causal": True}
+STEPS: Params = {"B": 16, "N": 50}
+
+
+def eager(*more: Size) -> tuple[Size, ...]:
+    """Where every algorithm is measured, and what the pattern has of its own."""
+    shapes: tuple[Params, ...] = (
+        {"N": 512, "causal": False},
+        {"N": 512, **CAUSAL},
+        {"N": 2048, "M": 32, **CAUSAL},
+        {"N": 1000, "B": 2, "M": 96, "causal": False},
+    )
+    return (*((shape, {}) for shape in shapes), *more)
+
+
+OF_EACH: dict[str, tuple[Size, ...]] = {
+    "strided": (
+        ({"N": 1000, "dtype": "bfloat16", **CAUSAL}, {}),
+        ({"N": 1024, **CAUSAL}, {"mode": "per_head"}),
+        ({"N": 4096, **CAUSAL}, {}),
+    ),
+    "fixed": (
+        ({"N": 512, **CAUSAL, "kv_heads": 2}, {}),
+        ({"N": 1024, **CAUSAL}, {"mode": "by_layer", "layer": 1}),
+        ({"N": 4096, **CAUSAL}, {}),
+    ),
+    "local": (),
+    "atrous": (),
+    "window": (
+        ({"N": 512, "kv_heads": 1, "causal": False}, {}),
+        ({"N": 1024, "H": 1, "D": 32, "dtype": "float64", "causal": False}, {"window": 1000}),
+        ({"N": 4096, **CAUSAL}, {}),
+    ),
+    "longformer": (({"N": 1000, "dtype": "float16", **CAUSAL}, {}), ({"N": 4096, **CAUSAL}, {})),
+}
+STEP_PARAMS: dict[str, tuple[Params, ...]] = {
+    "strided": ({"stride": 12}, {"stride": 12, "mode": "per_head"}),
+    "fixed": ({"stride": 12, "c": 4}, {"stride": 12, "c": 4, "mode": "by_layer", "layer": 1}),
+    "local": (),
+    "atrous": (),
+    "window": ({"window": 12},),
+    "longformer": ({"window": 12, "dilation": 2, "globals": 3},),
+}
+STEP_SHAPES: tuple[Params, ...] = (
+    STEPS,
+    *({**STEPS, **more} for more in ({"kv_heads": 2}, {"dtype": "bfloat16"}, {"M": 24}, {"M": 96})),
+)
+MASKED: dict[str, tuple[Size, ...]] = {
+    "strided": (
+        ({"N": 512, "B": 2, **CAUSAL}, {}),
+        ({"N": 512, "B": 2, **CAUSAL, "M": 32, "kv_heads": 2}, {}),
+        ({"N": 512, "B": 2, **CAUSAL, "M": 32, "dtype": "bfloat16"}, {}),
+    ),
+    "fixed": (
+        ({"N": 512, "B": 2, **CAUSAL, "kv_heads": 2, "dtype": "float64"}, {}),
+        ({"N": 512, "B": 2, **CAUSAL}, {"mode": "by_layer", "layer": 1}),
+    ),
+    "window": (({"N": 512, "B": 8, "padding": 0.5, **CAUSAL}, {"window": 32}),),
+}
+MISTAKES: dict[str, tuple[Params, ...]] = {
+    "strided": ({"stride": 0}, {"stride": True}, {"mode": "both", "stride": 4}, {"layer": -1}, {"convention": "x"}),
+    "fixed": ({"stride": 0}, {"distinct": 1}),
+    "window": ({"window": 0}, {"window": 1 << 31}),
+    "longformer": ({"globals": -1},),
+}
+# gradients of q and k are exactly 0 there, and all that is left is rounding
+ONE_KEY: dict[str, tuple[Params, ...]] = {"atrous": ({"stride": 4, "reach": 0},), "window": ({"window": 1},)}
+ON_CUDA: Params = {"device": "cuda"}
+
+
+def method(name: str, **fields: Any) -> Method:
+    return replace(Method(variants=PATTERNS[name], rough=ONE_KEY.get(name, ())), **{"peaks": (), "step_peaks": (), **fields})
+
+
+METHODS = {
+    **{
+        f"sparse.{name}": method(
+            name,
+            # sqrt(N) keys a query where patterns are factorised
+            grows=(9, 4.6),
+            peaks=eager(*OF_EACH[name]),
+            step_peaks=tuple((shape, params) for shape in STEP_SHAPES for params in STEP_PARAMS[name]),
+            mistakes=MISTAKES.get(name, ()),
+        )
+        for name in PATTERNS
+    },
+    **{
+        f"sparse.{name}_masked": method(
+            name,
+            peaks=MASKED.get(name, ()),
+            limits=(({"padding": 0.5, **CAUSAL}, None), ({"padding": 0.5, **CAUSAL, "workload": "decode"}, "without padding")),
+        )
+        for name in PATTERNS
+    },
+    **{
+        f"sparse.{name}_triton": Method(
+            variants=PATTERNS[name],
+            limits=(
+                (ON_CUDA, None),
+                ({**ON_CUDA, "N": 1, **CAUSAL}, None),
+                ({**ON_CUDA, "dtype": "float16", "D": 128, "M": 1}, None),
+                ({**ON_CUDA, "kv_heads": 2}, None),
+                ({}, "runs on CUDA devices"),
+                ({**ON_CUDA, "dtype": "float64"}, "sums are float32"),
+                ({**ON_CUDA, "D": 257}, "widths up to 256, not D=257 and M=257"),
+            ),
+        )
+        for name in PATTERNS
+    },
+    **{
+        f"sparse.{name}_flex": Method(
+            limits=(
+                ({}, None),
+                ({"dtype": "bfloat16", "D": 8}, None),
+                ({"workload": "forward_backward"}, "no backward on a CPU"),
+                ({"dtype": "float64"}, "float32, bfloat16 and float16"),
+                ({"padding": 0.5}, "it takes no key mask"),
+                ({**ON_CUDA, "workload": "forward_backward"}, None),
+                ({**ON_CUDA, "D": 8}, "widths from 16: D=8"),
+            )
+        )
+        for name in PATTERNS
+    },
+    "sparse.topk": Method(
+        variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
+        any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
+        cuts=(cut("sparse.selection", SCORES=1) | cut("sparse.kept_keys", SCORES=1), cut("sparse.selection", SCORES=100)),
+        peaks=(
+            ({"N": 1024, "B": 2, "causal": False}, {"k": 8}),
+            ({"N": 1024, "B": 2, **CAUSAL}, {"k": 8}),
+            ({"N": 512, "B": 16, **CAUSAL, "kv_heads": 2, "M": 32}, {"k": 16}),
+            ({"N": 1024, "B": 2, "dtype": "float64", "kv_heads": 2, **CAUSAL}, {"k": 8}),
+        ),
+        step_peaks=(({"N": 128, "B": 4, "kv_heads": 2, "M": 32}, {"k": 16}),),
+        limits=(({"N": 65, **CAUSAL, "workload": "decode"}, None),),
+        mistakes=({"k": 0},),
+    ),
+    "sparse.local_attention": Method(
+        variants=({"window": 1}, {"window": 7}, {"window": 64}),
+        any_params=st.fixed_dictionaries({"window": st.integers(1, 20)}),
+        peaks=tuple(
+            ({"B": 2, "causal": False, **shape}, {"window": window})
+            for shape in ({}, {**CAUSAL, "M": 32}, {"B": 1, "N": 1000}, {"dtype": "bfloat16"})
+            for window in (64, 256)
+        ),
+        limits=(({"N": 65, **CAUSAL}, None), ({"kv_heads": 2}, "kv_heads must equal H")),
+        mistakes=({"window": 0},),
+    ),
+}

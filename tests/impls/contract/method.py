@@ -1,0 +1,63 @@
+"""What the contract may have to be told of a method beyond what its class says of itself."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis.strategies import SearchStrategy
+
+from attnbench.api import Workload
+
+Params = dict[str, Any]
+Size = tuple[Params, Params]
+"""A shape and parameters."""
+FORWARD, BOTH, STEP, TOTAL = tuple(Workload)[:4]
+
+
+def unfused(*modules: str) -> Params:
+    """As where there is no fused kernel: what `cuts` of methods are that have one."""
+    return {f"attnbench_impls.{module}.is_fused": lambda _: False for module in modules}
+
+
+def cut(module: str, **constants: int) -> Params:
+    """Constants of a module of attnbench_impls."""
+    return {f"attnbench_impls.{module}.{name}": value for name, value in constants.items()}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry of a family's table. All of it may be left out, and a method without an entry is tried as it is by default."""
+
+    variants: tuple[Params, ...] = ({},)
+    """Parameters with which it is tried: each option, and parts so short that a few hundred tokens have several of them."""
+    off_by: float = 0.0
+    """How far off, as a share of the largest number, in float32 where it refuses float64. In float64 it is 1e-10 for all."""
+    bends: tuple[Params, ...] = ()
+    """Variants of which later tokens may move the last bits of earlier outputs, since they decide how a sum is cut."""
+    rough: tuple[Params, ...] = ()
+    """Variants that may lie 20 units in the last place beyond twice the error of the definition, not 4."""
+    any_params: SearchStrategy[Params] | None = None
+    """Parameters that go together with any length, for hypothesis to draw."""
+    cuts: tuple[Params, ...] = ()
+    """Constants of its modules by which work is cut into portions, as so small that a short sequence has many."""
+    by_length: bool = False
+    """Whether how it mixes positions follows from the length: then a padded sequence is not what it is by itself."""
+    dense: bool = False
+    """Whether a row of its inputs must lie in one piece: its kernel, the only one that it may use, asks for that."""
+    peaks: tuple[Size, ...] = (({"N": 512}, {}),)
+    """Where the predicted peaks of forward and backward are compared with what torch allocates. B = 1, H = 4, D = 64."""
+    slow_peaks: tuple[Size, ...] = ()
+    """More of them, where there is time."""
+    step_peaks: tuple[Size, ...] = (({"N": 80, "B": 16}, {}),)
+    """The same of decoding, for methods that do."""
+    slow_step_peaks: tuple[Size, ...] = ()
+    grows: tuple[float, float] = (math.inf, math.inf)
+    """How many times as much work and memory four times as many tokens take at most: (4, 4) is linear, (16, 16) the square."""
+    sums: bool = False
+    """Whether its state is sums over all tokens: of one size, in float32 at least, and the same however it was reached."""
+    steps_alike: bool = False
+    """Whether a step costs the same wherever it is, as it does over sums."""
+    limits: tuple[tuple[Params, str | None], ...] = ()
+    """Fields of a problem or a cell and parameters, and words of the reason why that cannot be; None where it can. N = 256."""
+    mistakes: tuple[Params, ...] = ()
+    """Parameters that constructor and cost refuse as `name=value … must be …`."""

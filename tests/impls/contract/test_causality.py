@@ -1,0 +1,88 @@
+"""What a causal call hides cannot be seen: not in an output, not even in its last bit, nor in a gradient."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench import registry
+from attnbench.api import Attention, Causality, Workload
+from attnbench.workloads.setting import unique
+from tests.impls.contract.calls import Call, same
+from tests.impls.contract.method import Params
+from tests.impls.contract.subjects import NAMES, Variant, each
+
+
+def is_causal(variant: Variant) -> bool:
+    return variant.causal(150) is not None
+
+
+def hides_all(variant: Variant) -> bool:
+    return is_causal(variant) and variant.kind.causality is Causality.FULL
+
+
+def chooses(variant: Variant) -> bool:
+    return variant.kind.choose is not Attention.choose
+
+
+def spliced(call: Call, t: int) -> tuple[Tensor, ...]:
+    """The inputs with other tokens from t on; only their values, where that is all that is hidden."""
+    seen = 0 if call.method.causality is Causality.FULL else 2
+    changed = {id(x): x for x in call.inputs}
+    for x, y in list(zip(call.inputs, call.drawn(8), strict=True))[seen:]:
+        changed[id(x)] = torch.cat((x[:, :, :t], y[:, :, t:]), 2).detach()
+    return tuple(changed[id(x)] for x in call.inputs)
+
+
+@pytest.mark.parametrize("variant", each(is_causal))
+def test_the_future_changes_nothing_before_it(variant: Variant) -> None:
+    exactly = variant.params not in variant.method.bends
+    shape: Params = {"dtype": "float32"} if exactly else {}
+    problem = variant.causal(150, B=1, H=2, **shape)
+    assert problem is not None
+    call = Call(variant, problem)
+    # its own choices, of each, where they follow from the inputs
+    own = {"choices": None} if call.choices is not None and call.chooses_alike else {}
+    before = call.forward(**own)
+    for t in (1, 63, 64, 100):
+        after = call.forward(*spliced(call, t), **own)
+        if exactly:
+            assert torch.equal(after[:, :, :t], before[:, :, :t])
+        same([after[:, :, :t]], [before[:, :, :t]], call.off_by / 100)
+        assert not torch.equal(after[:, :, t:], before[:, :, t:])
+
+
+@pytest.mark.parametrize("variant", each(hides_all))
+def test_earlier_outputs_have_no_gradient_in_later_tokens(variant: Variant) -> None:
+    problem = variant.causal(150, Workload.FORWARD_BACKWARD, B=1, H=2) or variant.causal(150, B=1, H=2)
+    assert problem is not None
+    call = Call(variant, problem)
+    if call.g is None:
+        return
+    o, leaves = call.method(*call.inputs, **call.given), unique([*call.inputs])
+    for t in (1, 63, 64, 100):
+        g = call.g.clone()
+        g[:, :, t:] = 0
+        gradients = torch.autograd.grad(o, leaves, g, retain_graph=True, allow_unused=True, materialize_grads=True)
+        assert all(float(gradient[:, :, t:].abs().max()) <= 1e-12 for gradient in gradients)
+
+
+@pytest.mark.parametrize("variant", each(lambda variant: hides_all(variant) and chooses(variant)))
+def test_earlier_choices_do_not_know_the_future(variant: Variant) -> None:
+    problem = variant.causal(100)
+    assert problem is not None
+    call = Call(variant, problem)
+    assert call.choices is not None
+    assert torch.equal(call.method.choose(*spliced(call, 61))[:, :, :61], call.choices[:, :, :61])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ":" not in name])
+def test_a_class_that_hides_nothing_refuses_what_is_causal(name: str) -> None:
+    """By what it says without its package, on any device and in any dtype."""
+    asked = [
+        Variant(name).problem(workload, device, N=128, H=32, D=64, kv_heads=K, causal=True, dtype=dtype)
+        for device in ("cpu", "cuda")
+        for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD)
+        for dtype in ("float32", "bfloat16")
+        for K in (32, 2)
+    ]
+    assert any(asked) is (registry.load(name).causality is not Causality.NONE)

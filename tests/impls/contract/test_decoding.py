@@ -1,0 +1,167 @@
+"""Token by token over a state is the same as all at once, and the state is nobody else's."""
+
+from inspect import Parameter, signature
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench import registry
+from attnbench.api import Problem, tensors_of
+from attnbench.workloads.decoding import cut, prefill, repeated, step
+from tests.impls.contract.calls import Call, mapped, no_worse, same, turned
+from tests.impls.contract.method import STEP
+from tests.impls.contract.subjects import NAMES, Variant, each
+
+N = 41
+DECODES = [name for name in NAMES if registry.load(name).decodes]
+CACHES = ("softmax", "sparse", "context")
+"""Families whose states know how many tokens they hold: the same step twice gives the same."""
+
+
+def decodes(variant: Variant) -> bool:
+    return problem_of(variant) is not None
+
+
+def problem_of(variant: Variant, **shape: Any) -> Problem | None:
+    return variant.problem(STEP, **{"N": N, "causal": True, **shape})
+
+
+def call_of(variant: Variant, **shape: Any) -> Call:
+    """A call whose inputs ask for no gradients."""
+    problem = problem_of(variant, **shape)
+    assert problem is not None
+    call = Call(variant, problem)
+    call.inputs, call.g = mapped(call.inputs, Tensor.detach), None
+    return call
+
+
+def prompts(variant: Variant) -> list[int]:
+    """None, one token, all, and around the ends of the first parts of the structure."""
+    problem = problem_of(variant)
+    assert problem is not None
+    span = variant.kind.span(problem, variant.params)
+    return sorted({n for n in (0, 1, span - 1, span, span + 1, 2 * span, 2 * span + 1, 17, N - 1, N) if 0 <= n <= N})
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
+    for problem in variant.problems(N, workload=STEP):
+        call = call_of(variant, **problem.model_dump(exclude={"N", "causal"}))
+        want = call.exact()[:1]
+        same([call.forward()], want, call.off_by)
+        for prompt in prompts(variant):
+            same([call.decoded(prompt)], want, call.off_by)
+        if call.choices is not None:
+            same([call.decoded(17, choices=call.choices)], want, call.off_by)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("variant", each(decodes))
+def test_a_step_costs_no_accuracy_in_any_dtype(variant: Variant, dtype: str) -> None:
+    if problem_of(variant, dtype=dtype) is None:
+        return
+    call = call_of(variant, dtype=dtype)
+    got = call.decoded(7, choices=call.choices)
+    assert got.dtype is call.inputs[-1].dtype
+    no_worse([got], [call.results("reference")[0].detach()], call.exact()[:1])
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_a_step_moves_the_state_in_place_and_leaves_its_inputs(variant: Variant) -> None:
+    call = call_of(variant)
+    token = cut(call.inputs, 21, start=20)
+    before = [x.clone() for x in token]
+    _, state = prefill(call.method, cut(call.inputs, 20), N)
+    memory = [x.data_ptr() for x in tensors_of(state)]
+    once, after = step(call.method, token, state)
+    assert [x.data_ptr() for x in tensors_of(after)] == memory
+    assert all(torch.equal(x, y) for x, y in zip(token, before, strict=True))
+    # at the end of a segment the memory moves on
+    if variant.name.startswith(CACHES) and variant.params.get("segment") != 1:
+        twice, again = step(call.method, token, state)
+        assert torch.equal(once, twice)
+        assert (state.length, after.length, again.length) == (20, 21, 21)
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_a_prompt_is_copied_and_not_kept(variant: Variant) -> None:
+    call = call_of(variant)
+    # a cache keeps no graph either
+    trains = variant.name.startswith(CACHES)
+    prompt = mapped(cut(call.inputs, 20), lambda x: x.clone().requires_grad_(trains))
+    token = cut(call.inputs, 21, start=20)
+    _, state = prefill(call.method, prompt, N)
+    with torch.no_grad():
+        for x in prompt:
+            x.zero_()
+    o, after = step(call.method, token, state)
+    same([o], [call.exact()[0][:, :, 20:21]], call.off_by)
+    assert not (trains and any(x.requires_grad for x in tensors_of(after)))
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_the_state_of_one_sequence_stands_for_a_batch(variant: Variant) -> None:
+    call = call_of(variant, B=1)
+    _, state = prefill(call.method, cut(call.inputs, 20), N)
+    token = cut(call.inputs, 21, start=20)
+    many, _ = step(call.method, mapped(token, lambda x: x.expand(3, *x.shape[1:])), repeated(state, 3))
+    one, _ = step(call.method, token, state)
+    same([many], [one.expand_as(many)], call.off_by)
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_a_state_has_room_for_its_capacity_and_says_when_it_is_full(variant: Variant) -> None:
+    call = call_of(variant)
+    o, empty = prefill(call.method, cut(call.inputs, 0), 5)
+    assert o.shape == (2, 4, 0, 8)
+    assert o.dtype is call.inputs[-1].dtype
+    _, full = prefill(call.method, cut(call.inputs, 5), 5)
+    assert call.method.state_bytes(full) == call.method.state_bytes(empty) > 0
+    _, larger = prefill(call.method, cut(call.inputs, 5), N)
+    if call.method.state_bytes(larger) == call.method.state_bytes(full) and not hasattr(full, "length"):
+        return  # of one size whatever the length: never full
+    refused = pytest.raises(ValueError, match="token 6 is beyond the capacity of 5")
+    with refused:
+        step(call.method, cut(call.inputs, 6, start=5), full)
+    with refused:
+        prefill(call.method, cut(call.inputs, 6), 5)
+
+
+@pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and variant.method.sums))
+def test_a_state_of_sums_is_of_one_size_exact_and_the_same_however_it_was_reached(variant: Variant) -> None:
+    call = call_of(variant)
+    _, state = prefill(call.method, cut(call.inputs, 30), N)
+    for t in range(30, N):
+        _, state = step(call.method, cut(call.inputs, t + 1, start=t), state)
+    _, whole = prefill(call.method, call.inputs, N)
+    for reached, at_once in zip(sums(state), sums(whole), strict=True):
+        torch.testing.assert_close(reached, at_once, rtol=1e-10, atol=1e-10)
+    states = [prefill(call.method, cut(call.inputs, n), capacity)[1] for n in (0, 1, N) for capacity in (N, 100 * N)]
+    assert len({call.method.state_bytes(each) for each in states}) == 1
+    for dtype, kept in (("bfloat16", torch.float32), ("float16", torch.float32), ("float64", torch.float64)):
+        other = call_of(variant, dtype=dtype)
+        # those of high powers of the numbers are in float64 always
+        assert {x.dtype for x in sums(prefill(other.method, cut(other.inputs, 5), N)[1])} <= {kept, torch.float64}
+
+
+def sums(state: Any) -> list[Tensor]:
+    return tensors_of(getattr(state, "sums", state))
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_tokens_may_lie_in_memory_in_any_order(variant: Variant) -> None:
+    call = call_of(variant)
+    for a, b in ((1, 2),) if variant.method.dense else ((1, 2), (-2, -1)):
+        same([call.decoded(10, turned(call.inputs, a, b))], [call.decoded(10)], call.off_by)
+
+
+@pytest.mark.parametrize("name", DECODES)
+def test_what_is_no_input_goes_by_keyword_whatever_the_number_of_inputs(name: str) -> None:
+    kind = registry.load(name)
+    for function, keyword in ((kind.prefill, "capacity"), (kind.step, "state")):
+        own = {each: parameter.kind for each, parameter in signature(function).parameters.items()}
+        asked = {each for each in own if each in {keyword, "choices"}}
+        assert keyword in asked
+        assert {own[each] for each in asked} == {Parameter.KEYWORD_ONLY}

@@ -1,0 +1,90 @@
+"""Hidden keys do not exist: not in an output, not in its last bit, nor in a gradient; a query that sees none gives 0."""
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench.api import padding_mask
+from tests.impls.contract.calls import Call, mapped, same
+from tests.impls.contract.subjects import Variant, each
+
+
+def masks(variant: Variant) -> bool:
+    return variant.kind.masks
+
+
+def with_holes(B: int, N: int, share: float) -> Tensor:
+    """Random holes; of three samples the first sees nothing at first, the second nothing at all."""
+    mask = torch.rand(B, N, generator=torch.Generator().manual_seed(N)) >= share
+    mask[0, : min(3, N // 2)] = False
+    mask[1] = False
+    return mask
+
+
+@pytest.mark.parametrize("N", [1, 2, 33, 97])
+@pytest.mark.parametrize("variant", each(masks))
+def test_a_masked_call_is_its_definition_and_hidden_keys_get_no_gradient(variant: Variant, N: int) -> None:
+    for problem, share in product(variant.problems(N, B=3), (0.4, 0.9)):
+        call, mask = Call(variant, problem), with_holes(3, N, share)
+        got = call.results(key_mask=mask)
+        # the squares of a few products may add up to almost nothing, by which it divides
+        off_by = 1e-8 if variant.params.get("feature_map") == "quadratic" else call.off_by
+        same(got, call.exact(key_mask=mask), off_by)
+        assert not got[0][1].any()
+        assert not any(x[1].any() for x in got[1:4])
+        assert not any(x.transpose(1, 2)[~mask].any() for x in got[2:4])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("variant", each(masks))
+def test_hidden_keys_and_values_cannot_be_seen_in_any_bit(variant: Variant, dtype: str) -> None:
+    for problem in variant.problems(33, {}, B=3, padding=0.5, dtype=dtype):
+        call = Call(variant, problem)
+        for mask in (padding_mask(problem, "cpu"), with_holes(3, 33, 0.4)):
+            assert mask is not None
+            q, k, v = call.inputs
+            hidden = ~mask[:, None, :, None]
+            moved = call.forward(q, k.masked_fill(hidden, 30), v.masked_fill(hidden, 1000), key_mask=mask)
+            assert torch.equal(moved, call.forward(key_mask=mask))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("variant", each(masks))
+def test_a_mask_that_hides_nothing_is_no_mask(variant: Variant, dtype: str) -> None:
+    for problem in variant.problems(33, {}, dtype=dtype):
+        call = Call(variant, problem)
+        bare, masked = call.forward(), call.forward(key_mask=torch.ones(2, 33, dtype=torch.bool))
+        eps = 4 * torch.finfo(bare.dtype).eps
+        torch.testing.assert_close(masked, bare, rtol=eps, atol=eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("variant", each(masks))
+def test_who_sees_nothing_gives_nothing_and_leaves_gradients_finite(variant: Variant, dtype: str) -> None:
+    for problem in variant.problems(97, {}, B=3, dtype=dtype):
+        call = Call(variant, problem)
+        if call.g is None:
+            return
+        o, *gradients = call.results(key_mask=with_holes(3, 97, 0.4))
+        assert not o[1].any()
+        assert all(x.isfinite().all() for x in (o, *gradients))
+        assert o.any()
+        assert gradients[2].any()
+        assert not any(x[1].any() for x in gradients[:3])
+
+
+@pytest.mark.parametrize("variant", each(masks))
+def test_a_padded_sequence_is_what_it_is_by_itself(variant: Variant) -> None:
+    for problem in variant.problems(30, B=3, padding=0.6):
+        call, mask = Call(variant, problem), padding_mask(problem, "cpu")
+        assert mask is not None
+        assert tuple(mask.sum(1).tolist()) == problem.lengths
+        if variant.method.by_length:
+            return
+        o, r = call.forward(key_mask=mask), call.exact(key_mask=mask)[0]
+        for b, n in enumerate(problem.lengths):
+            alone = mapped(call.inputs, lambda x, b=b, n=n: x[b : b + 1, :, :n].detach())  # type: ignore[misc]  # bound at once
+            want = call.method.reference(*alone)
+            same([o[b : b + 1, :, :n], r[b : b + 1, :, :n]], [want, want], call.off_by)

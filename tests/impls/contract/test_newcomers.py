@@ -1,0 +1,37 @@
+"""Whoever follows CONTRIBUTING can hold the contract against their own attention, before it is registered."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_attention_that_contributing_shows_keeps_the_contract(tmp_path: Path) -> None:
+    found = re.search(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    file = tmp_path / "my_attention.py"
+    file.write_text(textwrap.dedent(found.group(1)), encoding="utf-8")
+    environment = {**os.environ, "ATTNBENCH_CONTRACT": f"{file}:MeanOfValues"}
+    here = [name for name in environment if not name.startswith("PYTEST_")]
+    command = [sys.executable, "-m", "pytest", "tests/impls/contract", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [
+            *command,
+            "--deselect",
+            "tests/impls/contract/test_newcomers.py",
+            "--ignore=tests/impls/contract/test_what_it_catches.py",
+        ],
+        cwd=ROOT,
+        env={name: environment[name] for name in here},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 20

@@ -1,0 +1,127 @@
+"""A method says in words what it cannot do, in the same words as all others where it can, and what mistake was made."""
+
+from typing import Any
+
+import pytest
+
+from attnbench import registry
+from attnbench.api import Attention, Cell, Problem, Workload
+from attnbench.registry import UnsupportedError
+from tests.impls.contract.method import FORWARD, Method, Params
+from tests.impls.contract.subjects import NAMES, OURS, Variant, declared
+
+LIMITS = [(name, *limit) for name in NAMES for limit in Variant(name).method.limits]
+MISTAKES = [(name, params) for name in NAMES for params in Variant(name).method.mistakes]
+
+
+def cell_of(name: str, asked: Params) -> Cell:
+    """Of fields of a problem, fields of a cell, and parameters."""
+    shape = {key: value for key, value in asked.items() if key in Problem.model_fields}
+    fields = {key: value for key, value in asked.items() if key in Cell.model_fields}
+    params = {key: value for key, value in asked.items() if key not in {*shape, *fields}}
+    return Cell.model_validate({"method": name, "problem": Problem(**{"N": 256, **shape}), "params": params, **fields})
+
+
+def possible(name: str) -> Problem:
+    """A problem that the method takes on some device."""
+    problems = (
+        Problem(N=256, H=H, kv_heads=K, causal=causal, dtype=dtype)
+        for causal in (False, True)
+        for dtype in ("float32", "bfloat16")
+        for H, K in ((8, 8), (32, 2))
+    )
+    return next(p for p in problems if any(Variant(name).takes(p, FORWARD, device) for device in ("cpu", "cuda")))
+
+
+def built(name: str, problem: Problem, params: dict[str, Any]) -> Attention:
+    kind: Any = registry.load(name)
+    method: Attention = kind(problem, **params)
+    return method
+
+
+def is_no_limit(name: str, problem: Problem, params: dict[str, Any]) -> None:
+    """A mistake is an error where the method is built, and no reason why a cell cannot run."""
+    asked = (Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda"))
+    assert None in {registry.load(name).refusal(cell) for cell in asked}
+
+
+def is_here(name: str) -> bool:
+    """Whether it can be built: of the packages of others two are always there."""
+    kind = registry.load(name)
+    return not registry.missing(kind) and all(package.startswith(OURS) for package in kind.requires)
+
+
+def test_the_tables_are_of_registered_methods() -> None:
+    assert set(declared()) <= set(registry.catalogue())
+    assert all(isinstance(method, Method) for method in declared().values())
+
+
+@pytest.mark.parametrize(("name", "asked", "words"), LIMITS, ids=str)
+def test_a_limit_is_said_in_words_and_what_is_possible_is_not_refused(name: str, asked: Params, words: str | None) -> None:
+    cell = cell_of(name, asked)
+    said = registry.load(name).refusal(cell)
+    assert said is None if words is None else words in (said or "")
+    if words is not None and not registry.missing(registry.load(name)):
+        with pytest.raises(UnsupportedError, match=name):
+            registry.build_for(cell)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_class_declares_is_refused_in_the_words_of_all(name: str) -> None:
+    kind, shape = registry.load(name), possible(name)
+
+    def refusal(workload: Workload, **fields: Any) -> str | None:
+        return kind.refusal(Cell(method=name, problem=shape.model_copy(update=fields), workload=workload))
+
+    for workload in (Workload.DECODE, Workload.DECODE_TOTAL):
+        if not kind.decodes:
+            assert refusal(workload, causal=True) == "it does not decode token by token"
+        else:
+            assert refusal(workload, causal=False) == "decoding is causal; set causal: true"
+            assert refusal(workload, causal=True, padding=0.5) is not None
+    if not kind.masks:
+        assert refusal(FORWARD, padding=0.5) == "it takes no key mask, so there can be no padding"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_refusal_is_a_reason(name: str) -> None:
+    asked = [
+        {"causal": causal, "kv_heads": K, "M": M, "dtype": dtype, "padding": padding, "device": device}
+        for causal in (False, True)
+        for K, M in ((8, 64), (2, 64), (8, 32))
+        for dtype in ("float64", "float32", "bfloat16")
+        for padding in (0.0, 0.5)
+        for device in ("cpu", "cuda")
+    ]
+    reasons = [registry.load(name).refusal(cell_of(name, each)) for each in asked]
+    assert all(reason is None or len(reason.split()) > 3 for reason in reasons)
+
+
+@pytest.mark.parametrize(("name", "params"), MISTAKES, ids=str)
+def test_a_bad_parameter_is_refused_by_name(name: str, params: Params) -> None:
+    problem = possible(name)
+    is_no_limit(name, problem, params)
+    refused = pytest.raises(ValueError, match=f"{next(iter(params))}=.*must be")
+    with refused:
+        registry.load(name).cost(problem, params, FORWARD)
+    if is_here(name):
+        with refused:
+            built(name, problem, params)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_parameter_is_a_type_error(name: str) -> None:
+    problem = possible(name)
+    is_no_limit(name, problem, {"colour": 3})
+    with pytest.raises(TypeError, match="colour"):
+        registry.load(name).cost(problem, {"colour": 3}, FORWARD)
+    if is_here(name):
+        with pytest.raises(TypeError, match="colour"):
+            built(name, problem, {"colour": 3})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if registry.load(name).requires])
+def test_a_package_that_is_not_there_is_named_with_its_pip_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnbench.registry.installed_version", lambda _: None)
+    kind = registry.load(name)
+    assert f"pip install '{kind.requires[0]}'" in registry.pip_line(name, registry.missing(kind))

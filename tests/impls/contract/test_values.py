@@ -1,0 +1,113 @@
+"""Every method is its own definition, in values and all gradients, at odd and tiny lengths, of any width and any grouping."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.impls.contract.calls import Call, same, turned
+from tests.impls.contract.subjects import LENGTHS, SHAPES, Variant, at, declared, each, named
+
+
+def independent(variant: Variant) -> bool:
+    return variant.kind.independent
+
+
+def shares_keys(variant: Variant) -> bool:
+    """Heads that share keys select together in NSA, and would not if each had its own."""
+    return any(variant.problems(70, {"kv_heads": 2})) and variant.name != "blocks.nsa"
+
+
+@pytest.mark.parametrize(("variant", "N"), at(LENGTHS))
+def test_values_and_gradients_are_those_of_the_definition(variant: Variant, N: int) -> None:
+    for problem in variant.problems(N, *(SHAPES if N == 65 else ())):
+        call = Call(variant, problem)
+        want = call.exact()
+        same(call.results(), want, call.off_by)
+        if call.choices is not None and call.chooses_alike:
+            same(call.results(choices=None), want, call.off_by)
+
+
+@pytest.mark.parametrize("name", named(lambda method: method.any_params is not None))
+@given(data=st.data(), N=st.integers(1, 70), causal=st.booleans(), shape=st.sampled_from(SHAPES))
+@settings(max_examples=30, deadline=None)
+def test_any_length_goes_together_with_any_parameters(
+    name: str, data: Any, N: int, causal: bool, shape: dict[str, Any]
+) -> None:
+    variant = Variant(name, data.draw(declared()[name].any_params))
+    asked = (variant.problem(**{"N": N, "causal": mask, **sizes}) for mask in (causal, not causal) for sizes in (shape, {}))
+    call = Call(variant, next(problem for problem in asked if problem is not None))
+    same(call.results(), call.exact(), call.off_by)
+
+
+@pytest.mark.parametrize("variant", each(lambda variant: variant.method.cuts))
+def test_it_may_be_computed_in_any_portions(variant: Variant) -> None:
+    for problem in variant.problems(45):
+        call = Call(variant, problem)
+        want = call.exact()
+        for constants in variant.method.cuts:
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in constants.items():
+                    patch.setattr(name, value)
+                same(call.results(), want, call.off_by)
+
+
+@pytest.mark.parametrize("variant", each())
+def test_every_call_gives_the_same_bits_and_leaves_what_it_was_given_as_it_was(variant: Variant) -> None:
+    call = Call(variant, variant.some(100))
+    tensors = [x for x in (*call.inputs, call.choices, call.g) if x is not None]
+    before = [x.detach().clone() for x in tensors]
+    first, again = call.results(), call.results()
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert torch.equal(call.forward(), first[0])
+    assert all(torch.equal(x, y) for x, y in zip(tensors, before, strict=True))
+
+
+@pytest.mark.parametrize("variant", each())
+def test_a_second_backward_gives_the_same_gradients(variant: Variant) -> None:
+    call = Call(variant, variant.some(100))
+    if call.g is None:
+        return
+    leaves = list({id(x): x for x in (*call.inputs, *call.method.parameters())}.values())
+    o = call.method(*call.inputs, **call.given)
+    options = {"allow_unused": True, "materialize_grads": True}
+    once = torch.autograd.grad(o, leaves, call.g, retain_graph=True, **options)
+    again = torch.autograd.grad(o, leaves, call.g, **options)
+    assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+
+
+@pytest.mark.parametrize("variant", each())
+def test_inputs_and_gradients_may_lie_in_memory_in_any_order(variant: Variant) -> None:
+    for problem in variant.problems(variant.some(37).N):
+        call = Call(variant, problem)
+        for a, b in ((1, 2),) if variant.method.dense else ((1, 2), (-2, -1)):
+            # one number for all, as that of a sum is
+            spread = None if call.g is None else torch.ones((), dtype=call.g.dtype).expand_as(call.g)
+            dense = None if spread is None else spread.contiguous()
+            got = call.results(inputs=turned(call.inputs, a, b), g=spread)
+            same(got, call.results(g=dense), call.off_by)
+
+
+@pytest.mark.parametrize("variant", each(independent))
+def test_neither_other_samples_nor_other_heads_matter(variant: Variant) -> None:
+    call = Call(variant, variant.some(70))
+    # the same numbers in the third head of the second sample, others everywhere else
+    changed = {id(x): y.clone() for x, y in zip(call.inputs, call.drawn(8), strict=True)}
+    for x in call.inputs:
+        changed[id(x)][1, 2] = x[1, 2].detach()
+    before, after = call.forward(), call.forward(*(changed[id(x)] for x in call.inputs))
+    same([after[1, 2]], [before[1, 2]], call.off_by / 100)
+    assert not torch.equal(after[0], before[0])
+
+
+@pytest.mark.parametrize("variant", each(shares_keys))
+def test_keys_that_serve_neighbouring_heads_do_as_if_each_head_had_them(variant: Variant) -> None:
+    for shared, apart in zip(variant.problems(70, {"kv_heads": 2}), variant.problems(70, {}), strict=True):
+        call = Call(variant, shared)
+        if list(call.method.parameters()):
+            return  # of another number of heads, they would be others
+        repeated = (call.inputs[0], *(x.repeat_interleave(2, dim=1) for x in call.inputs[1:]))
+        with torch.no_grad():
+            same([call.method(*call.inputs)], [variant.build(apart)(*repeated)], call.off_by)

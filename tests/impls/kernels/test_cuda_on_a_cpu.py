@@ -1,0 +1,215 @@
+"""The CUDA kernels compute linear attention and its gradient: their own source, run on a CPU with fibers for threads."""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from attnbench import Problem
+from attnbench.api import Workload, padding_mask
+from attnbench.measure.profiler_memory import torch_profiler_peak
+from attnbench.registry import load
+from tests.impls.contract.calls import Call, same
+from tests.impls.contract.subjects import Variant
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+# by name: installed under another name than that of its folder
+compiling: Any = import_module("attnbench_impls.linear.cuda_compile")
+launching: Any = import_module("attnbench_impls.linear.cuda_launch")
+layouts: Any = import_module("attnbench_impls.linear.cuda_layout")
+product: Any = import_module("attnbench_impls.linear.cuda_product")
+
+HERE = Path(__file__).parent / "cuda_on_cpu"
+# a width that is no multiple of anything, one vector wide, and one beyond 64, for which eight lanes share a column
+SMALL: dict[str, Any] = {"D": 8, "M": 5}
+WIDE: dict[str, Any] = {"D": 68, "M": 66}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], ctypes.CDLL]:
+    """The kernels of a variant, compiled once."""
+
+    @cache
+    def compile_(variant: Any) -> ctypes.CDLL:
+        file = tmp_path_factory.mktemp("kernels") / "kernels.so"
+        macros = dict(variant.macros) | {
+            "SOURCE": f'"{compiling.SOURCE}"',
+            "KERNELS": " ".join(f"KERNEL({name})" for name in compiling.names(variant)),
+        }
+        flags = ["-std=c++17", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-shared", "-fPIC"]
+        defined = [f"-D{name}={value}" for name, value in macros.items()]
+        subprocess.run(["g++", *flags, *defined, str(HERE / "kernels.cpp"), "-o", str(file)], check=True)
+        found = ctypes.CDLL(str(file))
+        found.launch_on_cpu.restype = ctypes.c_char_p
+        return found
+
+    return compile_
+
+
+@pytest.fixture
+def on_cpu(library: Callable[[Any], ctypes.CDLL], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Launch on the CPU; `downwards` has each thread run before those below it instead of after."""
+
+    def use(*, downwards: bool = False, segment: int | None = None) -> None:
+        def launch(variant: Any, name: str, _: Any, grid: Any, block: Any, arguments: tuple[int | float, ...]) -> None:
+            boxes = [ctypes.c_double(x) if isinstance(x, float) else ctypes.c_longlong(x) for x in arguments]
+            packed = (ctypes.c_void_p * len(boxes))(*(ctypes.addressof(box) for box in boxes))
+            error = library(variant).launch_on_cpu(name.encode(), *grid, *block, ctypes.c_bool(downwards), packed, len(boxes))
+            assert error is None, (name, error)
+
+        monkeypatch.setattr(launching, "launch", launch)
+        if segment is not None:
+            monkeypatch.setattr(layouts.Layout, "segment", lambda _, heads, N: min(N, segment))
+
+    # what would compile for a GPU is not needed, and nothing is refused for the want of one
+    monkeypatch.setattr(load("linear.cuda"), "why_not", classmethod(lambda *_: None))
+    for name in ("cuda", "cuda.core"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    use()
+    return use
+
+
+def called(phi: str = "elu_plus_one", eps: float = 1e-6, **shape: Any) -> Call:
+    return Call(Variant("linear.cuda", {"feature_map": phi, "eps": eps}), Problem(causal=True, **shape))
+
+
+def agree(call: Call, **keywords: Any) -> None:
+    """Values and gradients, against autograd through the definition."""
+    same(call.results(**keywords), call.exact(**keywords), 1e-10)
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("N", [1, 5, 63, 64, 257])
+def test_values_and_gradients_are_those_of_the_definition(N: int) -> None:
+    agree(called(B=2, H=1, N=N, dtype="float64", **SMALL))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_widths_beyond_64_are_cut_into_slices() -> None:
+    assert layouts.layout(layouts.Pass.FORWARD, 68, 66, 8).slices == 2
+    agree(called("squared_relu", B=1, H=2, N=37, dtype="float64", **WIDE))
+
+
+@pytest.mark.parametrize("segment", [16, 24, 64])
+def test_segments_cannot_be_seen_in_the_result(segment: int, on_cpu: Any) -> None:
+    on_cpu(segment=segment)
+    agree(called(B=1, H=2, N=65, dtype="float64", **SMALL))
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("phi", ["elu_plus_one", "relu", pytest.param("squared_relu", marks=pytest.mark.slow)])
+def test_hidden_keys_add_nothing_under_any_feature_map(phi: str) -> None:
+    mask = torch.rand(2, 40, generator=torch.Generator().manual_seed(3)) < 0.7
+    agree(called(phi, eps=1.0, B=2, H=2, N=40, dtype="float64", **SMALL), key_mask=mask)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_tensors_of_any_layout_and_alignment_are_taken() -> None:
+    call = called(B=2, H=3, N=9, dtype="float64", **SMALL)
+    assert call.g is not None
+    shifted = [torch.empty(x.numel() + 1, dtype=x.dtype)[1:].view_as(x).copy_(x.detach()) for x in call.inputs]
+    strided = tuple(x.transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in shifted)
+    spread = call.g[..., :1].expand_as(call.g)
+    same(call.results(inputs=strided, g=spread), call.results("reference", g=spread), 1e-10)
+
+
+def test_the_order_of_the_threads_cannot_be_seen_in_the_result(on_cpu: Any) -> None:
+    on_cpu(segment=16)
+    call = called(B=1, H=2, N=50, dtype="float64", **WIDE)
+    upwards = call.results()
+    on_cpu(downwards=True, segment=16)
+    for a, b in zip(call.results(), upwards, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_the_future_changes_no_bit_of_the_past() -> None:
+    call = called(B=1, H=2, N=50, dtype="float64", **SMALL)
+    later = (torch.cat((x[:, :, :21], x[:, :, 21:] + 1), 2) for x in call.inputs)
+    assert torch.equal(call.forward(*later)[:, :, :21], call.forward()[:, :, :21])
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sums_are_float32_whatever_the_dtype(dtype: str) -> None:
+    call = called(B=1, H=2, N=100, D=16, M=8, dtype=dtype)
+    for got, want in zip(call.results(), call.exact(), strict=True):
+        # the only rounding that shows is that of the result itself
+        slack = (2 if dtype == "bfloat16" else 16) * torch.finfo(got.dtype).eps
+        torch.testing.assert_close(got.double(), want, rtol=slack, atol=slack * float(want.abs().max()))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_bfloat16_rounds_as_torch_does() -> None:
+    # two ties, one up and one down; zero, a NaN, the largest and the smallest numbers, and some in between
+    pairs = [[1, 1 + 2**-7], [1 + 2**-7, 1 + 2**-6], [0, 0], [float("nan"), 1], [3e38, 3e38], [1e-39, 0], [5, -7], [0.1, 1e3]]
+    v_BHNM = torch.tensor(pairs).bfloat16().T[None, None].contiguous()
+    one = torch.eye(16, dtype=torch.bfloat16)[:1].expand(1, 1, 2, 16)
+    # one feature of one: the second output is the mean of the two values
+    o, _ = product.causal_linear_forward(one, one, v_BHNM, "relu", 0.0)
+    want = v_BHNM.float().mean(2, keepdim=True).bfloat16()
+    torch.testing.assert_close(o[:, :, 1:], want, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_the_operators_keep_torchs_rules() -> None:
+    q, k, v = called(B=1, H=2, N=9, dtype="float64", **SMALL).inputs
+    torch.library.opcheck(product.causal_linear_forward, (q, k, v, "elu_plus_one", 1e-6))
+    o, d = product.causal_linear_forward(q.detach(), k.detach(), v.detach(), "elu_plus_one", 1e-6)
+    arguments = (o, [x.detach() for x in (q, k, v)], o, d, "elu_plus_one")
+    torch.library.opcheck(product.causal_linear_backward, arguments)
+
+
+def test_every_layout_fits_a_block_and_covers_its_widths() -> None:
+    for D in range(1, layouts.WIDEST + 1):
+        for of in layouts.Pass:
+            plan = layouts.layout(of, D, layouts.WIDEST - D + 1, 4)
+            assert plan.padded_rows - 4 * plan.lanes < plan.rows <= plan.padded_rows <= 16 * plan.lanes
+            assert plan.columns <= plan.padded_columns
+            assert plan.tile * 4 <= 48 << 10
+
+
+def test_segments_are_many_where_heads_are_few_and_one_where_they_are_many() -> None:
+    plan = layouts.layout(layouts.Pass.FORWARD, 64, 64, 2)
+    assert plan.segment(heads=256, N=4096) == 4096
+    assert plan.segment(heads=16, N=65536) == 2048
+    assert plan.segment(heads=1, N=300) == 256
+    assert plan.segment(heads=1, N=5) == 5
+    assert plan.stored(heads=256, N=4096) == 0
+    assert plan.stored(heads=16, N=65536) == 16 * 32 * plan.state
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("padding", [0.0, 0.5])
+@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.FORWARD_BACKWARD])
+def test_the_predicted_peak_is_what_torch_allocates(workload: Workload, padding: float) -> None:
+    call = called(B=2, H=2, N=300, D=16, M=8, dtype="bfloat16", padding=padding)
+    mask = padding_mask(call.problem, "cpu")
+    if workload is Workload.FORWARD:
+        call.g = None
+    call.results(key_mask=mask)
+    predicted = type(call.method).cost(call.problem, {}, workload).peak_bytes
+    assert layouts.layout(layouts.Pass.FORWARD, 16, 8, 2).stored(4, 600) > 0
+    assert torch_profiler_peak(lambda: call.results(key_mask=mask)).bytes == pytest.approx(predicted, rel=0.05)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_token_by_token_gives_what_the_whole_gives() -> None:
+    call = called(B=2, H=2, N=30, dtype="float64", **SMALL)
+    torch.testing.assert_close(call.decoded(13), call.forward(), rtol=0, atol=1e-10)
+
+
+def test_it_says_where_it_cannot_run() -> None:
+    x = torch.zeros(1, 1, 4, 8)
+    with pytest.raises(ValueError, match="cuda"):
+        product.causal_linear_forward(x, x, x, "relu", 0.0)

@@ -1,0 +1,151 @@
+"""Our Triton kernels on a GPU: widths, TF32, bits, memory and graphs; the rest is in the contract of all methods."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench.api import Problem, Workload
+from attnbench.registry import load
+from tests.impls.contract.calls import Call, evaluated, no_worse
+from tests.impls.contract.subjects import Variant
+
+pytestmark = pytest.mark.cuda
+ROUNDING = 2e-6
+"""What float32 leaves of a gradient that is exactly 0, as of a single key's."""
+DTYPES = ["float32", "bfloat16", "float16"]
+LINEAR = Variant("linear.triton")
+STRIDED, FIXED = Variant("sparse.strided_triton", {"stride": 32}), Variant("sparse.fixed_triton", {"stride": 64, "c": 8})
+LONGFORMER = Variant("sparse.longformer_triton", {"window": 64, "globals": 5})
+VQ = Variant("vq.triton", {"codes": 96, "block": 128})
+ALL = [LINEAR, STRIDED, FIXED, LONGFORMER, VQ]
+EACH = pytest.mark.parametrize("variant", ALL, ids=str)
+
+
+def called(variant: Variant, **shape: Any) -> Call:
+    return Call(variant, Problem(**{"B": 1, "H": 2, "D": 64, "causal": True, **shape}), "cuda")
+
+
+def assert_as_good_as_eager(call: Call) -> None:
+    eager, exact = call.results("reference"), call.exact()
+    if not all(x.isfinite().all() for x in eager):
+        # in float16 a definition overflows at some length, and is no measure any more
+        eager = [r + 2**-7 * r.abs().max() for r in exact]
+    # the codebook is rounded to the dtype of the keys, and that of the wide reference is not
+    codes = 4 * torch.finfo(getattr(torch, call.problem.dtype)).eps if call.choices is not None else 0.0
+    no_worse(call.results(), eager, exact, ROUNDING + codes * max(float(x.abs().max()) for x in exact))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("D", "M"), [(16, 16), (32, 128), (128, 32), (128, 128), (256, 256), (256, 20), (20, 9), (1, 1)])
+@EACH
+def test_widths_may_differ(variant: Variant, D: int, M: int, dtype: str) -> None:
+    if variant is not LINEAR or max(D, M) <= 128:
+        assert_as_good_as_eager(called(variant, N=700, D=D, M=M, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("variant", [LINEAR, LONGFORMER], ids=str)
+def test_long_sequences_are_no_worse(variant: Variant, dtype: str) -> None:
+    assert_as_good_as_eager(called(variant, N=8192, causal=variant is LINEAR, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "params", [{"codes": 512, "block": 512}, {"codes": 1, "block": 7}, {"codes": 100, "block": 100}], ids=str
+)
+def test_blocks_and_codebooks_may_have_any_size(params: dict[str, Any]) -> None:
+    assert_as_good_as_eager(called(Variant("vq.triton", params), B=2, N=2000))
+
+
+@EACH
+def test_tf32_is_taken_where_torch_allows_it(variant: Variant) -> None:
+    call = called(variant, N=1000)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        got = call.results()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    for o, r in zip(got, call.exact(), strict=True):
+        off, largest = float((o - r).abs().max()), float(r.abs().max())
+        assert 1e-6 * largest < off < 1e-2 * largest
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@EACH
+def test_the_same_call_gives_the_same_bits_in_any_layout(variant: Variant, dtype: str, causal: bool) -> None:
+    if variant is LINEAR and not causal:
+        return
+    call = called(variant, B=2, N=4096, dtype=dtype, causal=causal)
+    tokens_first = tuple(x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in call.inputs)
+    first = call.results()
+    for others in (call.inputs, tokens_first):
+        assert all(torch.equal(a, b) for a, b in zip(first, call.results(inputs=others), strict=True))
+
+
+def test_one_segment_a_head_or_many_give_the_same() -> None:
+    """With as many heads as fill the GPU there is one; with the first alone there are many."""
+    programs: int = import_module("attnbench_impls.linear.triton_tuning").PROGRAMS
+    call = called(LINEAR, B=programs, H=1, N=1000, dtype="bfloat16")
+    first = tuple(x[:1].detach().requires_grad_() for x in call.inputs)
+    assert call.g is not None
+    for a, b in zip(call.results(inputs=first, g=call.g[:1]), call.results(), strict=True):
+        assert float((a - b[:1]).abs().max()) <= 2**-6 * float(b[:1].abs().max())
+
+
+@pytest.mark.parametrize("shape", [{"N": 65536}, {"N": 4096, "B": 8, "H": 16}], ids=str)
+@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.FORWARD_BACKWARD])
+@pytest.mark.parametrize("name", ["linear", "sparse.strided", "sparse.fixed", "sparse.longformer", "vq"])
+def test_the_predicted_peak_is_what_torch_allocates(name: str, workload: Workload, shape: dict[str, Any]) -> None:
+    name = f"{name}_triton" if "." in name else f"{name}.triton"
+    for causal in (True,) if name == "linear.triton" else (True, False):
+        call = called(Variant(name), dtype="bfloat16", causal=causal, **shape)
+        g = call.g if workload is Workload.FORWARD_BACKWARD else None
+        evaluated(call.method, call.inputs, g, ())
+        torch.cuda.synchronize()
+        base = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        evaluated(call.method, call.inputs, g, ())
+        predicted = type(call.method).cost(call.problem, {}, workload).peak_bytes
+        assert torch.cuda.max_memory_allocated() - base == pytest.approx(predicted, rel=0.1)
+
+
+@pytest.mark.parametrize("variant", [LINEAR, STRIDED], ids=str)
+def test_it_compiles_into_one_graph(variant: Variant) -> None:
+    call = called(variant, N=300)
+    got = evaluated(torch.compile(call.method, fullgraph=True), call.inputs, call.g, ())
+    for a, b in zip(got, call.results(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_operator_of_vq_compiles_into_one_graph() -> None:
+    """What is before it is torch's own."""
+    call = called(VQ, N=300)
+    k_hat, codes, codebook = call.method.coded(call.inputs[1].detach(), None)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o: Tensor = call.method.attend(q, k, v, codes, codebook, 128, True, True)[0]
+        return o
+
+    leaves = (call.inputs[0], k_hat.requires_grad_(), call.inputs[2])
+    compiled = torch.compile(attend, fullgraph=True)
+    for a, b in zip(evaluated(compiled, leaves, call.g, ()), evaluated(attend, leaves, call.g, ()), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("family", ["linear", "sparse", "vq"])
+def test_other_blocks_can_be_timed(family: str) -> None:
+    measure: Any = import_module(f"attnbench_impls.{family}.triton_measure")
+    tuning: Any = import_module(f"attnbench_impls.{family}.triton_tuning")
+    problem = Problem(B=1, H=2, N=1024, D=32, dtype="bfloat16", causal=True)
+    window: Any = load("sparse.window_triton")
+    about = {
+        "linear": (),
+        "sparse": (window(Problem(B=1, H=2, N=64, D=32, causal=True), window=128).pattern,),
+        "vq": (import_module("attnbench_impls.vq.options").VQOptions(),),
+    }
+    ((seconds, _),) = measure.timed(problem, *about[family], "attend", [tuning.Launch(64, 32, 4, 2)])
+    assert seconds > 0

@@ -1,0 +1,112 @@
+"""Compiles our Triton kernels for GPUs that need not be here, as they would be launched, and says what they take.
+
+Arguments: family, compute capability, dtype, widths D = M, names of kernels, each with commas, and torch's float32 matmul
+precision. Writes to stdout, for each kernel, one JSON line: bytes of shared memory, registers, and stack (where spilt registers
+go) of a thread.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+Launch = tuple[str, Any, dict[str, Any]]
+ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "codebook"}
+TABLES = {"rows": "*i32", "bands": "*i32", "sharing": "*i32", "codes": "*i64"}
+NUMBERS = {"denominators", "coefficients", "states", "logsumexp", "deltas", "means", "counts", "shares"}
+ELEMENTS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
+USAGE = re.compile(r"REG:(\d+) STACK:(\d+)")
+
+
+def module(family: str, name: str) -> Any:
+    return import_module(f"attnbench_impls.{family}.{name}")
+
+
+def linear(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
+    kernels, p = module("linear", "triton_kernels"), module("linear", "triton_product").plan(x, x, "elu_plus_one")
+    for name in names:
+        if name == "scan":
+            constants = {"PLACES": 64, "BLOCK": 64, "REVERSE": True}
+        else:
+            constants = {**p.constants(getattr(p.blocks, name), p.M), **({"REVERSE": 1} if name == "sums" else {})}
+        yield name, getattr(kernels, f"{name}_kernel"), constants
+
+
+def sparse(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
+    """For each walk of two patterns."""
+    patterns, described = module("sparse", "factorised"), module("sparse", "triton_tables").described
+    for pattern in (patterns.Strided(128), patterns.Fixed(128)):
+        p = module("sparse", "triton_launch").plan((x, x, x), described(pattern), True)
+        for name in names:
+            for job in p.jobs(getattr(p.blocks, name), of_keys=name == "keys"):
+                yield name, getattr(module("sparse", "triton_kernels"), f"{name}_kernel"), job.constants()
+
+
+def vq(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
+    p = module("vq", "triton_product").launcher(x, x, 512, 512, causal=True)
+    for name in names:
+        if name in {"tables", "shares"}:
+            M = p.widths["M"]
+            constants = {"M": M, "BM": p.widths["BM"], "BS": module("vq", "triton_tuning").merged(M)}
+            constants |= {"num_warps": 4, "enable_fp_fusion": True}
+        else:
+            constants = {**p.constants(name), **({"TABLE": True} if name == "keys" else {})}
+        yield name, getattr(module("vq", "triton_kernels"), f"{name}_kernel"), constants
+
+
+def built(kernel: Any, constants: dict[str, Any], dtype: str, capability: int) -> Any:
+    """The compiled kernel, for pointers and strides that are multiples of 16 bytes and numbers."""
+    options = {key: constants[key] for key in ("num_warps", "num_stages", "enable_fp_fusion") if key in constants}
+    fixed = {name: constants[name] for name in kernel.arg_names if name in constants}
+    signature = {name: "constexpr" if name in fixed else type_of(name, dtype) for name in kernel.arg_names}
+    # linear.triton cuts whole segments of T tokens
+    whole = {"T"} if "segments" in kernel.arg_names else set()
+    even = {
+        (i,): [["tt.divisibility", 16]]
+        for i, name in enumerate(kernel.arg_names)
+        if name not in fixed and (name in {*ROWS, *NUMBERS, *TABLES, *whole} or name[-2:] in {"_b", "_h", "_n", "_s"})
+    }
+    source = ASTSource(kernel, signature=signature, constexprs=fixed, attrs=even)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+def type_of(name: str, dtype: str) -> str:
+    if name in ROWS:
+        return ELEMENTS[dtype]
+    return "*fp32" if name in NUMBERS else "fp32" if name in {"eps", "scale"} else TABLES.get(name, "i32")
+
+
+def usage(compiled: Any) -> dict[str, int]:
+    """What the assembler gave it."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        told = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+    found = USAGE.search(told)
+    assert found, told
+    return {"registers": int(found[1]), "stack": int(found[2]), "shared": compiled.metadata.shared}
+
+
+if __name__ == "__main__":
+    family, capabilities, dtypes, widths, names, precision = sys.argv[1:]
+    torch.set_float32_matmul_precision(precision)
+    for capability in map(int, capabilities.split(",")):
+        for dtype in dtypes.split(","):
+            for width in map(int, widths.split(",")):
+                x = torch.empty(1, 1, 256 if family == "linear" else 16384, width, dtype=getattr(torch, dtype), device="meta")
+                for name, kernel, constants in globals()[family](names.split(","), x):
+                    about = {"capability": capability, "dtype": dtype, "width": width, "kernel": name}
+                    found = usage(built(kernel, constants, dtype, capability))
+                    sys.stdout.write(f"{json.dumps({**about, **found})}\n")
+                    sys.stdout.flush()

@@ -1,0 +1,130 @@
+"""Runs our Triton kernels by Triton's interpreter: a process of its own, since that is chosen before triton is imported.
+
+Reads the path of a request from each line of stdin, writes the answer beside it as PATH.out and the path to stdout. A request
+is of a method (its name, problem, parameters, state) or of an operator (module:function; `how`: what it takes beyond tensors).
+"""
+
+import gc
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+import triton.runtime.interpreter as interpreter
+from torch import Tensor
+
+from attnbench import registry
+from attnbench.api import Problem
+from attnbench.measure.profiler_memory import torch_profiler_peak
+
+Request = dict[str, Any]
+tuning: Any = import_module("attnbench_impls.sparse.triton_tuning")
+
+
+def evaluate(request: Request) -> list[Tensor]:
+    """The output, and where there is a g the gradients of q, k and v."""
+    return call_of(request)()
+
+
+def peak(request: Request) -> list[int | None]:
+    """Bytes that torch allocates."""
+    call, launch = call_of(request), interpreter.GridExecutor.__call__
+
+    def tidy(*args: Any, **kwargs: Any) -> None:
+        launch(*args, **kwargs)
+        # the interpreter leaves cycles behind, and so holds on to tensors, until they are collected
+        gc.collect()
+
+    if request["name"].startswith("vq."):
+        interpreter.GridExecutor.__call__ = tidy
+    # what is there already need not be looked through each time
+    gc.freeze()
+    try:
+        # torch holds on to the frames of its first call
+        call()
+        gc.collect()
+        return [torch_profiler_peak(call).bytes]
+    finally:
+        gc.unfreeze()
+        interpreter.GridExecutor.__call__ = launch
+
+
+def flops(request: Request) -> list[int]:
+    """What the products of the kernels take."""
+    found, multiply = 0, interpreter.InterpreterBuilder.create_dot
+
+    def counted(self: Any, a: Any, b: Any, *more: Any) -> Any:
+        nonlocal found
+        found += 2 * a.data.shape[0] * a.data.shape[1] * b.data.shape[1]
+        return multiply(self, a, b, *more)
+
+    interpreter.InterpreterBuilder.create_dot = counted
+    try:
+        call_of(request)()
+    finally:
+        interpreter.InterpreterBuilder.create_dot = multiply
+    return [found]
+
+
+def opcheck(request: Request) -> list[Any]:
+    """What torch.library finds wrong."""
+    tensors = [x.detach().requires_grad_(x.is_floating_point() and i < 3) for i, x in enumerate(request["inputs"])]
+    return [torch.library.opcheck(operator_of(request), (*tensors, *request["how"]))]
+
+
+def tables(request: Request) -> list[Tensor]:
+    """The tables of vq.triton."""
+    product: Any = import_module("attnbench_impls.vq.triton_product")
+    q, _, v, codes, codebook = request["inputs"]
+    block, causal, _ = request["how"]
+    return list(product.tables(product.launcher(q, v, codebook.shape[1], block, causal=causal), v, codes))
+
+
+def operator_of(request: Request) -> Any:
+    module, _, name = request["operator"].partition(":")
+    return getattr(import_module(module), name)
+
+
+def call_of(request: Request) -> Callable[[], list[Tensor]]:
+    if "operator" in request:
+        tensors = [x.detach().requires_grad_(x.is_floating_point()) for x in request["inputs"]]
+        operator = operator_of(request)
+
+        def forward() -> Tensor:
+            o: Tensor = operator(*tensors, *request["how"])[0]
+            return o
+    else:
+        kind: Any = registry.load(request["name"])
+        method = kind(Problem(**request["problem"]), **request["params"])
+        method.load_state_dict(request.get("state", {}))
+        tensors = [x.detach().requires_grad_() for x in request["inputs"]]
+
+        def forward() -> Tensor:
+            o: Tensor = method(*tensors, **request.get("keywords", {}))
+            return o
+
+    def call() -> list[Tensor]:
+        # short sequences have little to share: the length from which it is worth it can be asked for
+        tuning._SHARE = request.get("share", 512)
+        with torch.set_grad_enabled("g" in request):
+            o = forward()
+        if "g" not in request:
+            return [o.detach()]
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision(request.get("later", before))
+        try:
+            return [o.detach(), *torch.autograd.grad(o, tensors[:3], request["g"].expand_as(o))]
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    return call
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        path = line.strip()
+        asked = torch.load(path, weights_only=False)
+        torch.save(list(globals()[asked["what"]](asked)), f"{path}.out")
+        sys.stdout.write(f"{path}\n")
+        sys.stdout.flush()

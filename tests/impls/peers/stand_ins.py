@@ -1,0 +1,32 @@
+"""Stand-ins for packages of others, which compute their definitions and note how they are called."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from attnbench import registry
+
+Calls = list[dict[str, Any]]
+
+
+def load(name: str) -> Any:
+    """The class of a method, whatever its constructor takes."""
+    return registry.load(name)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None:
+    """A module of that name with these contents, and empty packages above it, until the test ends."""
+    parts = name.split(".")
+    for i in range(1, len(parts) + 1):
+        path = ".".join(parts[:i])
+        # what is really installed must not be what is called
+        if not getattr(sys.modules.get(path), "stands_in", False):
+            module = ModuleType(path)
+            module.__path__, module.stands_in = [], True  # type: ignore[attr-defined]
+            monkeypatch.setitem(sys.modules, path, module)
+            if i > 1:
+                monkeypatch.setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], module, raising=False)
+    for key, value in contents.items():
+        monkeypatch.setattr(sys.modules[name], key, value, raising=False)

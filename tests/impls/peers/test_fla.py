@@ -1,0 +1,201 @@
+"""flash-linear-attention's recurrences, by stand-ins: how each operator is called, and that it then computes the method."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench import Problem, registry
+from attnbench.api import Layout, Workload
+from tests.impls.contract.calls import evaluated
+from tests.impls.contract.test_refusals import MISTAKES
+from tests.impls.peers.stand_ins import Calls, install, load
+
+LINEAR = {
+    "linear.fla_chunk": "chunk_linear_attn",
+    "linear.fla_fused_chunk": "fused_chunk_linear_attn",
+    "linear.fla_recurrent": "fused_recurrent_linear_attn",
+}
+GATED = {
+    "gated.retnet_fla": ("retention", "chunk_retention"),
+    "gated.lightning_fla": ("simple_gla", "chunk_simple_gla"),
+    "gated.mamba2_fla": ("simple_gla", "chunk_simple_gla"),
+    "gated.gla_fla": ("gla", "chunk_gla"),
+    "gated.hgrn2_fla": ("gla", "chunk_gla"),
+    **{f"gated.{name}_fla_naive": ("simple_gla.naive", "naive_chunk_simple_gla") for name in ("retnet", "lightning", "mamba2")},
+}
+DELTA = {
+    "delta.deltanet_fla": ("delta_rule", "chunk_delta_rule", "q k v beta"),
+    "delta.gated_deltanet_fla": ("gated_delta_rule", "chunk_gated_delta_rule", "q k v beta g"),
+    "delta.kda_fla": ("kda", "chunk_kda", "q k v beta g"),
+    "delta.rwkv7_fla": ("rwkv7", "chunk_rwkv7", "r k v w a b"),
+    "delta.deltanet_fla_naive": ("delta_rule.naive", "delta_rule_chunkwise", "q k v beta"),
+    "delta.gated_deltanet_fla_naive": ("gated_delta_rule.naive", "naive_chunk_gated_delta_rule", "q k v beta g"),
+    "delta.kda_fla_naive": ("kda.naive", "naive_chunk_kda", "q k v beta g"),
+    "delta.rwkv7_fla_naive": ("generalized_delta_rule.dplr.naive", "dplr_chunkwise", "q k v gk alpha beta"),
+}
+NAIVE = [name for name in DELTA if name.endswith("naive")]
+BASED: list[tuple[str, dict[str, Any]]] = [("linear.based_fla", {"form": form}) for form in ("parallel", "fused_chunk")]
+SHAPE: dict[str, Any] = {"B": 2, "H": 3, "D": 8, "M": 5, "dtype": "float64", "causal": True}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in GATED),
+    ("gated.lightning_fla", {"slopes": "fla", "layer": 1, "layers": 2}),
+    *((name, params) for name in DELTA for params in ({}, {"scale": 0.3})),
+    *((name, {"feature_map": phi}) for name in LINEAR for phi in ("elu_plus_one", "relu", "squared_relu")),
+    *BASED,
+]
+
+
+def ours(name: str) -> str:
+    return name.partition("_fla")[0]
+
+
+def recurrence(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scale: float) -> Tensor:
+    """All [B, N, H, ·]; the state decays by rows or as a whole."""
+    state, outputs = q.new_zeros(*q.shape[:1], q.shape[2], q.shape[3], v.shape[3]), []
+    for t in range(q.shape[1]):
+        state = log_decay[:, t].exp().unsqueeze(-1) * state + k[:, t].unsqueeze(-1) * v[:, t].unsqueeze(-2)
+        outputs.append((state * q[:, t].unsqueeze(-1)).sum(-2) * scale)
+    return torch.stack(outputs, 1)
+
+
+@pytest.fixture
+def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """The package's functions, in its own order of the dimensions; the list says with what they were called."""
+    calls: Calls = []
+
+    def gated(name: str) -> Any:
+        def attend(
+            q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None, scale: float = 99.0
+        ) -> tuple[Tensor, None]:
+            calls.append({"name": name, "q": q, "k": k, "v": v, "g_gamma": g_gamma, "scale": scale})
+            B, N, H, _ = q.shape
+            if name == "chunk_retention":
+                g_gamma = torch.log(1 - 2.0 ** (-5.0 - torch.arange(H, dtype=torch.float64)))
+            if g_gamma is not None:
+                g = g_gamma.view(1, 1, H).expand(B, N, H)
+            assert g is not None
+            return recurrence(q, k, v, g if g.dim() == 4 else g.unsqueeze(-1), scale), None
+
+        return attend
+
+    def delta(name: str, operator: str, names: str) -> Any:
+        tokens_first, built_in = load(name).layout is Layout.BNHD, not name.endswith(("kda_fla_naive", "net_fla_naive"))
+
+        def attend(**given: Any) -> tuple[Tensor, None]:
+            calls.append({"name": operator, **given})
+            inputs = [x.transpose(1, 2) if tokens_first else x for x in (given[n] for n in names.split())]
+            scale = given.get("scale", inputs[0].shape[-1] ** -0.5)
+            assert built_in or "chunk_size" in given
+            o = registry.build(ours(name), Problem(N=inputs[0].shape[2], D=8, causal=True), scale=scale).reference(*inputs)
+            return o.transpose(1, 2) if tokens_first else o, None
+
+        return attend
+
+    def linear(name: str) -> Any:
+        def attend(q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, normalize: bool = False) -> tuple[Tensor, Any]:
+            calls.append({"name": name, "q": q, "k": k, "v": v, "scale": scale})
+            assert all((x >= 0).all() for x in (q, k))
+            kv = torch.einsum("bthk,bthv->bthkv", k, v).cumsum(1)
+            o = torch.einsum("bthk,bthkv->bthv", q * scale, kv)
+            return o / ((q * scale * k.cumsum(1)).sum(-1, keepdim=True) + 1e-10) if normalize else o, None
+
+        return attend
+
+    def based(name: str) -> Any:
+        def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, use_norm: bool) -> Tensor:
+            calls.append({"name": name, "q": q, "k": k, "v": v, "scale": scale, "use_norm": use_norm})
+            s = torch.einsum("bnhd,bmhd->bhnm", q, k) * scale
+            weights = (1 + s + s * s / 2).tril()
+            return torch.einsum("bhnm,bmhe,bhn->bnhe", weights, v, 1 / (weights.sum(-1) + 1e-6))
+
+        return attend
+
+    install(monkeypatch, "fla.ops.linear_attn", **{name: linear(name) for name in LINEAR.values()})
+    install(monkeypatch, "fla.ops.based", **{name: based(name) for name in ("parallel_based", "fused_chunk_based")})
+    for module, operator in GATED.values():
+        install(monkeypatch, f"fla.ops.{module}", **{operator: gated(operator)})
+    for name, (module, operator, names) in DELTA.items():
+        install(monkeypatch, f"fla.ops.{module}", **{operator: delta(name, operator, names)})
+    return calls
+
+
+@pytest.mark.parametrize("N", [1, 37, 64, 100])
+@pytest.mark.parametrize(("name", "params"), CASES, ids=str)
+def test_it_is_called_so_that_the_method_comes_out(name: str, params: dict[str, Any], N: int, fla: Calls) -> None:
+    method = load(name)(Problem(**SHAPE, N=N), **params).double()
+    inputs = tuple(x.requires_grad_() for x in type(method).inputs(method.problem, torch.Generator().manual_seed(7)))
+    g = torch.randn(2, 3, N, 5, dtype=torch.float64)
+    got, want = (evaluated(function, inputs, g, list(method.parameters())) for function in (method, method.reference))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    call = fla[0]
+    expected = {**LINEAR, **{each: about[1] for each, about in (*GATED.items(), *DELTA.items())}}
+    assert call["name"] == expected.get(name, f"{params.get('form')}_based")
+    # no order of the dimensions costs a copy: the package's own is the method's
+    assert "naive" in name or all(
+        (x if method.layout is Layout.BNHD else x.mT.mT).stride(-1) == 1 for x in call.values() if isinstance(x, Tensor)
+    )
+    if name in GATED:
+        assert call["scale"] == method.scale
+        assert all(call[x].is_contiguous() for x in "qkv")
+    if name in LINEAR:
+        assert call["scale"] == 1.0
+        assert all(call[x].is_contiguous() for x in "qkv")
+    if name == "linear.based_fla":
+        assert (call["scale"], call["use_norm"]) == (pytest.approx(8**-0.5), True)
+
+
+@pytest.mark.parametrize("name", DELTA)
+def test_its_order_of_the_dimensions_costs_no_copy(name: str, fla: Calls) -> None:
+    method = load(name)(Problem(B=2, H=3, N=64, D=8, causal=True))
+    method(*type(method).inputs(method.problem, torch.Generator()))
+    assert all(x.is_contiguous() for x in fla[0].values() if isinstance(x, Tensor))
+
+
+def test_fixed_decays_are_given_once_for_each_head(fla: Calls) -> None:
+    method = load("gated.lightning_fla")(Problem(**SHAPE, N=37), slopes="fla", layer=1, layers=2)
+    method(*type(method).inputs(method.problem, torch.Generator()))
+    torch.testing.assert_close(fla[0]["g_gamma"], -8 / 3 * 0.5 * torch.arange(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", NAIVE)
+def test_tokens_are_filled_up_to_whole_chunks(name: str, fla: Calls) -> None:
+    method = load(name)(Problem(B=1, H=2, N=70, D=8, causal=True), chunk=32)
+    assert method(*type(method).inputs(method.problem, torch.Generator())).shape == (1, 2, 70, 8)
+    assert fla[0]["chunk_size"] == 32
+    assert fla[0]["k"].numel() == 2 * 96 * 8
+
+
+@pytest.mark.usefixtures("fla")
+@pytest.mark.parametrize(("name", "params"), [each for each in MISTAKES if each[0] in dict(CASES)])
+def test_a_bad_parameter_is_refused_by_the_constructor_too(name: str, params: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(params))}=.*must be"):
+        load(name)(Problem(N=8, causal=True), **params)
+
+
+@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.FORWARD_BACKWARD])
+def test_based_in_parallel_works_as_the_square_and_by_chunks_as_the_length(workload: Workload) -> None:
+    short, long = (Problem(B=2, N=N, D=16, causal=True, dtype="bfloat16") for N in (1024, 4096))
+    for form, growth in (("parallel", 16), ("fused_chunk", 4)):
+        cost, more = (load("linear.based_fla").cost(p, {"form": form}, workload) for p in (short, long))
+        assert more.executed_flops == pytest.approx(growth * cost.executed_flops, rel=0.15)
+        assert 3.5 < more.peak_bytes / cost.peak_bytes <= 4.001
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("name", "params", "dtype"),
+    [
+        *((name, {}, "float32") for name in (*GATED, *LINEAR) if not name.endswith("naive")),
+        *((name, {}, "bfloat16") for name in DELTA if not name.endswith("naive")),
+        *((name, params, "float32") for name, params in BASED),
+    ],
+    ids=str,
+)
+def test_the_package_has_the_operator_with_these_arguments(name: str, params: dict[str, Any], dtype: str) -> None:
+    method = load(name)(Problem(B=1, H=2, N=64, D=16, causal=True, dtype=dtype), **params)
+    with pytest.raises((RuntimeError, ValueError), match=r"active drivers|cpu tensor"):
+        # as far as a machine without a GPU goes: every argument is known, and only the driver is missing
+        method(*type(method).inputs(method.problem, torch.Generator()))

@@ -1,0 +1,100 @@
+"""The delta rules and RWKV-7: what they compute, whatever the chunks."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench import Problem
+from tests.impls.contract.calls import Call, same
+from tests.impls.contract.subjects import Variant
+
+ALL = ["deltanet", "gated_deltanet", "kda", "rwkv7"]
+
+
+def called(name: str, params: dict[str, Any] | None = None, **shape: Any) -> Call:
+    problem = Problem(**{"B": 2, "H": 2, "N": 65, "D": 8, "causal": True, "dtype": "float64", **shape})
+    return Call(Variant(f"delta.{name}", params or {}), problem)
+
+
+def by_tokens(name: str, inputs: Any, scale: float) -> Tensor:
+    """The recurrences as the papers print them, one token after the other, a matrix for each transition."""
+    q, k, v, *rest = inputs
+    S, outputs = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[2]):
+        q_t, k_t, v_t, *gates = (x[:, :, t].unsqueeze(-1) for x in (q, k, v, *rest))
+        if name == "rwkv7":
+            w, a, b = gates
+            S = (w.exp() * torch.eye(q.shape[-1], dtype=q.dtype) + b @ a.mT) @ S + k_t @ v_t.mT
+        else:
+            beta, log_decay = gates[0].unsqueeze(-1), gates[1] if len(gates) > 1 else torch.zeros_like(gates[0])
+            log_decay = log_decay if log_decay.dim() == 4 else log_decay.unsqueeze(-1)
+            S = log_decay.exp() * S
+            S = S - beta * k_t @ (k_t.mT @ S) + beta * k_t @ v_t.mT
+        outputs.append(scale * (S.mT @ q_t).squeeze(-1))
+    return torch.stack(outputs, 2)
+
+
+@pytest.mark.parametrize("N", [1, 2, 37])
+@pytest.mark.parametrize("name", ALL)
+def test_the_definition_is_the_recurrence_of_the_paper(name: str, N: int) -> None:
+    call = called(name, N=N, M=5)
+    want = by_tokens(name, call.inputs, call.method.scale)
+    same(call.results("reference"), [want, *torch.autograd.grad(want, call.inputs, call.g)], 1e-10)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_scale_is_a_factor(name: str) -> None:
+    call = called(name)
+    assert call.method.scale == pytest.approx(1 if name == "rwkv7" else 8**-0.5)
+    same([called(name, {"scale": 3 * call.method.scale}).forward()], [3 * call.forward()], 1e-12)
+
+
+class TestIdentities:
+    def test_orthonormal_keys_are_linear_attention(self) -> None:
+        call = called("deltanet", N=8)
+        q, _, v, _ = call.inputs
+        k = torch.linalg.qr(torch.randn(2, 2, 8, 8, dtype=torch.float64))[0]
+        o = call.forward(q, k, v, torch.ones(2, 2, 8, dtype=torch.float64))
+        same([o], [call.method.scale * (q @ k.mT).tril() @ v], 1e-12)
+
+    def test_a_key_written_twice_with_full_strength_keeps_the_last_value(self) -> None:
+        call = called("deltanet", {"scale": 1.0}, N=2)
+        _, k, v, beta = call.inputs
+        k = k[:, :, :1].expand(-1, -1, 2, -1)
+        same([call.forward(k, k, v, torch.ones_like(beta))], [v], 1e-12)
+
+    def test_without_decay_the_gated_rule_is_deltanet(self) -> None:
+        gated, plain = called("gated_deltanet"), called("deltanet")
+        *inputs, g = gated.inputs
+        same([gated.forward(*inputs, torch.zeros_like(g))], [plain.forward(*inputs)], 1e-12)
+
+    def test_one_decay_for_all_rows_of_the_state_is_the_gated_rule(self) -> None:
+        gated, kda = called("gated_deltanet"), called("kda")
+        *inputs, g = gated.inputs
+        same([kda.forward(*inputs, g.unsqueeze(-1).expand(-1, -1, -1, 8))], [gated.forward()], 1e-12)
+
+    def test_rwkv7_with_the_step_of_the_delta_rule_is_kda(self) -> None:
+        kda, rwkv7 = called("kda"), called("rwkv7", {"scale": 8**-0.5})
+        q, k, v, beta, g = kda.inputs
+        step = beta.unsqueeze(-1) * k
+        # (I - step kᵀ) Diag(α) = Diag(α) - step (α k)ᵀ
+        same([rwkv7.forward(q, step, v, g, g.exp() * k, -step)], [kda.forward()], 1e-12)
+
+    def test_without_a_low_rank_step_rwkv7_is_gated_linear_attention(self) -> None:
+        call = called("rwkv7", N=70)
+        r, k, v, w, _, b = call.inputs
+        c = w.cumsum(2)
+        scores = torch.einsum("bhid,bhjd,bhijd->bhij", r, k, (c.unsqueeze(3) - c.unsqueeze(2)).clamp(max=0).exp())
+        same([call.forward(r, k, v, w, torch.zeros_like(b), b)], [scores.tril() @ v], 1e-12)
+
+
+@pytest.mark.parametrize(("nats", "dtype"), [(3.0, "float32"), (100.0, "float32"), (100.0, "float64"), (1e4, "float64")])
+@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7"])
+def test_however_fast_the_state_fades_nothing_overflows(name: str, nats: float, dtype: str) -> None:
+    call = called(name, B=1, N=130, dtype=dtype)
+    # every token of every other row of the state, or every other token
+    with torch.no_grad():
+        call.inputs[3 if name == "rwkv7" else 4][..., ::2] *= nats
+    same(call.results(), call.results("reference"), 1e-9 if dtype == "float64" else 2e-3)

@@ -1,0 +1,130 @@
+"""Gated linear attentions against their dense definitions, each other, and token by token."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnbench import Problem
+from attnbench.workloads.decoding import cut
+from tests.impls.contract.calls import Call, same
+from tests.impls.contract.subjects import Variant
+
+METHODS = ["retnet", "lightning", "mamba2", "gla", "hgrn2"]
+
+
+def called(name: str, params: dict[str, Any] | None = None, **shape: Any) -> Call:
+    problem = Problem(**{"B": 2, "H": 3, "N": 40, "D": 6, "M": 5, "causal": True, "dtype": "float64", **shape})
+    return Call(Variant(f"gated.{name}", params or {}), problem)
+
+
+def recurrence(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
+    """S <- keep S + k vᵀ, o = Sᵀ q, token by token; keep [B, H, N, D or 1]."""
+    state, outputs = q.new_zeros(*k.shape[:2], k.shape[3], v.shape[3]), []
+    for t in range(q.shape[2]):
+        state = keep[:, :, t, :, None] * state + k[:, :, t, :, None] * v[:, :, t, None]
+        outputs.append((state * q[:, :, t, :, None]).sum(2))
+    return torch.stack(outputs, 2)
+
+
+def as_published(name: str, inputs: Any, method: Any) -> Tensor:
+    """Each method from its paper's symbols, shared with nothing of the implementation."""
+    q, k, v = inputs[:3]
+    H, one = q.shape[1], torch.ones(*q.shape[:3], 1, dtype=torch.float64)
+    heads = torch.arange(H, dtype=torch.float64).view(1, H, 1, 1)
+    if name == "retnet":
+        return recurrence(q, k, v, (1 - 2 ** (-5 - heads)) * one) / 6**0.5
+    if name == "lightning":
+        return recurrence(q, k, v, torch.exp(-(2 ** (-8 * (heads + 1) / H)) * (1 + 1e-5)) * one)
+    if name == "mamba2":
+        step, rate = inputs[3].unsqueeze(-1), method.A_log.exp().view(1, H, 1, 1)
+        return recurrence(q, step * k, v, torch.exp(-step * rate))
+    if name == "gla":
+        return recurrence(q, k, v, inputs[3].exp()) / 6**0.5
+    forget = 1 / (1 + torch.exp(-k))
+    return recurrence(q, 1 - forget, v, forget)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_definition_is_the_recurrence_of_the_paper(name: str) -> None:
+    call = called(name)
+    same(call.results("reference")[:1], [as_published(name, call.inputs, call.method)], 1e-12)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_sequence_in_parts_that_carry_the_state_on_is_the_whole(name: str) -> None:
+    call = called(name, N=150)
+    method, inputs = call.method, call.inputs
+    with torch.no_grad():
+        first, state = method.prefill(*cut(inputs, 65), capacity=150)
+        second, state = method.extend(*cut(inputs, 150, start=65), state=state)
+        _, whole = method.prefill(*inputs, capacity=150)
+    same([torch.cat([first, second], 2), state.sums], [call.forward(), whole.sums], 1e-10)
+
+
+def test_a_future_that_decays_faster_moves_no_more_than_the_last_bits_before_it() -> None:
+    call = called("gla", N=64)
+    before, (*qkv, decays) = call.forward(), (x.detach().clone() for x in call.inputs)
+    # blocks get shorter for all tokens of these chunks
+    decays[:, :, 40:] *= 1e4
+    same([call.forward(*qkv, decays)[:, :, :40]], [before[:, :, :40]], 1e-12)
+
+
+def test_retnet_is_mamba2_with_a_constant_step() -> None:
+    retnet, mamba = called("retnet"), called("mamba2")
+    q, k, v = retnet.inputs
+    gamma = 1 - 2.0 ** (-5 - torch.arange(3, dtype=torch.float64))
+    mamba.method.A_log.data = (-gamma.log() / 0.1).log()
+    steps = torch.full((2, 3, 40), 0.1, dtype=torch.float64)
+    same([mamba.forward(q / 6**0.5, k / 0.1, v, steps)], [retnet.forward()], 1e-10)
+
+
+def test_gla_with_the_same_decay_in_all_rows_is_mamba2() -> None:
+    mamba, gla = called("mamba2"), called("gla")
+    q, k, v, steps = mamba.inputs
+    log_decay = (steps * -mamba.method.A_log.exp().view(1, 3, 1)).unsqueeze(-1).expand(-1, -1, -1, 6)
+    same([gla.forward(q * 6**0.5, k * steps.unsqueeze(-1), v, log_decay)], [mamba.forward()], 1e-10)
+
+
+def test_without_decay_gla_is_linear_attention_without_its_denominator() -> None:
+    call = called("gla", N=130)
+    q, k, v, _ = call.inputs
+    same([call.forward(q, k, v, torch.zeros_like(k))], [(q @ k.mT).tril() @ v / 6**0.5], 1e-10)
+
+
+def test_hgrn2_is_gla_whose_keys_are_what_is_forgotten() -> None:
+    hgrn2, gla = called("hgrn2", {"lower_bound": 0.2}), called("gla")
+    q, x, v = hgrn2.inputs
+    forget = 0.2 + 0.8 * x.sigmoid()
+    same([hgrn2.forward()], [gla.forward(q * 6**0.5, 1 - forget, v, forget.log())], 1e-10)
+
+
+def test_decays_that_would_overflow_when_inverted_stay_right() -> None:
+    call = called("gla", N=130, dtype="float32")
+    with torch.no_grad():
+        call.inputs[3].mul_(400)
+    same([x.double() for x in call.results()], call.exact(), 1e-4)
+
+
+def test_hgrn2_that_forgets_all_or_nothing_stays_finite() -> None:
+    call = called("hgrn2", N=70, dtype="float32")
+    q, x, v = (y.detach() for y in call.inputs)
+    for logits in (x * 100, x.abs() * 100, -x.abs() * 100):
+        leaves = tuple(y.clone().requires_grad_() for y in (q, logits, v))
+        assert all(y.isfinite().all() for y in call.results(inputs=leaves))
+
+
+def test_fixed_decays_are_not_rounded_to_the_inputs_dtype() -> None:
+    q = torch.empty(1, 8, 1, 4, dtype=torch.bfloat16)
+    log_decay = called("retnet", H=8, dtype="bfloat16").method.terms(q, q, q).log_decay
+    assert log_decay.dtype is torch.float32
+    torch.testing.assert_close(log_decay.exp().flatten()[-1], torch.tensor(1 - 2.0**-12))
+
+
+def test_slopes_are_those_of_their_models() -> None:
+    h, q = torch.arange(8.0), torch.empty(1, 8, 1, 4)
+    fla = called("lightning", {"slopes": "fla", "layer": 1, "layers": 4}, H=8).method.log_decay(q).flatten()
+    torch.testing.assert_close(fla, -0.75 * h)
+    minimax = called("lightning", {"layer": 2, "layers": 5}, H=8).method.log_decay(q).flatten()
+    torch.testing.assert_close(minimax, -0.5 * 2 ** (-(h + 1)), rtol=1e-4, atol=0)

@@ -1,0 +1,290 @@
+"""FlexAttention: by its eager form it keeps the contract, its blocks skip what is hidden, and compiled it is the same."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import flex_attention
+
+from attnbench import Problem, build
+from attnbench.api import Workload
+from attnbench.measure.profiler_memory import torch_profiler_peak
+from attnbench.registry import load
+from tests.impls.contract.subjects import Variant
+from tests.impls.contract.test_causality import test_the_future_changes_nothing_before_it as nothing_from_the_future
+from tests.impls.contract.test_masks import (
+    test_a_masked_call_is_its_definition_and_hidden_keys_get_no_gradient as hidden_keys_do_not_exist,
+)
+from tests.impls.contract.test_values import test_values_and_gradients_are_those_of_the_definition as same_values
+from tests.impls.sparse.strategies import PATTERNS, Shape, factorised, neighbours
+
+flex: Any = import_module("attnbench_impls.sparse.flex")
+calls: Any = import_module("attnbench_impls.sparse.flex_calls")
+flex_blocks: Any = import_module("attnbench_impls.sparse.flex_blocks")
+layouts: Any = import_module("attnbench_impls.sparse.flex_layout")
+blocks: Any = import_module("attnbench_impls.softmax.block_mask")
+
+SOFTMAX = Variant("softmax.flex")
+SPARSE = [
+    Variant("sparse.strided_flex", {"stride": 5}),
+    Variant("sparse.strided_flex", {"stride": 5, "mode": "per_head", "convention": "code"}),
+    Variant("sparse.strided_flex", {"stride": 5, "mode": "by_layer", "layer": 1}),
+    Variant("sparse.fixed_flex", {"stride": 7, "c": 3}),
+    Variant("sparse.fixed_flex", {"stride": 6, "c": 2, "mode": "by_layer", "layer": 1}),
+    Variant("sparse.fixed_flex", {"stride": 6, "c": 2, "mode": "per_head", "distinct": False}),
+    Variant("sparse.local_flex", {"stride": 9}),
+    Variant("sparse.atrous_flex", {"stride": 7, "reach": 3}),
+    Variant("sparse.atrous_flex", {"stride": 70}),
+    Variant("sparse.window_flex", {"window": 20}),
+    Variant("sparse.longformer_flex", {"window": 12, "dilation": 2, "globals": 3, "dilated_heads": 1}),
+    Variant("sparse.longformer_flex", {"window": 12, "dilation": 5, "globals": 7}),
+]
+
+
+def strided(problem: Problem, **params: Any) -> Any:
+    return flex.FlexStrided(problem, **params)
+
+
+@pytest.fixture(params=["with a sink, as on a CPU", "with its logsumexp, as on CUDA"])
+def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FlexAttention's own eager form, which is dense and takes float64, and has no backward here."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    forward_only = classmethod(lambda _, cell: "no backward" if cell.workload is Workload.FORWARD_BACKWARD else None)
+    for kind in (load("softmax.flex"), flex.FlexSparse):
+        monkeypatch.setattr(kind, "why_not", forward_only)
+    if "CUDA" in request.param:
+        make = flex.unions
+        monkeypatch.setattr(flex, "unions", lambda *args, sink: make(*args, sink=False))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("variant", [SOFTMAX, *SPARSE], ids=str)
+def test_it_is_its_definition_and_hides_the_future(variant: Variant) -> None:
+    for N in (1, 63, 150, *((128, 130) if variant is SOFTMAX else ())):
+        same_values(variant, N)
+    nothing_from_the_future(variant)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("N", [1, 100, 300])
+def test_hidden_keys_do_not_exist_and_who_sees_none_gives_zero(N: int) -> None:
+    hidden_keys_do_not_exist(SOFTMAX, N)
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_causal_block_mask_is_built_once_for_a_length() -> None:
+    method: Any = build("softmax.flex", Problem(B=1, H=1, N=300, D=8, causal=True))
+    q = torch.zeros(1, 1, 300, 8)
+    assert method._block_mask(q, None) is method._block_mask(q, None)
+    assert method._block_mask(q[:, :, :200], None).shape == (1, 1, 200, 200)
+
+
+def test_a_sink_tells_small_and_large_weights_apart() -> None:
+    for shift in (-60.0, 0.0, 60.0):
+        scores = torch.randn(50, dtype=torch.float32) + shift
+        o = (
+            torch.cat([scores, torch.zeros(1)]).softmax(0)
+            @ calls.with_sink(torch.zeros(1, 1, 50, 1), torch.ones(1, 1, 50, 1))[1][0, 0]
+        )
+        mean, logsumexp = calls._without_sink(o)
+        assert float(logsumexp) == pytest.approx(float(scores.logsumexp(0)), rel=1e-5, abs=1e-5)
+        assert float(mean) == pytest.approx(1)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("eager", ["with a sink, as on a CPU"], indirect=True)
+@pytest.mark.parametrize("size", [95.0, -95.0])
+def test_what_a_sink_cannot_tell_is_refused(size: float) -> None:
+    q, v = torch.ones(1, 1, 150, 4), torch.randn(1, 1, 150, 4)
+    k = torch.full((1, 1, 150, 4), size / 2)
+    problem = Problem(B=1, H=1, N=150, D=4, causal=True)
+    with pytest.raises(ValueError, match="beyond ±64"):
+        strided(problem)(q, k, v)
+    o = strided(problem)(q, k / 2, v)
+    torch.testing.assert_close(o, strided(problem).reference(q, k / 2, v), rtol=0, atol=1e-4)
+    assert not strided(problem, mode="by_layer")(q, k, v).isnan().any()
+
+
+@pytest.mark.usefixtures("eager")
+def test_lists_that_inference_made_serve_training() -> None:
+    method = strided(Problem(B=1, H=1, N=150, D=8, causal=True))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        method(*inputs)
+    lists = [call.back for union in method._calls(inputs[0]) for call in union.calls]
+    assert not any(x.is_inference() for x in lists if x is not None)
+
+
+@pytest.mark.usefixtures("eager")
+def test_blocks_are_built_once_for_a_length_and_a_prompt_has_its_own() -> None:
+    method = strided(Problem(B=1, H=1, N=300, D=8, causal=True))
+    q = torch.zeros(1, 1, 300, 8)
+    assert method._calls(q) is method._calls(q)
+    assert [call.layout.first.shape[-1] for union in method._calls(q[:, :, :100]) for call in union.calls] == [100, 100]
+
+
+@given(PATTERNS, st.builds(Shape, st.integers(1, 40), st.integers(1, 4), st.booleans()))
+@settings(max_examples=150, deadline=None)
+def test_the_ranges_of_all_layouts_hold_each_pair_once(pattern: Any, shape: Any) -> None:
+    N, count = shape.N, torch.zeros(shape.H, shape.N, shape.N, dtype=torch.int64)
+    for share in layouts.shares(pattern, shape):
+        for x in share.layouts:
+            tokens = torch.arange(N) if x.order is None else x.order
+            for h, head in enumerate(share.heads):
+                row = h % x.first.shape[0]
+                keys = tokens if x.cells is None else torch.cat([tokens, x.cells[h % x.cells.shape[0]]])
+                j = torch.arange(len(keys))
+                seen = ((j >= x.first[row, ..., None]) & (j < x.stop[row, ..., None])).sum(0)
+                count[head, tokens] += torch.zeros(N, N, dtype=torch.int64).index_add_(1, keys, seen)
+    assert torch.equal(count, pattern.seen(shape).long())
+
+
+@given(pattern=PATTERNS, N=st.integers(1, 700), causal=st.booleans())
+# one pair short of whole
+@example(pattern=neighbours.Window(508), N=300, causal=False)
+@settings(max_examples=25, deadline=None)
+def test_blocks_are_those_of_the_ranges(pattern: Any, N: int, causal: bool) -> None:
+    """Each pair is in exactly one list of blocks, and a block in the list of whole ones has no hidden pair."""
+    for x in (x for share in layouts.shares(pattern, Shape(N, 2, causal)) for x in share.layouts):
+        mask = flex_blocks.block_mask(x.first, x.stop, x.keys, torch.device("cpu"))
+        j = torch.arange(x.keys)
+        dense = ((j >= x.first[..., None]) & (j < x.stop[..., None])).any(1)
+        lists = ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
+        partial, full = (pairs_of(number[0], which[0], N, x.keys) for number, which in lists)
+        assert not (partial & full).any()
+        assert ((partial | full) | ~dense).all()
+        assert (dense | ~full).all()
+        assert int((partial | full).sum()) == flex_blocks.pairs_visited(x.first, x.stop, x.keys)
+
+
+@settings(max_examples=40, deadline=None)
+@given(N=st.integers(1, 700), causal=st.booleans(), seed=st.integers(0, 999), share=st.sampled_from([None, 0.0, 0.99, 1.0]))
+def test_blocks_are_those_of_the_dense_mask(N: int, causal: bool, seed: int, share: float | None) -> None:
+    """Each visible pair is in exactly one list, and a block in the list of whole ones has no hidden pair."""
+    keys = None
+    if share is not None:
+        keys = torch.rand(2, N, generator=torch.Generator().manual_seed(seed)) >= share
+        keys[0, : N // 2] = True
+    if keys is None and not causal:
+        return
+    mask = blocks.block_mask(N, torch.device("cpu"), causal=causal, key_mask=keys)
+    dense = torch.ones(1, N, N, dtype=torch.bool) if keys is None else keys[:, None, :].expand(2, N, N)
+    dense = dense.tril() if causal else dense
+    partial, full = (
+        pairs_of(number.squeeze(1), which.squeeze(1), N, N)
+        for number, which in ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
+    )
+    assert not (partial & full).any()
+    assert ((partial | full) | ~dense).all()
+    # rows beyond N, and keys beyond N, are no pairs
+    assert (dense | ~full).all()
+
+
+def pairs_of(number: torch.Tensor, which: torch.Tensor, N: int, S: int) -> torch.Tensor:
+    """The listed blocks as bool [rows, N, S]."""
+    first = torch.arange(which.shape[-1]) < number[..., None]
+    grid = torch.zeros(first.shape, dtype=torch.bool).scatter(-1, which.long(), first)
+    return grid.repeat_interleave(128, 1).repeat_interleave(128, 2)[:, :N, :S]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [
+        (factorised.Strided(128), 0.10),
+        (factorised.Strided(128, "by_layer", 1), 0.04),
+        (factorised.Fixed(128, "merged", 0, 32), 0.19),
+        (neighbours.Window(128), 0.07),
+        (neighbours.Longformer(128, 4, 2), 0.15),
+    ],
+    ids=str,
+)
+def test_blocks_really_are_skipped(pattern: Any, most: float) -> None:
+    """Of 32 × 32 blocks, of which full causal attention has 52 %, and the natural order of strided and fixed too."""
+    shape = Shape(4096, 1, causal=True)
+    parts = [x for share in layouts.shares(pattern, shape) for x in share.layouts]
+    assert sum(flex_blocks.pairs_visited(x.first, x.stop, x.keys) for x in parts) <= most * 4096**2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    ("name", "params", "shape"),
+    [
+        ("Window", {"window": 100}, {}),
+        ("Strided", {}, {}),
+        ("Strided", {}, {"dtype": "bfloat16", "causal": False}),
+        ("Strided", {"mode": "per_head"}, {"kv_heads": 2, "M": 32}),
+        ("Fixed", {}, {}),
+        ("Fixed", {"distinct": False}, {"kv_heads": 2}),
+        ("Fixed", {"c": 4}, {"kv_heads": 2}),
+        ("Atrous", {"stride": 8}, {"causal": False}),
+        ("Longformer", {"window": 64, "dilation": 3, "globals": 5}, {}),
+    ],
+    ids=str,
+)
+def test_compiled_every_kind_is_the_same_and_takes_the_memory_that_is_said(
+    name: str, params: dict[str, Any], shape: dict[str, Any]
+) -> None:
+    problem = Problem(**{"B": 1, "H": 4, "N": 1000, "D": 64, "causal": True, **shape})
+    method: Any = getattr(flex, f"Flex{name}")(problem, **params)
+    inputs = type(method).inputs(problem, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        o = method(*inputs)
+        peak = torch_profiler_peak(lambda: method(*inputs)).bytes
+    want = method.reference(*(x.double() for x in inputs)).to(o.dtype)
+    eps = 16 * torch.finfo(o.dtype).eps
+    torch.testing.assert_close(o, want, rtol=eps, atol=eps)
+    assert type(method).cost(problem, params, Workload.FORWARD).peak_bytes == pytest.approx(peak, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ({"N": 200, "causal": True, "kv_heads": 2}, "float32"),
+        ({"N": 63, "M": 8}, "bfloat16"),
+        ({"N": 300, "causal": True, "padding": 0.7}, "float32"),
+        ({"N": 300, "padding": 0.7}, "float16"),
+    ],
+    ids=str,
+)
+def test_compiled_it_is_the_same(shape: dict[str, Any], dtype: str) -> None:
+    method = build("softmax.flex", Problem(**{"B": 2, "H": 4, "D": 16, "dtype": dtype, **shape}))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    masks: list[dict[str, Any]] = [{}]
+    if method.problem.padding:
+        masks = [{"key_mask": torch.rand(2, 300) > share} for share in (0.3, 0.9, 1.0)]
+    for mask in masks:
+        want = method.reference(*(x.double() for x in inputs), **mask).to(inputs[0].dtype)
+        eps = 8 * torch.finfo(want.dtype).eps
+        torch.testing.assert_close(method(*inputs, **mask), want, rtol=eps, atol=eps)
+
+
+@pytest.mark.slow
+def test_it_compiles_once_for_a_shape_whatever_the_mask_says() -> None:
+    from torch._dynamo.utils import counters
+
+    method = build("softmax.flex", Problem(B=2, H=1, N=150, D=16, padding=0.5))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    method(*inputs, key_mask=torch.rand(2, 150) > 0.5)
+    before = counters["stats"]["unique_graphs"]
+    for _ in range(3):
+        method(*inputs, key_mask=torch.rand(2, 150) > 0.5)
+    assert counters["stats"]["unique_graphs"] == before
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("variant", [SOFTMAX, *SPARSE], ids=str)
+def test_a_gpu_differentiates_it(variant: Variant, causal: bool, evaluate: Any) -> None:
+    torch._dynamo.reset()
+    method = variant.build(Problem(B=2, H=4, kv_heads=2, N=300, D=64, causal=causal))
+    drawn = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    inputs = [x.cuda().requires_grad_() for x in drawn]
+    g = torch.randn_like(inputs[0])
+    got, want = (evaluate(method, function, inputs, g) for function in ("forward", "reference"))
+    torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)

@@ -1,0 +1,92 @@
+"""A page taken apart: what an HTML parser makes of it, and the numbers that its script is given."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+from attnbench.report.findings import Findings
+from attnbench.report.page import page
+from attnbench.report.page.board import Board
+from attnbench.report.page.columns import columns
+from attnbench.report.page.payload import payload
+
+RAW = {"script", "style"}
+
+
+@dataclass
+class Read(HTMLParser):
+    """What an HTML parser makes of a page."""
+
+    elements: Counter[str] = field(default_factory=Counter)
+    attributes: set[tuple[str, str]] = field(default_factory=set)
+    """Element and attribute."""
+    scripts: list[tuple[str, str]] = field(default_factory=list)
+    """Type and text."""
+    values: dict[str, str] = field(default_factory=dict)
+    """Of attributes by element, attribute and the value of `id` or `name`."""
+    text: str = ""
+    rows: list[list[str]] = field(default_factory=list)
+    """Of all tables, the heads too."""
+    _raw: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        self.elements[tag] += 1
+        self.attributes |= {(tag, name) for name in known}
+        name = known.get("id") or known.get("name") or known.get("http-equiv")
+        self.values |= {f"{tag}/{name}/{key}": value or "" for key, value in attrs}
+        self._raw = tag if tag in RAW else ""
+        if tag == "script":
+            self.scripts.append((known.get("type") or "", ""))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"}:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._raw = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._raw == "script":
+            kind, text = self.scripts[-1]
+            self.scripts[-1] = (kind, text + data)
+        elif not self._raw:
+            self.text += data
+            if self.rows and self.rows[-1]:
+                self.rows[-1][-1] += data
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script is given."""
+        (text,) = (text for kind, text in self.scripts if kind == "application/json")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @property
+    def heads(self) -> list[str]:
+        """The heads of the table of all cells."""
+        return next(row for row in self.rows if "remarks" in row)
+
+    @property
+    def policy(self) -> str:
+        return self.values["meta/Content-Security-Policy/content"]
+
+
+def read(*runs: Findings) -> Read:
+    """Return the page of some runs, parsed."""
+    found = Read()
+    found.feed(page(runs))
+    found.close()
+    found.rows = [[text.strip() for text in row] for row in found.rows]
+    return found
+
+
+def data(*runs: Findings) -> dict[str, Any]:
+    """Return the numbers that the script of their page is given."""
+    board = Board(runs)
+    return payload(board, columns(board))

@@ -1,0 +1,102 @@
+"""Runs of what is scored and not timed: fidelity of hashing by rounds and bucket size, and numerics of three methods."""
+
+from attnbench.report.findings import Findings
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Pass
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import (
+    BATCH_DIFFERENCE,
+    DETERMINISTIC_COST,
+    GRADIENT_ROUNDING,
+    MASS_RECALL,
+    OUTPUT_ERROR,
+    ROUNDING,
+    RUN_DIFFERENCE,
+    Failed,
+    Measured,
+    Series,
+    Status,
+)
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import ReportSpec
+from tests.report.conftest import Law, Synthetic
+
+SIZES, ROUNDS = (32, 64), (1, 2, 4)
+SHARES = {"softmax.sdpa": 3e-7, "linear.chunked": 1e-7, "fast.forward": 2e-7}
+
+
+def kept_run(law: type[Law], synthetic: type[Synthetic]) -> Synthetic:
+    """Hashing by rounds and bucket size, an exact method, and one that is refused."""
+    report = ReportSpec(tables=("summary", "time", "fidelity", "state"), plots=("time", "fidelity"))
+    hashing = [law("lsh.reformer", 1, 1, {"rounds": r, "bucket_size": m}) for m in SIZES for r in ROUNDS]
+    laws = [*hashing, law("softmax.sdpa", 1, 1, tier="library"), law("linear.full", 1, 1, stop_at=1)]
+    return synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FIDELITY,), report=report)
+
+
+def recall(cell: Cell) -> float:
+    pairs = int(cell.params.get("rounds", 10**6)) * 2 * int(cell.params.get("bucket_size", 1)) / cell.problem.N
+    return min(1.0, 1.2 * pairs)
+
+
+def measured(run: Synthetic, cell: Cell, replicate: int) -> Record:
+    values = {MASS_RECALL: min(1.0, recall(cell) + 0.01 * replicate), OUTPUT_ERROR: 1 - recall(cell) / 2}
+    samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
+    facts: dict[str, Scalar | None] = {"top_keys": 32, "exact": "Shared-QK attention" if cell.params else "Softmax attention"}
+    return run.record(cell, Measured(samples=samples, facts=facts), replicate, Pass.FIDELITY)
+
+
+def recorded(run: Synthetic) -> tuple[RunInfo, list[Record]]:
+    info = run.run()
+    costs = {
+        cell.key: info.costs[cell.key].model_copy(update={"nominal_flops": 1.0, "exact_flops": recall(cell)})
+        for cell in info.cells
+    }
+    records = []
+    for cell in info.cells:
+        if cell.method == "linear.full":
+            records.append(run.record(cell, Failed(status=Status.UNSUPPORTED, reason="not causal"), phase=Pass.FIDELITY))
+        else:
+            records += [measured(run, cell, replicate) for replicate in range(run.replicates)]
+    return info.model_copy(update={"costs": costs}), records
+
+
+def changed(record: Record, values: dict[str, float], facts: dict[str, Scalar | None] | None = None) -> Record:
+    """With other samples and facts; a failure as it is."""
+    outcome = record.outcome
+    if not isinstance(outcome, Measured):
+        return record
+    samples = {**outcome.samples, **{name: Series(unit="1", values=(value,)) for name, value in values.items()}}
+    update = {"samples": samples, "facts": {**outcome.facts, **(facts or {})}}
+    return record.model_copy(update={"outcome": outcome.model_copy(update=update)})
+
+
+def rounded_run(law: type[Law], synthetic: type[Synthetic]) -> Synthetic:
+    """Three methods, timed and held against their definitions; the last one has no backward."""
+    report = ReportSpec(tables=("summary", "time", "numerics"), plots=("time", "numerics"))
+    laws = [law(name, 1e-3, 1) for name in SHARES]
+    workloads = (Workload.FORWARD, Workload.NUMERICS)
+    return synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=workloads, report=report)
+
+
+def scored(run: Synthetic, cell: Cell, replicate: int) -> Record:
+    share = SHARES[cell.method] * (1 + 0.01 * replicate)
+    values = {
+        ROUNDING: share,
+        GRADIENT_ROUNDING: 2 * share,
+        BATCH_DIFFERENCE: 0.0,
+        RUN_DIFFERENCE: 0.0,
+        DETERMINISTIC_COST: 1.25,
+    }
+    if cell.method == "fast.forward":
+        del values[GRADIENT_ROUNDING], values[DETERMINISTIC_COST]
+    facts = {"not_deterministic": "scatter has no such kernel"} if cell.method == "fast.forward" else {}
+    samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
+    return run.record(cell, Measured(samples=samples, facts={**facts}), replicate, Pass.NUMERICS)
+
+
+def rounded_findings(rounded: Synthetic) -> Findings:
+    info = rounded.run()
+    numerics = [cell for cell in info.cells if cell.workload is Workload.NUMERICS]
+    times = [record for record in rounded.records() if record.job.cell.workload is Workload.FORWARD]
+    return Findings.of(info, [*times, *(scored(rounded, cell, r) for cell in numerics for r in range(rounded.replicates))])

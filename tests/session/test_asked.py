@@ -1,0 +1,182 @@
+"""Which suite, methods, labels, lengths and amounts a caller means, and what is said where there is no such thing."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.suite import Suite
+from attnbench.session.asked import address, length, memory_share, narrowed, pick, pick_one, select, share
+
+FREE = 16 * 2**30
+LABELS = ("softmax.sdpa", "lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)", "f(a=1, b=2)")
+
+
+def suite(**changes: object) -> Suite:
+    methods = (
+        "softmax.sdpa",
+        {"name": "lsh.reformer", "params": {"rounds": (1, 4)}},
+        {"name": "linear.chunked", "when": "causal"},
+    )
+    return Suite.model_validate({"name": "s", "axes": {"N": 64}, "methods": methods, **changes})
+
+
+@pytest.mark.parametrize("word", ["lsh.reformer(rounds=4)", "lsh.reformer( rounds=4 )"])
+def test_a_label_is_itself_however_it_is_spaced(word: str) -> None:
+    assert pick(word, LABELS, "of") == ["lsh.reformer(rounds=4)"]
+    assert pick("f(a=1,b=2)", LABELS, "of") == ["f(a=1, b=2)"]
+
+
+def test_a_method_is_all_of_its_labels() -> None:
+    assert pick("lsh.reformer", LABELS, "of") == ["lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)"]
+    assert pick_one("softmax.sdpa", LABELS, "of") == "softmax.sdpa"
+
+
+def test_where_one_is_wanted_several_are_refused_with_their_names() -> None:
+    with pytest.raises(ArgumentError, match=r"over='lsh\.reformer': name one of 'lsh\.reformer\(rounds=1\)', "):
+        pick_one("lsh.reformer", LABELS, "over")
+
+
+def test_an_unknown_name_is_refused_with_what_was_meant_and_what_there_is() -> None:
+    with pytest.raises(ArgumentError, match=r"of='softmax\.spda': .*did you mean 'softmax\.sdpa'.*there are: softmax\.sdpa, "):
+        pick("softmax.spda", LABELS, "of")
+
+
+def test_only_the_methods_that_are_named_stay_with_their_parameters_and_conditions() -> None:
+    found = narrowed(suite(), ("linear.chunked", "lsh.reformer(rounds=4)"), "of")
+    assert [(m.name, m.when) for m in found.methods] == [("lsh.reformer", None), ("linear.chunked", "causal")]
+    assert found.methods[0].params == {"rounds": (1, 4)}
+
+
+def test_an_installed_method_that_the_suite_lacks_is_added() -> None:
+    assert [m.name for m in narrowed(suite(), ("softmax.naive", "softmax.sdpa"), "of").methods] == [
+        "softmax.sdpa",
+        "softmax.naive",
+    ]
+
+
+def test_a_method_that_is_nowhere_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"method='linear\.chunky': no such method; did you mean 'linear\.chunked'"):
+        narrowed(suite(), ("linear.chunky",), "method")
+
+
+def test_a_device_with_methods_of_its_own_keeps_those_that_are_wanted_or_takes_the_suite_s() -> None:
+    on = {"cpu": {"methods": ("softmax.naive",)}, "cuda": {"methods": ("linear.cuda", "softmax.sdpa")}}
+    found = narrowed(suite(on=on), ("softmax.sdpa", "linear.cuda"), "of")
+    assert [m.name for m in found.resolved("cpu").methods] == ["softmax.sdpa"]
+    assert [m.name for m in found.resolved("cuda").methods] == ["linear.cuda", "softmax.sdpa"]
+
+
+def test_the_narrowed_suite_can_be_stored_though_its_baseline_went() -> None:
+    found = narrowed(suite(report={"baselines": ("softmax.sdpa",)}), ("lsh.reformer",), "of")
+    assert Suite.model_validate_json(found.model_dump_json()) == found
+    assert found.report.baselines == ()
+
+
+OVERRIDDEN = """\
+name: mine
+device: cpu
+axes: {N: 64}
+methods: [softmax.sdpa]
+on:
+  cpu:
+    methods:
+      - %s
+"""
+
+
+def suite_file(folder: Path, method: str) -> str:
+    file = folder / "mine.yaml"
+    file.write_text(OVERRIDDEN % method)
+    return str(file)
+
+
+@pytest.mark.parametrize(("device", "shipped"), [("cpu", "linear.chunked"), ("cuda", "softmax.sdpa")])
+def test_one_s_own_method_joins_those_of_every_device(tmp_path: Path, device: str, shipped: str) -> None:
+    _, suite = select(suite_file(tmp_path, "linear.chunked"), ("my_attention:Mine",), None)
+    assert [m.name for m in suite.resolved(device).methods] == [shipped, "my_attention:Mine"]
+
+
+def test_an_unknown_method_under_a_device_is_said_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"mine\.yaml:8:9: .*no method 'linear\.chunky'; did you mean 'linear\.chunked'"):
+        select(suite_file(tmp_path, "linear.chunky"), (), None)
+
+
+def test_a_dict_is_read_as_its_file_would_be() -> None:
+    data = {"name": "mine", "axes": {"N": "2^6..2^8", "causal": True}, "methods": ["softmax.sdpa"]}
+    _, suite = select(data, device="cpu", replicates=2)
+    assert (suite.axes.N, suite.axes.causal, suite.device, suite.replicates) == ((64, 128, 256), (True,), "cpu", 2)
+    with pytest.raises(UsageError, match=r"^suite: methods\.0\.nam: unknown key; did you mean 'name'"):
+        select({**data, "methods": [{"nam": "softmax.sdpa"}]})
+    with pytest.raises(UsageError, match=r"^suite: methods\.0\.name: no method 'softmax\.spda'; did you mean 'softmax\.sdpa'"):
+        select({**data, "methods": ["softmax.spda"]})
+
+
+class Written:
+    """No attention."""
+
+
+def test_a_class_of_one_s_own_is_named_by_its_address() -> None:
+    from attnbench.registry import load
+
+    assert address(load("softmax.sdpa")) == "attnbench_impls.softmax.sdpa:SdpaSoftmax"
+    with pytest.raises(ArgumentError, match="Written is not an attention"):
+        address(Written)
+
+    class Inner(load("softmax.sdpa")):  # type: ignore[misc]
+        """An attention that no other process can import."""
+
+    with pytest.raises(ArgumentError, match="put it into a file of its own"):
+        address(Inner)
+
+
+@given(st.integers(1, 2**24), st.integers(0, 24))
+def test_a_length_is_a_number_or_a_power(number: int, exponent: int) -> None:
+    assert length(str(number), "limit") == number
+    assert length(f"2^{exponent}", "limit") == 2**exponent
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0", "2^99", "512..1024", "1.5", "max"])
+def test_what_is_no_length_is_refused_with_the_option(text: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        length(text, "limit")
+    assert refused.value.as_option.startswith(f"--limit {text}: ")
+    assert str(refused.value).startswith(f"limit={text!r}: ")
+
+
+MEMORY = {"0.7": 0.7, "70%": 0.7, " 70 % ": 0.7, "8GiB": 0.5, "8 gib": 0.5, "8192MiB": 0.5, "16GB": 16e9 / FREE, "1": 1.0}
+
+
+@pytest.mark.parametrize("text", MEMORY)
+def test_memory_is_a_share_or_an_amount(text: str) -> None:
+    assert memory_share(text, FREE, "memory") == pytest.approx(MEMORY[text])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "0", "0%", "101%", "1.1", "17GiB", "0GiB", "8", "-1GiB", "8 GiBs", "8PiB", "nan", "inf"]
+)
+def test_what_is_no_memory_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError, match="memory"):
+        memory_share(text, FREE, "memory")
+
+
+@given(st.text(max_size=12))
+def test_whatever_is_written_the_answer_is_a_number_or_a_usage_error(text: str) -> None:
+    with contextlib.suppress(ArgumentError):
+        assert 0 < memory_share(text, FREE, "memory") <= 1
+    with contextlib.suppress(ArgumentError):
+        assert length(text, "limit") >= 1
+
+
+@pytest.mark.parametrize(("text", "want"), [("8%", 0.08), ("0.08", 0.08), (0.08, 0.08), (".5", 0.5), (" 3 % ", 0.03)])
+def test_a_share_is_a_percentage_or_a_fraction(text: str | float, want: float) -> None:
+    assert share(text, "margin") == pytest.approx(want)
+
+
+@pytest.mark.parametrize("text", ["", "0", "0%", "-3%", "+25 %", "x", "1001%", "nan", "1e400"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"^margin=.* for example 8% or 0\.08"):
+        share(text, "margin")

@@ -1,0 +1,65 @@
+"""docs/methods.md lists what is installed; RENEW=1 writes it anew after a method was added or changed."""
+
+import os
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from attnbench import registry
+from attnbench.api import Attention, Cell, Problem
+from attnbench.workloads.describe import parameters
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "methods.md"
+ABOUT = """# Methods
+
+Every attention that comes with attnbench, by family. `attnbench methods` prints the same for what is installed on your machine,
+with your own and with what is missing; the README of a family has its mathematics. *Masks* says whether a method attends
+causally, to everything, or both; *decodes*, whether it can go on token by token, with its state measured. A method of another
+project's package runs once that package is installed: [peers.md](peers.md) says how.
+"""
+HEADER = (
+    "| method | what it computes | tier | masks | decodes | parameters | paper | needs |\n|---|---|---|---|---|---|---|---|"
+)
+
+
+def page() -> str:
+    """The whole page, from what each class says of itself."""
+    parts = [ABOUT]
+    for family, names in groupby(registry.catalogue(), lambda name: name.partition(".")[0]):
+        rows = "\n".join(row(name, registry.load(name)) for name in names)
+        parts.append(f"## {family}\n\nIts mathematics: [impls/{family}](../impls/{family}/README.md).\n\n{HEADER}\n{rows}\n")
+    return "\n".join(parts)
+
+
+def row(name: str, method: type[Attention]) -> str:
+    """One method as a line of its family's table."""
+    about = " ".join((method.__doc__ or "").strip().split("\n\n")[0].split())
+    number = method.paper.removeprefix("arXiv:")
+    paper = f"[{number}](https://arxiv.org/abs/{number})" if number != method.paper else method.paper
+    takes, needs = (", ".join(f"`{each}`" for each in some) for some in (parameters(method), method.requires))
+    cells = (f"`{name}`", about, method.tier, masks(method), "yes" if method.decodes else "", takes, paper, needs)
+    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in cells)} |"
+
+
+def masks(method: type[Attention]) -> str:
+    """`causal`, `full` or `both`: what the class takes on some device, in some dtype, with or without grouped heads."""
+    kinds: list[dict[str, Any]] = [
+        {"dtype": dtype, "kv_heads": kv_heads} for dtype in ("float32", "bfloat16") for kv_heads in (16, 1)
+    ]
+    cells = {
+        causal: [
+            Cell(method="any", problem=Problem(B=1, H=16, N=128, D=64, causal=causal, **kind), device=device, params={})
+            for kind in kinds
+            for device in ("cpu", "cuda")
+        ]
+        for causal in (True, False)
+    }
+    causal, full = (any(method.refusal(cell) is None for cell in each) for each in cells.values())
+    return "both" if causal and full else "causal" if causal else "full" if full else "none"
+
+
+def test_the_page_of_methods_lists_what_is_installed() -> None:
+    if os.environ.get("RENEW"):
+        PAGE.write_text(page(), encoding="utf-8")
+    assert page() == PAGE.read_text(encoding="utf-8"), "RENEW=1 pytest tests/test_methods_page.py writes it anew"
