@@ -8,8 +8,9 @@ from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 
-CHANCE = frozenset({Status.CRASHED})
-"""Failures that may have a cause outside of the method, such as a stray kill: they count only if they happen twice."""
+CHANCE = {Status.CRASHED: 3, Status.UNFAIR: 2}
+"""Failures that may have a cause outside of the method, such as a stray kill or a starved machine, and how often in a row
+they must happen before they count."""
 _RERUN = frozenset({"throttled", "shared"})
 _MOST_ATTEMPTS = 3
 _COARSE = 16
@@ -20,8 +21,8 @@ _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", 
 class Ledger:
     """Is filled from the records on disk and from each new one, so that a resumed run decides as an undisturbed one would."""
 
-    doubted: frozenset[Status] = CHANCE
-    """The failures after which a job is tried once more."""
+    doubted: Mapping[Status, int] = field(default_factory=lambda: CHANCE)
+    """The failures after which a job is tried again, and how often it is tried in all."""
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
     """The cell key, pass and replicate of each job with a record that counts."""
     _attempts: dict[tuple[str, Pass, int, int | None], int] = field(default_factory=dict)
@@ -95,15 +96,14 @@ class Ledger:
     def disturbed(self, record: Record) -> bool:
         """Say whether the job is tried again: heat or another process slowed it, or it failed in a way that may be chance.
 
-        That is at most twice where it gave samples, and once where it failed. A training is not tried again for heat, which
-        does not change what is learnt.
+        A training is not tried again for heat, which does not change what is learnt.
         """
         job, outcome = record.job, record.outcome
         if isinstance(outcome, Measured):
             timed = job.phase is main_pass(job.cell) and job.phase is not Pass.TRAIN
             return timed and job.attempt + 1 < _MOST_ATTEMPTS and bool(_RERUN & set(outcome.flags))
         was_started = record.seconds is not None
-        return was_started and job.attempt == 0 and outcome.status in self.doubted and not record.too_large
+        return was_started and job.attempt + 1 < self.doubted.get(outcome.status, 1) and not record.too_large
 
     def attempts(self, job: Job) -> int:
         """Return how many attempts at this job were disturbed, and count for nothing."""

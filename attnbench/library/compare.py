@@ -13,7 +13,7 @@ from attnbench.analyze.compare import level_of, looks, unclear
 from attnbench.analyze.quantities import TIME, recorded
 from attnbench.analyze.verdict import LEVEL, Ratio, resolution
 from attnbench.executors.checkout import checkout
-from attnbench.executors.ledger import Ledger
+from attnbench.executors.ledger import CHANCE, Ledger
 from attnbench.executors.local import Interleaved, LocalExecutor
 from attnbench.library.answers import Comparison
 from attnbench.library.runs import RunLike, read
@@ -152,7 +152,7 @@ def _in_turns(
             folder = RunFolder.create(Path(how.results), own)
             stack.enter_context(FolderLock(folder.path))
             # nothing is called lost on one try
-            sides.append((folder, LocalExecutor(own, Ledger(doubted=frozenset(Status)), **scene.terms(scouted))))
+            sides.append((folder, LocalExecutor(own, Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE), **scene.terms(scouted))))
         return _judged(sides, ref, margin, how, most)
 
 

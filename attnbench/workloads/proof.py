@@ -75,6 +75,8 @@ class Witness:
                 self.seen.append((self.setting.turn, rows_of(self.setting, result, self.place)))
             except WrongError as error:
                 self.wrong = error
+        # the last call of each sample takes another set of inputs, however many calls a sample has
+        self.setting.turn = self.samples
 
     def note_inputs(self) -> None:
         """Note the inputs as they are now, which no call may change."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import Attention
+from attnbench.measure.clock import WallClock
 from attnbench.pytest_plugin.given import named
 from attnbench.registry import load
 from attnbench.schema.cell import Cell, ClockMode, Inputs, Workload
@@ -92,12 +93,22 @@ class Once(load("softmax.sdpa")):  # type: ignore[misc]
 def test_inputs_are_taken_in_turns_and_each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proven(monkeypatch, cell_of())["input_sets"] == 4
     with named(Once) as name:
-        failed = measure_time(Job(cell=cell_of(name), limits=Limits(seconds=0.05)))
+        failed = measure_time(Job(cell=cell_of(name), limits=Limits(seconds=0.2)))
     assert isinstance(failed, Failed)
     assert failed.reason.startswith("output of a timed call is off by")
     assert failed.reason.endswith(" is not ranked")
     assert failed.samples["time"].values
     assert failed.facts["clock"] == "wall"
+
+
+@pytest.mark.parametrize("batch", range(1, 9))
+def test_four_samples_end_on_four_sets_of_inputs_however_many_calls_a_sample_has(batch: int) -> None:
+    setting = whole(cell_of(), 1)
+    setting.add_sets(4)
+    witness = Witness(setting)
+    for _ in range(4):
+        WallClock().sample(setting.call, batch, witness)
+    assert {turn for turn, _ in witness.seen} == {0, 1, 2, 3}
 
 
 def test_as_many_sets_are_made_as_a_twentieth_of_memory_holds_and_one_for_a_graph() -> None:
