@@ -152,7 +152,8 @@ def _in_turns(
             folder = RunFolder.create(Path(how.results), own)
             stack.enter_context(FolderLock(folder.path))
             # nothing is called lost on one try
-            sides.append((folder, LocalExecutor(own, Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE), **scene.terms(scouted))))
+            ledger = Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE)
+            sides.append((folder, LocalExecutor(own, ledger, **scene.terms(scouted))))
         return _judged(sides, ref, margin, how, most)
 
 
