@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from attnbench.version import __version__
 
 if TYPE_CHECKING:
+    from attnbench.library.advise import advise
     from attnbench.library.check import check
     from attnbench.library.compare import compare, gate
     from attnbench.library.crossover import crossover
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from attnbench.library.reading import add_to_history, export, history, page, published, record, site, trend
     from attnbench.library.runs import Run, read, run
     from attnbench.library.selfcheck import selfcheck
+    from attnbench.library.suites import copy_suite, suites
+    from attnbench.library.verify import verify
     from attnbench.library.weights import show
     from attnbench.registry import build
     from attnbench.schema.errors import AttnbenchError, UsageError
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from attnbench.session.reporter import Reporter
 
 _PLACES = {
+    "library.advise": "advise",
     "library.check": "check",
     "library.compare": "compare gate",
     "library.crossover": "crossover",
@@ -33,6 +37,8 @@ _PLACES = {
     "library.reading": "add_to_history export history page published record site trend",
     "library.runs": "Run read run",
     "library.selfcheck": "selfcheck",
+    "library.suites": "copy_suite suites",
+    "library.verify": "verify",
     "library.weights": "show",
     "registry": "build",
     "schema.errors": "AttnbenchError UsageError",
@@ -42,9 +48,9 @@ _PLACES = {
 }
 # fmt: off
 __all__ = [
-    "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "build", "check",
-    "compare", "crossover", "doctor", "export", "gate", "history", "maxlen", "methods", "page", "plan", "published", "read",
-    "record", "run", "selfcheck", "show", "site", "trend",
+    "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
+    "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "methods", "page",
+    "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "suites", "trend", "verify",
 ]
 # fmt: on
 

@@ -38,6 +38,9 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[tuple[str, set[st
         yield f"{before}{name}", set(command.callback.__annotations__)
     for inner in group.registered_groups:
         assert inner.typer_instance is not None
+        callback = inner.typer_instance.registered_callback
+        if callback is not None and callback.invoke_without_command is True:
+            yield f"{before}{inner.name}", set()
         yield from commands(inner.typer_instance, f"{before}{inner.name} " if isinstance(inner.name, str) else before)
 
 

@@ -20,7 +20,6 @@ app = typer.Typer(
     name="attnbench",
     help="Time, memory and quality of efficient attentions, measured honestly and compared.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

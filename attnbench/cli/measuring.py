@@ -11,17 +11,22 @@ import attnbench
 from attnbench.cli.options import (
     MOST_REPLICATES,
     AcrossMachines,
+    Causal,
     Device,
     Fresh,
     Impls,
+    Lengths,
     Margin,
     MethodArgument,
     NoWait,
+    OnlyMethods,
     Outs,
     Params,
     Results,
     SuiteArgument,
-    parameters,
+    Workloads,
+    suite_names,
+    words,
 )
 from attnbench.cli.terminal import (
     FAILED,
@@ -47,8 +52,18 @@ _RESULTS = Path("results")
 
 @measuring.command()
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option
-    suite: Annotated[str, typer.Argument(help="A suite file, or the name of one that ships; optional with --resume.")] = "",
-    impl: Impls = [],  # noqa: B006 - typer copies it
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="A suite file, or the name of one that ships; optional with --methods and --resume.",
+            autocompletion=suite_names,
+        ),
+    ] = "",
+    methods: OnlyMethods = [],  # noqa: B006 - typer copies it
+    n: Lengths = [],  # noqa: B006
+    workloads: Workloads = [],  # noqa: B006
+    causal: Causal = None,
+    impl: Impls = [],  # noqa: B006
     device: Device = None,
     replicates: Annotated[
         int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
@@ -59,11 +74,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before more than 1000 cells.")] = False,
     no_wait: NoWait = False,
 ) -> None:
-    """Measure a suite, and leave records, tables and plots in a run folder."""
+    """Measure a suite, or methods that are named, and leave records, tables and plots in a run folder."""
     with at_work(yes=yes) as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
-        made = attnbench.run(suite, resume=resume, **how)
+        lengths, kinds = words(n), words(workloads)
+        made = attnbench.run(suite, resume=resume, methods=methods, N=lengths, workloads=kinds, causal=causal, **how)
         print_text(made.summary)
         terminal.say("")
         terminal.say(f"records, tables and plots: {made.path}")
@@ -73,17 +89,65 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @measuring.command()
-def plan(suite: SuiteArgument, impl: Impls = [], device: Device = None) -> None:  # noqa: B006
-    """Show the cells of a suite with predicted time and memory; nothing is measured."""
-    print(attnbench.plan(suite, impl=impl, device=device))
+def plan(
+    suite: SuiteArgument = "",
+    methods: OnlyMethods = [],  # noqa: B006
+    n: Lengths = [],  # noqa: B006
+    workloads: Workloads = [],  # noqa: B006
+    causal: Causal = None,
+    impl: Impls = [],  # noqa: B006
+    device: Device = None,
+) -> None:
+    """Show the cells of a suite, or of methods that are named, with predicted time and memory; nothing is measured."""
+    lengths, kinds = words(n), words(workloads)
+    print(attnbench.plan(suite, methods=methods, N=lengths, workloads=kinds, causal=causal, impl=impl, device=device))
+
+
+suites = typer.Typer(
+    help="List the suites that ship, or copy one to change it.",
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+measuring.add_typer(suites, name="suites")
+
+
+@suites.callback(invoke_without_command=True)
+def suites_list(context: typer.Context) -> None:
+    """List the suites that ship, or copy one to change it."""
+    if context.invoked_subcommand is None:
+        for name, about in attnbench.suites().items():
+            print(name, textwrap.fill(about, 80, initial_indent=" " * 4, subsequent_indent=" " * 4), sep="\n")
+
+
+@suites.command("copy")
+def suites_copy(
+    name: Annotated[str, typer.Argument(help="A suite that ships, as quick.", autocompletion=suite_names)],
+    to: Annotated[Path | None, typer.Argument(help="The new file. Default: NAME.yaml.", show_default=False)] = None,
+) -> None:
+    """Copy a suite that ships into a file of one's own; what is there is never overwritten."""
+    print(attnbench.copy_suite(name, to))
 
 
 @measuring.command()
-def methods(impl: Impls = []) -> None:  # noqa: B006
+def methods(
+    pattern: Annotated[
+        str, typer.Argument(help="Only names that it fits, as 'linear.*'. Default: all.", show_default=False)
+    ] = "",
+    family: Annotated[str, typer.Option(help="Only this family, as linear.")] = "",
+    available: Annotated[bool, typer.Option("--available", help="Only those whose packages are all installed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    impl: Impls = [],  # noqa: B006
+) -> None:
     """List the attentions that are installed: tier, paper, what each can do, what is missing."""
+    import json
+
     from attnbench.schema.outcome import Failed
 
-    for name, answer in attnbench.methods(impl=impl).items():
+    found = attnbench.methods(pattern, family=family, available=available, impl=impl)
+    if as_json:
+        print(json.dumps({name: answer.model_dump(mode="json") for name, answer in found.items()}, indent=2))
+        return
+    for name, answer in found.items():
         if isinstance(answer, Failed):
             lines = [f"{answer.status}: {answer.reason}"]
         else:
@@ -105,6 +169,8 @@ def check(
     no_wait: NoWait = False,
 ) -> None:
     """Hold a method against its own definition, and time nothing: exit 0 correct, 1 not correct, 2 bad input."""
+    from attnbench.session.asked import parameters
+
     # exit code 1 says that the method is not correct, and nothing else
     with explained(failed=USAGE):
         with at_work() as terminal:

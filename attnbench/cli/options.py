@@ -1,16 +1,43 @@
 """Arguments and options that several commands have."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attnbench.schema.errors import ArgumentError
-
 MOST_REPLICATES = 10**6
 """As many as a suite may have."""
-SuiteArgument = Annotated[str, typer.Argument(help="A suite file, or the name of one that ships: quick, scaling.")]
+
+
+def suite_names() -> list[str]:
+    """What a shell offers for a suite."""
+    from attnbench.suite.load import shipped
+
+    return list(shipped())
+
+
+def words(given: list[str]) -> list[str]:
+    """The parts of what was given, in which commas part as well as repeating the option does."""
+    return [word.strip() for text in given for word in text.split(",") if word.strip()]
+
+
+SuiteArgument = Annotated[
+    str,
+    typer.Argument(help="A suite file, or the name of one that ships: quick, scaling.", autocompletion=suite_names),
+]
+OnlyMethods = Annotated[
+    list[str],
+    typer.Option(
+        "--methods", help="Only these, or these without a suite, as 'linear.*,softmax.sdpa' or 'lsh.reformer(rounds=8)'."
+    ),
+]
+Lengths = Annotated[list[str], typer.Option("--N", help="These lengths, as 512..8192 (by powers of two) or 512,700.")]
+Workloads = Annotated[
+    list[str], typer.Option("--workloads", help="These workloads, as forward,forward_backward,decode.", metavar="WORDS")
+]
+Causal = Annotated[
+    bool | None, typer.Option("--causal/--non-causal", help="Only so; without a suite causal.", show_default=False)
+]
 MethodArgument = Annotated[
     str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class, or file.py:Class.")
 ]
@@ -32,19 +59,3 @@ AcrossMachines = Annotated[
     bool, typer.Option("--across-machines", help="Exit by the verdicts also where the two runs are of unlike machines.")
 ]
 Outs = Annotated[list[Path], typer.Option("--out", help="Write .md, .tex, .csv, .png, .svg or .pdf. May be repeated.")]
-
-
-def parameters(given: list[str]) -> dict[str, bool | int | float | str]:
-    """`stride=8` by name: a number, true or false, or else a word. Raises ArgumentError."""
-    found: dict[str, bool | int | float | str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        # a command line may hold bytes that are no letters
-        if not equals or not name.isidentifier() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise ArgumentError("param", text, "write it as name=value, for example --param stride=8")
-        try:
-            read = json.loads(value)
-        except ValueError:
-            read = value
-        found[name] = read if isinstance(read, bool | int | float) else value
-    return found

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 import attnbench
-from attnbench.cli.options import HistoryArgument, Margin, MethodArgument, Params, RunArgument, parameters
+from attnbench.cli.options import HistoryArgument, Margin, MethodArgument, Params, RunArgument
 from attnbench.cli.terminal import (
     FAILED,
     IMAGES,
+    TABLES,
     USAGE,
     Terminal,
     Wrapped,
@@ -23,6 +24,7 @@ from attnbench.cli.terminal import (
     print_text,
     write_below,
     write_out,
+    write_outs,
 )
 from attnbench.schema.errors import ArgumentError, UsageError
 
@@ -57,6 +59,43 @@ def report(
     if opens and not webbrowser.open(page.resolve().as_uri()):
         # no error: the file is there
         print(f"no browser could be started; open {page}", file=sys.stderr)
+
+
+@reading.command()
+def verify(run: RunArgument) -> None:
+    """Whether a run is whole, of the suite that it names, and agrees with itself: exit 0 it is, 1 it is not, 2 bad input."""
+    with explained(failed=USAGE):
+        found = attnbench.verify(run)
+        for finding in found:
+            mark = {True: "ok  ", False: "BAD ", None: "    "}[finding.ok]
+            print(f"{mark} {finding.name:<12} {finding.text}")
+        if any(finding.ok is False for finding in found):
+            sys.exit(FAILED)
+
+
+@reading.command()
+def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of them. Default: results.")] = [],  # noqa: B006
+    n: Annotated[str, typer.Option("--N", help="Tokens, as 16384 or 2^14.")] = ...,  # type: ignore[assignment]
+    workload: Annotated[str, typer.Option(help="forward, forward_backward, decode, …")] = "forward",
+    decode: Annotated[bool, typer.Option("--decode", help="The same as --workload decode.")] = False,
+    causal: Annotated[bool, typer.Option("--causal/--non-causal")] = True,
+    memory: Annotated[str | None, typer.Option(help="What one sample may need, as 2GiB.", show_default=False)] = None,
+    min: Annotated[
+        list[str], typer.Option(help="A quality, as recall=0.9 (accuracy on that task) or mass_recall=0.8. May be repeated.")
+    ] = [],  # noqa: B006
+    max: Annotated[list[str], typer.Option(help="As output_error=0.1. May be repeated.")] = [],  # noqa: B006
+    by: Annotated[str, typer.Option(help="Rank by time, memory or state.")] = "time",
+    out: Annotated[list[Path], typer.Option("--out", help="Write .md, .tex or .csv. May be repeated.")] = [],  # noqa: B006
+) -> None:
+    """Which methods qualify for a length, a memory and a quality, by what was recorded; never beyond what was measured."""
+    check_outs(out, TABLES)
+    given = "decode" if decode else workload
+    done = attnbench.advise(
+        *runs, N=n, workload=given, causal=causal, memory=memory, min=min, max=max, by=by, reporter=Terminal()
+    )
+    print_text(done.text)
+    write_outs(out, done.form)
 
 
 @reading.command()
@@ -126,6 +165,8 @@ def show(  # noqa: PLR0913, PLR0917 - one parameter an option
     out: Annotated[Path | None, typer.Option(help="A .png or .svg; default: METHOD.png.", show_default=False)] = None,
 ) -> None:
     """Draw which key each query sees, and how much of it: a panel per head, queries down, keys across."""
+    from attnbench.session.asked import parameters
+
     file = out or Path(f"{method.replace(':', '.')}.png")
     form = file.suffix.removeprefix(".").lower()
     if form not in {"png", "svg"}:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,9 @@ from attnbench.report.text.table import Table
 from attnbench.schema import units
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Description, Inquiry, Surroundings
-from attnbench.schema.errors import UsageError
+from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Failed
-from attnbench.session.asked import Impl, SuiteLike, addresses, check_methods, select
+from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, select
 from attnbench.store.cache import keep_answer, known_answer, known_roofs
 from attnbench.worker.isolate import Isolation
 
@@ -133,9 +134,24 @@ class Plan:
         return f"{table_html(self.table)}<p>{'<br>'.join(self.summary)}</p>"
 
 
-def plan(suite: SuiteLike, *, impl: Impl = (), device: str | None = None) -> Plan:
-    """The cells of a suite with predicted time and memory; nothing is measured. Raises UsageError, ScoutError."""
-    loaded, asked = select(suite, impl, device)
+def plan(
+    suite: SuiteLike | None = None,
+    *,
+    methods: str | Sequence[str] = (),
+    N: int | str | Sequence[int | str] = (),
+    workloads: str | Sequence[str] = (),
+    causal: bool | None = None,
+    impl: Impl = (),
+    device: str | None = None,
+) -> Plan:
+    """The cells of a suite, or of methods as `run` takes them, with predicted time and memory; nothing is measured.
+
+    Raises UsageError, ScoutError.
+    """
+    if not suite and not methods:
+        raise UsageError("name a suite or methods: attnbench plan quick, or attnbench plan --methods 'linear.*,softmax.sdpa'")
+    only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
+    loaded, asked = select(suite, impl, device, only=only)
     with Isolation() as worker:
         scouted = scout(asked, worker, roof=False)
     check_methods(loaded, scouted)
@@ -156,17 +172,27 @@ def duration(scouted: Scouted, likely: Sequence[Cell]) -> tuple[float, float]:
     return low, high
 
 
-def methods(*, impl: Impl = ()) -> Mapping[str, Description | Failed]:
+def methods(
+    pattern: str = "", *, family: str = "", available: bool = False, impl: Impl = ()
+) -> Mapping[str, Description | Failed]:
     """What each installed attention says of itself, by name; or why it cannot be asked.
 
-    Raises UsageError where what the caller adds is not there or no attention.
+    Of a pattern, as `linear.*`, those whose names it fits; of a family, as `linear`, those of its folder; `available`: those
+    whose packages are all installed. Raises UsageError where there is none, or where what the caller adds is no attention.
     """
+    names = [name for name in registry.catalogue() if fnmatchcase(name, pattern or "*")]
+    if not names:
+        raise ArgumentError("pattern", pattern, registry.no_method(pattern))
+    if family:
+        wanted = one_of(dict.fromkeys(name.partition(".")[0] for name in names), family, "family")
+        names = [name for name in names if name.partition(".")[0] == wanted]
     with Isolation() as worker:
         own = {name: _described(name, worker) for name in addresses(impl)}
         unknown = {name: a.reason for name, a in own.items() if isinstance(a, Failed) and a.facts.get("unknown")}
         if unknown:
             raise UsageError("\n".join(f"{name}: {reason}" for name, reason in unknown.items()))
-        return {**{name: _described(name, worker) for name in registry.catalogue()}, **own}
+        found = {**{name: _described(name, worker) for name in names}, **own}
+    return {name: each for name, each in found.items() if not available or (isinstance(each, Description) and not each.missing)}
 
 
 def _described(name: str, worker: Isolation) -> Description | Failed:

@@ -118,7 +118,7 @@ def published(*runs: str | Path, reporter: Reporter | None = None) -> str:
     """
     suites = [suite for name in shipped() if (suite := load(name).suite).published]
     wanted, newest = {suite.name for suite in suites}, dict[str, RunFolder]()
-    found = [(folder, folder.info()) for folder in _below(map(Path, runs), reporter or Reporter())]
+    found = [(folder, folder.info()) for folder in runs_below(map(Path, runs), reporter or Reporter())]
     for folder, info in sorted(found, key=lambda each: (each[1].started, each[1].id)):
         if info.suite.name in wanted and kind_of(info) is Kind.RUN:
             newest[info.suite.name] = folder
@@ -126,7 +126,7 @@ def published(*runs: str | Path, reporter: Reporter | None = None) -> str:
     return published_page([Shown(suite, findings.get(suite.name)) for suite in suites])
 
 
-def _below(roots: Iterable[Path], told: Reporter) -> Iterator[RunFolder]:
+def runs_below(roots: Iterable[Path], told: Reporter) -> Iterator[RunFolder]:
     """Every run at or below these folders; what cannot be read is said, and is an error where nothing else is."""
 
     def left_out(path: object, why: object) -> None:

@@ -20,7 +20,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import TableKind
-from attnbench.session.asked import SuiteLike, check_methods, one_of, pick, select, word
+from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, pick, select, split_names, word
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
@@ -239,15 +239,29 @@ def read(run: RunLike) -> Run:
     return Run(folder)
 
 
-def run(suite: SuiteLike | None = None, *, resume: str | Path | None = None, **how: Unpack[Measuring]) -> Run:
+def run(
+    suite: SuiteLike | None = None,
+    *,
+    resume: str | Path | None = None,
+    methods: str | Sequence[str] = (),
+    N: int | str | Sequence[int | str] = (),
+    workloads: str | Sequence[str] = (),
+    causal: bool | None = None,
+    **how: Unpack[Measuring],
+) -> Run:
     """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
 
-    Leaves records, tables, plots and a page in a run folder below `results`. An interruption loses nothing that was measured.
+    `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
+    measured, or without one what is measured at all. Leaves records, tables, plots and a page in a run folder below
+    `results`; an interruption loses nothing that was measured.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
+    only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
     with Scene(How.of(how, "run", suite)) as scene:
         if resume is None:
-            folder, scouted, present = _begin(suite, scene)
+            folder, scouted, present = _begin(suite, only, scene)
+        elif only != Only():
+            raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
         else:
             folder, scouted, present = _go_on(suite, Path(resume), scene)
         with scene.writing(folder, "its cell is measured again") as records:
@@ -267,12 +281,12 @@ def run(suite: SuiteLike | None = None, *, resume: str | Path | None = None, **h
     return made
 
 
-def _begin(asked: SuiteLike | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
+def _begin(asked: SuiteLike | None, only: Only, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
     """Make the folder of a new run, once the suite is known to be one that can be measured."""
     how = scene.how
-    if not asked:
-        raise UsageError("name a suite: attnbench run quick, or attnbench run path/to/suite.yaml")
-    loaded, suite = select(asked, how.impl, how.device, how.replicates)
+    if not asked and not only.methods:
+        raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
+    loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
     scouted = scene.scout(suite)
     check_methods(loaded, scouted)
     count = len(scouted.cells)
@@ -303,15 +317,3 @@ def _sheet(style: str, width: str | None, height: str | None, *, failures: bool)
         return replace(sheet(word(Style, style, "style"), width, height), failures=failures)
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def split_names(text: str) -> list[str]:
-    """At commas outside brackets: `softmax.sdpa,lsh.reformer(bucket_size=64, rounds=4)` names two."""
-    names, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth <= 0:
-            names.append("")
-        else:
-            names[-1] += letter
-    return [name.strip() for name in names if name.strip()]

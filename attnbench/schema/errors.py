@@ -21,6 +21,8 @@ class ArgumentError(UsageError):
     def __init__(self, argument: str, given: object, problem: str) -> None:
         super().__init__(argument, given, problem)
         self.argument, self.given, self.problem = argument, given, problem
+        if isinstance(given, list | tuple):
+            self.given = ",".join(map(str, given))
 
     def __str__(self) -> str:
         return f"{self.argument}={self.given!r}: {self.problem}"

@@ -1,6 +1,8 @@
 """Suite: what to compare, as a suite file states it. The fields document the keys of the file."""
 
+import json
 import re
+from hashlib import sha256
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -257,6 +259,16 @@ class Suite(Noun):
     def names(self) -> frozenset[str]:
         """The names of all methods, of every device."""
         return frozenset(m.name for methods in (self.methods, *(o.methods or () for o in self.on.values())) for m in methods)
+
+    @property
+    def digest(self) -> str:
+        """Twelve letters that stand for what is measured, how it is reported and how often it is repeated left aside.
+
+        Keys that are as they would be by themselves count for nothing, so that a new key leaves it as it was.
+        """
+        beside = {"source", "device", "replicates", "report", "published"}
+        measured = self.model_dump(mode="json", exclude=beside, exclude_defaults=True)
+        return sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()[:12]
 
     def resolved(self, device: str) -> "Suite":
         """Return this suite for one device: overrides applied, baselines and labels only of methods that are there."""

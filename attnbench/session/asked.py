@@ -1,9 +1,12 @@
 """From what a caller says to a suite, its methods, lengths and shares; whatever cannot be taken is an ArgumentError."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +16,7 @@ from attnbench import registry
 from attnbench.executors.scout import Scouted
 from attnbench.report.text.names import one_line
 from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.noun import Scalar
 from attnbench.schema.suite import Axes, Method, Override, Suite
 from attnbench.schema.units import bytes_
 from attnbench.suite.load import Loaded, load, words
@@ -27,18 +31,69 @@ Impl = str | type | Sequence[str | type]
 """One's own attention, or several: classes, module:Class or file.py:Class."""
 
 
-def select(given: SuiteLike, impl: Impl = (), device: str | None = None, replicates: int | None = None) -> tuple[Loaded, Suite]:
+@dataclass(frozen=True, kw_only=True)
+class Only:
+    """What of a suite is wanted; or, where there is no suite, all that is."""
+
+    methods: str | Sequence[str] = ()
+    """Names, patterns as `linear.*`, and names with parameters as `lsh.reformer(rounds=8)`."""
+    N: int | str | Sequence[int | str] = ()
+    """Lengths as in a suite: 512, 2^9, 512..8192, or several."""
+    workloads: str | Sequence[str] = ()
+    causal: bool | None = None
+
+    def as_suite(self) -> dict[str, object]:
+        """A suite of these methods alone: one sequence of 2^9 to 2^12 tokens, forward, causal, where nothing else is said."""
+        axes = {"N": "2^9..2^12", "tokens": 1, "causal": True}
+        return {
+            "name": "no-file",
+            "source": "methods, lengths and workloads that were named one by one",
+            "axes": axes,
+            "methods": [dict(method) for method in self.meant()],
+            "budget": {"seconds": 1},
+            "report": {"tables": ["summary", "speedup", "time", "memory"]},
+        }
+
+    def meant(self, own: Sequence[str] = ()) -> list[Method]:
+        """The methods that are named, of those of a suite or else of all that are installed. Raises ArgumentError."""
+        texts = [self.methods] if isinstance(self.methods, str) else self.methods
+        found = []
+        for text in (name for each in texts for name in split_names(each)):
+            name, bracket, rest = text.partition("(")
+            if not set(name) & set("*?["):
+                if not own and name.strip() not in registry.catalogue() and not is_address(name.strip()):
+                    raise ArgumentError("methods", name.strip(), registry.no_method(name.strip()))
+                params = parameters(rest.removesuffix(")").split(","), "methods") if bracket else {}
+                found.append(Method(name=name.strip(), params={key: (value,) for key, value in params.items()}))
+                continue
+            matching = [known for known in own or registry.catalogue() if fnmatchcase(known, name)]
+            if not matching:
+                raise ArgumentError("methods", text, f"no method {'of the suite ' if own else ''}has such a name")
+            found += [Method(name=each) for each in matching]
+        return found
+
+
+def select(
+    given: SuiteLike | None, impl: Impl = (), device: str | None = None, replicates: int | None = None, only: Only | None = None
+) -> tuple[Loaded, Suite]:
     """The suite as it was written, and as the other arguments change it. Raises SuiteError, UsageError."""
-    loaded = load(given)
-    added = tuple(Method(name=name) for name in addresses(impl))
-    on = {kind: o.model_copy(update={"methods": o.methods + added}) if o.methods else o for kind, o in loaded.suite.on.items()}
-    changes: dict[str, object] = {"methods": loaded.suite.methods + added, "on": on}
-    asked = {"device": device, "replicates": replicates}
-    changes |= {name: value for name, value in asked.items() if value is not None}
-    suite = validated({**dict(loaded.suite), **changes}, asked)
-    if replicates is not None:
-        on = {kind: o.model_copy(update={"replicates": replicates}) for kind, o in suite.on.items()}
-        suite = suite.model_copy(update={"on": on})
+    only = only or Only()
+    loaded = load(given or only.as_suite())
+    suite, added = loaded.suite, tuple(Method(name=name) for name in addresses(impl))
+    if given and only.methods:
+        suite = narrowed(suite, [method.name for method in only.meant(sorted(suite.names))], "methods")
+    fields: dict[str, object] = {"device": device, "replicates": replicates, "workloads": only.workloads or None}
+    axes: dict[str, object] = {"N": only.N or None, "causal": only.causal}
+    fields, axes = ({name: value for name, value in each.items() if value is not None} for each in (fields, axes))
+
+    def written(of: Suite | Override, given: dict[str, object] = {}) -> dict[str, object]:
+        """What the file says of one device or all, without what is asked for instead; that holds on every device."""
+        kept = {name: getattr(of, name) for name in of.model_fields_set - fields.keys()}
+        kept["axes"] = {name: getattr(of.axes, name) for name in of.axes.model_fields_set - axes.keys()} | given
+        return kept | ({"methods": of.methods + added} if of.methods else {})
+
+    on = {kind: written(override) for kind, override in suite.on.items()}
+    suite = validated(written(suite, axes) | fields | {"on": on}, fields | axes)
     known = registry.catalogue()
     wrong = [
         loaded.error((*place, "name"), registry.no_method(method.name))
@@ -48,6 +103,34 @@ def select(given: SuiteLike, impl: Impl = (), device: str | None = None, replica
     if wrong:
         raise UsageError("\n".join(wrong))
     return loaded, suite
+
+
+def split_names(text: str) -> list[str]:
+    """At commas outside brackets: `softmax.sdpa,lsh.reformer(bucket_size=64, rounds=4)` names two."""
+    names, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth <= 0:
+            names.append("")
+        else:
+            names[-1] += letter
+    return [name.strip() for name in names if name.strip()]
+
+
+def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scalar]:
+    """`stride=8` by name: a number, true or false, or else a word. Raises ArgumentError."""
+    found: dict[str, Scalar] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        # a command line may hold bytes that are no letters
+        if not equals or not name.isidentifier() or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ArgumentError(argument, text, "write it as name=value, as stride=8")
+        try:
+            read = json.loads(value)
+        except ValueError:
+            read = value
+        found[name] = read if isinstance(read, bool | int | float) else value
+    return found
 
 
 def validated(data: Mapping[str, object], given: Mapping[str, object]) -> Suite:
@@ -221,11 +304,19 @@ def share(given: float | str, argument: str) -> float:
     return value
 
 
+def amount(given: str, argument: str) -> float:
+    """`8GiB` or `500MB` in bytes. Raises ArgumentError."""
+    match = _SIZE.fullmatch(given)
+    if match is None or float(match[1]) == 0:
+        raise ArgumentError(argument, given, "write an amount of memory, as 8GiB or 500MB")
+    size: float = float(match[1]) * (1024 if match[3] else 1000) ** _PREFIXES.index(match[2].upper() or " ")
+    return size
+
+
 def memory_share(given: float | str, free: int, argument: str) -> float:
     """`0.7`, `70%` or `8GiB` as a share of the bytes that are free. Raises ArgumentError, also where that is more than all."""
-    if match := _SIZE.fullmatch(str(given)):
-        wanted: float = float(match[1]) * (1024 if match[3] else 1000) ** _PREFIXES.index(match[2].upper() or " ")
-        asked = wanted / free
+    if _SIZE.fullmatch(str(given)):
+        asked = amount(str(given), argument) / free
     elif match := _SHARE.fullmatch(str(given)):
         asked = float(match[1]) / (100 if match[2] else 1)
     else:

@@ -95,16 +95,24 @@ class RunFolder:
         """Return all records that can be read, in the order they were written; the disk is not changed. Raises StoreError."""
         return list(self.read())
 
-    def read(self) -> Iterator[Record]:
-        """Give the records one by one, for a long run need not fit into memory. Raises StoreError."""
+    def read(self, refused: Callable[[str], object] = str) -> Iterator[Record]:
+        """Give the records one by one, for a long run need not fit into memory. Raises StoreError.
+
+        `refused` is told why a line is no record.
+        """
         file = self.path / RECORDS
         if not file.exists() and (self.path / PACKED).exists():
             file = self.path / PACKED
         try:
             with open_to_read(file) as stored, gzip.open(stored) if file.name == PACKED else nullcontext(stored) as lines:
                 for line in lines:
-                    if line.strip() and isinstance(record := _try_parse(line), Record):
+                    if not line.strip():
+                        continue
+                    record = _try_parse(line)
+                    if isinstance(record, Record):
                         yield record
+                    else:
+                        refused(record)
         except FileNotFoundError:
             return
         except (OSError, EOFError, zlib.error) as error:

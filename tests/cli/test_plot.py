@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.library.runs import split_names
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Pass
 from attnbench.schema.problem import Problem
+from attnbench.session.asked import split_names
 from attnbench.store.run_folder import RunFolder
 from tests.cli.conftest import InfoOf, Refused, Run, as_record, memory, times
 

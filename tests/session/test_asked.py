@@ -2,14 +2,17 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.suite import Suite
-from attnbench.session.asked import address, length, memory_share, narrowed, pick, pick_one, select, share
+from attnbench.session.asked import Only, address, length, memory_share, narrowed, pick, pick_one, select, share
+from attnbench.suite.load import load
 
 FREE = 16 * 2**30
 LABELS = ("softmax.sdpa", "lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)", "f(a=1, b=2)")
@@ -180,3 +183,56 @@ def test_a_share_is_a_percentage_or_a_fraction(text: str | float, want: float) -
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match=r"^margin=.* for example 8% or 0\.08"):
         share(text, "margin")
+
+
+def asked_for(given: str = "", **only: Any) -> Suite:
+    return select(given, only=Only(**only))[1]
+
+
+def named(found: Suite) -> list[str]:
+    return [method.name for method in found.methods]
+
+
+def test_methods_lengths_and_workloads_are_a_suite_without_a_file() -> None:
+    found = asked_for(methods=["linear.c*,softmax.sdpa"], N="512..2048", workloads=["forward", "decode"])
+    assert named(found) == ["linear.chunked", "linear.cuda", "softmax.sdpa"]
+    assert (found.axes.N, found.axes.causal) == ((512, 1024, 2048), (True,))
+    assert found.workloads == (Workload.FORWARD, Workload.DECODE)
+    assert asked_for(methods="linear.full", causal=False).axes.causal == (False,)
+
+
+def test_a_method_may_be_named_with_its_parameters() -> None:
+    found = asked_for(methods="lsh.reformer(rounds=8, across_buckets=false), softmax.sdpa")
+    assert found.methods[0].params == {"rounds": (8,), "across_buckets": (False,)}
+    assert found.methods[1].params == {}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_suite_is_narrowed_to_what_is_asked_for_on_every_device(device: str) -> None:
+    found = asked_for("boundary-1", methods="linear.*", N=[700, "2^10"], workloads="forward", causal=True).resolved(device)
+    assert {name.partition(".")[0] for name in named(found)} == {"linear"}
+    assert (found.axes.N, found.axes.causal, found.workloads) == ((700, 1024), (True,), (Workload.FORWARD,))
+    # what was not asked about stays as the suite has it
+    assert found.axes.H == load("boundary-1").suite.resolved(device).axes.H
+
+
+@pytest.mark.parametrize(
+    ("given", "only", "said"),
+    [
+        (
+            "",
+            {"methods": "linear.chunky"},
+            r"methods='linear\.chunky': no method 'linear\.chunky'; did you mean 'linear\.chunked'",
+        ),
+        ("", {"methods": "nowhere.*"}, r"methods='nowhere\.\*': no method has such a name"),
+        ("quick", {"methods": "gated.*"}, r"methods='gated\.\*': no method of the suite has such a name"),
+        ("quick", {"methods": "linear.chunky"}, r"methods='linear\.chunky': no such method"),
+        ("", {"methods": "lsh.reformer(8)"}, r"methods='8': write it as name=value"),
+        ("", {"methods": "softmax.sdpa", "N": "9..2"}, r"N='9\.\.2': the range '9\.\.2' is empty"),
+        ("quick", {"N": ["512", "many"]}, r"N='512,many': 'many' is not a number"),
+        ("quick", {"workloads": ["forwards"]}, r"workloads='forwards': 'forwards' is not known; write one of 'forward'"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_told_by_its_option(given: str, only: dict[str, Any], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        asked_for(given, **only)

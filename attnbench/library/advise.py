@@ -1,0 +1,283 @@
+"""Which methods qualify for a length, a memory and a quality, by what was recorded and nothing else."""
+
+import inspect
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnbench import registry
+from attnbench.analyze.best import Candidate, Contest, front
+from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity
+from attnbench.analyze.sections import Section
+from attnbench.analyze.statistics import ENOUGH, Estimate
+from attnbench.library.answers import Answer
+from attnbench.library.reading import runs_below
+from attnbench.library.runs import Run, RunLike, read
+from attnbench.measure import environment
+from attnbench.report.conditions import replication, shapes, short_machine
+from attnbench.report.findings import Findings
+from attnbench.report.site.runs import Kind, kind_of
+from attnbench.report.text.names import one_line
+from attnbench.report.text.numbers import heading, shown, written
+from attnbench.report.text.statuses import counted, short
+from attnbench.report.text.table import Table, plain, wrapped
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.figures import FIGURES
+from attnbench.schema.outcome import ACCURACY, Status
+from attnbench.schema.training import LANGUAGE, Task
+from attnbench.schema.units import bytes_, length
+from attnbench.session.asked import amount, one_of, parameters, word
+from attnbench.session.asked import length as asked_length
+from attnbench.session.reporter import Reporter
+
+_COSTS = (TIME, MEMORY, STATE_BYTES)
+_ABSENT = {Status.UNSUPPORTED.value, Status.MISSING.value}
+_TASKS = tuple(task.value for task in Task if task not in LANGUAGE)
+
+
+@dataclass(frozen=True)
+class Advice(Answer):
+    """Methods by how they qualify, the best first: names with their parameters, as tables show them."""
+
+    qualified: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Those of which a quality was asked for that nobody recorded."""
+    ruled_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A section of a run that has cells of the length."""
+
+    findings: Findings
+    section: Section
+    path: Path
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it was measured on a processor like that of this machine, with as many cores and threads."""
+        here, there = environment.gather(), self.findings.run.environment
+        return all(here.get(name) == there.get(name) for name in ("processor", "cores", "threads"))
+
+    def rank(self, N: int) -> tuple[bool, bool, int, str]:
+        """What makes an answer better: this machine; intervals; many methods; that it is new."""
+        cells, run = self.section.ok_at(N), self.findings.run
+        return self.is_here, run.suite.replicates >= ENOUGH, len(cells), run.started
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """A quality that a method must have: at least, or at most, so much."""
+
+    name: str
+    bound: float
+    at_least: bool
+
+    def quantity(self, findings: Findings) -> Quantity:
+        """The figure; a task is asked for its accuracy."""
+        return findings.quantities[ACCURACY if self.name in _TASKS else self.name]
+
+    def is_of(self, cell: CellSummary) -> bool:
+        """Whether it can be read off this cell."""
+        return self.name not in _TASKS or (cell.cell.training is not None and cell.cell.training.task.value == self.name)
+
+    def met(self, found: Estimate) -> bool:
+        """Whether the middle of what was recorded is good enough."""
+        return found.value >= self.bound if self.at_least else found.value <= self.bound
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A quality that was recorded of a method with its parameters."""
+
+    cell: Cell
+    value: Estimate
+    text: str
+
+
+def advise(  # noqa: PLR0913 - one parameter an option
+    *runs: RunLike,
+    N: int | str,
+    workload: str = Workload.FORWARD.value,
+    causal: bool = True,
+    memory: str | None = None,
+    min: Sequence[str] = (),
+    max: Sequence[str] = (),
+    by: str = TIME,
+    reporter: Reporter | None = None,
+) -> Advice:
+    """Which methods qualify at a length, by runs that are stored or folders of them; without any, by those below `results`.
+
+    `memory` is what one sample may need, as 2GiB; `min` and `max` are qualities, as `recall=0.9` (accuracy on that task) or
+    `output_error=0.1`; `by` the cost that they are ranked by: time, memory or state. Answers come from one run, best of this
+    machine, at the very length; what was not measured is unknown. Raises UsageError.
+    """
+    wanted, asked = asked_length(N, "N"), word(Workload, workload, "workload")
+    limit = amount(memory, "memory") if memory is not None else None
+    one_of(_COSTS, by, "by")
+    wishes = [*_wishes(min, "min", at_least=True), *_wishes(max, "max", at_least=False)]
+    told = reporter or Reporter()
+    sources = [each for run in runs or ("results",) for each in ([run] if isinstance(run, Run) else _stored(run, told))]
+    places = [
+        _Place(run.findings, section, run.path)
+        for run in sources
+        for section in run.findings.sections
+        if section.workload is asked and section.causal is causal
+    ]
+    there = [place for place in places if place.section.ok_at(wanted)]
+    mask = "--causal" if causal else "--non-causal"
+    measure = f"attnbench run --methods {{}} --N {wanted} --workloads {asked.value} {mask}"
+    if not there:
+        lengths = sorted({N for place in places for N in place.section.lengths if place.section.ok_at(N)})
+        known = f"there is: N = {', '.join(f'{N:,}' for N in lengths)}" if lengths else "there is nothing of that kind"
+        example = measure.format(shlex.quote("softmax.sdpa,linear.*,sparse.strided,gated.mamba2"))
+        raise UsageError(
+            f"nothing was measured at N = {wanted:,}, {asked.value}, {'causal' if causal else 'non-causal'}; {known}; "
+            f"measure it: {example}"
+        )
+    place = sorted(there, key=lambda place: place.rank(wanted))[-1]
+    question = _Question(wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes})
+    return _answer(question, place, len(there) - 1, measure)
+
+
+def _stored(run: Path | str, told: Reporter) -> Iterator[Run]:
+    for folder in runs_below([Path(run)], told):
+        if kind_of(folder.info()) is Kind.RUN:
+            yield read(folder.path)
+
+
+def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[_Wish]:
+    for name, bound in parameters([given] if isinstance(given, str) else given, argument).items():
+        one_of([*_TASKS, *(figure for figure in FIGURES if figure not in _COSTS)], name, argument)
+        if isinstance(bound, bool | str):
+            raise ArgumentError(argument, f"{name}={bound}", "a quality is a number, as recall=0.9")
+        yield _Wish(name, bound, at_least)
+
+
+def _recorded(wish: _Wish, sources: Sequence[Run]) -> list[_Known]:
+    """All cells that have the quality, the newest run first, and of each run the longest length."""
+    found = []
+    for run in sorted(sources, key=lambda run: run.info.started, reverse=True):
+        quantity = wish.quantity(run.findings)
+        for cell in sorted(run.findings.summaries, key=lambda cell: -cell.cell.problem.N):
+            if wish.is_of(cell) and (value := quantity.estimate(cell)) is not None:
+                of = "" if cell.cell.training else f", {cell.cell.inputs.value} inputs"
+                text = f"{shown(quantity, value)} at N = {length(cell.cell.problem.N)}{of}"
+                found.append(_Known(cell.cell, value, text))
+    return found
+
+
+def _parameters(cell: Cell) -> dict[str, object]:
+    """The parameters of a cell, with the method's own values of those that it does not name, if it can be imported here."""
+    try:
+        accepted = inspect.signature(registry.load(cell.method)).parameters.values()
+    except Exception:  # noqa: BLE001 - a plugin's module can raise anything
+        return dict(cell.params)
+    return {each.name: each.default for each in accepted if each.default is not each.empty} | dict(cell.params)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a method has to be, to qualify."""
+
+    N: int
+    limit: float | None
+    by: str
+    qualities: Mapping[_Wish, Sequence[_Known]]
+    """What was recorded of each quality that is asked for."""
+
+    def known(self, cell: CellSummary) -> dict[_Wish, _Known | None]:
+        """What was recorded of a method's qualities, with the same parameters, named or not."""
+        own = _parameters(cell.cell)
+        return {
+            wish: next((each for each in known if each.cell.method == cell.cell.method and _parameters(each.cell) == own), None)
+            for wish, known in self.qualities.items()
+        }
+
+    def standing(self, findings: Findings, cell: CellSummary) -> tuple[int, str]:
+        """Whether a method qualifies (0), nobody knows (1) or it does not (2), and why."""
+        known, needed = self.known(cell), findings.quantities[MEMORY].estimate(cell)
+        if not cell.ok:
+            return 2, short(cell.status)
+        if not findings.quantities[self.by].values(cell):
+            return 1, f"unknown: its {self.by} was not read"
+        if self.limit is not None and needed is not None and needed.value > self.limit:
+            return 2, f"needs more than {bytes_(self.limit)}"
+        if failed := [wish for wish, found in known.items() if found and not wish.met(found.value)]:
+            return 2, f"{failed[0].name} too {'low' if failed[0].at_least else 'high'}"
+        if lacking := [wish.name for wish, found in known.items() if not found]:
+            return 1, f"unknown: {', '.join(lacking)} not recorded"
+        if self.limit is not None and needed is None:
+            return 1, "unknown: its memory was not read"
+        return 0, "qualifies"
+
+    def front(self, cost: Quantity, cells: Mapping[str, CellSummary]) -> set[str]:
+        """The labels that no other beats in the cost and in the quality that was asked for first."""
+        found = []
+        for label, cell in cells.items():
+            value, known = cost.estimate(cell), self.known(cell)
+            losses = [each.value.rest() if wish.at_least else each.value for wish, each in known.items() if each]
+            if value is not None and losses:
+                found.append(Candidate(label, value, losses[0]))
+        return {candidate.label for candidate in front(found)} if len(found) > 1 else set()
+
+
+def _answer(question: _Question, place: _Place, others: int, measure: str) -> Advice:
+    findings, section, N = place.findings, place.section, question.N
+    cells = {label: cell for label in section.series if (cell := section.at(label, N)) and cell.status not in _ABSENT}
+    cost = findings.quantities[question.by]
+    kept = [quantity for name in _COSTS if findings.shows(section, quantity := findings.quantities[name])]
+    standings = {label: question.standing(findings, cell) for label, cell in cells.items()}
+    values = {label: found.value if (found := cost.estimate(cell)) else math.inf for label, cell in cells.items()}
+    order = sorted(cells, key=lambda label: (standings[label][0], values[label]))
+    groups = [tuple(label for label in order if standings[label][0] == rank) for rank in range(3)]
+    best = Contest(section, cost, groups[0]).best(N)
+    on_front = question.front(cost, {label: cells[label] for label in groups[0]})
+    rows = [
+        (
+            one_line(findings.names[label]),
+            *(shown(quantity, quantity.estimate(cells[label])) for quantity in kept),
+            *(known.text if known else "" for known in question.known(cells[label]).values()),
+            f"{standings[label][1]}{', on the front' if label in on_front else ''}",
+        )
+        for label in order
+    ]
+    column = 1 + [quantity.name for quantity in kept].index(cost.name) if cost in kept else 0
+    alike = best.labels if best else ()
+    bold = {(row, column) for row, label in enumerate(order) if label in alike and column}
+    wishes = [wish.name for wish in question.qualities]
+    headers = ("method", *(heading(each, section.workload) for each in kept), *wishes, "verdict")
+    absent = [name for name in registry.catalogue() if name not in {cell.cell.method for cell in cells.values()}]
+    notes = [
+        f"From {place.path}, {findings.run.started[:10]}, on {short_machine(findings)}: {shapes(section.summaries)}.",
+        "" if place.is_here else "That is another machine than this one; nothing of the kind was recorded here.",
+        f"Ranked by {cost.title}; bold where it cannot be told from the least. {replication(section.summaries, cost)}",
+        "Qualities were recorded in other runs and at the lengths that stand beside them." if wishes else "",
+        f"On the front: no other that qualifies is better both in {cost.title} and in {wishes[0]}." if on_front else "",
+        f"Left aside: {counted(others, 'section')} of this length in other runs or conditions." if others else "",
+        f"Unknown: {counted(len(absent), 'installed method')} not measured there; some of them are by: "
+        + measure.format(shlex.quote(",".join(absent[:3])))
+        if absent
+        else "",
+    ]
+    table = Table(f"{section.title}, N = {N:,}", headers, tuple(rows), frozenset(bold), tuple(filter(None, notes)))
+    sentence = _sentence(groups[0], cost, alike, section, N)
+    text = f"{wrapped(sentence)}\n\n{plain([table])}"
+    return Advice(f"Advice for N = {N:,}", [table], lambda: text, qualified=groups[0], unknown=groups[1], ruled_out=groups[2])
+
+
+def _sentence(qualified: Sequence[str], cost: Quantity, best: Sequence[str], section: Section, N: int) -> str:
+    at = f"at N = {N:,}, {section.workload.value}, {section.mask}"
+    if not qualified:
+        return f"None of the {len(section.ok_at(N))} methods that were measured {at} qualifies."
+    first, number = qualified[0], cost.estimate(section.at(qualified[0], N))
+    size = written(number.value, cost.unit) if number else ""
+    if len(qualified) == 1:
+        return f"Only {first} qualifies {at}; its {cost.title} is {size}."
+    alike = [label for label in qualified[1:] if label in best]
+    beside = f"; {', '.join(alike)} cannot be told from it" if alike else ""
+    return f"Of {len(qualified)} methods that qualify {at}, {first} has the least {cost.title}, {size}{beside}."
