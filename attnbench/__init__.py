@@ -11,6 +11,7 @@ from attnbench.version import __version__
 if TYPE_CHECKING:
     from attnbench.library.advise import advise
     from attnbench.library.check import check
+    from attnbench.library.cite import cite
     from attnbench.library.compare import compare, gate
     from attnbench.library.crossover import crossover
     from attnbench.library.maxlen import maxlen
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "library.advise": "advise",
     "library.check": "check",
+    "library.cite": "cite",
     "library.compare": "compare gate",
     "library.crossover": "crossover",
     "library.maxlen": "maxlen",
@@ -49,6 +51,7 @@ _PLACES = {
 # fmt: off
 __all__ = [
     "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
+    "cite",
     "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "methods", "page",
     "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "suites", "trend", "verify",
 ]

@@ -74,6 +74,18 @@ def verify(run: RunArgument) -> None:
 
 
 @reading.command()
+def cite(
+    run: RunArgument,
+    out: Annotated[list[Path], typer.Option("--out", help="Write .bib or .md. May be repeated.")] = [],  # noqa: B006
+) -> None:
+    """What a paper cites and has to tell of a run: BibTeX, and a list that is filled in from the records."""
+    check_outs(out, ("bib", "md"))
+    done = attnbench.cite(run)
+    print_text(done.text)
+    write_outs(out, done.form)
+
+
+@reading.command()
 def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of them. Default: results.")] = [],  # noqa: B006
     n: Annotated[str, typer.Option("--N", help="Tokens, as 16384 or 2^14.")] = ...,  # type: ignore[assignment]

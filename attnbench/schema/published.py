@@ -28,8 +28,8 @@ class Comparable(StrEnum):
 class Side(Noun):
     """A choice of cells of a run: by method, by the parameters that are given, and by a condition."""
 
-    method: str = Field(min_length=1)
-    params: dict[str, Scalar] = Field(default_factory=dict)
+    method: str = Field(min_length=1, description="a method of the suite")
+    params: dict[str, Scalar] = Field(default_factory=dict, description="only cells with these parameters")
     when: str | None = Field(default=None, description="which of its cells, as in `methods`; it must leave one")
 
     @field_validator("when")
@@ -48,11 +48,11 @@ Metric = Literal[Figure, OverLengths, "batch"]
 class Ours(Noun):
     """How a figure is read off a run: a metric of one side, alone, divided by another side's, or minus another side's."""
 
-    metric: Metric
-    workload: Lax[Workload]
-    of: Side
-    over: Side | None = None
-    less: Side | None = None
+    metric: Metric = Field(description="what is read off: a figure of a cell, growth, memory_growth, longest or batch")
+    workload: Lax[Workload] = Field(description="of which workload")
+    of: Side = Field(description="whose figure")
+    over: Side | None = Field(default=None, description="divided by whose")
+    less: Side | None = Field(default=None, description="minus whose")
 
     @model_validator(mode="after")
     def _one_comparison(self) -> Self:
@@ -68,8 +68,8 @@ Bound = float | Literal["printed"]
 class Band(Noun):
     """The range in which a figure of ours counts as the published one."""
 
-    at_least: Bound | None = None
-    at_most: Bound | None = None
+    at_least: Bound | None = Field(default=None, description="a number, or `printed`")
+    at_most: Bound | None = Field(default=None, description="a number, or `printed`")
 
     @model_validator(mode="after")
     def _has_a_bound(self) -> Self:
@@ -88,9 +88,9 @@ class Band(Noun):
 class Grid(Noun):
     """A printed table: a number for each pair of values of two names, `down` and `across`; null where none is printed."""
 
-    down: dict[str, tuple[Scalar, ...]] = Field(min_length=1, max_length=1)
-    across: dict[str, tuple[Scalar, ...]] = Field(min_length=1, max_length=1)
-    numbers: tuple[tuple[float | None, ...], ...]
+    down: dict[str, tuple[Scalar, ...]] = Field(min_length=1, max_length=1, description="what varies by row, with its values")
+    across: dict[str, tuple[Scalar, ...]] = Field(min_length=1, max_length=1, description="the same by column")
+    numbers: tuple[tuple[float | None, ...], ...] = Field(description="rows of numbers; null where none is printed")
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -109,10 +109,10 @@ class Published(Noun):
     what: str = Field(description="in words, with the unit")
     says: str = Field(default="n/a", description="as printed, or `2×, computed from 1 / 0.5`; n/a where no figure was found")
     number: float | None = Field(default=None, description="the same as a number, where it is one")
-    grid: Grid | None = None
-    ours: Ours | None = None
+    grid: Grid | None = Field(default=None, description="a printed table, of which each number is a row")
+    ours: Ours | None = Field(default=None, description="how the figure is read off a run")
     reproduced: Band | None = Field(default=None, description="fixed before anything is measured; without it nothing is judged")
-    comparable: Lax[Comparable]
+    comparable: Lax[Comparable] = Field(description="ratio, quality, claim or hardware: what it may be held against")
     needs: str = Field(default="", description="what it would take, where a run of this suite cannot show it")
 
     @model_validator(mode="after")

@@ -94,19 +94,29 @@ class Axes(Noun):
     N: Integers = Field(default=(), description="tokens: 512, 2^9, 2^9..2^16 (by powers of two), or a list")
     B: Batches = Field(default=(), description="batch, or `max`: the largest that fits, found for each cell; or give `tokens`")
     tokens: Integers = Field(default=(), description="tokens in the batch: B = max(1, tokens // N)")
-    H: Sizes = Field(default=(8,), min_length=1)
-    D: Sizes = Field(default=(64,), min_length=1)
+    H: Sizes = Field(default=(8,), min_length=1, description="heads of queries")
+    D: Sizes = Field(default=(64,), min_length=1, description="width of queries and keys, per head")
     M: Sizes = Field(default=(), description="value width; D where not given")
     kv_heads: Sizes = Field(default=(), description="heads of k and v; H where not given")
-    dtype: Many[Lax[DType]] = (DType.FLOAT32,)
-    causal: Many[bool] = (False,)
-    padding: Many[Annotated[float, Field(ge=0, lt=1)]] = (0.0,)
-    inputs: Many[Lax[Inputs]] = (Inputs.NORMAL,)
-    recording: Many[str] = ("",)
-    scale: Many[Annotated[float, Field(gt=0)]] = (1.0,)
-    allocator: Many[Lax[Allocator]] = (Allocator.RETAIN,)
-    matmul_precision: Many[Lax[Precision]] = (Precision.HIGHEST,)
-    clock: Many[Lax[ClockMode]] = (ClockMode.DEFAULT,)
+    dtype: Many[Lax[DType]] = Field(default=(DType.FLOAT32,), description="float64, float32, bfloat16 or float16")
+    causal: Many[bool] = Field(default=(False,), description="whether a query sees no later key")
+    padding: Many[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        default=(0.0,), description="the share of keys of a sequence that no query may see"
+    )
+    inputs: Many[Lax[Inputs]] = Field(
+        default=(Inputs.NORMAL,), description="how queries, keys and values are drawn: normal, peaked, clustered or recorded"
+    )
+    recording: Many[str] = Field(default=("",), description="the .safetensors file of recorded inputs")
+    scale: Many[Annotated[float, Field(gt=0)]] = Field(default=(1.0,), description="a factor on queries and keys")
+    allocator: Many[Lax[Allocator]] = Field(
+        default=(Allocator.RETAIN,), description="whether the heap of a CPU retains freed blocks, or returns them"
+    )
+    matmul_precision: Many[Lax[Precision]] = Field(
+        default=(Precision.HIGHEST,), description="of products in float32, as torch.set_float32_matmul_precision takes it"
+    )
+    clock: Many[Lax[ClockMode]] = Field(
+        default=(ClockMode.DEFAULT,), description="which clock times a call; by default the one that suits device and workload"
+    )
 
     @model_validator(mode="after")
     def _one_batch_rule(self) -> Self:
@@ -150,9 +160,9 @@ class TrainingAxes(Noun):
 class Method(Noun):
     """One method; a parameter given as a list is swept; `when` keeps only the cells for which it holds."""
 
-    name: str = Field(min_length=1)
-    params: dict[str, Many[Scalar]] = Field(default_factory=dict)
-    when: str | None = None
+    name: str = Field(min_length=1, description="as `attnbench methods` lists it, or one's own: module:Class, file.py:Class")
+    params: dict[str, Many[Scalar]] = Field(default_factory=dict, description="its parameters, each one value or a list")
+    when: str | None = Field(default=None, description="a condition on the cell, as: causal and N >= 2^10")
 
     @model_validator(mode="before")
     @classmethod
@@ -191,8 +201,12 @@ PlotKind = Literal["fidelity", "numerics", "curves", "drawings", Figure]
 class ReportSpec(Noun):
     """The tables and plots that are made at the end of a run."""
 
-    tables: tuple[TableKind, ...] = ("summary", "time", "memory")
-    plots: tuple[PlotKind, ...] = ("time", "memory")
+    tables: tuple[TableKind, ...] = Field(
+        default=("summary", "time", "memory"), description="summary, speedup, fidelity, numerics, published, or any figure"
+    )
+    plots: tuple[PlotKind, ...] = Field(
+        default=("time", "memory"), description="fidelity, numerics, curves, drawings, or any figure"
+    )
     baselines: tuple[str, ...] = Field(
         default=(),
         description="what speed-ups are relative to; else the fastest exact softmax (and, in decoding, the uncached one)",
@@ -206,12 +220,12 @@ class ReportSpec(Noun):
 class Override(Noun):
     """What is different on one kind of device; only keys that are written in the file count."""
 
-    axes: Axes = Axes()
-    budget: Budget = Budget()
-    replicates: Replicates | None = None
-    workloads: Many[Lax[Workload]] | None = None
-    methods: tuple[Method, ...] | None = Field(default=None, min_length=1)
-    training: TrainingAxes | None = None
+    axes: Axes = Field(default=Axes(), description="the axes that differ; the others stay")
+    budget: Budget = Field(default=Budget(), description="what of the budget differs")
+    replicates: Replicates | None = Field(default=None, description="instead of the suite's own")
+    workloads: Many[Lax[Workload]] | None = Field(default=None, description="instead of the suite's own")
+    methods: tuple[Method, ...] | None = Field(default=None, min_length=1, description="instead of the suite's own")
+    training: TrainingAxes | None = Field(default=None, description="what of the model differs")
 
 
 class Suite(Noun):
@@ -219,17 +233,20 @@ class Suite(Noun):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="also the name of the folder under results/")
     source: str = Field(default="", description="the paper and figure, or the purpose, in words")
-    device: str = "auto"
-    axes: Axes
-    workloads: Many[Lax[Workload]] = (Workload.FORWARD,)
-    methods: tuple[Method, ...] = Field(min_length=1)
-    budget: Budget = Budget()
-    replicates: Replicates = 3
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:1")
+    axes: Axes = Field(description="what varies; every combination is a cell")
+    workloads: Many[Lax[Workload]] = Field(
+        default=(Workload.FORWARD,),
+        description="forward, forward_backward, decode, decode_total, fidelity, numerics, train, generate",
+    )
+    methods: tuple[Method, ...] = Field(min_length=1, description="what is compared: names, or name, params and when")
+    budget: Budget = Field(default=Budget(), description="what one cell may cost")
+    replicates: Replicates = Field(default=3, description="processes that measure each cell; five and more give intervals")
     memory_replicates: Replicates = Field(default=1, description="memory passes per cell; the counters are near deterministic")
-    seed: int = Field(default=0, ge=0, lt=2**31)
+    seed: int = Field(default=0, ge=0, lt=2**31, description="of inputs, of the methods' own choices and of the order")
     training: TrainingAxes | None = Field(default=None, description="the model, for the workloads train and generate")
-    on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict)
-    report: ReportSpec = ReportSpec()
+    on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict, description="what differs on one kind of device")
+    report: ReportSpec = Field(default=ReportSpec(), description="tables and plots that are made at the end")
     published: tuple[Published, ...] = Field(default=(), description="what others printed, and how it is read off this run")
 
     @field_validator("device")

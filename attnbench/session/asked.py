@@ -86,13 +86,13 @@ def select(
     axes: dict[str, object] = {"N": only.N or None, "causal": only.causal}
     fields, axes = ({name: value for name, value in each.items() if value is not None} for each in (fields, axes))
 
-    def written(of: Suite | Override, given: dict[str, object] = {}) -> dict[str, object]:
+    def written(of: Suite | Override, given: dict[str, object]) -> dict[str, object]:
         """What the file says of one device or all, without what is asked for instead; that holds on every device."""
         kept = {name: getattr(of, name) for name in of.model_fields_set - fields.keys()}
         kept["axes"] = {name: getattr(of.axes, name) for name in of.axes.model_fields_set - axes.keys()} | given
         return kept | ({"methods": of.methods + added} if of.methods else {})
 
-    on = {kind: written(override) for kind, override in suite.on.items()}
+    on = {kind: written(override, {}) for kind, override in suite.on.items()}
     suite = validated(written(suite, axes) | fields | {"on": on}, fields | axes)
     known = registry.catalogue()
     wrong = [
