@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 # two threads on a busy machine wait for each other at every operator; torch reads it when it is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# one lane for all workers of these tests, and none that is shared with others who measure on this machine
-if "PYTEST_XDIST_WORKER" not in os.environ:
-    _RUNTIME = tempfile.TemporaryDirectory(prefix="attnbench-tests-")
-    os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
+# a lane for each worker of these tests, which so need not wait for each other; none is shared with who measures on this machine
+_RUNTIME = tempfile.TemporaryDirectory(prefix="attnbench-tests-")
+os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
 PLUGINS = Path(__file__).parent / "plugins"
 
