@@ -80,8 +80,9 @@ def select(
     only = only or Only()
     loaded = load(given or only.as_suite())
     suite, added = loaded.suite, tuple(Method(name=name) for name in addresses(impl))
-    if given and only.methods:
-        suite = narrowed(suite, [method.name for method in only.meant(sorted(suite.names))], "methods")
+    chosen = {method.name: method.params for method in only.meant(sorted(suite.names))} if given else {}
+    if chosen:
+        suite = narrowed(suite, list(chosen), "methods")
     fields: dict[str, object] = {"device": device, "replicates": replicates, "workloads": only.workloads or None}
     axes: dict[str, object] = {"N": only.N or None, "causal": only.causal}
     fields, axes = ({name: value for name, value in each.items() if value is not None} for each in (fields, axes))
@@ -90,7 +91,8 @@ def select(
         """What the file says of one device or all, without what is asked for instead; that holds on every device."""
         kept = {name: getattr(of, name) for name in of.model_fields_set - fields.keys()}
         kept["axes"] = {name: getattr(of.axes, name) for name in of.axes.model_fields_set - axes.keys()} | given
-        return kept | ({"methods": of.methods + added} if of.methods else {})
+        own = (each.model_copy(update={"params": each.params | chosen.get(each.name, {})}) for each in of.methods or ())
+        return kept | ({"methods": (*own, *added)} if of.methods else {})
 
     on = {kind: written(override, {}) for kind, override in suite.on.items()}
     suite = validated(written(suite, axes) | fields | {"on": on}, fields | axes)

@@ -207,6 +207,14 @@ def test_a_method_may_be_named_with_its_parameters() -> None:
     assert found.methods[1].params == {}
 
 
+def test_parameters_that_are_named_take_the_place_of_those_of_the_suite() -> None:
+    found = asked_for("boundary-1", methods="lsh.reformer(rounds=8),softmax.sdpa").resolved("cuda")
+    assert {method.name: dict(method.params) for method in found.methods} == {
+        "softmax.sdpa": {},
+        "lsh.reformer": {"rounds": (8,)},
+    }
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_suite_is_narrowed_to_what_is_asked_for_on_every_device(device: str) -> None:
     found = asked_for("boundary-1", methods="linear.*", N=[700, "2^10"], workloads="forward", causal=True).resolved(device)
