@@ -76,8 +76,9 @@ def _drawing(
     workload, looks = sections[0].workload, run_looks(findings)
     time, memory = (findings.quantities[name] for name in (TIME, MEMORY))
     across, up = heading(time, workload), heading(memory, workload)
-    common = set.intersection(*(set(words.split(", ")) for words in sizes))
-    differing = {words: ", ".join(part for part in words.split(", ") if part not in common) for words in sizes}
+    parts = {words: words.split(", ") for words in sizes}
+    common = [part for part in next(iter(parts.values())) if all(part in each for each in parts.values())]
+    differing = {words: ", ".join(part for part in each if part not in common) for words, each in parts.items()}
 
     def draw(pairs: _Pairs, axes: Axes) -> None:
         for set_limits, number in ((axes.set_xlim, 0), (axes.set_ylim, 1)):
@@ -97,7 +98,7 @@ def _drawing(
         head = f"{masked[0].mask}, N = {length(N)}"
         panels.append(Panel(head, partial(draw, pairs), row, column, up, memory.unit, None, names))
     cells = [cell for section in sections for cell in section.summaries]
-    drawn = figures(panels, sheet, f"{in_words(workload)}: memory against time", second_line(findings, sorted(common)))
+    drawn = figures(panels, sheet, f"{in_words(workload)}: memory against time", second_line(findings, [", ".join(common)]))
     seen = [
         f"{in_words(workload)}: {up} against {across}, both axes logarithmic; of both less is better. {device_name(findings)}.",
         f"The cells of one method are joined, from the largest marker to the smallest: {'; '.join(differing.values())}.",
