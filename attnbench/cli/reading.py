@@ -116,7 +116,8 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
     kind: Annotated[
         list[str],
         typer.Option(
-            help="scaling, memory, pareto, roofline, crossover, decode, ratio, curves, drawings; default: all. May be repeated."
+            help="scaling, memory, pareto, roofline, crossover, decode, ratio, curves, drawings, memory_against_time; "
+            "default: all. May be repeated."
         ),
     ] = [],  # noqa: B006 - typer copies it
     style: Annotated[str, typer.Option(help="paper, talk or web.")] = "paper",

@@ -14,7 +14,7 @@ from attnbench.library.maxlen import limits_of
 from attnbench.library.runs import RunLike, read
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
-from attnbench.report.questions.published.table import Shown, published_page
+from attnbench.report.questions.published.page import Shown, published_page
 from attnbench.report.site.runs import Kind, kind_of
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, Workload

@@ -195,7 +195,7 @@ class Budget(Noun):
 
 
 TableKind = Literal["summary", "speedup", "fidelity", "numerics", "published", Figure]
-PlotKind = Literal["fidelity", "numerics", "curves", "drawings", Figure]
+PlotKind = Literal["fidelity", "numerics", "curves", "drawings", "memory_against_time", Figure]
 
 
 class ReportSpec(Noun):

@@ -27,7 +27,7 @@ class Task(StrEnum):
 
 LANGUAGE = frozenset({Task.BYTES, Task.PIXELS})
 """The tasks in which every token is predicted, and which have no right answer."""
-PIXELS = {"digits": (8, 8, 17), "mnist": (28, 28, 256), "cifar10": (32, 96, 256)}
+PIXELS = {"digits": (8, 8, 17), "mnist": (28, 28, 256), "cifar10": (32, 96, 256), "imagenet64": (64, 192, 256)}
 """The rows, columns (times colours) and levels of an image, by the name of the data."""
 _LEAST = {Task.COPY: 4, Task.INDUCTION: 4, Task.LISTOPS: 8}
 
@@ -36,7 +36,10 @@ class Training(Noun):
     """A Transformer of width H D around the attention of the cell; an update takes B sequences of N tokens."""
 
     task: Lax[Task]
-    data: str = Field(default="", description="bytes: a file (default: Python's own sources); pixels: digits, mnist or cifar10")
+    data: str = Field(
+        default="",
+        description="bytes: a file or folder (default: Python's own sources); pixels: digits, mnist, cifar10, or a folder",
+    )
     symbols: int = Field(default=10, ge=2, le=4096, description="different tokens of copy, recall and induction")
     pairs: int = Field(default=8, ge=1, description="keys with a value, in recall")
     shortest: int = Field(default=0, ge=0, description="symbols of the shortest word of copy; 0: all have the same length")
@@ -54,8 +57,9 @@ class Training(Noun):
 
     @property
     def images(self) -> str:
-        """The name of the images; empty for other tasks."""
-        return (self.data or "digits") if self.task is Task.PIXELS else ""
+        """The name of the images; empty for other tasks. A path is that of a folder with imagenet64."""
+        name = "imagenet64" if "/" in self.data else self.data or "digits"
+        return name if self.task is Task.PIXELS else ""
 
     def why_not(self, problem: Problem) -> str | None:
         """Say why no model can be trained on this problem, and what would be right; None where one can."""
@@ -71,7 +75,7 @@ class Training(Noun):
         if task is Task.PIXELS:
             rows, columns, _ = PIXELS.get(self.images, (0, 0, 0))
             found += [
-                (not rows, f"no images are called {self.images!r}; write one of {', '.join(PIXELS)}"),
+                (not rows, f"no images are called {self.images!r}; write one of {', '.join(PIXELS)}, or PATH/imagenet64"),
                 (rows * columns != N, f"an image of {self.images} has {rows * columns} pixels; set N to that, not {N}"),
             ]
         if task is Task.RECALL:

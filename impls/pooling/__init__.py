@@ -1,1 +1,1 @@
-"""Attention over pooled keys and values, and of pooled queries."""
+"""Attention over pooled keys and values, of pooled queries, and among the most attended tokens."""

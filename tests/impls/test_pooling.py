@@ -1,5 +1,6 @@
-"""Pooled keys and values, pooled queries: blocks of any length, their gradients, and what it costs."""
+"""Pooled keys and values, pooled queries: blocks of any length, and what it costs; tokens chosen by the attention they get."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from torch import Tensor
 from attnbench import Problem, build
 from attnbench.api import Workload
 from attnbench.measure.profiler_memory import torch_profiler_peak
+from attnbench.registry import load
 from tests.impls.contract.calls import Call
 from tests.impls.contract.subjects import Variant
 
 NAMES = ["key_value", "funnel"]
+elimination: Any = import_module("attnbench_impls.pooling.elimination")
 
 
 def called(name: str, N: int, factor: int, **shape: Any) -> Call:
@@ -68,3 +71,62 @@ def test_a_block_that_is_longer_than_the_sequence_takes_no_more_memory() -> None
         cost = type(call.method).cost(call.problem, {"factor": factor}, Workload.FORWARD)
         peaks.append((torch_profiler_peak(call.forward).bytes, cost.peak_bytes))
     assert peaks[0] == peaks[1]
+
+
+def power_bert(N: int, keep: float, **shape: Any) -> Any:
+    return build(
+        "pooling.power_bert", Problem(**{"B": 2, "H": 4, "N": N, "D": 8, "M": 5, "dtype": "float64", **shape}), keep=keep
+    )
+
+
+def inputs_of(method: Any) -> Any:
+    return type(method).inputs(method.problem, torch.Generator().manual_seed(7))
+
+
+def test_those_that_get_the_most_attention_attend_to_each_other_and_the_others_get_nothing() -> None:
+    method = power_bert(11, 0.4, B=1, H=2)
+    q, k, v = inputs_of(method)
+    got = [0.0] * 11
+    for h in range(2):
+        for i in range(11):
+            weights = (k[0, h] @ q[0, h, i] / 8**0.5).softmax(0).tolist()
+            got = [a + w for a, w in zip(got, weights, strict=True)]
+    assert elimination.significance(q, k, 8**-0.5)[0].tolist() == pytest.approx(got, abs=1e-12)
+    kept = sorted(sorted(range(11), key=lambda j: -got[j])[:4])
+    assert method.choose(q, k, v).tolist() == [[kept]]
+    o = method(q, k, v)
+    for h in range(2):
+        for i in range(11):
+            want = naive_attention(q[0, h, i], k[0, h, kept], v[0, h, kept]) if i in kept else torch.zeros(5).double()
+            torch.testing.assert_close(o[0, h, i], want, rtol=0, atol=1e-12)
+    assert o[0, :, kept].abs().amin() > 0
+
+
+@pytest.mark.parametrize(("N", "keep", "kept"), [(11, 0.4, 4), (3, 0.01, 1), (1, 0.5, 1), (7, 1, 7), (100, 0.29, 29)])
+def test_as_many_are_kept_as_were_asked_for_but_one_at_least(N: int, keep: float, kept: int) -> None:
+    method = power_bert(N, keep)
+    assert method.choose(*inputs_of(method)).shape == (2, 1, kept)
+
+
+def test_of_tokens_that_get_the_same_the_earlier_are_kept() -> None:
+    method = power_bert(50, 0.2)
+    q, k, v = (torch.ones_like(x) for x in inputs_of(method))
+    assert method.choose(q, k, v).tolist() == [[list(range(10))]] * 2
+
+
+def test_the_same_are_kept_however_many_scores_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = power_bert(45, 0.3, kv_heads=2)
+    inputs = inputs_of(method)
+    want = method.choose(*inputs)
+    for scores in (1, 100, 1000):
+        monkeypatch.setattr("attnbench_impls.pooling.elimination.SCORES", scores)
+        assert torch.equal(method.choose(*inputs), want)
+
+
+def test_choosing_costs_all_scores_once_and_attending_only_those_of_the_kept() -> None:
+    def exact(workload: Workload, keep: float) -> float:
+        return load("pooling.power_bert").cost(Problem(B=2, H=4, N=100, D=8, M=6), {"keep": keep}, workload).exact_flops
+
+    scores, attended = 2 * 2 * 4 * 100 * 100 * 8, 2 * 2 * 4 * 25 * 25 * (8 + 6)
+    assert exact(Workload.FORWARD, 0.25) == scores + attended
+    assert exact(Workload.FORWARD_BACKWARD, 0.25) == scores + 3 * attended

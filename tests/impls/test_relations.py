@@ -16,6 +16,7 @@ SAME: list[tuple[str, Params, tuple[str, Params], Params]] = [
     ),
     *(("sparse.topk", {"k": 30}, SOFTMAX, {"N": 30, "causal": causal}) for causal in (False, True)),
     *((f"pooling.{name}", {"factor": 1}, SOFTMAX, {"N": 37, "kv_heads": 2}) for name in ("key_value", "funnel")),
+    ("pooling.power_bert", {"keep": 1}, SOFTMAX, {"N": 37, "kv_heads": 2}),
     *(("landmark.pyramid", {"bins": str(N)}, SOFTMAX, {"N": N}) for N in (1, 12, 40)),
     (
         "context.adaptive_span",

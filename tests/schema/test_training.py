@@ -41,7 +41,12 @@ def test_images_have_the_length_of_their_pixels(images: str) -> None:
         ({"task": "recall", "symbols": 32, "pairs": 17}, {}, "half of symbols=32 are keys; pairs=17 are more than that"),
         ({"task": "induction"}, {"N": 3}, "task induction needs N of at least 4; it is 3"),
         ({"task": "listops"}, {"N": 7}, "task listops needs N of at least 8; it is 7"),
-        ({"task": "pixels", "data": "faces"}, {}, "no images are called 'faces'; write one of digits, mnist, cifar10"),
+        (
+            {"task": "pixels", "data": "faces"},
+            {},
+            "no images are called 'faces'; write one of digits, mnist, cifar10, imagenet64, or PATH/imagenet64",
+        ),
+        ({"task": "pixels", "data": "~/data/small"}, {}, "an image of imagenet64 has 12288 pixels; set N to that, not 64"),
     ],
 )
 def test_what_cannot_be_trained_says_what_would_be_right(training: dict[str, Any], given: dict[str, Any], says: str) -> None:

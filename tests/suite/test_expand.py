@@ -293,3 +293,14 @@ def test_where_inputs_come_from_and_how_large_they_are_are_axes() -> None:
     assert [(c.inputs.value, c.recording, c.scale) for c in got] == [
         (kind, "x.safetensors", scale) for kind in ("peaked", "recorded") for scale in (0.25, 1.0)
     ]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_suite_of_checkpointing_has_every_cell_without_and_with_it(device: str) -> None:
+    found = expand(load("recompute").suite.resolved(device))
+    halves: dict[bool, list[tuple[str, Any]]] = {False: [], True: []}
+    for cell in found:
+        assert cell.training is not None
+        halves[cell.training.recompute].append((cell.method, cell.problem))
+    assert halves[False] == halves[True]
+    assert {method for method, _ in halves[True]} == {"softmax.sdpa", "sparse.strided", "linear.chunked"}

@@ -2,11 +2,13 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
 
 from attnbench import registry
+from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
@@ -124,6 +126,18 @@ def test_gradient_checkpointing_gives_the_same_gradients(model_of: Make, method:
         loss, _ = losses_of(model, batch_of(model))
         found.append(torch.autograd.grad(loss, list(model.parameters())))
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("method", ["softmax.sdpa", "sparse.strided", "linear.chunked"])
+def test_gradient_checkpointing_lessens_the_peak_of_an_update_of_many_layers(method: str) -> None:
+    peaks = []
+    for recompute in (False, True):
+        model = Transformer(small_cell(method, N=128, D=16, layers=8, recompute=recompute), TEXT, seed=1).train()
+        optimiser, batch = optimiser_of(model), batch_of(model)
+        # the optimiser's state is made by the first update, and is no part of the peak of others
+        take(model, optimiser, batch)
+        peaks.append(torch_profiler_peak(partial(take, model, optimiser, batch)).bytes or 0)
+    assert 0 < peaks[1] < 0.5 * peaks[0]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -8,6 +8,7 @@ from attnbench.report.drawing.images import FORMATS as OF_FOLDERS
 from attnbench.report.drawing.images import images
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, latex, text
 from attnbench.report.drawing.sheet import FOLDER, Sheet
+from attnbench.report.figures.exchange import memory_against_time
 from attnbench.report.figures.lines import decode, figure, numerics, ratio, scaling
 from attnbench.report.figures.pareto import pareto
 from attnbench.report.figures.roofline import roofline
@@ -22,6 +23,7 @@ _MAKERS: Mapping[str, Callable[[Findings, Sheet], list[Drawing]]] = {
     "scaling": scaling,
     "pareto": pareto,
     "roofline": roofline,
+    "memory_against_time": memory_against_time,
     "crossover": crossover,
     "decode": decode,
     "ratio": ratio,

@@ -30,4 +30,4 @@ def task_of(training: Training, N: int) -> TaskData:
         case Task.BYTES:
             return Text(read_corpus(training.data) if training.data else python_sources(), N)
         case Task.PIXELS:
-            return Pixels(load_images(training.images))
+            return Pixels(load_images(training.images, training.data))

@@ -1,6 +1,6 @@
 """Pixels: predict the next pixel of an image, row by row; red, green and blue of a pixel follow one after the other.
 
-The images are the digits that come with scikit-learn, or MNIST and CIFAR-10, which torchvision downloads.
+The images are the digits that come with scikit-learn, MNIST and CIFAR-10, which torchvision downloads, or those of a folder.
 Suffixes: B images, N values of an image.
 """
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from attnbench.registry import MissingPackageError
 from attnbench.schema.training import PIXELS
 from attnbench.store.cache import cache_folder
+from attnbench.training.tasks.imagenet import read_imagenet
 from attnbench.training.tasks.task_data import Batch, Chance, TaskData
 from attnbench.training.tasks.text import continued
 
@@ -31,20 +32,25 @@ class Images(NamedTuple):
     rest: Tensor
 
 
-def load_images(kind: str) -> Images:
-    """Load `digits`, `mnist` or `cifar10`.
+def load_images(kind: str, folder: str = "") -> Images:
+    """Load `digits`, `mnist` or `cifar10`, or `imagenet64` from a folder.
 
-    Raises MissingPackageError with the pip line, and FileNotFoundError where they are not there and cannot be downloaded.
+    Raises MissingPackageError with the pip line, FileNotFoundError where they are not there and cannot be downloaded, and
+    ValueError where a file of the folder is not what it should be.
     """
-    package = "scikit-learn" if kind == "digits" else "torchvision"
+    package = {"digits": "scikit-learn", "imagenet64": "pillow"}.get(kind, "torchvision")
     try:
-        parts = _digits(package) if kind == "digits" else _of_torchvision(kind)
+        if kind == "imagenet64":
+            parts = read_imagenet(folder or kind)
+        else:
+            parts = _digits(package) if kind == "digits" else _of_torchvision(kind)
     except ModuleNotFoundError as error:
         raise MissingPackageError(f"these images need {package}: pip install {package}") from error
     rows, columns, _ = PIXELS[kind]
     training, rest = (part.reshape(-1, rows, columns).to(torch.uint8) for part in parts)
-    digest = hashlib.sha256(training.numpy().tobytes() + rest.numpy().tobytes()).hexdigest()[:8]
-    return Images(kind, f"{kind} ({digest})", training, rest)
+    digest = hashlib.sha256(training.contiguous().numpy().data)
+    digest.update(rest.contiguous().numpy().data)
+    return Images(kind, f"{kind} ({digest.hexdigest()[:8]})", training, rest)
 
 
 def _digits(package: str) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Bytes: predict the next byte of a text, which is the sources that come with Python, or a file.
+"""Bytes: predict the next byte of a text, which is the sources that come with Python, a file, or a folder of files.
 
 Suffixes: B sequences, N tokens.
 """
@@ -21,13 +21,16 @@ _BUILT = ("_sysconfigdata", "_sysconfig_vars")
 
 
 START = 256
+ENWIK8 = (90_000_000, 5_000_000, 5_000_000)
+"""The bytes that are customarily trained on, validated and tested on, in this order."""
 
 
 class Corpus(NamedTuple):
-    """A text as bytes (uint8), and its name with the first eight digits of its SHA-256."""
+    """The bytes (uint8) that are trained on, and those that are held out; the name ends in eight digits of their SHA-256."""
 
     name: str
-    text: Tensor
+    training: Tensor
+    rest: Tensor
 
 
 def python_sources() -> Corpus:
@@ -39,7 +42,7 @@ def python_sources() -> Corpus:
     text = b"".join(file.read_bytes() for file in source_files(root))
     if not text:
         raise FileNotFoundError("this Python has no sources; name a text by data: FILE")
-    return _corpus(f"the sources of Python {platform.python_version()}", text)
+    return _cut(f"the sources of Python {platform.python_version()}", text)
 
 
 def source_files(root: Path) -> list[Path]:
@@ -49,38 +52,64 @@ def source_files(root: Path) -> list[Path]:
 
 
 def read_corpus(path: str) -> Corpus:
-    """Read a file of any kind. Raises FileNotFoundError where it cannot be read, and ValueError where it is empty."""
+    """Read a file of any kind, or a folder of texts to train on and to test on, as PG-19 is.
+
+    Of enwik8, known by its name, the customary test part is held out. Raises FileNotFoundError where something cannot be read,
+    and ValueError where it is not what its name says.
+    """
     file = Path(path).expanduser()
+    if file.is_dir():
+        return _books(file, path)
     try:
         text = file.read_bytes()
     except OSError as error:
-        raise FileNotFoundError(f"training.data: {path} cannot be read: {error.strerror}; name a file") from error
+        raise FileNotFoundError(f"training.data: {path} cannot be read: {error.strerror}; name a file or a folder") from error
     if not text:
         raise ValueError(f"training.data: {path} is empty")
-    return _corpus(file.name, text)
+    if file.name != "enwik8":
+        return _cut(file.name, text)
+    if len(text) != sum(ENWIK8):
+        found = f"training.data: {path} has {len(text):,} bytes, and enwik8 has {sum(ENWIK8):,}"
+        raise ValueError(f"{found}; unpack all of enwik8.zip, or give a part of it another name")
+    return _cut(file.name, text, ENWIK8[0], ENWIK8[2])
 
 
-def _corpus(name: str, text: bytes) -> Corpus:
-    digest = hashlib.sha256(text).hexdigest()[:8]
+def _cut(name: str, text: bytes, training: int | None = None, rest: int | None = None) -> Corpus:
+    """Train on the first bytes and hold the last ones out; nine tenths and a tenth where nothing is said."""
     # bytearray, because torch warns of a buffer that cannot be written to
-    return Corpus(f"{name} ({digest})", torch.frombuffer(bytearray(text), dtype=torch.uint8))
+    whole = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    cut = len(text) * 9 // 10 if training is None else training
+    held_out = len(text) - cut if rest is None else rest
+    return Corpus(f"{name} ({hashlib.sha256(text).hexdigest()[:8]})", whole[:cut], whole[len(text) - held_out :])
+
+
+def _books(folder: Path, path: str) -> Corpus:
+    """Join the texts of the folder `train`, by name, and those of `test`, which are held out."""
+    digest, parts = hashlib.sha256(), []
+    for part in ("train", "test"):
+        text = bytearray()
+        for file in sorted((folder / part).glob("*.txt")):
+            text += file.read_bytes()
+        if not text:
+            wanted = "a folder of texts has folders train and test, as PG-19 has, with .txt files in them"
+            raise FileNotFoundError(f"training.data: {path} has no text in {part}/*.txt; {wanted}")
+        digest.update(text)
+        parts.append(torch.frombuffer(text, dtype=torch.uint8))
+    return Corpus(f"{folder.resolve().name} ({digest.hexdigest()[:8]})", *parts)
 
 
 class Text(TaskData):
-    """Windows of N bytes; each byte is to be said from those before it in its window, and the first one without any.
-
-    The first nine tenths of the text are trained on, the last tenth is held out.
-    """
+    """Windows of N bytes; each byte is to be said from those before it in its window, and the first one without any."""
 
     vocabulary = 257
     start = START
 
     def __init__(self, corpus: Corpus, N: int) -> None:
-        cut = len(corpus.text) * 9 // 10
-        self.training, self.rest, self.N = corpus.text[:cut], corpus.text[cut:], N
+        self.training, self.rest, self.N = corpus.training, corpus.rest, N
         self.name = f"bytes of {corpus.name}"
-        if len(self.rest) < N:
-            raise ValueError(f"{corpus.name}: the tenth that is held out has {len(self.rest):,} bytes; N={N} needs as many")
+        for part, text in (("trained on", self.training), ("held out", self.rest)):
+            if len(text) < N:
+                raise ValueError(f"{corpus.name}: what is {part} has {len(text):,} bytes; N={N} needs as many")
 
     @property
     def chance(self) -> Chance:

@@ -24,12 +24,16 @@ _MADE: dict[str, Findings] = {}
 """Runs that were asked for before: they are never changed, and take a while to make."""
 _PLAIN = (Workload.FORWARD, Workload.FIDELITY)
 _COPY = Training(task=Task.COPY, updates=2000)
-KINDS = ("scaling", "memory", "pareto", "roofline", "crossover", "decode", "ratio", "fidelity", "curves", "drawings")
+KINDS = (
+    *("scaling", "memory", "pareto", "roofline", "crossover", "decode", "ratio", "fidelity", "curves", "drawings"),
+    "memory_against_time",
+)
 """What can be drawn of these runs."""
 _IMAGES = Training(task=Task.PIXELS, updates=2000, drawings=6)
 _OWN: dict[str, dict[str, object]] = {
     "decode": {"workloads": (Workload.DECODE,)},
     "curves": {"workloads": (Workload.TRAIN,), "lengths": (64, 128), "causal": (True,), "trainings": (_COPY,)},
+    "memory_against_time": {"lengths": (512, 1024), "heads": (8, 16), "causal": (True,)},
     "drawings": {"workloads": (Workload.TRAIN,), "lengths": (64,), "causal": (True,), "trainings": (_IMAGES,)},
 }
 """Fields of the run by what it shows."""

@@ -14,6 +14,7 @@ from attnbench.report.figures.narrowed import narrowed
 from attnbench.report.figures.tradeoffs import tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import Measured
 from attnbench.schema.suite import ReportSpec
 from tests.report.drawn import found, legend, pictures, refused, title, words
 from tests.report.figures.conftest import Everything
@@ -250,3 +251,37 @@ def test_generating_is_drawn_as_decoding_is_with_its_state_beside_the_time(gener
     (picture,) = pictures(found(generating), "decode", FOLDER)
     assert [axes.get_ylabel() for axes in picture.axes[:2]] == ["time per sequence", "state of one sequence"]
     assert "neither a forward" in refused(found(generating), "scaling")
+
+
+def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learning: "Synthetic") -> None:
+    learning.lengths = (64,)
+    learning.trainings = tuple(learning.trainings[0].model_copy(update={"recompute": again}) for again in (False, True))
+    records = []
+    for record in learning.records():
+        training, outcome = record.job.cell.training, record.outcome
+        if training and training.recompute and isinstance(outcome, Measured):
+            # half the memory in twice the time
+            counters = {name: c.model_copy(update={"bytes": c.bytes and c.bytes // 2}) for name, c in outcome.memory.items()}
+            seconds = {
+                name: s.model_copy(update={"values": tuple(2 * x for x in s.values)}) if name == "time" else s
+                for name, s in outcome.samples.items()
+            }
+            outcome = outcome.model_copy(update={"memory": counters, "samples": seconds})
+        records.append(record.model_copy(update={"outcome": outcome}))
+    findings = Findings.of(learning.run(), records)
+    (picture,) = pictures(findings, "memory_against_time")
+    (axes,) = picture.axes
+    assert axes.get_title(loc="left") == "causal, N = 64"
+    paths = [(np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for line in axes.lines]
+    joined = [(x, y) for x, y in paths if len(x) == 2 and x[0] < x[1] and y[0] != y[1]]
+    assert len(joined) == 4
+    for (fast, slow), (large, small) in joined:
+        assert slow / fast == pytest.approx(2)
+        assert large / small == pytest.approx(2, rel=1e-3)
+    assert {"no gradient checkpointing", "gradient checkpointing", "softmax.sdpa"} <= set(legend(picture))
+    said = caption(findings, "memory_against_time")
+    assert "from the largest marker to the smallest: no gradient checkpointing; gradient checkpointing." in said
+
+
+def test_without_a_second_set_of_conditions_memory_against_time_says_what_the_suite_would_say(learning: "Synthetic") -> None:
+    assert "training: {recompute: [false, true]}" in refused(found(learning), "memory_against_time")

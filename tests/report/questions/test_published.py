@@ -9,15 +9,8 @@ from attnbench.analyze.published import Finding, not_run
 from attnbench.analyze.published_figures import Figure, Kind
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.report.findings import Findings
-from attnbench.report.questions.published.table import (
-    Shown,
-    bounds,
-    ours,
-    published_lines,
-    published_page,
-    published_tables,
-    table_of,
-)
+from attnbench.report.questions.published.page import Shown, published_page
+from attnbench.report.questions.published.table import bounds, ours, published_lines, published_tables, table_of
 from attnbench.report.tables import tables
 from attnbench.report.text.latex import latex
 from attnbench.report.text.markdown import one_table
@@ -252,6 +245,38 @@ def test_the_page_has_all_suites_in_the_order_of_their_papers_and_counts_them(fi
     assert "no run of it was given; attnbench run later" in page
     assert page.count("run 20260102-030405-abcdef.") == 1
     assert "Older than its bounds" not in page
+
+
+def test_the_page_begins_with_what_came_of_all_figures_and_of_each_paper(findings: Findings) -> None:
+    suite = findings.run.suite
+    theirs = tuple(
+        each.model_copy(update={"where": where})
+        for each, where in zip(
+            suite.published, ["Other et al., Table 1", "arXiv:2302.00002, Table 1", *("Table 2",) * 3], strict=True
+        )
+    )
+    source = "arXiv:2301.00001, and Other et al. 2024, arXiv:2401.00003"
+    mixed = suite.model_copy(update={"name": "mixed", "published": theirs, "source": source})
+    nowhere = suite.model_copy(update={"name": "nowhere", "source": "a note"})
+    page = published_page([Shown(nowhere, None), Shown(mixed, findings), Shown(suite, findings)])
+    short = page.partition("\n\nWhat the papers printed")[0].split("\n")
+    assert short[:2] == ["# Published and reproduced", ""]
+    # a grid of four, of which one was not run
+    judged = "2 reproduced, 2 not reproduced, 1 cannot tell, 2 not run, 1 shown beside ours and not judged"
+    assert short[2] == (
+        "**24 printed figures: 4 reproduced, 4 not reproduced, 2 cannot tell, 12 not run, 2 shown beside ours and not judged; "
+        "not comparable, being of other hardware: 3.**"
+    )
+    assert [line.partition(". Not reproduced")[0] for line in short[-5:]] == [
+        f"- Someone 2020, arXiv:2001.00001, 8 figures: {judged}; not comparable, being of other hardware: 1",
+        "- arXiv:2301.00001, 6 figures: 1 reproduced, 1 not reproduced, 1 cannot tell, 2 not run, 1 shown beside ours and not "
+        "judged; not comparable, being of other hardware: 1",
+        "- arXiv:2302.00002, 1 figure: 1 not reproduced",
+        "- Other et al. 2024, arXiv:2401.00003, 1 figure: 1 reproduced.",
+        "- without a paper, 8 figures: 8 not run; not comparable, being of other hardware: 1.",
+    ]
+    assert f". Not reproduced: Figure 1: {FASTER}, " in short[-5]
+    assert "] where 2× is printed; Figure 1: memory of softmax over linear at N = 512, " in short[-5]
 
 
 def test_bounds_that_came_after_the_run_are_told_and_words_that_were_mended_are_not(findings: Findings) -> None:

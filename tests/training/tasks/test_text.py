@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from attnbench.training.tasks import text as text_module
 from attnbench.training.tasks.text import START, Corpus, Text, python_sources, read_corpus, source_files
 from tests.training.conftest import generator
 
@@ -47,7 +48,7 @@ def test_no_more_windows_are_held_out_than_there_are(tmp_path: Path) -> None:
 
 
 def test_windows_come_from_everywhere_in_the_part_that_is_trained_on() -> None:
-    text = Text(Corpus("x", torch.arange(20, dtype=torch.uint8)), 2)
+    text = Text(Corpus("x", torch.arange(18, dtype=torch.uint8), torch.arange(18, 20, dtype=torch.uint8)), 2)
     begins = text.batch(2000, generator()).targets[:, 0].unique().tolist()
     assert begins == list(range(17))
 
@@ -79,8 +80,8 @@ def test_pythons_sources_are_its_own_and_none_of_its_tests(tmp_path: Path) -> No
 
 
 def test_pythons_sources_are_megabytes_of_python_with_a_digest(python: Corpus) -> None:
-    assert len(python.text) > 3_000_000
-    assert b"import sys" in python.text.numpy().tobytes()
+    assert len(python.training) > 3_000_000
+    assert b"import sys" in python.training.numpy().tobytes()
     assert Text(python, 64).name.startswith("bytes of the sources of Python 3.")
 
 
@@ -93,7 +94,10 @@ def test_the_name_has_the_digest_of_the_text_and_no_folder(text: Text, tmp_path:
 
 @pytest.mark.parametrize(
     ("file", "words"),
-    [("enwik8", "enwik8 cannot be read: No such file"), (".", "Is a directory; name a file"), ("nothing", "nothing is empty")],
+    [
+        ("enwik8", "enwik8 cannot be read: No such file"),
+        ("nothing", "nothing is empty"),
+    ],
 )
 def test_a_file_without_a_text_is_said_by_its_name(file: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "nothing").touch()
@@ -103,5 +107,55 @@ def test_a_file_without_a_text_is_said_by_its_name(file: str, words: str, tmp_pa
 
 def test_a_text_too_short_for_its_windows_says_how_much_there_is(tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(TEXT[:100])
-    with pytest.raises(ValueError, match="the tenth that is held out has 10 bytes; N=16 needs as many"):
+    with pytest.raises(ValueError, match=r"short .*: what is held out has 10 bytes; N=16 needs as many"):
         Text(read_corpus(str(tmp_path / "short")), 16)
+
+
+def test_of_enwik8_the_first_90_million_bytes_are_trained_on_and_the_last_5_million_held_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert text_module.ENWIK8 == (90_000_000, 5_000_000, 5_000_000)
+    monkeypatch.setattr(text_module, "ENWIK8", (90, 5, 6))
+    (tmp_path / "enwik8").write_bytes(TEXT[:101])
+    corpus = read_corpus(str(tmp_path / "enwik8"))
+    assert (bytes(corpus.training.tolist()), bytes(corpus.rest.tolist())) == (TEXT[:90], TEXT[95:101])
+    assert corpus.name == f"enwik8 ({hashlib.sha256(TEXT[:101]).hexdigest()[:8]})"
+
+
+def test_a_part_of_enwik8_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "enwik8").write_bytes(TEXT)
+    words = r"enwik8 has 5,000 bytes, and enwik8 has 100,000,000; unpack all of enwik8\.zip, or give a part of it another name"
+    with pytest.raises(ValueError, match=rf"^training\.data: .*{words}"):
+        read_corpus(str(tmp_path / "enwik8"))
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Path:
+    """Two books to train on, one to validate and one to test on, and a file that is no book."""
+    for name, words in {"train/9": "ninth ", "train/10": "tenth ", "validation/1": "unseen", "test/2": "second"}.items():
+        (tmp_path / "pg19" / f"{name}.txt").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pg19" / f"{name}.txt").write_text(words)
+    (tmp_path / "pg19" / "train" / "metadata.csv").write_text("9,Ninth")
+    return tmp_path / "pg19"
+
+
+def test_of_a_folder_of_books_those_of_train_are_joined_and_those_of_test_held_out(books: Path) -> None:
+    corpus = read_corpus(str(books))
+    assert (bytes(corpus.training.tolist()), bytes(corpus.rest.tolist())) == (b"tenth ninth ", b"second")
+    assert corpus.name == f"pg19 ({hashlib.sha256(b'tenth ninth second').hexdigest()[:8]})"
+    assert bytes(Text(corpus, 6).held_out(1).targets[0].tolist()) == b"second"
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_folder_without_books_says_which_part_it_lacks(part: str, books: Path) -> None:
+    for file in (books / part).glob("*.txt"):
+        file.unlink()
+    words = rf"training\.data: .*pg19 has no text in {part}/\*\.txt; a folder of texts has folders train and test, as PG-19 has"
+    with pytest.raises(FileNotFoundError, match=words):
+        read_corpus(str(books))
+
+
+def test_books_that_are_too_short_to_train_on_say_how_much_there_is(books: Path) -> None:
+    (books / "test" / "2.txt").write_text("long enough for it")
+    with pytest.raises(ValueError, match=r"pg19 .*: what is trained on has 12 bytes; N=16 needs as many"):
+        Text(read_corpus(str(books)), 16)

@@ -1,26 +1,20 @@
-"""Printed figures beside ours: their words, the table of a run, the lines on a terminal, and a page of all suites."""
+"""Printed figures beside ours: their words, the table of a run, and the lines on a terminal."""
 
 import math
-import re
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
-from attnbench.analyze.published import Finding, Row, in_short, not_run, rows
+from attnbench.analyze.published import Finding, Row, in_short, rows
 from attnbench.analyze.published_figures import BATCH, FEWEST, LONGEST, MEMORY_GROWTH, Figure, Kind
 from attnbench.analyze.quantities import MEMORY
 from attnbench.report.conditions import machine, shapes
 from attnbench.report.findings import Findings
-from attnbench.report.text.markdown import one_table
 from attnbench.report.text.models import model_note
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.table import WIDTH, Table
 from attnbench.schema.figures import OVER_LENGTHS
 from attnbench.schema.published import Comparable, Published
-from attnbench.schema.suite import Suite
 from attnbench.schema.units import bytes_, seconds, three_digits
 
 TITLE = "Published and reproduced"
@@ -40,19 +34,6 @@ _VERDICT, _BRIEF = 16, 150
 """Letters of the first column on a terminal, and of a reason there."""
 # no place to break a line at
 _EQUALS = "\u00a0=\u00a0"
-_PAPER = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
-_HEAD = """\
-# Published and reproduced
-
-What the papers printed, and what came of it here. `attnbench published` makes this page from the suites, which hold every
-figure with its source, and from runs:
-
-    attnbench published results/reference --out docs/published.md
-
-The bounds by which a figure counts as reproduced stand in the suite files and were fixed there before the runs that they
-judge; where a run is older than its bounds, that is said. Absolute times and rates of other hardware are shown and never
-judged. What is `not run` says what it would take.
-"""
 
 
 def published_tables(findings: Findings) -> list[Table]:
@@ -219,58 +200,3 @@ def reasons(rows: Sequence[Row]) -> list[str]:
 def _table_name(written: Published) -> str:
     """Name all figures of one printed table."""
     return one_line(f"{written.where}: {in_short(written)}")
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A suite that names printed figures, and the run of it that is held against them; None where there is none."""
-
-    suite: Suite
-    findings: Findings | None
-
-    @property
-    def paper(self) -> tuple[bool, str]:
-        """Return what papers sort by: their number, which is that of their month; what has none comes last."""
-        number = _PAPER.search(self.suite.source)
-        return number is None, number[1] if number else ""
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """Return the rows by the suite as it is now."""
-        if self.findings is None:
-            return not_run(self.suite.published, f"no run of it was given; attnbench run {self.suite.name}")
-        return rows(self.suite.published, self.findings.summaries)
-
-
-def published_page(shown: Sequence[Shown]) -> str:
-    """Return counts of all suites, then a table for each, in the order of their papers."""
-    ordered = sorted(shown, key=lambda each: (*each.paper, each.suite.name))
-    texts = [(f"{each.suite.name}: {each.suite.source}", *_numbers(each.rows)) for each in ordered]
-    texts.append(("all", *_numbers([row for each in ordered for row in each.rows])))
-    headers = ("suite", "figures", *(finding.value or "only beside" for finding in Finding))
-    machines = dict.fromkeys(machine(each.findings).partition("; environment")[0] for each in ordered if each.findings)
-    tables = [Table("All figures", headers, tuple(texts), notes=tuple(machines))]
-    for each in ordered:
-        notes = [*_older(each.suite, each.findings), *about(each.findings)] if each.findings else []
-        tables.append(table_of(f"{each.suite.name}: {each.suite.source}", each.rows, notes))
-    return "\n".join([_HEAD, *map(one_table, tables)])
-
-
-def _numbers(found: Sequence[Row]) -> tuple[str, ...]:
-    counts = Counter(row.finding for row in found)
-    return str(len(found)), *(str(counts[finding]) for finding in Finding)
-
-
-def _older(suite: Suite, findings: Findings) -> list[str]:
-    """Say how many bounds were not there, or were others, when the run was started."""
-    judged = [each for each in suite.published if each.reproduced is not None]
-    then = [_decides(each) for each in findings.run.suite.published]
-    later = [each for each in judged if _decides(each) not in then]
-    if not later:
-        return []
-    return [f"Older than its bounds: {len(later)} of {len(judged)} were written or changed after this run was started."]
-
-
-def _decides(each: Published) -> tuple[object, ...]:
-    """Return all that a verdict hangs on: words may be mended after a run."""
-    return each.ours, each.reproduced, each.number, each.grid

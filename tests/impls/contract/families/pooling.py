@@ -1,4 +1,4 @@
-"""Pooled keys and values, pooled queries."""
+"""Pooled keys and values, pooled queries, and tokens chosen by the attention that they get."""
 
 from hypothesis import strategies as st
 
@@ -30,5 +30,20 @@ METHODS = {
     ),
     "pooling.funnel": Method(
         variants=FACTORS, any_params=ANY, peaks=SIZES, limits=(CAUSAL, ({"padding": 0.5}, "no key mask")), mistakes=BAD
+    ),
+    "pooling.power_bert": Method(
+        variants=({}, *({"keep": keep} for keep in (0.1, 0.3, 1))),
+        rough=({"keep": 0.1},),  # with few keys, the gradients of torch's kernel are rounded more than those of the definition
+        any_params=st.fixed_dictionaries({"keep": st.floats(0, 1, exclude_min=True)}),
+        peaks=(
+            ({"N": 512, "B": 2}, {}),
+            ({"N": 2048}, {}),
+            ({"N": 512, "B": 8}, {"keep": 1}),
+            ({"N": 512, "B": 2, "M": 96}, {"keep": 0.8}),
+            ({"N": 256, "B": 16, "M": 32, "kv_heads": 2}, {"keep": 0.1}),
+            ({"N": 512, "B": 2, "dtype": "float64"}, {}),
+        ),
+        limits=(({"causal": True}, "there is no causal form"), ({"padding": 0.5}, "no key mask")),
+        mistakes=({"keep": 0}, {"keep": -0.5}, {"keep": 1.5}, {"keep": True}, {"keep": "half"}),
     ),
 }

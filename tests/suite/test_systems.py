@@ -1,0 +1,138 @@
+"""Every attention system that this project set out to compare runs from a shipped suite, and the table says which."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from attnbench import registry
+from attnbench.suite.expand import expand
+from attnbench.suite.load import load, shipped
+
+
+class Row(NamedTuple):
+    """A system by its name and paper, the method with those parameters that make it this system, and a suite that runs it."""
+
+    system: str
+    method: str
+    suite: str
+    params: dict[str, Any]
+
+
+def row(system: str, method: str, suite: str, **params: Any) -> Row:
+    return Row(system, method, suite, params)
+
+
+SYSTEMS = [
+    # softmax attention
+    row("softmax with scores in memory (Vaswani et al. 2017)", "softmax.naive", "scaling"),
+    row("torch's fused softmax", "softmax.sdpa", "scaling"),
+    row("torch's fused softmax, math", "softmax.sdpa_math", "atlas"),
+    row("torch's fused softmax, FlashAttention", "softmax.sdpa_flash", "crossover"),
+    row("torch's fused softmax, memory-efficient", "softmax.sdpa_efficient", "atlas"),
+    row("torch's fused softmax, cuDNN", "softmax.sdpa_cudnn", "crossover"),
+    row("FlexAttention", "softmax.flex", "atlas"),
+    row("the package flash-attn", "softmax.flash_attn", "atlas"),
+    row("the package xformers", "softmax.xformers", "atlas"),
+    row("decoding with a cache of keys and values", "softmax.sdpa", "decode"),
+    row("decoding without a cache", "softmax.recompute", "decode"),
+    # Sparse Transformer (Child et al. 2019) and its relatives
+    row("Sparse Transformer, strided", "sparse.strided", "sparse"),
+    row("Sparse Transformer, fixed", "sparse.fixed", "sparse"),
+    row("Sparse Transformer, strided, Triton", "sparse.strided_triton", "sparse"),
+    row("Sparse Transformer, fixed, Triton", "sparse.fixed_triton", "sparse"),
+    row("Sparse Transformer by FlexAttention", "sparse.strided_flex", "kernels_sparse"),
+    row("Sparse Transformer by a dense mask", "sparse.strided_masked", "kernels_sparse"),
+    row("local attention", "sparse.local", "atlas"),
+    row("atrous attention", "sparse.atrous", "atlas"),
+    row("sliding windows", "sparse.window", "numerics"),
+    row("the package local-attention", "sparse.local_attention", "peers_sparse"),
+    row("Longformer (Beltagy et al. 2020)", "sparse.longformer", "atlas"),
+    row("Explicit Sparse Transformer, top k (Zhao et al. 2019)", "sparse.topk", "fidelity"),
+    # Reformer (Kitaev et al. 2020)
+    row("Reformer, one round", "lsh.reformer", "reformer", rounds=1),
+    row("Reformer, eight rounds", "lsh.reformer", "reformer", rounds=8),
+    row("shared queries and keys, in full", "lsh.full", "reformer"),
+    row("the package reformer-pytorch", "lsh.reformer_pytorch", "scaling"),
+    row("transformers' LSH attention", "lsh.transformers", "peers_lsh"),
+    row("pytorch-fast-transformers' LSH attention", "lsh.fast_transformers", "peers_lsh"),
+    # Linformer (Wang et al. 2020) and other short keys
+    row("Linformer, layerwise sharing", "linformer.linformer", "linformer", sharing="layerwise"),
+    row("Linformer, headwise sharing", "linformer.linformer", "peers_linformer", sharing="headwise"),
+    row("Linformer, key-value sharing", "linformer.linformer", "peers_linformer", sharing="key_value"),
+    row("Linformer by means", "linformer.mean", "fidelity"),
+    row("Linformer by convolution", "linformer.convolution", "atlas"),
+    row("the package linformer", "linformer.lucidrains", "peers_linformer"),
+    row("the package linformer-pytorch", "linformer.tatp22", "peers_linformer"),
+    row("Nyströmformer (Xiong et al. 2021)", "landmark.nystrom", "crossover"),
+    row("the package nystrom-attention", "landmark.nystrom_attention", "atlas"),
+    row("asymmetric non-local networks, pyramids", "landmark.pyramid", "atlas"),
+    row("pooled keys and values (Liu et al. 2018)", "pooling.key_value", "crossover"),
+    row("Funnel-Transformer (Dai et al. 2020)", "pooling.funnel", "atlas"),
+    row("PoWER-BERT (Goyal et al. 2020)", "pooling.power_bert", "atlas"),
+    # Transformer-VQ (Lingle 2023)
+    row("Transformer-VQ", "vq.blockwise", "vq"),
+    row("Transformer-VQ, gated unit", "vq.gau", "atlas"),
+    row("Transformer-VQ, dense over quantised keys", "vq.quantised", "fidelity"),
+    row("Transformer-VQ, Triton", "vq.triton", "vq"),
+    # linear attention (Katharopoulos et al. 2020) and other maps
+    row("linear attention without a mask", "linear.full", "scaling"),
+    row("linear attention by chunks", "linear.chunked", "scaling"),
+    row("linear attention token by token", "linear.recurrent", "kernels"),
+    row("linear attention by a cumulative sum", "linear.naive_cumsum", "kernels"),
+    row("linear attention, CUDA", "linear.cuda", "kernels"),
+    row("linear attention, Triton", "linear.triton", "kernels"),
+    row("pytorch-fast-transformers' linear attention", "linear.fast_transformers", "kernels"),
+    row("flash-linear-attention's linear attention, chunks", "linear.fla_chunk", "kernels"),
+    row("flash-linear-attention's linear attention, recurrent", "linear.fla_recurrent", "kernels"),
+    row("Efficient Attention (Shen et al. 2018)", "linear.full", "feature_maps", feature_map="efficient"),
+    row("similarity 1 + cos", "linear.full", "feature_maps", feature_map="cosine"),
+    row("similarity 1 + cos, causal", "linear.chunked", "feature_maps", feature_map="cosine"),
+    row("polynomial of degree 2", "linear.chunked", "feature_maps", feature_map="quadratic"),
+    row("Performer, FAVOR+ (Choromanski et al. 2020)", "linear.full", "fidelity", feature_map="favor"),
+    row("the package performer-pytorch", "linear.performer_pytorch", "peers_linear"),
+    row("Based (Arora et al. 2024)", "linear.based", "numerics"),
+    # recurrence over segments, and spans
+    row("Transformer-XL (Dai et al. 2019)", "context.transformer_xl", "crossover"),
+    row("adaptive span (Sukhbaatar et al. 2019)", "context.adaptive_span", "atlas"),
+    # gates, the delta rule, chosen blocks
+    row("RetNet", "gated.retnet", "peers_recurrent"),
+    row("Lightning Attention-2", "gated.lightning", "peers_recurrent"),
+    row("GLA", "gated.gla", "peers_recurrent"),
+    row("Mamba-2", "gated.mamba2", "peers_recurrent"),
+    row("HGRN2", "gated.hgrn2", "atlas"),
+    row("DeltaNet", "delta.deltanet", "recall"),
+    row("gated DeltaNet", "delta.gated_deltanet", "peers_recurrent"),
+    row("Kimi Delta Attention", "delta.kda", "peers_recurrent"),
+    row("RWKV-7", "delta.rwkv7", "peers_recurrent"),
+    row("flash-linear-attention's gated and delta kernels", "delta.gated_deltanet_fla", "atlas"),
+    row("NSA", "blocks.nsa", "atlas"),
+    row("MoBA", "blocks.moba", "crossover"),
+]
+
+
+def cells_of(suite: str) -> list[Any]:
+    loaded = load(suite).suite
+    return [cell for device in ("cpu", "cuda") for cell in expand(loaded.resolved(device))]
+
+
+@pytest.mark.parametrize("suite", dict.fromkeys(each.suite for each in SYSTEMS))
+def test_a_system_runs_from_the_suite_that_is_named_for_it(suite: str) -> None:
+    cells = cells_of(suite)
+    for each in SYSTEMS:
+        if each.suite == suite:
+            its = [cell for cell in cells if cell.method == each.method and each.params.items() <= cell.params.items()]
+            assert its, f"{each.system}: {suite} has no cell of {each.method} {each.params}"
+            refused = {registry.load(cell.method).refusal(cell.call) for cell in its}
+            assert None in refused, f"{each.system}: {suite} asks for nothing that it does: {refused}"
+
+
+def test_a_system_is_named_from_the_atlas_only_where_no_other_suite_has_it() -> None:
+    elsewhere = {(cell.method, *cell.params.items()) for name in shipped() if name != "atlas" for cell in cells_of(name)}
+    methods = {method for method, *_ in elsewhere}
+    assert [each.system for each in SYSTEMS if each.suite == "atlas" and each.method in methods] == []
+
+
+def test_every_system_is_listed_once_and_every_family_has_one() -> None:
+    assert len({each.system for each in SYSTEMS}) == len(SYSTEMS)
+    families = {name.partition(".")[0] for name in registry.catalogue()}
+    assert {each.method.partition(".")[0] for each in SYSTEMS} == families
