@@ -2,7 +2,6 @@
 
 import hashlib
 import wave
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -56,8 +55,7 @@ class SoundFiles(TaskData):
     @property
     def chance(self) -> Chance:
         """The entropy of the held-out symbols, taken independently; who says nothing gets none of them right."""
-        counts = Counter(torch.cat(self.texts[self.cut :]).tolist())
-        return Chance(Chance.frequent(torch.tensor(list(counts.values()))).loss, accuracy=0.0)
+        return Chance(Chance.frequent(torch.bincount(torch.cat(self.texts[self.cut :]))).loss, accuracy=0.0)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B of the utterances to train on, with replacement."""
@@ -66,7 +64,7 @@ class SoundFiles(TaskData):
     def held_out(self, count: int) -> Batch:
         """Return utterances spread evenly over those that are held out."""
         rest = len(self.frames) - self.cut
-        return self._utterances((self.cut + torch.linspace(0, rest - 1, min(count, rest)).long()).tolist())
+        return self._utterances((self.cut + torch.linspace(0, rest - 1, min(count, rest), dtype=torch.float64).long()).tolist())
 
     def _utterances(self, numbers: list[int]) -> Batch:
         return written_down([self.frames[i] for i in numbers], [self.texts[i] for i in numbers], self.N)
@@ -77,14 +75,16 @@ def read_sound(file: Path) -> Tensor:
     try:
         with wave.open(str(file)) as stored:
             channels, width, rate = stored.getnchannels(), stored.getsampwidth(), stored.getframerate()
-            samples = stored.readframes(stored.getnframes())
+            count = stored.getnframes()
+            samples = stored.readframes(count)
     except (OSError, EOFError, wave.Error) as error:
-        why = str(error) or "it ends early"
-        raise ValueError(f"training.data: {file} cannot be read as a WAV file of PCM: {why}") from error
+        reason = str(error) or "it ends early"
+        raise ValueError(f"training.data: {file} cannot be read as a WAV file of PCM: {reason}") from error
     found = [
         (channels != 1, f"has {channels} channels; mix them down to one"),
         (width != _SAMPLE_BYTES, f"has samples of {8 * width} bits; write it with {8 * _SAMPLE_BYTES}"),
         (rate != RATE, f"has {rate:,} samples a second; resample it to {RATE:,}"),
+        (len(samples) < count * _SAMPLE_BYTES, f"ends before the last of its {count:,} samples"),
         (len(samples) < FRAME * _SAMPLE_BYTES, f"is shorter than one frame, {FRAME * 1000 // RATE} ms"),
     ]
     if why := next((why for wrong, why in found if wrong), None):

@@ -105,6 +105,13 @@ def test_what_is_no_wav_file_is_named(folder: Path, content: bytes) -> None:
         SoundFiles(str(folder), 64)
 
 
+def test_a_file_that_was_cut_off_is_named(folder: Path) -> None:
+    file = folder / "utterance_03.wav"
+    file.write_bytes(file.read_bytes()[:-101])
+    with pytest.raises(ValueError, match=r"utterance_03\.wav ends before the last of its 3,920 samples"):
+        SoundFiles(str(folder), 64)
+
+
 def test_a_text_that_is_no_text_is_named(folder: Path) -> None:
     (folder / "utterance_03.txt").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(ValueError, match=r"utterance_03\.txt is no UTF-8"):
