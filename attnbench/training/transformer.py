@@ -74,7 +74,7 @@ class Transformer(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, outputs)
         initialise(self, seed, plan.layers)
         if C is not None:
-            # what is heard is told by the frames around it, which random positions take long to find
+            # with random positions it takes a model long to find which frames are near each other
             self.positions.data = _STD * sinusoids(p.N, width)
         self.to(cell.device)
         if p.dtype is DType.FLOAT64:
@@ -114,7 +114,7 @@ class Transformer(nn.Module):
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """Embed tokens or frames at the positions from `first` on: int64 [B, n] or float [B, n, C] -> [B, n, W]."""
         if self.alphabet.channels is not None:
-            # as long as the one-hot vector of a token, so that what is heard does not drown where
+            # a frame is as long as the one-hot vector of a token: a longer one would drown its position
             tokens = tokens.to(self.positions.dtype) / math.sqrt(self.alphabet.channels)
         embedded: Tensor = self.embedding(tokens)
         return embedded + self.positions[first : first + tokens.shape[1]]

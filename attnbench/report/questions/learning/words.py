@@ -55,10 +55,7 @@ def _conditions(section: Section) -> tuple[str, ...]:
 
 
 def qualities(section: Section) -> dict[str, str]:
-    """Return the metrics besides the loss and their names.
-
-    There is accuracy where there is a right answer, the error rate of speech, and bits of pixels and bytes.
-    """
+    """Return the metrics besides the loss and their names: bits of pixels and bytes, errors of speech, accuracy of the rest."""
     model = model_of(section)
     if model is not None and model.task is Task.SPEECH:
         return {ERROR_RATE: "error rate"}
