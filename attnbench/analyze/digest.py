@@ -23,10 +23,11 @@ MORE = {
     Pass.TIME: (outcome.FIRST_CALL,),
     Pass.FIDELITY: outcome.FIDELITY_SCORES,
     Pass.NUMERICS: outcome.NUMERICS_SCORES,
-    Pass.TRAIN: (outcome.LOSS, outcome.ACCURACY, outcome.BITS),
+    Pass.TRAIN: (outcome.LOSS, outcome.ACCURACY, outcome.ERROR_RATE, outcome.BITS),
 }
 """Series that it may hold besides."""
-WHOLE = {Pass.TRAIN: (*outcome.CURVE, outcome.CURVE_ACCURACY, outcome.DRAWN, outcome.COMPLETED, outcome.GIVEN)}
+_IMAGES = (outcome.DRAWN, outcome.COMPLETED, outcome.GIVEN)
+WHOLE = {Pass.TRAIN: (*outcome.CURVE, outcome.CURVE_ACCURACY, outcome.CURVE_ERROR_RATE, *_IMAGES)}
 """Series that mean something by their order, and are kept as they are."""
 _NOTHING: Mapping[str, Scalar | None] = {}
 _NO_SERIES: Mapping[str, tuple[float, ...]] = {}

@@ -396,6 +396,15 @@ _SCORES = (
     ),
     _complement("wrong", "wrong answers (1 - accuracy)", outcome.ACCURACY, "is wrong less often than", enough=SEEDS),
     _score(
+        outcome.ERROR_RATE,
+        "error rate",
+        "Error rate: symbols to insert, to leave out or to replace in what is written down of the held-out utterances, over "
+        "the symbols that were said; less is better, and it may be above 100 %.",
+        "makes fewer errors than",
+        unit=Unit.SHARE,
+        enough=SEEDS,
+    ),
+    _score(
         outcome.BITS,
         "bits per dimension or byte",
         "Bits: the loss over ln 2, per dimension of an image or per byte of a text.",

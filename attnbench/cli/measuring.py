@@ -309,7 +309,10 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None, typer.Option(metavar="METHOD", help="Against which; default: the strongest exact softmax.")
     ] = None,
     metric: Annotated[
-        str, typer.Option(help="time, memory, state, output_error, mass_recall, loss, accuracy, bits, or a counter of the run.")
+        str,
+        typer.Option(
+            help="time, memory, state, output_error, mass_recall, loss, accuracy, error_rate, bits, or a counter of the run."
+        ),
     ] = "time",
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the two on the suite's lengths, then on lengths in between.")

@@ -23,13 +23,17 @@ class Task(StrEnum):
     """Predict the next byte of a text."""
     PIXELS = "pixels"
     """Predict the next pixel of an image, by a mixture of logistics."""
+    SPEECH = "speech"
+    """Write down what is heard in the frames of a sound, by CTC."""
 
 
 LANGUAGE = frozenset({Task.BYTES, Task.PIXELS})
 """The tasks in which every token is predicted, and which have no right answer."""
 PIXELS = {"digits": (8, 8, 17), "mnist": (28, 28, 256), "cifar10": (32, 96, 256), "imagenet64": (64, 192, 256)}
 """The rows, columns (times colours) and levels of an image, by the name of the data."""
-_LEAST = {Task.COPY: 4, Task.INDUCTION: 4, Task.LISTOPS: 8}
+MOST_SPOKEN = 42
+"""The symbols of made-up speech: pairs of one of 6 low tones and one of 7 high ones, which are three of 40 channels apart."""
+_LEAST = {Task.COPY: 4, Task.INDUCTION: 4, Task.LISTOPS: 8, Task.SPEECH: 24}
 
 
 class Training(Noun):
@@ -38,9 +42,10 @@ class Training(Noun):
     task: Lax[Task]
     data: str = Field(
         default="",
-        description="bytes: a file or folder (default: Python's own sources); pixels: digits, mnist, cifar10, or a folder",
+        description="bytes: a file or folder (default: Python's own sources); pixels: digits, mnist, cifar10, or a folder; "
+        "speech: a folder of sounds and texts (default: made up)",
     )
-    symbols: int = Field(default=10, ge=2, le=4096, description="different tokens of copy, recall and induction")
+    symbols: int = Field(default=10, ge=2, le=4096, description="different tokens of copy, recall, induction and speech")
     pairs: int = Field(default=8, ge=1, description="keys with a value, in recall")
     shortest: int = Field(default=0, ge=0, description="symbols of the shortest word of copy; 0: all have the same length")
     layers: int = Field(default=4, ge=1)
@@ -66,11 +71,15 @@ class Training(Noun):
         task, N, D = self.task, problem.N, problem.D
         least = 2 * self.pairs + 2 if task is Task.RECALL else _LEAST.get(task, 2)
         found = [
-            (not problem.causal and task is not Task.LISTOPS, f"task {task} is causal; set causal: true"),
+            (problem.causal and task is Task.SPEECH, "task speech hears an utterance as a whole; set causal: false"),
+            (not problem.causal and task not in {Task.LISTOPS, Task.SPEECH}, f"task {task} is causal; set causal: true"),
             (problem.M != D, f"a model's heads are as wide in values as in keys; set M to D={D}"),
             (problem.padding > 0, "training is without padding"),
             (problem.dtype is DType.FLOAT16, "float16 would need its losses scaled; train in bfloat16 or float32"),
-            (bool(self.data) and task not in LANGUAGE, f"task {task} makes its own data; leave out data: {self.data}"),
+            (
+                bool(self.data) and task not in {*LANGUAGE, Task.SPEECH},
+                f"task {task} makes its own data; leave out data: {self.data}",
+            ),
         ]
         if task is Task.PIXELS:
             rows, columns, _ = PIXELS.get(self.images, (0, 0, 0))
@@ -81,6 +90,9 @@ class Training(Noun):
         if task is Task.RECALL:
             too_many = f"half of symbols={self.symbols} are keys; pairs={self.pairs} are more than that"
             found.append((self.pairs > self.symbols // 2, too_many))
+        if task is Task.SPEECH and not self.data:
+            too_many = f"made-up speech has at most {MOST_SPOKEN} symbols; symbols={self.symbols}"
+            found.append((self.symbols > MOST_SPOKEN, too_many))
         found.append((least > N, f"task {task} needs N of at least {least}; it is {N}"))
         if task is Task.COPY:
             longest = N // 2 - 1

@@ -19,22 +19,22 @@ from attnbench.training.update import judge, optimiser_of, take
 
 @dataclass
 class Curve:
-    """The loss and accuracy of the held-out sequences, after how many updates and seconds of training.
+    """The loss and the score of the held-out sequences, after how many updates and seconds of training.
 
-    For pixels, accuracies are NaN.
+    The score is the accuracy, or of speech the error rate; of pixels it is NaN.
     """
 
     updates: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
-    accuracies: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
 
-    def add(self, update: int, seconds: float, loss: float, accuracy: float) -> None:
+    def add(self, update: int, seconds: float, loss: float, score: float) -> None:
         """Add one point."""
         self.updates.append(float(update))
         self.seconds.append(seconds)
         self.losses.append(loss)
-        self.accuracies.append(accuracy)
+        self.scores.append(score)
 
 
 @dataclass
@@ -142,9 +142,9 @@ def _update(progress: Progress, batch: Batch, clock: Clock) -> float:
 
 def _look(progress: Progress, held_out: Batch) -> None:
     """Judge the held-out sequences and add a point to the curve."""
-    loss, accuracy = judge(progress.model, held_out)
+    loss, score = judge(progress.model, held_out)
     _refuse_no_number(loss, progress.updates, "held-out")
-    progress.curve.add(progress.updates, sum(progress.seconds), loss, accuracy)
+    progress.curve.add(progress.updates, sum(progress.seconds), loss, score)
 
 
 def _refuse_no_number(loss: float, update: int, which: str) -> None:

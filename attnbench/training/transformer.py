@@ -1,6 +1,6 @@
 """A small, plain Transformer around one attention method: pre-norm, learnt positions; and the tokens that it reads and says.
 
-B sequences, N tokens, n of them, W = H D the model's width.
+B sequences, N tokens, n of them, W = H D the model's width, C channels of a frame.
 """
 
 import math
@@ -23,18 +23,23 @@ _STD = 0.02
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The tokens 0 … vocabulary - 1, which a model reads. It says a weight for each, or a mixture of logistics for pixels."""
+    """The tokens 0 … vocabulary - 1, which a model reads. It says a weight for each, or a mixture of logistics for pixels.
+
+    A model of speech reads frames of sound instead; what it says is the blank, 0, or a symbol.
+    """
 
     vocabulary: int
     levels: int | None = None
     """The number of values of a pixel, which are the first tokens; None where tokens are no pixels."""
     start: int | None = None
     """The token that is read before the first one and never said; None where the first token need not be said."""
+    channels: int | None = None
+    """The numbers of a frame; None where tokens are read."""
 
     @classmethod
     def of(cls, task: TaskData) -> Self:
         """Return the alphabet of a task."""
-        return cls(task.vocabulary, task.levels, task.start)
+        return cls(task.vocabulary, task.levels, task.start, task.channels)
 
     @classmethod
     def without_data(cls, training: Training, N: int) -> Self:
@@ -48,7 +53,7 @@ class Alphabet:
 
 
 class Transformer(nn.Module):
-    """Takes token numbers, and gives at each position what the model says there.
+    """Takes token numbers or frames, and gives at each position what the model says there.
 
     In half precision, weights are float32 and products are made by autocast; the attention and its own parameters are in the
     dtype of the cell. Raises ValueError where the cell has no training, and what the method raises.
@@ -59,7 +64,8 @@ class Transformer(nn.Module):
         self.cell, self.alphabet, self.plan = cell, alphabet, plan_of(cell)
         p, plan = cell.problem, self.plan
         width = p.H * p.D
-        self.embedding = nn.Embedding(alphabet.vocabulary, width)
+        C = alphabet.channels
+        self.embedding = nn.Embedding(alphabet.vocabulary, width) if C is None else nn.Linear(C, width)
         self.positions = nn.Parameter(torch.empty(p.N, width))
         attentions = (attention_of(cell, layer, plan.layers) for layer in range(plan.layers))
         self.blocks = nn.ModuleList(Block(attention, plan.feedforward) for attention in attentions)
@@ -67,6 +73,9 @@ class Transformer(nn.Module):
         outputs = alphabet.vocabulary if alphabet.levels is None else 3 * plan.mixtures
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, outputs)
         initialise(self, seed, plan.layers)
+        if C is not None:
+            # with random positions it takes a model long to find which frames are near each other
+            self.positions.data = _STD * sinusoids(p.N, width)
         self.to(cell.device)
         if p.dtype is DType.FLOAT64:
             self.double()
@@ -89,7 +98,7 @@ class Transformer(nn.Module):
         return torch.autocast(self.cell.device_kind, getattr(torch, dtype) if half else torch.bfloat16, enabled=half)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is said, int64 [B, N] -> [B, N, outputs], and what attentions add to the loss, a number."""
+        """Return what is said, int64 [B, N] or frames [B, N, C] -> [B, N, outputs], and what attentions add to the loss."""
         with self.precision:
             x = self.embed(tokens)
             penalty = x.new_zeros((), dtype=torch.float32)
@@ -103,7 +112,10 @@ class Transformer(nn.Module):
             return self.say(x), penalty
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens at the positions from `first` on: int64 [B, n] -> [B, n, W]."""
+        """Embed tokens or frames at the positions from `first` on: int64 [B, n] or float [B, n, C] -> [B, n, W]."""
+        if self.alphabet.channels is not None:
+            # a frame is as long as the one-hot vector of a token: a longer one would drown its position
+            tokens = tokens.to(self.positions.dtype) / math.sqrt(self.alphabet.channels)
         embedded: Tensor = self.embedding(tokens)
         return embedded + self.positions[first : first + tokens.shape[1]]
 
@@ -135,6 +147,12 @@ def initialise(model: nn.Module, seed: int, layers: int) -> None:
             parameter.copy_(torch.randn(parameter.shape, generator=source) * std)
         elif name.endswith(".bias"):
             parameter.zero_()
+
+
+def sinusoids(N: int, width: int) -> Tensor:
+    """Return positions of which near ones are alike, [N, W]: Vaswani et al. 2017, section 3.5."""
+    angle = torch.arange(N)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1)[:, :width]
 
 
 def plan_of(cell: Cell) -> Training:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.training import logistics
+from attnbench.training import ctc, logistics
 from attnbench.training.tasks import Batch
 from attnbench.training.transformer import Alphabet, Transformer
 
@@ -20,7 +20,12 @@ _JUDGING_SEED = 0
 
 
 def nats(said: Tensor, batch: Batch, alphabet: Alphabet) -> Tensor:
-    """Return -log p of the targets, 0 where they are not judged: [B, N, outputs] -> [B, N], in float32 at least."""
+    """Return -log p of the targets, 0 where they are not judged: [B, N, outputs] -> [B, N], in float32 at least.
+
+    Of speech it is that of each utterance, [B], for no symbol of it has a position of its own.
+    """
+    if alphabet.channels is not None:
+        return ctc.nats(said, batch)
     if alphabet.levels is not None:
         # a target that is not judged may be no pixel at all
         values = batch.targets.masked_fill(~batch.judged, 0)
@@ -66,10 +71,12 @@ def take(model: Transformer, optimiser: torch.optim.Optimizer, batch: Batch) -> 
 def judge(model: Transformer, held_out: Batch) -> tuple[float, float]:
     """Return the mean nats of a judged token, and the share that the likeliest one hits (NaN where tokens are pixels).
 
-    Every call uses the same random numbers, and leaves those of the training as they are.
+    Of speech it is the rate of errors: the edits between what is written down and what was said, over the symbols that were
+    said. Every call uses the same random numbers, and leaves those of the training as they are.
     """
-    says_tokens, was_training = model.alphabet.levels is None, model.training
-    loss, hits, judged = 0.0, 0, 0
+    alphabet, was_training = model.alphabet, model.training
+    count = right if alphabet.channels is None else ctc.errors
+    loss, counted, judged = 0.0, 0, 0
     devices = [torch.device(model.cell.device)] if model.cell.device_kind == "cuda" else []
     rows, B = len(held_out.tokens), model.cell.problem.B
     with torch.random.fork_rng(devices):
@@ -82,9 +89,9 @@ def judge(model: Transformer, held_out: Batch) -> tuple[float, float]:
                 chosen = held_out.rows(numbers % rows)
                 batch = Batch(chosen.tokens, chosen.targets, chosen.judged & (numbers < rows).unsqueeze(1))
                 said, _ = model(batch.tokens)
-                loss += float(nats(said, batch, model.alphabet).sum(dtype=torch.float64))
-                hits += int(right(said, batch)) if says_tokens else 0
+                loss += float(nats(said, batch, alphabet).sum(dtype=torch.float64))
+                counted += int(count(said, batch)) if alphabet.levels is None else 0
                 judged += int(batch.judged.sum())
         finally:
             model.train(was_training)
-    return loss / judged, hits / judged if says_tokens else math.nan
+    return loss / judged, counted / judged if alphabet.levels is None else math.nan

@@ -11,6 +11,7 @@ from attnbench.measure import devices, roof
 from attnbench.schema.cell import Batch, Cell, ClockMode, Workload
 from attnbench.schema.errand import Description, Inquiry, Prospect, Roof, Surroundings, Survey
 from attnbench.schema.noun import in_words
+from attnbench.schema.training import Task
 from attnbench.training.reading import NOT_CAUSAL
 from attnbench.workloads.check import check_cells
 
@@ -70,22 +71,23 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
 def why_not(cell: Cell) -> str | None:
     """Say why a cell's workload cannot be run, whatever the method; None where it can."""
     p, searched = cell.problem, cell.batch is Batch.LARGEST
-    match cell.workload:
-        case Workload.FIDELITY if p.padding:
-            return "fidelity is measured without padding"
-        case Workload.FIDELITY if searched:
-            return "fidelity needs a batch that is stated"
-        case Workload.FIDELITY if p.dtype.bytes == 2:
-            return "fidelity is of the definition: float32 or float64"
-        case Workload.NUMERICS if searched:
-            return "numerics need a batch that is stated"
-        case Workload.GENERATE if not p.causal:
-            return NOT_CAUSAL
-        case Workload.GENERATE if cell.clock is ClockMode.GRAPH:
-            return "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
-        case Workload.GENERATE if p.padding:
-            return "sequences are made without padding"
-    return None
+    is_speech = cell.training is not None and cell.training.task is Task.SPEECH
+    drawn = "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
+    found: dict[Workload, list[tuple[bool, str]]] = {
+        Workload.FIDELITY: [
+            (p.padding > 0, "fidelity is measured without padding"),
+            (searched, "fidelity needs a batch that is stated"),
+            (p.dtype.bytes == 2, "fidelity is of the definition: float32 or float64"),
+        ],
+        Workload.NUMERICS: [(searched, "numerics need a batch that is stated")],
+        Workload.GENERATE: [
+            (is_speech, "speech is heard as a whole and not made token by token; generate another task"),
+            (not p.causal, NOT_CAUSAL),
+            (cell.clock is ClockMode.GRAPH, drawn),
+            (p.padding > 0, "sequences are made without padding"),
+        ],
+    }
+    return next((why for wrong, why in found.get(cell.workload, []) if wrong), None)
 
 
 def version(name: str, method: type[Attention]) -> str:

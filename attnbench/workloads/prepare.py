@@ -51,7 +51,7 @@ class Updating(Modelled):
 
     def output(self) -> Reading:
         """Return the bytes of what is said at all positions, from which the loss is computed."""
-        size = self.batch.tokens.numel() * self.model.head.out_features * self.model.head.weight.element_size()
+        size = self.batch.targets.numel() * self.model.head.out_features * self.model.head.weight.element_size()
         return Reading(size, "B N x numbers that are said at a position x element size")
 
 

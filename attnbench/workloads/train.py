@@ -8,7 +8,19 @@ from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.measure.process_state import ProcessState, still_at_work
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
-from attnbench.schema.outcome import ACCURACY, BITS, CURVE, CURVE_ACCURACY, LOSS, Failed, Measured, Series, Status
+from attnbench.schema.outcome import (
+    ACCURACY,
+    BITS,
+    CURVE,
+    CURVE_ACCURACY,
+    CURVE_ERROR_RATE,
+    ERROR_RATE,
+    LOSS,
+    Failed,
+    Measured,
+    Series,
+    Status,
+)
 from attnbench.schema.training import LANGUAGE
 from attnbench.training.checkpoint import Keeper, resume
 from attnbench.training.generation import draw_images
@@ -48,12 +60,13 @@ def measure_training(job: Job) -> Measured | Failed:
         except (ValueError, RuntimeError, NotImplementedError) as error:
             # a model that cannot draw has learnt all the same
             not_drawn = (str(error) or type(error).__name__).splitlines()[0]
+    guessed = task.chance.accuracy
     facts: Facts = {
         "clock": "wall",
         "parameters": progress.model.size,
         "updates": progress.updates,
         "chance_loss": task.chance.loss,
-        "chance_accuracy": task.chance.accuracy,
+        **({"chance_accuracy": guessed} if task.channels is None else {"chance_error_rate": 1 - guessed}),
         "data": task.name,
         "threads": torch.get_num_threads(),
         "deterministic": cell.device_kind == "cpu",
@@ -79,15 +92,16 @@ def measure_training(job: Job) -> Measured | Failed:
 
 
 def _series(progress: Progress) -> dict[str, Series]:
-    """Return time, scores and curves: an accuracy where there is a likeliest token, bits where all tokens are to be said."""
-    curve, plan = progress.curve, progress.model.plan
+    """Return time, scores and curves: of tokens accuracy, of speech the error rate, bits where all tokens are to be said."""
+    curve, plan, alphabet = progress.curve, progress.model.plan, progress.model.alphabet
     loss = curve.losses[-1]
     columns = (curve.updates, curve.seconds, curve.losses)
     found = {name: Series(unit=u, values=tuple(x)) for name, u, x in zip(CURVE, ("1", "s", "nat"), columns, strict=True)}
     found |= {"time": Series(unit="s", values=tuple(progress.seconds)), LOSS: Series(unit="nat", values=(loss,))}
-    if progress.model.alphabet.levels is None:
-        found[ACCURACY] = Series(unit="1", values=(curve.accuracies[-1],))
-        found[CURVE_ACCURACY] = Series(unit="1", values=tuple(curve.accuracies))
+    if alphabet.levels is None:
+        score, over_time = (ACCURACY, CURVE_ACCURACY) if alphabet.channels is None else (ERROR_RATE, CURVE_ERROR_RATE)
+        found[score] = Series(unit="1", values=(curve.scores[-1],))
+        found[over_time] = Series(unit="1", values=tuple(curve.scores))
     if plan.task in LANGUAGE:
         found[BITS] = Series(unit="bit", values=(loss / math.log(2),))
     return found

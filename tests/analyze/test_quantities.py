@@ -15,6 +15,7 @@ from attnbench.schema.outcome import (
     ACCURACY,
     BITS,
     COSINE,
+    ERROR_RATE,
     LOSS,
     MASS_RECALL,
     OUTPUT_ERROR,
@@ -167,7 +168,7 @@ def test_a_figure_that_no_cell_has_is_not_recorded(writer: Writer) -> None:
 @pytest.mark.parametrize(
     ("name", "rank"),
     [
-        *((name, 0.25) for name in (LOSS, BITS, OUTPUT_ERROR)),
+        *((name, 0.25) for name in (LOSS, BITS, ERROR_RATE, OUTPUT_ERROR)),
         *((name, 4.0) for name in (ACCURACY, MASS_RECALL, COSINE, TOP_OVERLAP)),
     ],
 )

@@ -68,6 +68,15 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def heard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of speech."""
+    run = replace(plan(LEARNING, (128,), (False,), workloads=(Workload.TRAIN,)), trainings=(Training(task=Task.SPEECH),))
+    file = tmp_path_factory.mktemp("hearing") / "index.html"
+    file.write_text(html_of([Findings.of(run.run(), run.records())]), encoding="utf-8")
+    return file
+
+
 @dataclass
 class Watched:
     """A page, and all that it did behind the reader's back."""

@@ -46,6 +46,21 @@ def test_every_method_that_learnt_has_a_line_and_its_box_takes_it_away(learnt: P
     assert "No method is chosen." in page.locator("#scaling-charts").inner_text()
 
 
+def test_errors_can_be_shown_on_either_scale(heard: Path, watched: Watch) -> None:
+    found = watched()
+    found.open(heard)
+    page = found.page
+    choose(page, "Learnt", "error_rate")
+    assert "error rate, held out" in chart(page)
+    assert page.get_by_role("combobox", name="Learnt", exact=True).locator("option").all_inner_texts() == ["loss", "error rate"]
+    for scale in ("log", "linear"):
+        choose(page, "Values", scale)
+        # and the level of chance
+        assert page.locator("#scaling-charts g[data-mark=line] path").count() == 4
+    assert "curve=error_rate" in page.url
+    assert found.messages == []
+
+
 def test_curves_go_over_time_and_accuracy_can_be_shown(learnt: Path, watched: Watch) -> None:
     page = opened(watched, learnt)
     choose(page, "Over", "seconds")

@@ -20,7 +20,9 @@ from attnbench.schema.outcome import (
     COMPLETED,
     CURVE,
     CURVE_ACCURACY,
+    CURVE_ERROR_RATE,
     DRAWN,
+    ERROR_RATE,
     GIVEN,
     LOSS,
     STATE_SOURCE,
@@ -219,10 +221,13 @@ class Synthetic:
         if guessed is not None:
             right = [1 - (1 - guessed) * loss / chance for loss in losses]
             values |= {ACCURACY: right[-1:], CURVE_ACCURACY: right}
+        if model.task is Task.SPEECH:
+            errors = [loss / chance for loss in losses]
+            values |= {ERROR_RATE: errors[-1:], CURVE_ERROR_RATE: errors}
         facts: dict[str, Scalar | None] = {
             "updates": model.updates,
             "chance_loss": chance,
-            "chance_accuracy": guessed,
+            **({"chance_error_rate": 1.0} if model.task is Task.SPEECH else {"chance_accuracy": guessed}),
             "data": model.images or model.task.value,
             "resumed_from": 0,
         }
@@ -283,7 +288,9 @@ def cost_of(cell: Cell) -> Cost:
 
 
 def chance_of(model: Training) -> tuple[float, float | None]:
-    """Loss and accuracy of who knows nothing; a pixel has no right answer."""
+    """Loss and accuracy of who knows nothing; a pixel has no right answer, and speech has errors."""
+    if model.task is Task.SPEECH:
+        return math.log(model.symbols), None
     if model.images:
         return math.log(PIXELS[model.images][2]), None
     values = 256 if model.task is Task.BYTES else model.symbols
@@ -424,6 +431,13 @@ def picturing() -> Synthetic:
         trainings=(Training(task=Task.PIXELS, updates=2000, drawings=6),),
         report=ReportSpec(tables=("summary",), plots=("curves", "drawings")),
     )
+
+
+@pytest.fixture
+def hearing(learning: Synthetic) -> Synthetic:
+    """Speech that most methods learn."""
+    learning.causal, learning.trainings = (False,), (Training(task=Task.SPEECH, updates=2000, late_from=1500),)
+    return learning
 
 
 @pytest.fixture

@@ -61,4 +61,5 @@ def test_a_run_is_read_to_the_numbers_of_an_earlier_version(name: str) -> None:
 @pytest.mark.parametrize("run", sorted(str(path.parent.relative_to(REFERENCE)) for path in REFERENCE.glob("*/*/run.json")))
 def test_the_stored_table_of_a_run_is_what_its_records_say(run: str) -> None:
     for old, new in zip(stored(REFERENCE / run / "table.csv"), made(run), strict=True):
-        assert {key for key in old.keys() | new.keys() if not alike(old[key], new[key])} == set()
+        # a figure that came after the run has an empty column
+        assert {key for key in old.keys() | new.keys() if not alike(old.get(key, ""), new.get(key, ""))} == set()

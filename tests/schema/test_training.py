@@ -15,7 +15,7 @@ def problem(N: int = 64, **fields: Any) -> Problem:
     return Problem(**{"N": N, "H": 2, "D": 8, "causal": True, **fields})
 
 
-@pytest.mark.parametrize("task", [task for task in Task if task is not Task.PIXELS])
+@pytest.mark.parametrize("task", [task for task in Task if task not in {Task.PIXELS, Task.SPEECH}])
 def test_every_made_up_task_can_be_trained_on_a_usual_problem(task: Task) -> None:
     assert Training(task=task, symbols=16).why_not(problem()) is None
 
@@ -47,6 +47,9 @@ def test_images_have_the_length_of_their_pixels(images: str) -> None:
             "no images are called 'faces'; write one of digits, mnist, cifar10, imagenet64, or PATH/imagenet64",
         ),
         ({"task": "pixels", "data": "~/data/small"}, {}, "an image of imagenet64 has 12288 pixels; set N to that, not 64"),
+        ({"task": "speech"}, {}, "task speech hears an utterance as a whole; set causal: false"),
+        ({"task": "speech"}, {"causal": False, "N": 23}, "task speech needs N of at least 24; it is 23"),
+        ({"task": "speech", "symbols": 43}, {"causal": False}, "made-up speech has at most 42 symbols; symbols=43"),
     ],
 )
 def test_what_cannot_be_trained_says_what_would_be_right(training: dict[str, Any], given: dict[str, Any], says: str) -> None:
@@ -55,6 +58,11 @@ def test_what_cannot_be_trained_says_what_would_be_right(training: dict[str, Any
 
 def test_an_expression_may_be_read_as_a_whole() -> None:
     assert Training(task=Task.LISTOPS).why_not(problem(causal=False)) is None
+
+
+def test_speech_is_heard_as_a_whole_and_a_folder_of_it_may_have_any_symbols() -> None:
+    assert Training(task=Task.SPEECH).why_not(problem(causal=False)) is None
+    assert Training(task=Task.SPEECH, data="a/folder", symbols=200).why_not(problem(causal=False)) is None
 
 
 @given(st.sampled_from(Task), st.integers(1, 40), st.integers(2, 64), st.integers(1, 20))

@@ -16,7 +16,7 @@ SUITES = {name: suite for name in shipped() if (suite := load(name).suite).publi
 # as printed; 1.0 where 1.00 is
 FIGURES = {
     "scaling": "4096 16384 65536 2 1",
-    "convergence": "10.94 5.12 9.33 8.08 1047 2711 2250 824",
+    "speech": "10.94 5.12 9.33 8.08 1047 2711 2250 824",
     "generation": (
         "317× 16.8× 1.5× 0.6× 4462× 80× 3.75× 1.25× 6.6× 10000 "
         "0.621 0.745 0.676 0.644 3.47 3.39 3.51 3.4 0.45 7.56 0.68 0.27 142.8 0.004 0.32 0.015 0.005 17.85 "
@@ -37,6 +37,7 @@ FIGURES = {
 COMPUTED = {
     "generation": "18.9 55.8 13.2 1.35 191.8 1.59 1.40 1.42 4.9 1.15 1.037",
     "sparse": "2.38 3.74 1.15 1.42",
+    "speech": "3.29 2.73 1.2",
 }
 """Ratios of two printed numbers."""
 COUNTS = {"linformer": 2 + 2 * 34 + 11, "reformer": 10 + 16 + 4 + 3}

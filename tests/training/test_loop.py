@@ -45,7 +45,7 @@ def test_the_curve_begins_before_the_first_update_and_ends_after_the_last(model_
     assert curve.seconds == sorted(curve.seconds)
     assert curve.losses[0] == pytest.approx(math.log(7), rel=0.02)
     assert curve.losses[-1] < curve.losses[0]
-    assert all(0 <= accuracy <= 1 for accuracy in curve.accuracies)
+    assert all(0 <= accuracy <= 1 for accuracy in curve.scores)
 
 
 def test_pixels_have_no_accuracy(model_of: Make) -> None:
@@ -55,7 +55,7 @@ def test_pixels_have_no_accuracy(model_of: Make) -> None:
 
     progress = Progress.begin(model_of(alphabet=PIXELS), seed=3)
     train(progress, pixels, pixels(10, torch.Generator().manual_seed(1)), UNLIMITED, lambda p: None)
-    assert all(math.isnan(accuracy) for accuracy in progress.curve.accuracies)
+    assert all(math.isnan(accuracy) for accuracy in progress.curve.scores)
 
 
 @pytest.mark.parametrize(
@@ -166,5 +166,5 @@ def test_a_small_model_learns_to_copy(seed: int) -> None:
     cell = small_cell("softmax.sdpa", B=32, H=4, N=32, D=16, **plan)
     progress = Progress.begin(Transformer(cell, Alphabet(task.vocabulary), seed), seed)
     train(progress, task.batch, task.held_out(64), UNLIMITED, lambda p: None)
-    assert progress.curve.accuracies[0] < 0.2
-    assert progress.curve.accuracies[-1] > 0.9, list(itertools.chain(progress.curve.losses, progress.curve.accuracies))
+    assert progress.curve.scores[0] < 0.2
+    assert progress.curve.scores[-1] > 0.9, list(itertools.chain(progress.curve.losses, progress.curve.scores))

@@ -53,6 +53,12 @@ def test_batches_make_no_difference(tmp_path: Path) -> None:
     torch.testing.assert_close(record(model, 7)["k"][:3], record(model, 3)["k"])
 
 
+def test_a_model_that_hears_is_recorded_too(tmp_path: Path) -> None:
+    file, _ = checkpoint(tmp_path, task="speech", causal=False, N=32)
+    shapes = record_file(file, tmp_path / "recorded.safetensors", sequences=3)
+    assert shapes == dict.fromkeys(("q", "k", "v"), (3, 2 * 2, 32, 8))
+
+
 def test_one_tensor_of_queries_and_keys_is_both(tmp_path: Path) -> None:
     _, model = checkpoint(tmp_path, "lsh.reformer")
     found = record(model, 4)

@@ -15,7 +15,7 @@ from attnbench.schema.problem import Problem
 from attnbench.schema.training import Training
 from attnbench.training.block import Learns
 from attnbench.training.tasks import Batch
-from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.transformer import Alphabet, Transformer, sinusoids
 from attnbench.training.update import losses_of, optimiser_of, take
 from tests.training.conftest import PIXELS, SYMBOLS, TEXT, Make, following, small_cell
 
@@ -82,6 +82,32 @@ def test_weights_start_as_gpt_2_s(model_of: Make) -> None:
     assert float(weights["blocks.3.down.weight"].detach().std()) == pytest.approx(0.02 / 4, rel=0.05)
     assert {float(p.detach().abs().max()) for name, p in weights.items() if name.endswith(".bias")} == {0}
     assert bool((weights["norm.weight"] == 1).all())
+
+
+def test_a_model_that_hears_takes_frames_and_says_a_weight_for_each_symbol_and_the_blank(model_of: Make) -> None:
+    model = model_of("linear.full", alphabet=Alphabet(7, channels=40), task="speech", causal=False)
+    said, _ = model(torch.randn(4, 16, 40))
+    assert said.shape == (4, 16, 7)
+    x = torch.randn(4, 16, 40, dtype=torch.float64)
+    assert torch.equal(model.embed(x), model.embed(x.float())), "frames are taken in the dtype of the weights"
+
+
+def test_a_frame_begins_as_large_as_a_token_and_its_position(model_of: Make) -> None:
+    model = model_of("linear.full", alphabet=Alphabet(7, channels=40), task="speech", causal=False, H=8, D=32)
+    with torch.no_grad():
+        heard = model.embed(torch.randn(4, 16, 40)) - model.positions
+    assert float(heard.std()) == pytest.approx(0.02, rel=0.1)
+    assert float(model.positions.detach().square().mean().sqrt()) == pytest.approx(0.02 / math.sqrt(2))
+
+
+def test_positions_of_frames_begin_alike_where_they_are_near() -> None:
+    x = sinusoids(200, 64)
+    far = (x[100] - x).norm(dim=1)
+    assert far[95:106].argmin() == 5
+    assert far[100:104].tolist() == sorted(far[100:104].tolist())
+    assert float(far[:80].min()) > float(far[98:103].max())
+    torch.testing.assert_close(x[:, 0], torch.arange(200).sin())
+    assert sinusoids(3, 5).shape == (3, 5)
 
 
 def test_models_around_different_attentions_start_with_the_same_weights(model_of: Make) -> None:

@@ -9,7 +9,7 @@ from attnbench import registry
 from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Inquiry, Job, Limits, Pass
 from attnbench.schema.problem import Problem
-from attnbench.schema.training import Training
+from attnbench.schema.training import Task, Training
 from attnbench.training.reading import ANEW, STEP_BY_STEP, Anew, ByStep, Reader
 from attnbench.workloads.describe import describe
 from attnbench.workloads.footprint import fit, measure_memory
@@ -168,6 +168,8 @@ def asked(cell: Cell) -> str | None:
 def test_what_is_not_causal_is_refused_in_words() -> None:
     cell = cell_of()
     assert asked(cell.reshaped(causal=False)) == "sequences are made token by token, which is causal; set causal: true"
+    speech = cell.model_copy(update={"training": Training(task=Task.SPEECH)})
+    assert asked(speech) == "speech is heard as a whole and not made token by token; generate another task"
     padded = cell.model_copy(update={"problem": cell.problem.model_copy(update={"padding": 0.5})})
     assert asked(padded) == "sequences are made without padding"
     captured = cell.model_copy(update={"clock": ClockMode.GRAPH})

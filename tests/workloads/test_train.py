@@ -11,8 +11,21 @@ from attnbench.analyze.digest import digest
 from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Limits, Pass
-from attnbench.schema.outcome import ACCURACY, BITS, COMPLETED, CURVE, CURVE_ACCURACY, DRAWN, GIVEN, LOSS, Failed, Measured
-from attnbench.schema.problem import Problem
+from attnbench.schema.outcome import (
+    ACCURACY,
+    BITS,
+    COMPLETED,
+    CURVE,
+    CURVE_ACCURACY,
+    CURVE_ERROR_RATE,
+    DRAWN,
+    ERROR_RATE,
+    GIVEN,
+    LOSS,
+    Failed,
+    Measured,
+)
+from attnbench.schema.problem import DType, Problem
 from attnbench.schema.record import Record
 from attnbench.schema.training import Training
 from attnbench.store.run_folder import checkpoint_of
@@ -91,6 +104,43 @@ def test_bytes_have_bits_and_an_accuracy_and_pixels_have_bits_alone() -> None:
     assert set(images.samples) == {*SCORES, BITS}
     assert (images.facts["image_rows"], images.facts["image_columns"], images.facts["levels"]) == (8, 8, 17)
     assert "image_rows" not in text.facts
+
+
+def spoken(N: int = 32, **fields: Any) -> Cell:
+    return cell_of("speech", N, **{"method": "softmax.sdpa", "symbols": 6, **fields}).reshaped(causal=False)
+
+
+def test_speech_has_an_error_rate_and_no_accuracy() -> None:
+    measured = trained(job_of(spoken()))
+    assert set(measured.samples) == {*SCORES, ERROR_RATE, CURVE_ERROR_RATE}
+    assert measured.samples[ERROR_RATE].values == measured.samples[CURVE_ERROR_RATE].values[-1:]
+    assert measured.facts["chance_error_rate"] == 1
+    assert measured.facts["chance_loss"] == pytest.approx(math.log(6))
+    assert "chance_accuracy" not in measured.facts
+    assert measured.facts["rows_compared"], "the attention was proven on the frames"
+    cell = spoken()
+    record = Record(job=job_of(cell), outcome=measured, environment="x", started="2026-01-02T03:04:05", seconds=1.0)
+    assert ERROR_RATE in digest(record).values
+    assert CURVE_ERROR_RATE in digest(record).series
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT64, DType.BFLOAT16])
+def test_speech_is_learnt_in_every_precision(dtype: DType) -> None:
+    cell = spoken()
+    problem = cell.problem.model_copy(update={"dtype": dtype})
+    assert LOSS in trained(job_of(cell.model_copy(update={"problem": problem}))).samples
+
+
+def test_speech_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    job = job_of(spoken(), folder=str(tmp_path))
+    first = trained(job)
+    assert trained(job).samples == first.samples
+
+
+def test_the_output_of_a_model_that_hears_is_counted_by_what_it_says() -> None:
+    memory = measure_memory(Job(cell=spoken(), phase=Pass.MEMORY, seed=5)).memory
+    assert memory["output_bytes"].bytes == 4 * 32 * 7 * 4
+    assert memory["input_bytes"].bytes == 4 * 32 * 40 * 4 + 4 * 32 * 8
 
 
 @pytest.mark.parametrize("method", ["gate_cases:Right", "softmax.recompute"])

@@ -13,7 +13,7 @@ from attnbench.report.findings import Findings
 from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import per
 from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.outcome import BITS, GRADIENT_ROUNDING, LOSS, OUTPUT_ERROR, ROUNDING
+from attnbench.schema.outcome import BITS, ERROR_RATE, GRADIENT_ROUNDING, LOSS, OUTPUT_ERROR, ROUNDING
 
 _LOSSES: dict[Workload, tuple[str, ...]] = {
     Workload.FIDELITY: (OUTPUT_ERROR, "missed_mass"),
@@ -79,8 +79,9 @@ def tradeoffs(findings: Findings) -> list[list[Tradeoff]]:
 def losses(findings: Findings, section: Section) -> list[Quantity]:
     """Return the figures of a section that say what is lost, the less the better; none of workloads that lose nothing known."""
     names = _LOSSES.get(section.workload, ())
-    if section.workload is Workload.TRAIN and any(BITS in cell.scores for cell in section.summaries):
-        names = (BITS,)
+    if section.workload is Workload.TRAIN:
+        scores = set[str]().union(*(cell.scores for cell in section.summaries))
+        names = (BITS,) if BITS in scores else (ERROR_RATE, LOSS) if ERROR_RATE in scores else names
     return [findings.quantities[name] for name in names]
 
 

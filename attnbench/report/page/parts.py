@@ -28,14 +28,13 @@ from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.outcome import CURVE_ACCURACY
 from attnbench.schema.run import RunInfo
 from attnbench.schema.units import length, three_digits
 
 _LONGEST_REMARK = 300
 _SIDE = 44
 """Pixels of the page that an image takes, more or less."""
-_CURVES = {"loss": "Held-out loss, nats", "accuracy": "Accuracy, held out"}
+_CURVES = {"loss": "Held-out loss, nats", "accuracy": "Accuracy, held out", "error_rate": "Error rate, held out"}
 _MISSING = "n/a"
 
 
@@ -155,7 +154,7 @@ def curve_tables(findings: Findings, section: Section) -> list[Table]:
         for name, words in _CURVES.items():
             curves = {cell.cell.label: learning_curve(cell, CURVES[name]) for cell in part.summaries}
             known = {label: {each.update: each.middle for each in curve} for label, curve in curves.items() if curve}
-            scale, sign = (100, "%") if CURVES[name] == CURVE_ACCURACY else (1, "")
+            scale, sign = (1, "") if name == "loss" else (100, "%")
             rows = tuple(
                 (f"{update:,.0f}", *(f"{three_digits(scale * c[update])}{sign}" if update in c else "" for c in known.values()))
                 for update in sorted({update for curve in known.values() for update in curve})

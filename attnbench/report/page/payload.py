@@ -22,11 +22,11 @@ from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import SCALES
 from attnbench.report.text.statuses import short
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import CURVE, CURVE_ACCURACY
+from attnbench.schema.outcome import CURVE, CURVE_ACCURACY, CURVE_ERROR_RATE
 from attnbench.schema.units import length
 
 Json = dict[str, Any]
-CURVES = {"loss": CURVE[2], "accuracy": CURVE_ACCURACY}
+CURVES = {"loss": CURVE[2], "accuracy": CURVE_ACCURACY, "error_rate": CURVE_ERROR_RATE}
 """What a training tells on its way, and the series that it is recorded as."""
 _WIDTH = 1.6
 """The width of a line; dashes grow with it."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from attnbench.analyze.cells import CellSummary
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import ACCURACY
+from attnbench.schema.outcome import ACCURACY, ERROR_RATE
 from attnbench.schema.units import three_digits
 
 
@@ -19,10 +19,12 @@ def model_notes(summaries: Sequence[CellSummary]) -> list[str]:
             again = ", layers computed again in the backward" if model.recompute else ""
             rate = f"rate {model.rate:g}{late}{again}"
             ways[f"exactly {model.updates:,} updates of B={summary.B} sequences by RAdam, {rate}"] = None
-        # of pixels, where no answer is right or wrong, there is no accuracy
-        loss, accuracy = chance(summary, "loss"), chance(summary, "accuracy") if ACCURACY in summary.scores else None
+        loss = chance(summary, "loss")
         words = [] if loss is None else [f"loss {three_digits(loss)}"]
-        words += [] if accuracy is None else [f"accuracy {three_digits(100 * accuracy)}%"]
+        # of pixels, where no answer is right or wrong, there is neither
+        for score, name in {ACCURACY: "accuracy", ERROR_RATE: "error rate"}.items():
+            guessed = chance(summary, score) if score in summary.scores else None
+            words += [] if guessed is None else [f"{name} {three_digits(100 * guessed)}%"]
         chances |= {", ".join(words): None} if words else {}
     data = dict.fromkeys(one_line(said) for s in trained if (said := s.fact("data")))
     resumed = dict.fromkeys(one_line(s.cell.label) for s in trained if "resumed" in s.flags)
@@ -49,6 +51,6 @@ def model_note(summaries: Sequence[CellSummary]) -> str:
 
 
 def chance(summary: CellSummary, of: str) -> float | None:
-    """Return the `loss` or `accuracy` of who knows nothing, as it was recorded."""
+    """Return the `loss`, `accuracy` or `error_rate` of who knows nothing, as it was recorded."""
     value = summary.facts.get(f"chance_{of}")
     return float(value) if isinstance(value, int | float) else None

@@ -6,6 +6,8 @@ from attnbench.training.tasks.induction import Induction
 from attnbench.training.tasks.listops import ListOps
 from attnbench.training.tasks.pixels import Pixels, load_images
 from attnbench.training.tasks.recall import Recall
+from attnbench.training.tasks.sound_files import SoundFiles
+from attnbench.training.tasks.speech import Tones
 from attnbench.training.tasks.task_data import Batch, TaskData
 from attnbench.training.tasks.text import Text, python_sources, read_corpus
 
@@ -31,3 +33,5 @@ def task_of(training: Training, N: int) -> TaskData:
             return Text(read_corpus(training.data) if training.data else python_sources(), N)
         case Task.PIXELS:
             return Pixels(load_images(training.images, training.data))
+        case Task.SPEECH:
+            return SoundFiles(training.data, N) if training.data else Tones(N, training.symbols)

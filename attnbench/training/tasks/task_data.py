@@ -18,7 +18,8 @@ _HELD_OUT_SEED = 0x9E3779B9
 class Batch:
     """What the model reads, what it is to say at each position, and where that counts; all [B, N]. Tasks make it on the CPU.
 
-    Tokens and targets are int64, `judged` is bool. Where nothing is judged, the target is 0 and means nothing.
+    Tokens and targets are int64, `judged` is bool. Where nothing is judged, the target is 0 and means nothing. Tokens of
+    speech are frames, float [B, N, C], and its targets stand from the left on, whatever the frames in which they are heard.
     """
 
     tokens: Tensor
@@ -69,6 +70,8 @@ class TaskData(ABC):
     """The token before the first one, where the first is to be said too."""
     levels: int | None = None
     """The number of values of a pixel, which are 0 to levels - 1."""
+    channels: int | None = None
+    """The numbers of a frame, where frames are read and no tokens; what is said then is 0, the blank, or a symbol."""
     rows: int | None = None
     columns: int | None = None
 

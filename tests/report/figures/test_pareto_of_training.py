@@ -51,6 +51,10 @@ def test_a_task_is_weighed_by_accuracy_and_loss_against_an_update(learning: "Syn
     assert sdpa.loss.interval.low < sdpa.loss.value < sdpa.loss.interval.high
 
 
+def test_speech_is_weighed_by_errors_and_loss(hearing: "Synthetic") -> None:
+    assert [row[0].loss.name for row in tradeoffs(found(hearing))] == ["error_rate", "loss"]
+
+
 def test_a_cost_is_that_of_the_whole_update(learning: "Synthetic") -> None:
     learning.tokens = 1024
     findings = found(learning)

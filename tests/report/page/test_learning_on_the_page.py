@@ -53,6 +53,13 @@ def test_accuracy_has_a_curve_where_there_is_a_right_answer(learning: "Synthetic
     assert "accuracy" not in data(found(picturing))["learning"][0]
 
 
+def test_speech_has_a_curve_of_errors(hearing: "Synthetic") -> None:
+    made = data(found(hearing))
+    assert made["learning"][0]["error_rate"]["chance"] == 1
+    assert "accuracy" not in made["learning"][0]
+    assert "Error rate, held out" in page([found(hearing)])
+
+
 def test_a_method_that_failed_has_no_curve_and_a_row_with_its_reason(learning: "Synthetic") -> None:
     document = read(found(learning))
     row = next(row for row in document.rows if row[0] == "sparse.strided" and "40 of 2,000 updates in 300 s" in row[-1])

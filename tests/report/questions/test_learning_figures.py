@@ -123,6 +123,15 @@ def test_what_failed_in_one_section_only_is_named_with_it(learning: "Synthetic")
     assert len(picture.axes) == 8
 
 
+def test_speech_shows_its_errors_and_chance_is_all_of_them(hearing: "Synthetic") -> None:
+    picture = drawn(found(hearing))
+    assert [axes.get_ylabel() for axes in picture.axes[::2]] == ["held-out loss, nats", "held-out error rate"]
+    assert title(picture)[0] == "train: held-out loss and error rate while it learns"
+    dotted = [data(line)[1] for line in picture.axes[2].lines if line.get_linestyle() == ":"]
+    assert [level[0] for level in dotted] == [1.0]
+    assert {"0%", "100%"} <= {label.get_text() for label in picture.axes[2].get_yticklabels()}
+
+
 def test_images_have_no_accuracy_to_show(picturing: "Synthetic") -> None:
     picture = drawn(found(picturing))
     assert [axes.get_xlabel() for axes in picture.axes] == ["updates", "seconds of training"]

@@ -76,7 +76,7 @@ function paintControls() {
       : [],
     view.over,
   );
-  choice(curves, "curve", "Learnt", learning ? scores.map((each) => [each, each]) : [], score ?? "");
+  choice(curves, "curve", "Learnt", learning ? scores.map((each) => [each, each.replace("_", " ")]) : [], score ?? "");
   choice(curves, "trained", "Trained at", learning ? lengthOptions(lengths) : [], String(N), (value) =>
     change({ at: Number(value) }),
   );

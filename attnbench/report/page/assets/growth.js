@@ -71,13 +71,16 @@ function lengthCurves() {
   };
 }
 
-/** The loss or the accuracy of sequences that are never trained on. @returns {Curves} */
+/** What is learnt, as it is called above a chart. */
+const LEARNT = { loss: "held-out loss, nats", accuracy: "accuracy, held out", error_rate: "error rate, held out" };
+
+/** The loss, the accuracy or the errors of sequences that are never trained on. @returns {Curves} */
 function learntCurves() {
   const { N, score, lengths } = learnable();
-  const [timed, percent] = [view.over === "seconds", score === "accuracy"];
-  const scale = percent ? "linear" : view.y;
-  const title = percent ? "accuracy, held out" : "held-out loss, nats";
-  const unit = percent ? "%" : "";
+  const timed = view.over === "seconds";
+  const scale = score === "accuracy" ? "linear" : view.y;
+  const title = LEARNT[score ?? "loss"];
+  const unit = score === "accuracy" || score === "error_rate" ? "%" : "";
   const axis = timed ? "time of training" : "updates";
   const floor = scale === "log" ? 0 : -1;
   return {

@@ -60,6 +60,7 @@ interface Learner {
   cell: number;
   loss?: Learnt;
   accuracy?: Learnt;
+  error_rate?: Learnt;
 }
 
 interface Pairs {
@@ -180,7 +181,7 @@ interface View {
   runs: "side" | "over";
   /** Of a training: what its curves go over. */
   over: "updates" | "seconds" | "N";
-  curve: "loss" | "accuracy";
+  curve: "loss" | "accuracy" | "error_rate";
   /** Methods to begin with, before `hide` and `show`. */
   methods: "first" | "all" | "none";
   hide: number[];

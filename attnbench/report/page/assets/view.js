@@ -7,7 +7,7 @@ const WORDS = /** @type {const} */ ({
   y: ["log", "linear"],
   runs: ["over", "side"],
   over: ["updates", "seconds", "N"],
-  curve: ["loss", "accuracy"],
+  curve: ["loss", "accuracy", "error_rate"],
   methods: ["first", "all", "none"],
   rows: ["first", "all"],
   theme: ["auto", "light", "dark"],

@@ -1,4 +1,4 @@
-"""The figures of what models learn: curves of held-out loss and accuracy, and the images that each method's model makes."""
+"""The figures of what models learn: curves of held-out loss and scores, and the images that each method's model makes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,14 @@ from attnbench.report.text.models import chance
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import short
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import COMPLETED, CURVE_ACCURACY, DRAWN, GIVEN
+from attnbench.schema.outcome import COMPLETED, CURVE_ACCURACY, CURVE_ERROR_RATE, DRAWN, GIVEN
 
-_SCORES = {LOSSES: ("held-out loss, nats", "loss"), CURVE_ACCURACY: ("held-out accuracy", "accuracy")}
+_SCORES = {
+    LOSSES: ("held-out loss, nats", "loss"),
+    CURVE_ACCURACY: ("held-out accuracy", "accuracy"),
+    CURVE_ERROR_RATE: ("held-out error rate", "error_rate"),
+}
+_SHARES = {CURVE_ACCURACY: "accuracy", CURVE_ERROR_RATE: "error rate"}
 _FAR = 20.0
 """From this ratio of the highest to the lowest loss on, equal steps would press what is low into one line."""
 _UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
@@ -74,15 +79,17 @@ def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
                 # what is beside it on the left is of the same section
                 own = head if not timed or columns_of(sheet, 2) == 1 else ""
                 panels.append(Panel(own, draw, row, int(timed), up, unit, (row, score), names))
-    accuracy = any(panel.up == _SCORES[CURVE_ACCURACY][0] for panel in panels)
-    title = f"train: held-out loss{' and accuracy' if accuracy else ''} while it learns"
+    titles = {panel.up for panel in panels}
+    seen_too = [name for series, name in _SHARES.items() if _SCORES[series][0] in titles]
+    title = f"train: held-out {' and '.join(['loss', *seen_too])} while it learns"
     drawn = figures(panels, sheet, title, second_line(findings, [common]), (3.0, 1.6))
     counts = sorted({len(s.series.get(LOSSES, {})) for section in sections for s in section.summaries if s.ok})
     seeds = " to ".join(str(count) for count in dict.fromkeys(counts[:1] + counts[-1:]))
     band = f"Line: median of n = {seeds} seeds; band: smallest and largest seed; time: median of the seeds. Dotted: chance."
     trained = "n = 1 seed: no band." if counts == [1] else band
     seen = [
-        "train: loss of held-out sequences (nats per judged token), and accuracy where there is a right answer, against "
+        "train: loss of held-out sequences (nats per judged token), and accuracy where there is a right answer, or of speech "
+        "the error rate, against "
         f"updates and against the time of training, in which nothing is judged. {device_name(findings)}.",
         trained if counts else "No method was trained to its end.",
     ]
@@ -97,7 +104,8 @@ def _draw_curves(found: Sequence[_Curve], score: str, guessed: float | None, fai
     axes.set_xlabel(f"{name} of training" if timed else "updates")
     axes.xaxis.set_major_locator(MaxNLocator(max(2, min(6, int(wide(axes) / scaled(0.42))))))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value == round(value) else f"{value:g}"))
-    if score == CURVE_ACCURACY:
+    if score in _SHARES:
+        # a model that has learnt nothing yet may make many more errors than there are symbols
         axes.set_ylim(-0.03, 1.03)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     for number, (name, look, moments) in enumerate(found):

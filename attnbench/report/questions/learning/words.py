@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from attnbench.analyze.sections import Section
 from attnbench.report.text.names import one_line
-from attnbench.schema.outcome import ACCURACY, BITS
+from attnbench.schema.outcome import ACCURACY, BITS, ERROR_RATE
 from attnbench.schema.training import LANGUAGE, Task, Training
 
 _BITS = {Task.PIXELS: "bits/dim", Task.BYTES: "bits/byte"}
@@ -55,8 +55,10 @@ def _conditions(section: Section) -> tuple[str, ...]:
 
 
 def qualities(section: Section) -> dict[str, str]:
-    """Return the metrics besides the loss and their names: accuracy where there is a right answer, bits of pixels and bytes."""
+    """Return the metrics besides the loss and their names: bits of pixels and bytes, errors of speech, accuracy of the rest."""
     model = model_of(section)
+    if model is not None and model.task is Task.SPEECH:
+        return {ERROR_RATE: "error rate"}
     if model is None or model.task not in LANGUAGE:
         return {ACCURACY: "accuracy"}
     bits = {BITS: _BITS[model.task]}
