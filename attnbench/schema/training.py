@@ -39,7 +39,7 @@ _LEAST = {Task.COPY: 4, Task.INDUCTION: 4, Task.LISTOPS: 8, Task.SPEECH: 24}
 class Training(Noun):
     """A Transformer of width H D around the attention of the cell; an update takes B sequences of N tokens."""
 
-    task: Lax[Task]
+    task: Lax[Task] = Field(description="copy, recall, induction, listops, bytes, pixels or speech")
     data: str = Field(
         default="",
         description="bytes: a file or folder (default: Python's own sources); pixels: digits, mnist, cifar10, or a folder; "
@@ -48,13 +48,13 @@ class Training(Noun):
     symbols: int = Field(default=10, ge=2, le=4096, description="different tokens of copy, recall, induction and speech")
     pairs: int = Field(default=8, ge=1, description="keys with a value, in recall")
     shortest: int = Field(default=0, ge=0, description="symbols of the shortest word of copy; 0: all have the same length")
-    layers: int = Field(default=4, ge=1)
+    layers: int = Field(default=4, ge=1, description="of the Transformer")
     feedforward: int = Field(default=4, ge=1, description="hidden width of the feed-forward part, in widths of the model")
     mixtures: int = Field(default=10, ge=1, description="logistics of the mixture, for pixels")
     updates: int = Field(default=3000, ge=1, description="the one stopping rule")
     rate: float = Field(default=1e-3, gt=0, description="of RAdam")
     late_rate: float = Field(default=1e-4, gt=0, description="of RAdam, from `late_from` updates on")
-    late_from: int = Field(default=3000, ge=0)
+    late_from: int = Field(default=3000, ge=0, description="the update from which on `late_rate` holds")
     evaluations: int = Field(default=20, ge=1, description="points of a curve: the held-out sequences are judged so often")
     held_out: int = Field(default=256, ge=1, description="sequences that are never trained on")
     recompute: bool = Field(default=False, description="gradient checkpointing: a layer is computed again in the backward")

@@ -15,7 +15,7 @@ from attnbench.suite.load import load, shipped
 SUITES = {name: suite for name in shipped() if (suite := load(name).suite).published}
 # as printed; 1.0 where 1.00 is
 FIGURES = {
-    "scaling": "4096 16384 65536 2 1",
+    "transformers_are_rnns": "4096 16384 65536 2 1",
     "speech": "10.94 5.12 9.33 8.08 1047 2711 2250 824",
     "generation": (
         "317× 16.8× 1.5× 0.6× 4462× 80× 3.75× 1.25× 6.6× 10000 "

@@ -27,9 +27,9 @@ SYSTEMS = [
     row("softmax with scores in memory (Vaswani et al. 2017)", "softmax.naive", "scaling"),
     row("torch's fused softmax", "softmax.sdpa", "scaling"),
     row("torch's fused softmax, math", "softmax.sdpa_math", "atlas"),
-    row("torch's fused softmax, FlashAttention", "softmax.sdpa_flash", "crossover"),
+    row("torch's fused softmax, FlashAttention", "softmax.sdpa_flash", "boundary-1"),
     row("torch's fused softmax, memory-efficient", "softmax.sdpa_efficient", "atlas"),
-    row("torch's fused softmax, cuDNN", "softmax.sdpa_cudnn", "crossover"),
+    row("torch's fused softmax, cuDNN", "softmax.sdpa_cudnn", "boundary-1"),
     row("FlexAttention", "softmax.flex", "atlas"),
     row("the package flash-attn", "softmax.flash_attn", "atlas"),
     row("the package xformers", "softmax.xformers", "atlas"),
@@ -63,10 +63,10 @@ SYSTEMS = [
     row("Linformer by convolution", "linformer.convolution", "atlas"),
     row("the package linformer", "linformer.lucidrains", "peers_linformer"),
     row("the package linformer-pytorch", "linformer.tatp22", "peers_linformer"),
-    row("Nyströmformer (Xiong et al. 2021)", "landmark.nystrom", "crossover"),
+    row("Nyströmformer (Xiong et al. 2021)", "landmark.nystrom", "boundary-1"),
     row("the package nystrom-attention", "landmark.nystrom_attention", "atlas"),
     row("asymmetric non-local networks, pyramids", "landmark.pyramid", "atlas"),
-    row("pooled keys and values (Liu et al. 2018)", "pooling.key_value", "crossover"),
+    row("pooled keys and values (Liu et al. 2018)", "pooling.key_value", "boundary-1"),
     row("Funnel-Transformer (Dai et al. 2020)", "pooling.funnel", "atlas"),
     row("PoWER-BERT (Goyal et al. 2020)", "pooling.power_bert", "atlas"),
     # Transformer-VQ (Lingle 2023)
@@ -92,7 +92,7 @@ SYSTEMS = [
     row("the package performer-pytorch", "linear.performer_pytorch", "peers_linear"),
     row("Based (Arora et al. 2024)", "linear.based", "numerics"),
     # recurrence over segments, and spans
-    row("Transformer-XL (Dai et al. 2019)", "context.transformer_xl", "crossover"),
+    row("Transformer-XL (Dai et al. 2019)", "context.transformer_xl", "boundary-1"),
     row("adaptive span (Sukhbaatar et al. 2019)", "context.adaptive_span", "atlas"),
     # gates, the delta rule, chosen blocks
     row("RetNet", "gated.retnet", "peers_recurrent"),
@@ -106,7 +106,7 @@ SYSTEMS = [
     row("RWKV-7", "delta.rwkv7", "peers_recurrent"),
     row("flash-linear-attention's gated and delta kernels", "delta.gated_deltanet_fla", "atlas"),
     row("NSA", "blocks.nsa", "atlas"),
-    row("MoBA", "blocks.moba", "crossover"),
+    row("MoBA", "blocks.moba", "boundary-1"),
 ]
 
 
