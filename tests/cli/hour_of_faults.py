@@ -5,29 +5,31 @@
 The disturbed run is killed (the runner, its server, or the server's child), its disk is full for it, or other processes take
 the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. The two are measured in turns of a
 minute and of five, the undisturbed one being interrupted as by a user, so that whatever else the machine does in that time
-befalls both. After MINUTES of the disturbed run all cells must have the same replicates, none torn or twice, and none may be
-called slower, faster or lost against the undisturbed run; and a report of the disturbed run is made.
+befalls both. After MINUTES of the disturbed run no replicate may be lost, torn or twice, and no cell may be called slower or
+faster than in the undisturbed run, turns paired; and a report of the disturbed run is made.
 """
 
+import math
 import os
 import random
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import time
+from bisect import bisect
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import psutil
 
-from attnbench.analyze.cells import CellSummary, summarize
-from attnbench.analyze.statistics import spread
-from attnbench.analyze.verdict import LEVEL, Verdict
-from attnbench.report.questions.comparison.judgement import judge_runs
-from attnbench.schema.run import RunInfo
+from attnbench.analyze.cells import summarize
+from attnbench.analyze.verdict import LEVEL, Verdict, judge, ratio
+from attnbench.schema.errand import Pass
 from attnbench.store.run_folder import RunFolder
 from tests.cli.random_kills import CHILD, RUNNER, SERVER, family, run_folder, say
 
@@ -112,44 +114,54 @@ class Trouble:
             process.wait()
 
 
-def read(path: Path) -> tuple[RunInfo, list[CellSummary]]:
-    """A run and its cells."""
+def by_turn(path: Path, turns: list[float]) -> dict[str, dict[int, float]]:
+    """The geometric mean of the times of each turn, by the key of their cell; `turns` are the moments at which they began.
+
+    Replicates of one turn meet the same load, and so count as one.
+    """
     folder = RunFolder(path)
-    info = folder.info()
-    return info, summarize(info.cells, folder.records())
+    records = folder.records()
+    began = {
+        (record.job.cell.key, record.job.replicate): datetime.fromisoformat(record.started).timestamp()
+        for record in records
+        if record.ok and record.job.phase is Pass.TIME
+    }
+    found: dict[str, dict[int, float]] = {}
+    cells = summarize(folder.info().cells, records)
+    assert max(len(cell.medians) for cell in cells) - min(len(cell.medians) for cell in cells) <= 1
+    for cell in cells:
+        assert cell.ok, (cell.cell.label, cell.reason)
+        assert list(cell.medians) == list(range(len(cell.medians))), cell.cell.label
+        logs: dict[int, list[float]] = {}
+        for replicate, time_ in cell.times.items():
+            logs.setdefault(bisect(turns, began[cell.cell.key, replicate]) - 1, []).append(math.log(time_))
+        found[cell.cell.key] = {turn: math.exp(statistics.fmean(each)) for turn, each in logs.items()}
+    return found
 
 
 def main() -> None:
     """Measure twice, and hold one against the other."""
     folder, minutes, seed = Path(sys.argv[1]).resolve(), float(sys.argv[2]), int(sys.argv[3])
-    trouble, left = Trouble(folder, random.Random(seed)), 60 * minutes
+    trouble, left, turns = Trouble(folder, random.Random(seed)), 60 * minutes, list[float]()
     while left > 0:
+        turns.append(time.time())
         trouble.run("calm", CALM, disturbed=False)
         begin = time.monotonic()
         trouble.run("stormy", STORMY, disturbed=True)
         left -= time.monotonic() - begin
     say(f"{minutes:g} minutes; " + ", ".join(f"{n} x {what}" for what, n in trouble.befell.items()))
-    calm, stormy = (read(found) for name in ("calm", "stormy") if (found := run_folder(folder / name)) is not None)
-    numbers = [list(cell.medians) for cell in stormy[1]]
-    for cell in stormy[1]:
-        assert cell.ok, (cell.cell.label, cell.reason)
-        assert list(cell.medians) == list(range(len(cell.medians))), cell.cell.label
-    assert max(map(len, numbers)) - min(map(len, numbers)) <= 1
-    reported = subprocess.run([sys.executable, "-m", "attnbench", "report", str(run_folder(folder / "stormy"))], check=True)
-    assert reported.returncode == 0
-    judgement = judge_runs(calm, stormy, MARGIN, LEVEL)
-    for comparison in judgement.comparisons:
-        pair, ratio = comparison.pair, comparison.ratio
-        assert pair.old is not None
-        assert pair.new is not None
-        assert ratio is not None
-        assert ratio.interval is not None
-        sides = [spread(list(side.medians.values())) for side in (pair.old, pair.new)]
-        ends = "; ".join(f"{1e3 * side.low:.3f} to {1e3 * side.high:.3f} ms" for side in sides)
-        what = f"{pair.any.cell.label}, N={pair.any.cell.problem.N}"
-        interval = f"{ratio.interval.low:.3f} to {ratio.interval.high:.3f}"
-        say(f"{what}: {ends}; ratio {ratio.value:.3f}, {interval}: {comparison.verdict}")
-        assert comparison.verdict in {Verdict.SAME, Verdict.UNCLEAR}, what
+    calm, stormy = (path for name in ("calm", "stormy") if (path := run_folder(folder / name)) is not None)
+    sides = [by_turn(path, turns) for path in (calm, stormy)]
+    say(", ".join(f"{len(RunFolder(path).records()):,} records {name}" for name, path in (("calm", calm), ("stormy", stormy))))
+    subprocess.run([sys.executable, "-m", "attnbench", "report", str(stormy)], check=True)
+    cells = {cell.key: cell for cell in RunFolder(stormy).info().cells}
+    ratios = [ratio(sides[0][key], sides[1][key], paired=True) for key in cells]
+    verdicts = judge(ratios, MARGIN, LEVEL)
+    for cell, found, verdict in zip(cells.values(), ratios, verdicts, strict=True):
+        assert found.interval is not None
+        interval = f"{found.interval.low:.3f} to {found.interval.high:.3f}"
+        say(f"{cell.label}, N={cell.problem.N}: ratio {found.value:.3f}, {interval}, {found.replicates} turns: {verdict}")
+    assert set(verdicts) <= {Verdict.SAME, Verdict.UNCLEAR}
     say("every cell has its replicates, and none is told from the undisturbed run")
 
 
