@@ -157,6 +157,20 @@ def test_torch_s_modes_are_as_before(model_of: Make) -> None:
 
 
 @pytest.mark.slow
+def test_a_small_model_learns_to_tell_tones_apart() -> None:
+    from attnbench.training.tasks.speech import Tones
+
+    task = Tones(64, 6)
+    plan: dict[str, Any] = {"task": "speech", "updates": 1600, "evaluations": 4, "held_out": 128, "rate": 2e-3}
+    cell = small_cell("softmax.sdpa", B=16, H=4, N=64, D=16, causal=False, feedforward=4, **plan)
+    progress = Progress.begin(Transformer(cell, Alphabet.of(task), 11), 11)
+    train(progress, task.batch, task.held_out(128), UNLIMITED, lambda p: None)
+    assert progress.curve.scores[0] > 1
+    # who hears one tone of two makes more errors
+    assert progress.curve.scores[-1] < 0.4, list(itertools.chain(progress.curve.losses, progress.curve.scores))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_small_model_learns_to_copy(seed: int) -> None:
     from attnbench.training.tasks.duplication import Duplication

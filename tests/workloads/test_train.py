@@ -128,7 +128,12 @@ def test_speech_has_an_error_rate_and_no_accuracy() -> None:
 def test_speech_is_learnt_in_every_precision(dtype: DType) -> None:
     cell = spoken()
     problem = cell.problem.model_copy(update={"dtype": dtype})
-    assert LOSS in trained(job_of(cell.model_copy(update={"problem": problem}))).samples
+    setting = prepare(Job(cell=cell.model_copy(update={"problem": problem}), seed=5))
+    assert isinstance(setting, Updating)
+    # not by its proof: after few updates frames are nearly alike, and a gradient in bfloat16 is mostly rounding
+    losses = [float(loss) for _ in range(6) if isinstance(loss := setting.call(), torch.Tensor)]
+    assert len(losses) == 6
+    assert losses[-1] < losses[0]
 
 
 def test_speech_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
