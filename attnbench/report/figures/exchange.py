@@ -102,6 +102,7 @@ def _drawing(
     seen = [
         f"{in_words(workload)}: {up} against {across}, both axes logarithmic; of both less is better. {device_name(findings)}.",
         f"The cells of one method are joined, from the largest marker to the smallest: {'; '.join(differing.values())}.",
+        "Bars: the range of the replicates; a count of bytes has none.",
         *(line for each in (time, memory) for line in (meaning(each, cells), replication(cells, each))),
     ]
     return Drawing(workload.value, drawn, text(seen, measured(findings, sections)))

@@ -281,6 +281,7 @@ def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learnin
     assert {"no gradient checkpointing", "gradient checkpointing", "softmax.sdpa"} <= set(legend(picture))
     said = caption(findings, "memory_against_time")
     assert "from the largest marker to the smallest: no gradient checkpointing; gradient checkpointing." in said
+    assert "Bars: the range of the replicates" in said
 
 
 def test_without_a_second_set_of_conditions_memory_against_time_says_what_the_suite_would_say(learning: "Synthetic") -> None:
