@@ -260,7 +260,7 @@ def run(
     with Scene(How.of(how, "run", suite)) as scene:
         if resume is None:
             folder, scouted, present = _begin(suite, only, scene)
-        elif only != Only():
+        elif methods or N or workloads or causal is not None:
             raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
         else:
             folder, scouted, present = _go_on(suite, Path(resume), scene)
