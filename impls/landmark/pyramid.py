@@ -54,7 +54,7 @@ class Pyramid(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; pooling needs sums only, and executes products of tiles of tokens with the bins that each meets.
+        """Count FLOPs and bytes; pooling needs sums only, and executes products of tiles with the bins that each meets.
 
         Attention is fused: its backward has five products for the forward's two. Raises TypeError or ValueError on bad
         parameters.

@@ -31,7 +31,7 @@ class ConvolutionLinformer(ProjectedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; a depthwise convolution is no matrix product. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs, none of them for the convolution, and bytes. Raises TypeError or ValueError on bad parameters."""
         p = problem
         L = options_of_k(**params).block(p.N)  # type: ignore[arg-type]
         return cost_of(p, workload, -(-p.N // L), L * p.kv_heads * (p.D + p.M))
