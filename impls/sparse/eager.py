@@ -4,7 +4,7 @@ from torch import Tensor
 
 from attnbench.api import Problem, Workload
 
-from ..partial.scratch import queries_at_once
+from ..partial.fused import queries_at_once
 from ..partial.softmax import is_fused
 from .factorised import Fixed, Strided
 from .family import SparseAttention
