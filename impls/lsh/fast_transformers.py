@@ -12,12 +12,11 @@ from torch import Tensor
 
 from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale, nominal_flops
 
-from .family import SharedQK, refuse_two_tensors
+from .family import SharedQK, least_bytes, refuse_two_tensors
 from .fast_transformers_options import Options
 from .fast_transformers_reference import fast_transformers_attention
 from .shared_qk import shared_qk_attention
 from .sorting import recorded, replayed
-from .traffic import least_bytes
 
 
 class FastTransformersLSH(SharedQK):

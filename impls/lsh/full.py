@@ -14,11 +14,10 @@ from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload
 
 from ..partial.backend import backend_that_ran
 from ..partial.widths import one_width
-from .family import SharedQK, refuse_two_tensors, why_not_heads
+from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
 from .reference import SELF
 from .shared_qk import shared_qk_attention, shared_qk_rows
 from .temperature import scale_of
-from .traffic import least_bytes
 
 
 class FullSharedQK(SharedQK):

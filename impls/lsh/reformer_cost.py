@@ -8,11 +8,11 @@ import math
 
 from attnbench.api import Cost, Problem, Workload, nominal_flops
 
+from .family import least_bytes
 from .reformer_options import ReformerOptions
 from .reformer_ring import Ring
 from .reformer_rows import ROWS
 from .temperature import scale_of
-from .traffic import least_bytes
 
 
 def cost_of_reformer(p: Problem, options: ReformerOptions, workload: Workload) -> Cost:

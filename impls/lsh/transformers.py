@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, nominal_flops
 
-from .family import SharedQK, refuse_two_tensors, why_not_heads
+from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
 from .shared_qk import shared_qk_attention
-from .traffic import least_bytes
 from .transformers_options import Options
 from .transformers_reference import transformers_attention
 

@@ -9,9 +9,9 @@ from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .block_attention import Call, Tensors, block_attention
 from .blocks import Blocks
-from .blockwise_cost import cost_by_blocks
 from .family import VQFamily
 from .seen import Positions
+from .work import cost_by_blocks
 
 
 class BlockwiseVQ(VQFamily):

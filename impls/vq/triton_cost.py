@@ -7,10 +7,10 @@ import torch
 
 from attnbench.api import Cost, Problem, Workload
 
-from .blockwise_cost import cost_by_blocks
 from .options import VQOptions
 from .triton_plan import Plan, Shape
 from .triton_tuning import Launch, arithmetic, padded
+from .work import cost_by_blocks
 
 
 def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
