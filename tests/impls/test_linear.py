@@ -79,9 +79,13 @@ def test_a_long_sequence_of_small_steps_does_not_drift() -> None:
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("name", "feature_map"), [pair for pair in PAIRS if pair[0] != "linear.naive_cumsum"])
 def test_training_takes_at_most_eight_times_the_inputs(name: str, feature_map: str) -> None:
-    call = Call(Variant(name, {"feature_map": feature_map}), Problem(B=1, H=1, N=4096, D=32, causal=name != "linear.full"))
+    # token by token takes its time
+    N = 1024 if name == "linear.recurrent" else 4096
+    call = Call(Variant(name, {"feature_map": feature_map}), Problem(B=1, H=1, N=N, D=32, causal=name != "linear.full"))
     call.results()
-    assert (torch_profiler_peak(call.results).bytes or 0) <= 8 * (3 * 4096 * 32 * 4)
+    peak = torch_profiler_peak(call.results).bytes
+    assert peak is not None
+    assert peak <= 8 * (3 * N * 32 * 4)
 
 
 @pytest.mark.parametrize(("count", "every"), [(1, 1), (2, 2), (100, 10), (101, 11)])
