@@ -98,7 +98,7 @@ def plan(
     impl: Impls = [],  # noqa: B006
     device: Device = None,
 ) -> None:
-    """Show the cells of a suite, or of methods that are named, with predicted time and memory; nothing is measured."""
+    """Show the cells of a suite, or of methods that are named, with the least time that each takes; nothing is measured."""
     lengths, kinds = words(n), words(workloads)
     print(attnbench.plan(suite, methods=methods, N=lengths, workloads=kinds, causal=causal, impl=impl, device=device))
 

@@ -1,4 +1,4 @@
-"""The cells of a suite with predicted time and memory; and the methods that are installed. Nothing is measured."""
+"""The cells of a suite with the least time that each takes; and the methods that are installed. Nothing is measured."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,6 @@ class PlannedCell:
     cell: Cell
     seconds: float | None
     """That one call takes at least: executed FLOPs and least traffic against the roof that was measured last."""
-    memory_bytes: float | None
-    """That one call needs beyond inputs and parameters, by the method's formula."""
     note: str
     """Why it will not be measured, as far as that is known; empty for one that will."""
 
@@ -62,16 +60,12 @@ class Plan:
         for cell in self.scouted.cells:
             cost, roof = costs.get(cell.key), self.known.roof.get(cell.ceiling) if self.known else None
             seconds = roof.fastest(cost.executed_flops, cost.traffic_bytes) if cost and roof else None
-            memory = cost.peak_bytes if cost else None
-            notes = []
+            note = ""
             if (refusal := refused.get(cell.key)) is not None:
-                notes.append(f"{refusal.status}: {refusal.reason}")
-            else:
-                if seconds is not None and seconds > budget.seconds / 2:
-                    notes.append(f"over budget ({budget.seconds / 2:g} s a call)")
-                if memory is not None and memory > budget.memory * self.scouted.surroundings.memory_bytes:
-                    notes.append("over memory")
-            found.append(PlannedCell(cell, seconds, memory, "; ".join(notes)))
+                note = f"{refusal.status}: {refusal.reason}"
+            elif seconds is not None and seconds > budget.seconds / 2:
+                note = f"over budget ({budget.seconds / 2:g} s a call)"
+            found.append(PlannedCell(cell, seconds, note))
         return tuple(found)
 
     @property
@@ -86,12 +80,12 @@ class Plan:
             f"{count} cells, {count - refused} to be measured, x {suite.replicates} replicates, on {suite.device}",
             f"about {low:.0f} to {high:.0f} min" if high >= 1 else "less than a minute",
         ]
-        lines[-1] += "; cells over budget or memory are rows, and cost little"
+        lines[-1] += "; cells over budget are rows, and cost little; memory is not predicted"
         if untimed:
             cells = ", ".join(f"{number} of {workload}" for workload, number in untimed.items())
             lines.append(f"cells that take as long as they take come on top: {cells}")
         if any(cell.batch is Batch.LARGEST for cell in scouted.cells):
-            lines.append("the searches for the largest B come on top; time and memory above are those of B = 1")
+            lines.append("the searches for the largest B come on top; the time above is that of B = 1")
         if known is None:
             lines.append("times are unknown until this machine's roof was measured once: attnbench doctor")
         return lines
@@ -106,22 +100,20 @@ class Plan:
             B = "max" if cell.batch is Batch.LARGEST else str(p.B)
             conditions = (cell.workload, "causal" if p.causal else "full", p.dtype, *(words(cell) for words in others.values()))
             seconds = _UNKNOWN if planned.seconds is None else units.seconds(planned.seconds)
-            memory = _UNKNOWN if planned.memory_bytes is None else units.bytes_(planned.memory_bytes)
-            rows.append((str(p.N), B, *conditions, cell.label, seconds, memory, planned.note))
-        headers = ("N", "B", *_ALWAYS, *others, "method", "a call, at least", "memory", "note")
+            rows.append((str(p.N), B, *conditions, cell.label, seconds, planned.note))
+        headers = ("N", "B", *_ALWAYS, *others, "method", "a call, at least", "note")
         return Table(
             f"{self.scouted.suite.name} on {self.scouted.suite.device}", headers, tuple(rows), notes=tuple(self.summary)
         )
 
     def frame(self) -> "pd.DataFrame":
-        """A row a cell: seconds and bytes as numbers, empty where they are unknown."""
+        """A row a cell: seconds as numbers, empty where they are unknown."""
         import pandas as pd
 
         def row(planned: PlannedCell) -> dict[str, object]:
             cell, p = planned.cell, planned.cell.problem
             own = {"method": cell.label, "workload": cell.workload.value, "N": p.N, "B": p.B, "causal": p.causal}
-            known = {"least_s_per_call": planned.seconds, "memory_bytes": planned.memory_bytes}
-            return {**own, "dtype": p.dtype.value, **known, "note": planned.note}
+            return {**own, "dtype": p.dtype.value, "least_s_per_call": planned.seconds, "note": planned.note}
 
         return pd.DataFrame(map(row, self.cells))
 
@@ -144,7 +136,7 @@ def plan(
     impl: Impl = (),
     device: str | None = None,
 ) -> Plan:
-    """The cells of a suite, or of methods as `run` takes them, with predicted time and memory; nothing is measured.
+    """The cells of a suite, or of methods as `run` takes them, with the least time that each takes; nothing is measured.
 
     Raises UsageError, ScoutError.
     """

@@ -1,6 +1,8 @@
 """Cost: the work a call needs, by formula."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, model_validator
 
 from attnbench.schema.noun import Noun
 
@@ -16,7 +18,12 @@ class Cost(Noun):
     exact_flops: float = Field(ge=0)
     executed_flops: float = Field(ge=0)
     traffic_bytes: float = Field(ge=0, description="least traffic to memory: each input read once, each output written once")
-    peak_bytes: float = Field(ge=0, description="expected peak beyond inputs and parameters; output and gradients included")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_predicted_peak(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic passes whatever is to be validated
+        """Drop the peak that older runs predicted and stored: memory is measured now."""
+        return {name: each for name, each in data.items() if name != "peak_bytes"} if isinstance(data, dict) else data
 
     def floor_seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
         """Return the least seconds that a call of this implementation can take on a machine with that roof."""

@@ -15,8 +15,6 @@ from attnbench.schema.training import Task
 from attnbench.training.reading import NOT_CAUSAL
 from attnbench.workloads.check import check_cells
 
-_WEIGHTS_AT_ONCE = 6
-"""Tensors [B, H, N, N] while exact attention takes values N wide: weights found, values, scores, softmax, output, a copy."""
 _STATED = ("paper", "cost", "forward", "reference")
 """What every attention has to define."""
 _SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
@@ -58,10 +56,7 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
     try:
         if reason := why_not(cell) or method.refusal(cell.call):
             return Prospect(why_not=reason)
-        cost, p = method.cost(cell.problem, cell.params, cell.call.workload), cell.problem
-        if cell.workload is Workload.FIDELITY:
-            weights = p.B * p.H * p.N**2 * p.dtype.bytes
-            cost = cost.model_copy(update={"peak_bytes": max(cost.peak_bytes + 2 * weights, _WEIGHTS_AT_ONCE * weights)})
+        cost = method.cost(cell.problem, cell.params, cell.call.workload)
         return Prospect(cost=None if cell.workload.has_model else cost, checks=check_cells(method, cell))
     # OverflowError: a parameter may be larger than any float
     except (TypeError, ValueError, OverflowError) as error:

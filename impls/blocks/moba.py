@@ -46,7 +46,7 @@ class MobaAttention(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
         return cost_of_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""FLOPs of MoBA's products, and the bytes that a call moves and holds.
+"""FLOPs of MoBA's products, and the bytes that a call moves.
 
 B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value width.
 """
@@ -6,7 +6,6 @@ B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D q
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
 from .choosing import Choice
-from .footprint import Sizes, choosing, chosen_bytes, decoding_peak, over_blocks, over_blocks_back
 from .work import WALKS, Pairs, causal_pairs, products
 
 
@@ -17,7 +16,6 @@ def cost_of_moba(p: Problem, workload: Workload, choice: Choice) -> Cost:
         exact_flops=exact_flops(p, workload, choice),
         executed_flops=_executed(p, workload, choice),
         traffic_bytes=io_bytes(p, workload) + _state_moved(p, workload, choice),
-        peak_bytes=float(_peak(p, workload, choice)),
     )
 
 
@@ -43,15 +41,3 @@ def _state_moved(p: Problem, workload: Workload, choice: Choice) -> float:
     pairs = Pairs.of(p, workload, choice)
     read = pairs.candidates * p.D + (pairs.own + pairs.chosen) * (p.D + p.M)
     return float(p.B * p.H * p.dtype.bytes * (read + len(pairs.tokens) * (p.D + p.M)))
-
-
-def _peak(p: Problem, workload: Workload, choice: Choice) -> float:
-    s = Sizes(p)
-    if workload.decodes:
-        state = s.X * (p.N * (p.D + p.M) + p.N // choice.block * p.D) * s.e
-        return decoding_peak(s, choice) + (state if workload is Workload.DECODE_TOTAL else 0)
-    chosen = chosen_bytes(s, choice)
-    forward = chosen + max(choosing(s, choice, by_weight=False), over_blocks(s, choice, forced=False))
-    if workload is Workload.FORWARD:
-        return forward
-    return max(forward, chosen + s.output + s.rows * s.sum + over_blocks_back(s, choice, forced=False))

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .moba import CHUNK, TOPK, MobaAttention, choice_of
-from .moba_fla_cost import cost_of_parallel_moba
+from .moba_cost import exact_flops
+from .work import WALKS, Pairs
 
 _WIDEST = 256
 
@@ -55,8 +56,20 @@ class FlaMoba(MobaAttention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_parallel_moba(problem, workload, choice_of(**params))  # type: ignore[arg-type]
+        """Count FLOPs and bytes according to the source: every query is scored against the blocks of all samples.
+
+        These are all blocks but the last of each sample. Own blocks count the half that a causal kernel needs. Raises TypeError
+        or ValueError on bad parameters.
+        """
+        p, choice = problem, choice_of(**params)  # type: ignore[arg-type]
+        pairs, blocks = Pairs.of(p, workload, choice), p.B * (-(-p.N // choice.block) - 1)
+        walked = WALKS[workload] * (pairs.own + pairs.chosen)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=exact_flops(p, workload, choice),
+            executed_flops=2.0 * p.B * p.H * (p.N * blocks + walked) * p.D,
+            traffic_bytes=io_bytes(p, workload),
+        )
 
     def choose(self, *inputs: Tensor) -> None:
         """Return None: the package takes no choices."""

@@ -47,7 +47,7 @@ class NsaAttention(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count the pairs of the three branches; the peak is that on a CPU. Raises TypeError or ValueError."""
+        """Count the pairs of the three branches. Raises TypeError or ValueError on bad parameters."""
         return cost_of_nsa(problem, workload, NsaOptions(**params))  # type: ignore[arg-type]
 
     @classmethod

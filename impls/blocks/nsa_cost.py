@@ -1,4 +1,4 @@
-"""FLOPs of NSA's three branches, and the bytes that a call moves and holds.
+"""FLOPs of NSA's three branches, and the bytes that a call moves.
 
 B batch, H heads, K heads of k and v, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value
 width.
@@ -7,18 +7,8 @@ width.
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
 from .choosing import Choice
-from .footprint import (
-    Sizes,
-    choosing,
-    chosen_bytes,
-    decoding_peak,
-    over_blocks,
-    over_blocks_back,
-    over_tiles,
-    over_tiles_back,
-)
 from .nsa_options import NsaOptions
-from .tiles import Pattern, Stairs, Window
+from .tiles import Stairs, Window
 from .work import WALKS, Pairs, causal_pairs, products
 
 GATES = 3
@@ -31,7 +21,6 @@ def cost_of_nsa(p: Problem, workload: Workload, options: NsaOptions) -> Cost:
         exact_flops=exact_flops(p, workload, options),
         executed_flops=_executed(p, workload, options),
         traffic_bytes=traffic_bytes(p, workload) + _state_moved(p, workload, options),
-        peak_bytes=float(_peak(p, workload, options)),
     )
 
 
@@ -63,17 +52,10 @@ def _executed(p: Problem, workload: Workload, options: NsaOptions) -> float:
         return exact_flops(p, workload, options)
     pairs, L = Pairs.of(p, workload, choice_of(options)), options.block
     own = p.N // L * causal_pairs(L) + causal_pairs(p.N % L)
-    tiles = sum(_pairs(pattern, p.N) for pattern in _patterns(options))
+    patterns = Stairs(L), Window(options.window)
+    tiles = sum((t.stop - t.start) * (t.end - t.first) for pattern in patterns for t in pattern.tiles(p.N))
     walked = WALKS[workload] * (own + pairs.chosen + tiles) * max(p.D, p.M)
     return p.B * p.H * 2.0 * (pairs.complete * p.D + walked)
-
-
-def _patterns(options: NsaOptions) -> tuple[Pattern, Pattern]:
-    return Stairs(options.block), Window(options.window)
-
-
-def _pairs(pattern: Pattern, N: int) -> int:
-    return sum((t.stop - t.start) * (t.end - t.first) for t in pattern.tiles(N))
 
 
 def _state_moved(p: Problem, workload: Workload, options: NsaOptions) -> float:
@@ -83,36 +65,3 @@ def _state_moved(p: Problem, workload: Workload, options: NsaOptions) -> float:
     pairs = Pairs.of(p, workload, choice_of(options))
     read = pairs.complete + pairs.own + pairs.chosen + pairs.window(options.window)
     return float(p.B * p.kv_heads * p.dtype.bytes * (read + len(pairs.tokens)) * (p.D + p.M))
-
-
-def _peak(p: Problem, workload: Workload, options: NsaOptions) -> float:
-    s, choice = Sizes(p), choice_of(options)
-    if workload.decodes:
-        state = s.X * (p.N + p.N // options.block) * (p.D + p.M) * s.e
-        return decoding_peak(s, choice) + (state if workload is Workload.DECODE_TOTAL else 0)
-    return _forward(s, options) if workload is Workload.FORWARD else _training(s, options)
-
-
-def _forward(s: Sizes, options: NsaOptions) -> float:
-    """Count the bytes at the peak of the forward, which runs one branch after the other beside their sum."""
-    choice, chosen = choice_of(options), chosen_bytes(s, choice_of(options))
-    tiled = max(over_tiles(s, pattern) for pattern in _patterns(options))
-    gated = 2 * s.output + s.rows * s.sum
-    branches = chosen + _means(s, options) + max(over_blocks(s, choice, forced=True), s.output + tiled, gated)
-    return max(branches, chosen + choosing(s, choice, by_weight=True))
-
-
-def _training(s: Sizes, options: NsaOptions) -> float:
-    """Count the bytes at the peak of training, where the backward frees the three branches, last one first."""
-    choice, (stairs, window) = choice_of(options), _patterns(options)
-    branch, gradient_of_branch = s.output + s.rows * s.sum, s.output
-    in_turn = (
-        3 * branch + max(over_tiles_back(s, window, s.p.N), s.output),
-        2 * branch + s.gradients + over_tiles_back(s, stairs, s.p.N // options.block),
-        branch + s.gradients + over_blocks_back(s, choice, forced=True),
-    )
-    return chosen_bytes(s, choice) + _means(s, options) + s.output + gradient_of_branch + max(in_turn)
-
-
-def _means(s: Sizes, options: NsaOptions) -> int:
-    return s.X * (s.p.N // options.block) * (s.p.D + s.p.M) * s.e

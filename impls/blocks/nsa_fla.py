@@ -10,13 +10,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, nominal_flops
 
 from .nsa import NsaAttention
-from .nsa_fla_cost import cost_of_parallel_nsa
+from .nsa_cost import choice_of, exact_flops, traffic_bytes
 from .nsa_options import NsaOptions
+from .work import Pairs
 
 _WIDEST, _LEAST = 256, 16
+_BACKWARD = 7
+"""Matrix products per pair in the Triton kernels' backward: dq, dk, dv, and scores and dP in each of two passes."""
+_FLASH_BACKWARD = 5
+"""Matrix products per pair in that of the window."""
 
 
 class FlaNsa(NsaAttention):
@@ -71,8 +76,23 @@ class FlaNsa(NsaAttention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_parallel_nsa(problem, workload, NsaOptions(**params))  # type: ignore[arg-type]
+        """Count FLOPs and bytes according to the package's source. Raises TypeError or ValueError on bad parameters.
+
+        Selected blocks are read whole and means up to a tile of L, which are scored twice.
+        """
+        p, options, trains = problem, NsaOptions(**params), workload is Workload.FORWARD_BACKWARD  # type: ignore[arg-type]
+        pairs, L = Pairs.of(p, workload, choice_of(options)), options.block
+        # the own block is read whole too, and means in whole tiles of L
+        selected = pairs.chosen + p.N * L
+        means = sum(-(-((i + 1) // L) // L) * L for i in range(p.N))
+        kernels = (selected + means) * (2 + _BACKWARD * trains)
+        window = pairs.window(options.window) * (2 + _FLASH_BACKWARD * trains)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=exact_flops(p, workload, options),
+            executed_flops=2.0 * p.B * p.H * (kernels + window + means) * p.D,
+            traffic_bytes=traffic_bytes(p, workload),
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, choices: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D] twice, three gates [B, H, N] -> [B, H, N, D], in the memory order [B, N, H, D]."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnbench.api import Problem, Workload
 
-from ..partial.scratch import queries_at_once
+from ..partial.fused import queries_at_once
 from .choosing import Choice
 
 WALKS = {Workload.FORWARD: 2, Workload.FORWARD_BACKWARD: 7}

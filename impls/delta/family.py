@@ -42,7 +42,7 @@ class ByChunks(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
         method = cls(problem, **params)  # type: ignore[arg-type]
         return cost_by_chunks(problem, cls.work, method.chunk, workload)
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
 from ..recurrence.hopper import why_no_backward
+from .cost import cost_of_package
 from .deltanet import DeltaNet
 from .family import ByChunks
-from .fla_cost import Kept, cost_of_kernels
 from .gated_deltanet import GatedDeltaNet
 from .kda import KimiDelta
 from .parameters import refuse_bad_scale
@@ -35,7 +35,8 @@ class FlaKernels(ByChunks):
     """Module below fla.ops, and name of the operator in it."""
     names: ClassVar[tuple[str, ...]]
     """Names of the operator's inputs, in our order."""
-    kept: ClassVar[Kept]
+    tile: ClassVar[int] = 64
+    """Tokens of a chunk."""
     half_only: ClassVar[bool] = False
 
     def __init__(self, problem: Problem, scale: float | None = None) -> None:
@@ -65,9 +66,9 @@ class FlaKernels(ByChunks):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes; the backward computes the states again. Raises TypeError or ValueError on bad parameters."""
         _parameters(**params)  # type: ignore[arg-type]
-        return cost_of_kernels(problem, cls.work, cls.kept, workload)
+        return cost_of_package(problem, cls.work, workload, cls.tile, tokens=problem.N, inverse=1 / 3, training=4)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], in the memory order [B, N, H, ·]."""
@@ -82,7 +83,6 @@ class FlaDeltaNet(FlaKernels, DeltaNet):
 
     operator = ("delta_rule", "chunk_delta_rule")
     names = ("q", "k", "v", "beta")
-    kept = Kept(chunk=64, forward=(1, 3), training=(4, 5), pairs=(1, 1))
     half_only = True
 
 
@@ -91,7 +91,6 @@ class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
 
     operator = ("gated_delta_rule", "chunk_gated_delta_rule")
     names = ("q", "k", "v", "beta", "g")
-    kept = Kept(chunk=64, forward=(1, 3), training=(4, 5), pairs=(1, 1))
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -104,7 +103,6 @@ class FlaKimiDelta(FlaKernels, KimiDelta):
 
     operator = ("kda", "chunk_kda")
     names = ("q", "k", "v", "beta", "g")
-    kept = Kept(chunk=64, forward=(4, 3), training=(15, 6), pairs=(2, 4))
 
 
 class FlaRwkv7(FlaKernels, Rwkv7):
@@ -112,7 +110,7 @@ class FlaRwkv7(FlaKernels, Rwkv7):
 
     operator = ("rwkv7", "chunk_rwkv7")
     names = ("r", "k", "v", "w", "a", "b")
-    kept = Kept(chunk=16, forward=(9, 3), training=(21, 5), pairs=(6, 10))
+    tile = 16
     half_only = True
 
 

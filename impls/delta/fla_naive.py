@@ -13,9 +13,9 @@ from torch import Tensor
 
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
+from .cost import cost_of_package
 from .deltanet import DeltaNet
 from .family import ByChunks
-from .fla_naive_cost import Elements, Naive, cost_of_naive
 from .gated_deltanet import GatedDeltaNet
 from .kda import KimiDelta
 from .rwkv7 import Rwkv7
@@ -37,7 +37,6 @@ class FlaNaive(ByChunks):
     """Names of the function's inputs, in our order."""
     scaled: ClassVar[bool]
     """Whether the function takes a scale; otherwise 1/√D is built in."""
-    naive: ClassVar[Naive]
     dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)
 
     def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None) -> None:
@@ -54,8 +53,10 @@ class FlaNaive(ByChunks):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_naive(problem, cls.work, cls.naive, cls._plain(problem, **params).chunk, workload)  # type: ignore[arg-type]
+        """Count FLOPs and bytes, the padding of N too. Raises TypeError or ValueError on bad parameters."""
+        L = cls._plain(problem, **params).chunk  # type: ignore[arg-type]
+        padded = -(-problem.N // L) * L
+        return cost_of_package(problem, cls.work, workload, L, tokens=padded, inverse=1, training=3)
 
     @staticmethod
     def _plain(problem: Problem, chunk: int = 64, scale: float | None = None) -> ByChunks:
@@ -88,7 +89,6 @@ class FlaNaiveDeltaNet(FlaNaive, DeltaNet):
     function = ("delta_rule.naive", "delta_rule_chunkwise")
     names = ("q", "k", "v", "beta")
     scaled = False
-    naive = Naive(Elements(D=2.2, M=1.2, L=2.5, state=0.5), Elements(D=4.5, M=3.5, L=3, LL=1 / 2, state=1))
     dtypes = (DType.FLOAT32, DType.FLOAT64)
 
 
@@ -99,7 +99,6 @@ class FlaNaiveGatedDeltaNet(FlaNaive, GatedDeltaNet):
     function = ("gated_delta_rule.naive", "naive_chunk_gated_delta_rule")
     names = ("q", "k", "v", "beta", "g")
     scaled = True
-    naive = Naive(Elements(D=4, L=3.5, state=0.5), Elements(D=8.5, M=4.5, L=7, LL=1 / 3, state=1))
 
 
 class FlaNaiveKimiDelta(FlaNaive, KimiDelta):
@@ -113,7 +112,6 @@ class FlaNaiveKimiDelta(FlaNaive, KimiDelta):
     function = ("kda.naive", "naive_chunk_kda")
     names = ("q", "k", "v", "beta", "g")
     scaled = True
-    naive = Naive(Elements(D=4, M=1, L=2))
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -129,4 +127,3 @@ class FlaNaiveRwkv7(FlaNaive, Rwkv7):
     function = ("generalized_delta_rule.dplr.naive", "dplr_chunkwise")
     names = ("q", "k", "v", "gk", "alpha", "beta")
     scaled = False
-    naive = Naive(Elements(D=5, M=1.5, L=5), Elements(D=9, M=4.5, L=7, LL=1 / 2, LD=6, state=1))

@@ -15,7 +15,7 @@ from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Workload
 from ..recurrence.linear import linear_attention
 from ..recurrence.parts import refuse_bad_chunk, sums
 from ..recurrence.state import RecurrentState
-from .cost import Extra, cost_by_chunks
+from .cost import cost_by_chunks
 from .reference import gated_linear_attention, gated_rows
 
 
@@ -55,10 +55,10 @@ class GatedFamily(Attention):
     def terms(self, *inputs: Tensor) -> Terms:
         """Compute the terms of any tokens of the inputs, one or all."""
 
-    @property
-    def extra(self) -> Extra:
-        """Count what a call moves and allocates beyond q, k, v and the recurrence: nothing where decays are fixed."""
-        return Extra(by_token=False)
+    @classmethod
+    def gates(cls, problem: Problem) -> int:
+        """Count the numbers of a token in the inputs beyond q, k and v, for each head."""
+        return sum(each.width for each in cls.projections(problem)[3:])
 
     @classmethod
     def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
@@ -77,9 +77,8 @@ class GatedFamily(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        method = cls.on_paper(problem, params)
-        return cost_by_chunks(problem, method.chunk, method.extra, workload)
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
+        return cost_by_chunks(problem, cls.on_paper(problem, params).chunk, cls.gates(problem), workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: q, k, v and the method's gates, all [B, H, N, ...] -> [B, H, N, M], any N, differentiable once."""

@@ -7,11 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Problem, Tier, Workload
+from attnbench.api import Cell, DType, Problem, Tier
 
 from ..recurrence.hopper import why_no_backward
-from .family import GatedFamily, Terms
-from .fla_cost import cost_of_kernels
+from .family import Terms
 from .gla import GLA
 from .hgrn2 import HGRN2
 from .lightning import Lightning
@@ -28,6 +27,7 @@ class FlaKernels(OfPackage):
     """
 
     tier = Tier.TRITON
+    states_again = True
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -35,11 +35,6 @@ class FlaKernels(OfPackage):
         if cell.device_kind != "cuda":
             return "flash-linear-attention's kernels run on CUDA devices"
         return super().why_not(cell) or _why_not_this_dtype(cell)
-
-    @classmethod
-    def cost_of(cls, problem: Problem, method: GatedFamily, workload: Workload) -> Cost:
-        """Compute the cost according to the package's source."""
-        return cost_of_kernels(problem, method.extra, workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: each [B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""

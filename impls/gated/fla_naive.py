@@ -5,10 +5,8 @@ B batch, H heads, N tokens, D query/key width, M value width. The package's own 
 
 from torch import Tensor
 
-from attnbench.api import Cost, Problem, Tier, Workload
+from attnbench.api import Problem, Tier
 
-from .family import GatedFamily
-from .fla_cost import cost_of_naive
 from .lightning import Lightning
 from .mamba2 import Mamba2
 from .packages import OfPackage
@@ -22,17 +20,13 @@ class FlaNaive(OfPackage):
     """
 
     tier = Tier.LIBRARY
+    states_again = False
 
     def __init__(self, problem: Problem, *args: object) -> None:
         from fla.ops.simple_gla.naive import naive_chunk_simple_gla
 
         super().__init__(problem, *args)  # type: ignore[arg-type]
         self.operator = naive_chunk_simple_gla
-
-    @classmethod
-    def cost_of(cls, problem: Problem, method: GatedFamily, workload: Workload) -> Cost:
-        """Compute the cost; the peak is that on a CPU."""
-        return cost_of_naive(problem, method.extra, workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: each [B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from attnbench.api import Problem, Projection, default_scale
 
-from .cost import Extra
 from .family import GatedFamily, Terms
 
 
@@ -37,12 +36,6 @@ class GLA(GatedFamily):
         q, k, v, x = super().admit(problem, *raw)
         # -softplus(x) is log σ(-x), and unlike logsigmoid(-x) keeps the memory layout
         return q, k, v, F.softplus(x) / -16
-
-    @property
-    def extra(self) -> Extra:
-        """Count log α, which is an input, and its gradient."""
-        p = self.problem
-        return Extra(gates=p.D, G=p.D, decay_gradients=p.D * p.dtype.bytes)
 
     def terms(self, *inputs: Tensor) -> Terms:
         """Return q, k, v and log α as they are."""

@@ -12,7 +12,6 @@ from torch import Tensor
 from attnbench.api import Problem
 
 from ..recurrence.parts import sums
-from .cost import Extra
 from .family import GatedFamily, Terms
 
 
@@ -33,13 +32,6 @@ class HGRN2(GatedFamily):
         if isinstance(lower_bound, bool | str) or not 0 <= lower_bound < 1:
             raise ValueError(f"lower_bound={lower_bound!r}: it is the least share that is kept and must be at least 0, below 1")
         self.lower_bound = lower_bound
-
-    @property
-    def extra(self) -> Extra:
-        """Count 1 - f and log f; autograd keeps another number for log f, and x where it was rounded."""
-        e, s, D = self.problem.dtype.bytes, max(4, self.problem.dtype.bytes), self.problem.D
-        again = D * s * (1 + (e < s))
-        return Extra(G=D, decay_gradients=D * s, made=D * (e + s), making=again, kept=again, unmade=D * (2 * e + s))
 
     def terms(self, *inputs: Tensor) -> Terms:
         """Compute the terms: k = 1 - f and log f from x."""

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from attnbench.api import Problem, Projection
 
 from ..recurrence.parts import sums
-from .cost import Extra
 from .family import GatedFamily, Terms
 
 
@@ -39,12 +38,6 @@ class Mamba2(GatedFamily):
         """Return C, B, x, and Δ = softplus(x - 4), mostly in the paper's initial range 0.001 … 0.1."""
         q, k, v, steps = super().admit(problem, *raw)
         return q, k, v, F.softplus(steps.squeeze(-1) - 4)
-
-    @property
-    def extra(self) -> Extra:
-        """Count Δ x and a log decay for each token; the gradient of Δ takes a product as large as x before it is summed."""
-        e, s, M = self.problem.dtype.bytes, max(4, self.problem.dtype.bytes), self.problem.M
-        return Extra(gates=1, decay_gradients=s, made=e * M + 2 * s, unmade=2 * e * M + 3 * s)
 
     def terms(self, *inputs: Tensor) -> Terms:
         """Compute the terms from C, B, x and Δ: v = Δ x and log decay Δ A."""

@@ -6,9 +6,13 @@ B batch, H heads, N tokens, D query/key width, M value width.
 from inspect import signature
 from typing import ClassVar
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Workload
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Workload, nominal_flops
 
+from .cost import exact_flops, traffic_bytes
 from .family import GatedFamily
+
+_CHUNK = 64
+"""Tokens of a chunk."""
 
 
 class OfPackage(GatedFamily):
@@ -18,6 +22,8 @@ class OfPackage(GatedFamily):
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     method: ClassVar[type[GatedFamily]]
+    states_again: ClassVar[bool]
+    """Whether the backward computes the states between chunks again."""
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -28,11 +34,19 @@ class OfPackage(GatedFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes without the package. Raises TypeError or ValueError on bad parameters."""
-        signature(cls).bind(problem, **params)
-        return cls.cost_of(problem, cls.method.on_paper(problem, params), workload)
+        """Count the tiles within chunks, which are computed whole, and the states between them, according to the source.
 
-    @classmethod
-    def cost_of(cls, problem: Problem, method: GatedFamily, workload: Workload) -> Cost:
-        """Compute the cost of the package's own algorithm."""
-        raise NotImplementedError
+        Needs no package. Raises TypeError or ValueError on bad parameters.
+        """
+        signature(cls).bind(problem, **params)
+        cls.method.on_paper(problem, params)
+        p, exact = problem, exact_flops(problem, workload)
+        products = 2.0 * (_CHUNK * (p.D + p.M) + 2 * p.D * p.M)
+        if workload is Workload.FORWARD_BACKWARD:
+            products = 3 * products + (2.0 * (_CHUNK * p.D + p.D * p.M) if cls.states_again else 0)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=exact,
+            executed_flops=max(p.B * p.H * p.N * products, exact),
+            traffic_bytes=traffic_bytes(p, cls.gates(p), workload),
+        )

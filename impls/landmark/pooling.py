@@ -8,6 +8,8 @@ and no sum over a long sequence is beyond float16.
 B batch, N tokens, S bins of all levels, T tiles, R bins of a tile, n tokens of a tile, C channels.
 """
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -50,6 +52,7 @@ class AdaptivePooling(nn.Module):
         return means
 
 
+@cache
 def factored_size(N: int, levels: tuple[int, ...]) -> tuple[int, int, int]:
     """Compute T, R and n of these bins, as `AdaptivePooling` cuts them."""
     tiles, size = _tiles(N)

@@ -6,13 +6,24 @@ B batch, H heads, K heads of k and v, N tokens, S anchors, D query/key width, M 
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, default_scale
+from attnbench.api import (
+    Attention,
+    Causality,
+    Cell,
+    Cost,
+    Layout,
+    Problem,
+    Scalar,
+    Workload,
+    default_scale,
+    io_bytes,
+    nominal_flops,
+)
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
 from .options import anchors_of
-from .pooling import AdaptivePooling
-from .pyramid_cost import cost_of
+from .pooling import AdaptivePooling, factored_size
 from .reference import pooling_matrix, pyramid_attention
 
 _BINS = "1,9,36,64"
@@ -43,8 +54,21 @@ class Pyramid(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of(problem, _levels(**params), workload)  # type: ignore[arg-type]
+        """Count FLOPs and bytes; pooling needs sums only, and executes products of tiles with the bins that each meets.
+
+        Attention is fused: its backward has five products for the forward's two. Raises TypeError or ValueError on bad
+        parameters.
+        """
+        p, levels, trains = problem, _levels(**params), workload is Workload.FORWARD_BACKWARD  # type: ignore[arg-type]
+        S, (tiles, met, size) = sum(levels), factored_size(p.N, levels)
+        pairs = 2.0 * p.B * p.H * p.N * S
+        pooling = 2.0 * p.B * p.kv_heads * (p.D + p.M) * tiles * met * (size + S)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=(3.0 if trains else 1.0) * pairs * (p.D + p.M),
+            executed_flops=(2.0 if trains else 1.0) * pooling + (3.5 if trains else 1.0) * pairs * 2 * max(p.D, p.M),
+            traffic_bytes=io_bytes(p, workload),
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""

@@ -8,15 +8,18 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload, default_scale, io_bytes, nominal_flops
 
-from .based_fla_cost import cost_by_chunks, cost_by_pairs
 from .family import LinearFamily
 
 EPS = 1e-6
 """What the package adds to the denominator; it has no parameter for it."""
 WIDEST = {"parallel": 128, "fused_chunk": 16}
 """Largest D that the kernels of each form take."""
+_TILE, _BACKWARD_TILE = 128, 64
+"""Queries of a tile of the quadratic form."""
+_CHUNK = 16
+"""Tokens of a chunk of the other form."""
 
 
 class FlaBased(LinearFamily):
@@ -59,9 +62,25 @@ class FlaBased(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes according to the package's source. Raises TypeError or ValueError on bad parameters.
+
+        `parallel`: all pairs of a query's tile and those before; the backward has four products of width D and three of M.
+        `fused_chunk`: a state of D + D² rows, read and written; the backward has two states, with five products.
+        """
         form = _form(**params)  # type: ignore[arg-type]
-        return cost_by_pairs(problem, workload) if form == "parallel" else cost_by_chunks(problem, workload)
+        p, trains = problem, workload is Workload.FORWARD_BACKWARD
+        if form == "parallel":
+            work = _pairs(p.N, _TILE) * (p.D + p.M) + trains * _pairs(p.N, _BACKWARD_TILE) * (4 * p.D + 3 * p.M)
+        else:
+            products = _CHUNK * (p.D + p.M + trains * (4 * p.D + 3 * p.M))
+            work = p.N * ((2.0 + 5 * trains) * (p.D + p.D * p.D) * p.M + products)
+        C = 1 + p.D + p.D * (p.D + 1) // 2
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=p.B * p.H * p.N * (12.0 if trains else 4.0) * C * p.M,
+            executed_flops=2.0 * p.B * p.H * work,
+            traffic_bytes=io_bytes(p, workload),
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""
@@ -78,3 +97,8 @@ def _form(form: str = "parallel") -> str:
     """Return the one parameter, for costs without the package. Raises ValueError on an unknown form."""
     _known(form)
     return form
+
+
+def _pairs(N: int, tile: int) -> float:
+    tiles = -(-N // tile)
+    return tile * tile * tiles * (tiles + 1) / 2

@@ -1,6 +1,7 @@
 """Causal linear attention in plain torch, chunked over the sequence.
 
-B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width.
+B batch, H heads, N tokens, L tokens of a chunk, D query/key width, C width of φ, M value width, W value width with its column
+of ones.
 """
 
 from torch import Tensor
@@ -9,8 +10,8 @@ from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 
 from ..recurrence.parts import refuse_bad_chunk
 from .causal_product import causal_linear_attention
-from .chunked_cost import cost_by_chunks
 from .family import LinearFamily
+from .work import Sizes, decoding_cost, linear_cost
 
 
 class ChunkedLinear(LinearFamily):
@@ -48,9 +49,22 @@ class ChunkedLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count L (C + W) multiplications within a chunk and 2 C W through the state per token, and those of φ.
+
+        The backward repeats the products of φ(q) φ(k) and of the state, and adds its own. Raises TypeError or ValueError on bad
+        parameters.
+        """
         method = cls.on_paper(problem, params)
-        return cost_by_chunks(problem, method, method.chunk, workload)
+        s, N, tail = Sizes(problem, method), problem.N, problem.N % method.chunk
+        if workload.decodes:
+            return decoding_cost(s, workload)
+        C, wide = s.C, s.wide
+        forward, backward = method.phi.flops(problem.D)
+        pairs = (N - tail) * method.chunk + tail * tail
+        work = 2.0 * (pairs * (C + wide) + 2 * N * C * wide) + 2 * N * forward
+        if workload is Workload.FORWARD_BACKWARD:
+            work += 2.0 * (pairs * (3 * C + 2 * wide) + N * 5 * C * wide) + 2 * N * (forward + backward)
+        return linear_cost(s, workload, problem.B * problem.kv_heads * work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""

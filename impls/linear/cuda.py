@@ -5,11 +5,10 @@ B batch, H heads, N tokens, D query/key width, M value width.
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
+from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .chunked import ChunkedLinear
-from .cuda_cost import cost_by_walks
-from .cuda_layout import WIDEST
+from .cuda_layout import WIDEST, Pass, layout
 from .cuda_product import causal_linear_forward
 from .family import LinearFamily
 from .feature_map import without_hidden
@@ -56,11 +55,27 @@ class CudaLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is by formula, not measured. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes, with widths as the lanes pad them.
+
+        Each pass adds to the state and reads it, and adds to it once more where segments are summed first. Raises TypeError or
+        ValueError on bad parameters.
+        """
         refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
         if workload.decodes:
             return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
-        return cost_by_walks(problem, workload)
+        p, trains, heads = problem, workload is Workload.FORWARD_BACKWARD, problem.B * problem.H
+        # φ(q)·z in the forward, g·o in the backward
+        executed = 2.0 * p.M if trains else 0.0
+        for of in Pass if trains else [Pass.FORWARD]:
+            plan = layout(of, p.D, p.M, p.dtype.bytes)
+            executed += (3 if plan.stored(heads, p.N) else 2) * 2.0 * plan.padded_rows * plan.padded_columns
+            executed += 2.0 * plan.padded_rows * plan.slices if of is Pass.FORWARD else 0.0
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=heads * p.N * (3.0 if trains else 1.0) * 4 * p.D * p.M,
+            executed_flops=heads * p.N * executed,
+            traffic_bytes=io_bytes(p, workload),
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""

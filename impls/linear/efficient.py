@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from .exponential import Exponential
-from .feature_map import Room
 
 
 class Efficient(Exponential):
@@ -42,10 +41,6 @@ class Efficient(Exponential):
     def pull_back_logs(self, k: Tensor, dlogs: Tensor) -> Tensor:  # noqa: ARG002 - E is the identity
         """Return dL/dk = dL/dE(k)."""
         return dlogs
-
-    def room(self, D: int) -> Room:
-        """Count the elements of one softmax."""
-        return Room(D, D, 1)
 
     def running(self, logs: Tensor) -> Tensor:
         """Compute log Σ_{j≤i} exp(k_j)."""

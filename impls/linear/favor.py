@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from .exponential import Exponential, nothing
-from .feature_map import Room
 
 
 class Favor(Exponential):
@@ -94,11 +93,6 @@ class Favor(Exponential):
             mine = (largest == c).nonzero().squeeze(1)
             found = found.index_copy(0, mine, features[mine] @ (logs - c).clamp(max=0).exp().mT)
         return found * seen
-
-    def room(self, D: int) -> Room:
-        """Count the elements of each computation; keys are scaled in memory of their own."""
-        C = self.width(D)
-        return Room(C, 2 * C + 1, 2 * D + 1)
 
     def flops(self, D: int) -> tuple[float, float]:
         """Count the FLOPs of the projection, and of its transpose."""

@@ -5,22 +5,12 @@ exponentials, and so need a stabiliser, derive from exponential.py.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .segments import accumulator
-
-
-@dataclass(frozen=True)
-class Room:
-    """Elements per token at the peak of computing φ(q), φ(k), and a pull-back beside φ and dφ."""
-
-    query: float
-    key: float
-    back: float
 
 
 class FeatureMap(nn.Module, ABC):
@@ -70,10 +60,6 @@ class FeatureMap(nn.Module, ABC):
         """Count the FLOPs of matrix products per token, of φ(x) and of its pull-back."""
         return 0.0, 0.0
 
-    def room(self, D: int) -> "Room":
-        """Count the elements that `value` and `pull_back` allocate."""
-        return Room(2.0 * self.width(D), 2.0 * self.width(D), 0.0)
-
     def arithmetic(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype to compute in: float16 ends at 65504, which a denominator exceeds at a thousand tokens."""
         return torch.float32 if dtype is torch.float16 else dtype
@@ -121,10 +107,6 @@ class EluPlusOne(Elementwise):
 
 class Relu(Elementwise):
     """φ(x) = max(x, 0)."""
-
-    def room(self, D: int) -> Room:
-        """Count the elements of φ alone."""
-        return Room(D, D, 0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Compute φ(x) as a new tensor."""

@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .family import LinearFamily
 from .feature_map import elementwise
-from .fla_cost import cost_by_chunks, cost_by_tokens
 
 EPS = 1e-10
 """What the package adds to the denominator, after scaling; it has no parameter for it."""
+_CHUNK = 64
+"""Tokens of a chunk."""
 
 
 class FlaLinear(LinearFamily):
@@ -68,9 +69,22 @@ class FlaLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak follows the package's source. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes according to the package's source, with whole tiles of a chunk's tokens.
+
+        The chunked kernels compute their states again in the backward. The recurrent one adds to one state and reads it, in the
+        backward to two, which it reads three times. Raises TypeError or ValueError on bad parameters.
+        """
         _parameters(**params)  # type: ignore[arg-type]
-        return cost_by_chunks(problem, workload) if cls.tensor_cores else cost_by_tokens(problem, workload)
+        p, trains, rows = problem, workload is Workload.FORWARD_BACKWARD, problem.B * problem.H * problem.N
+        products = (14.0 if trains else 4.0) * p.D * p.M
+        if cls.tensor_cores:
+            products += 2.0 * _CHUNK * (p.D + p.M + trains * (3 * p.D + 2 * p.M))
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=rows * (12.0 if trains else 4.0) * p.D * p.M,
+            executed_flops=rows * products,
+            traffic_bytes=io_bytes(p, workload),
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""

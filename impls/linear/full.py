@@ -8,8 +8,8 @@ from torch import Tensor
 from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Workload
 
 from .family import LinearFamily
-from .full_cost import cost_by_state
 from .full_product import linear_attention_by_state
+from .work import Sizes, linear_cost
 
 
 class FullLinear(LinearFamily):
@@ -30,8 +30,17 @@ class FullLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_by_state(problem, cls.on_paper(problem, params), workload)
+        """Count sums of M columns and reads of W, which are M and a column of ones, and the products of φ.
+
+        The backward adds dS and dφ(q) of M + 1 columns, dφ(k) and dv of M, and φ twice. Raises TypeError or ValueError on bad
+        parameters.
+        """
+        s, M = Sizes(problem, cls.on_paper(problem, params)), problem.M
+        forward, backward = s.method.phi.flops(problem.D)
+        work = 2.0 * s.C * (s.keys * M + s.queries * s.wide) + (s.keys + s.queries) * forward
+        if workload is Workload.FORWARD_BACKWARD:
+            work += 4.0 * s.C * (s.queries * (M + 1) + s.keys * M) + (s.keys + s.queries) * (forward + backward)
+        return linear_cost(s, workload, work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""

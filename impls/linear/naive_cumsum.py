@@ -12,7 +12,7 @@ from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 from .exponential import Exponential, nothing
 from .family import LinearFamily
 from .feature_map import FeatureMap
-from .naive_cumsum_cost import cost_of_all_states
+from .work import Sizes, decoding_cost, exact_flops, linear_cost
 
 
 class NaiveCumsumLinear(LinearFamily):
@@ -30,8 +30,12 @@ class NaiveCumsumLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_all_states(problem, cls.on_paper(problem, params), workload)
+        """Count FLOPs and bytes; outer products count as products. Raises TypeError or ValueError on bad parameters."""
+        s = Sizes(problem, cls.on_paper(problem, params))
+        if workload.decodes:
+            return decoding_cost(s, workload)
+        denominators = (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2.0 * s.queries * s.C
+        return linear_cost(s, workload, exact_flops(s, workload) + denominators)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""

@@ -58,10 +58,7 @@ class PerformerPytorchFavor(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU, and the projection has no gradient.
-
-        Raises TypeError or ValueError on bad parameters.
-        """
+        """Count FLOPs and bytes; the projection has no gradient. Raises TypeError or ValueError on bad parameters."""
         p, C = problem, _features(**params)  # type: ignore[arg-type]
         trains, rows = workload is Workload.FORWARD_BACKWARD, p.B * p.H * p.N
         passes = 3.0 if trains else 1.0
@@ -71,7 +68,6 @@ class PerformerPytorchFavor(Attention):
             exact_flops=exact,
             executed_flops=exact + rows * passes * 2.0 * C,
             traffic_bytes=io_bytes(p, workload),
-            peak_bytes=rows * p.dtype.bytes * _peak(p, C, trains),
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -121,11 +117,3 @@ def _features(features: int = 256) -> int:
     """Check the constructor's parameter without the package. Raises TypeError on others, ValueError on a bad value."""
     refuse_bad_features(features)
     return features
-
-
-def _peak(p: Problem, C: int, trains: bool) -> float:
-    """Count the elements for each of the B H N rows: features being computed, or products with them and a state of C × M."""
-    D, M, state = p.D, p.M, C * p.M / p.N
-    if not trains:
-        return max(4 * C + 1, 2 * C + 2 * M + state + 1, 2 * C + D + 1)
-    return max(6 * C + 2 * M + state + 2, 4 * C + 4 * M + 2 * state + 1, C + 2 * M + 4 * D + 1)

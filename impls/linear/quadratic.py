@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from .feature_map import FeatureMap, Room
+from .feature_map import FeatureMap
 
 
 class Quadratic(FeatureMap):
@@ -55,11 +55,6 @@ class Quadratic(FeatureMap):
     def sums(self, dtype: torch.dtype) -> torch.dtype:  # noqa: ARG002 - whatever it is
         """Return float64: where q·k is small the terms of φ(q)·φ(k) cancel, differently in numerator and denominator."""
         return torch.float64
-
-    def room(self, D: int) -> Room:
-        """Count the elements of each computation; the pull-back makes a D × D matrix of each dφ."""
-        C = self.width(D)
-        return Room(2 * C, 2 * C, D * D + D)
 
     def flops(self, D: int) -> tuple[float, float]:
         """Count the FLOPs of the pull-back, a product of D × D with each x."""

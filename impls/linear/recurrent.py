@@ -1,6 +1,6 @@
 """Causal linear attention in plain torch, token by token: the recurrent network of the paper's title.
 
-B batch, H heads, N tokens, D query/key width, C width of φ, M value width.
+B batch, H heads, N tokens, D query/key width, C width of φ, M value width, W value width with its column of ones.
 """
 
 from torch import Tensor
@@ -8,8 +8,8 @@ from torch import Tensor
 from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 
 from .family import LinearFamily
-from .recurrent_cost import cost_by_tokens
 from .recurrent_product import linear_attention_by_tokens
+from .work import Sizes, decoding_cost, linear_cost
 
 
 class RecurrentLinear(LinearFamily):
@@ -34,8 +34,19 @@ class RecurrentLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_by_tokens(problem, cls.on_paper(problem, params), workload)
+        """Count two products of C × W per token, W being the value width with its column of ones, and those of φ.
+
+        The backward adds the state again, dφ(q), the sums over queries, dφ(k) and dv. Raises TypeError or ValueError on bad
+        parameters.
+        """
+        s = Sizes(problem, cls.on_paper(problem, params))
+        if workload.decodes:
+            return decoding_cost(s, workload)
+        forward, backward = s.method.phi.flops(problem.D)
+        work = 4.0 * s.C * s.wide + 2 * forward
+        if workload is Workload.FORWARD_BACKWARD:
+            work += 2.0 * s.C * (4 * s.wide + problem.M) + 2 * backward + 4 * forward
+        return linear_cost(s, workload, s.queries * work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""

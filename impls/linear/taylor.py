@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from .feature_map import FeatureMap, Room
+from .feature_map import FeatureMap
 from .quadratic import Quadratic
 
 
@@ -48,12 +48,6 @@ class Taylor(FeatureMap):
     def flops(self, D: int) -> tuple[float, float]:
         """Count the FLOPs of the pairs."""
         return self.pairs.flops(D)
-
-    def room(self, D: int) -> Room:
-        """Count the elements of each computation: pairs twice, or once beside φ; in the pull-back also y."""
-        pairs = self.pairs.width(D)
-        making = D + max(2 * pairs, 1 + pairs + self.width(D))
-        return Room(making, making, self.pairs.room(D).back + D)
 
 
 def _shrink(x: Tensor) -> float:

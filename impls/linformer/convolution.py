@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .blocks import convolve
-from .cost import Projection, cost_of
+from .cost import cost_of
 from .family import EVERY, ProjectedKeys
 from .options import Options, options_of_k
 from .reference import convolve as convolve_densely
@@ -31,13 +31,10 @@ class ConvolutionLinformer(ProjectedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU, and a depthwise convolution is no matrix product.
-
-        Raises TypeError or ValueError on bad parameters.
-        """
+        """Count FLOPs, none of them for the convolution, and bytes. Raises TypeError or ValueError on bad parameters."""
         p = problem
         L = options_of_k(**params).block(p.N)  # type: ignore[arg-type]
-        return cost_of(p, Projection(-(-p.N // L), L * p.kv_heads * (p.D + p.M), keeps_inputs=True), workload)
+        return cost_of(p, workload, -(-p.N // L), L * p.kv_heads * (p.D + p.M))
 
     def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Convolve keys and values, reading each once."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attnbench.api import Cost, Problem, Scalar, Workload
 
-from .cost import Projection, cost_of
+from .cost import cost_of
 from .family import EVERY, ProjectedKeys
 from .options import Options
 from .product import project
@@ -33,11 +33,11 @@ class Linformer(ProjectedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
         options = Options(**params)  # type: ignore[arg-type]
         matrices, S, N = options.shape(problem)
         elements = matrices * S * N * (1 if options.one_matrix else 2)
-        return cost_of(problem, Projection(S, elements, by_matrix=True, twice_used=options.one_matrix), workload)
+        return cost_of(problem, workload, S, elements, by_matrix=True)
 
     def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Project, with one product for all heads that share a matrix."""

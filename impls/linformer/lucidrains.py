@@ -12,8 +12,8 @@ from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Sca
 
 from ..partial.rows import softmax_rows
 from .carrier import Carrier, carried
+from .cost import cost_of_package
 from .options import Options, options_of_k
-from .package_cost import cost_of_lucidrains
 from .reference import attend_to
 
 
@@ -54,8 +54,9 @@ class LucidrainsLinformer(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_lucidrains(problem, options_of_k(**params).slots(problem.N), workload)  # type: ignore[arg-type]
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
+        S = options_of_k(**params).slots(problem.N)  # type: ignore[arg-type]
+        return cost_of_package(problem, workload, S, 2 * S * problem.N)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D] three times -> [B, H, N, D], in the memory order [B, N, H, D]."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .blocks import mean
-from .cost import Projection, cost_of
+from .cost import cost_of
 from .family import EVERY, ProjectedKeys
 from .options import Options, options_of_k
 from .reference import mean_matrix
@@ -27,9 +27,9 @@ class MeanLinformer(ProjectedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs, none of them for the means, and bytes; the peak is that on a CPU. Raises TypeError or ValueError."""
+        """Count FLOPs, none of them for the means, and bytes. Raises TypeError or ValueError on bad parameters."""
         L = options_of_k(**params).block(problem.N)  # type: ignore[arg-type]
-        return cost_of(problem, Projection(-(-problem.N // L), 0), workload)
+        return cost_of(problem, workload, -(-problem.N // L), 0)
 
     def project(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Average keys and values, reading each once."""

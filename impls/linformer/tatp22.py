@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale
 
 from ..partial.rows import softmax_rows
+from .cost import cost_of_package
 from .options import Options
-from .package_cost import cost_of_tatp22
 from .reference import attend_to
 
 _SHARING = {"none": "none", "headwise": "headwise", "key_value": "kv", "layerwise": "layerwise"}
@@ -50,8 +50,12 @@ class Tatp22Linformer(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_tatp22(problem, Options(**params), workload)  # type: ignore[arg-type]
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
+        options = Options(**params)  # type: ignore[arg-type]
+        S, matrices = options.slots(problem.N), 1 if options.one_matrix else 2
+        heads = problem.H if options.sharing == "none" else 1
+        # a bias for each projected key
+        return cost_of_package(problem, workload, S, heads * matrices * S * (problem.N + 1))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M]."""

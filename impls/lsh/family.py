@@ -5,7 +5,7 @@ B batch, H heads, N tokens, D query/key width, M value width.
 
 from torch import Tensor
 
-from attnbench.api import Attention, Problem, Projection
+from attnbench.api import Attention, Problem, Projection, Workload
 
 
 class SharedQK(Attention):
@@ -34,3 +34,10 @@ def refuse_two_tensors(q: Tensor, k: Tensor) -> None:
 def why_not_heads(problem: Problem) -> str | None:
     """Refuse fewer heads of keys than of queries."""
     return "queries and keys are one tensor, so kv_heads must equal H" if problem.kv_heads != problem.H else None
+
+
+def least_bytes(p: Problem, workload: Workload) -> float:
+    """Count the bytes of reading qk and v and writing o; the backward reads qk, v and dL/do, and writes two gradients."""
+    trains = workload is Workload.FORWARD_BACKWARD
+    elements = (3 * p.D + 5 * p.M) if trains else (p.D + 2 * p.M)
+    return float(p.B * p.H * p.N * p.dtype.bytes * elements)

@@ -1,6 +1,7 @@
 """LSH attention of the package pytorch-fast-transformers.
 
-B batch, H heads, R rounds, N tokens, D width of queries, keys and values. The package's own order is [B, N, H, D].
+B batch, H heads, R rounds, N tokens, D width of queries, keys and values, m bucket size. The package's own order is
+[B, N, H, D].
 """
 
 from functools import lru_cache
@@ -9,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale, nominal_flops
 
-from .family import SharedQK, refuse_two_tensors
-from .fast_transformers_cost import cost_of_package
+from .family import SharedQK, least_bytes, refuse_two_tensors
 from .fast_transformers_options import Options
 from .fast_transformers_reference import fast_transformers_attention
 from .shared_qk import shared_qk_attention
@@ -54,8 +54,20 @@ class FastTransformersLSH(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
+        """Count hashing, which has no backward, and R rounds over two chunks, including hidden pairs.
+
+        A first chunk needs no chunk before it. Raises TypeError or ValueError on bad parameters.
+        """
+        p, options = problem, Options(**params)  # type: ignore[arg-type]
+        passes, m = 3.0 if workload is Workload.FORWARD_BACKWARD else 1.0, options.bucket_size
+        hashing = p.B * p.H * p.N * options.rounds * 2.0 * p.D * options.bits
+        pair = passes * options.rounds * p.B * p.H * 2.0 * (p.D + p.M)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=hashing + pair * m * (2 * p.N - m),
+            executed_flops=hashing + pair * m * 2 * p.N,
+            traffic_bytes=least_bytes(p, workload),
+        )
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:

@@ -10,12 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload
+from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload, nominal_flops
 
 from ..partial.backend import backend_that_ran
 from ..partial.widths import one_width
-from .family import SharedQK, refuse_two_tensors, why_not_heads
-from .full_cost import cost_of_full
+from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
 from .reference import SELF
 from .shared_qk import shared_qk_attention, shared_qk_rows
 from .temperature import scale_of
@@ -44,9 +43,21 @@ class FullSharedQK(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count the FLOPs of fused attention, whose backward has five products for the forward's two, and bytes.
+
+        A non-causal call computes the logit of a token with itself and hides it. Raises TypeError or ValueError on bad
+        parameters.
+        """
         _scale(problem, **params)  # type: ignore[arg-type]
-        return cost_of_full(problem, workload)
+        p, trains, rows = problem, workload is Workload.FORWARD_BACKWARD, float(problem.B * problem.H * problem.N)
+        others = (p.N - 1) / 2 if p.causal else p.N - 1
+        computed = others if p.causal else p.N
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=(3.0 if trains else 1.0) * rows * others * 2.0 * (p.D + p.M),
+            executed_flops=(3.5 if trains else 1.0) * rows * computed * 4.0 * max(p.D, p.M),
+            traffic_bytes=least_bytes(p, workload),
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], the same tensor, [B, H, N, M] -> [B, H, N, M]. Raises ValueError unless k is q."""

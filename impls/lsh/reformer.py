@@ -45,10 +45,7 @@ class ReformerLSH(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count hashing, which has no backward, and R rounds of windows; the peak is that on a CPU.
-
-        Raises TypeError or ValueError on bad parameters.
-        """
+        """Count hashing, which has no backward, and R rounds of windows. Raises TypeError or ValueError on bad parameters."""
         return cost_of_reformer(problem, ReformerOptions(**params), workload)  # type: ignore[arg-type]
 
     @torch.no_grad()

@@ -12,12 +12,10 @@ from torch import Tensor
 
 from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, dense_flops
 
-from .family import SharedQK, refuse_two_tensors, why_not_heads
-from .footprint import peak_bytes
+from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
 from .options import Options
 from .reference import Rules, lsh_attention
 from .shared_qk import shared_qk_attention
-from .traffic import least_bytes
 
 
 class ReformerPytorchLSH(SharedQK):
@@ -83,7 +81,6 @@ class ReformerPytorchLSH(SharedQK):
             exact_flops=work,
             executed_flops=work,
             traffic_bytes=least_bytes(p, workload),
-            peak_bytes=peak_bytes(p, options, trains),
         )
 
     @torch.no_grad()

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, nominal_flops
 
-from .family import SharedQK, refuse_two_tensors, why_not_heads
+from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
 from .shared_qk import shared_qk_attention
-from .transformers_cost import cost_of_package
 from .transformers_options import Options
 from .transformers_reference import transformers_attention
 
@@ -74,8 +73,20 @@ class TransformersLSH(SharedQK):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_package(problem, Options(**params), workload)  # type: ignore[arg-type]
+        """Count hashing, which has no backward, and R rounds over two or three chunks, including what a causal call hides.
+
+        Raises TypeError or ValueError on bad parameters.
+        """
+        p, options = problem, Options(**params)  # type: ignore[arg-type]
+        slots, passes = p.B * p.H * p.N * options.rounds, 3.0 if workload is Workload.FORWARD_BACKWARD else 1.0
+        pairs = options.bucket_size * (2 + options.look_forward)
+        work = slots * p.D * sum(options.factors(p.N)) + passes * slots * 2.0 * pairs * (p.D + p.M)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=work,
+            executed_flops=work,
+            traffic_bytes=least_bytes(p, workload),
+        )
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:

@@ -25,3 +25,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tenso
     o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=D**-0.5, enable_gqa=grouped)
     # slicing nothing would cost a copy in the backward, and slicing in another order than the kernel's two
     return o if o.shape[-1] == M else o.transpose(1, 2)[..., :M].transpose(1, 2)
+
+
+def queries_at_once(queries: int) -> int:
+    """Count the queries of a block of torch's kernel for CPUs, which depends on the number of all queries."""
+    return 256 if queries >= 768 else 64 if queries >= 192 else 32

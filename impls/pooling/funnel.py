@@ -10,10 +10,10 @@ from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Sca
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
-from .blocks import means, spread
-from .funnel_cost import cost
+from .blocks import block_count, means, spread
 from .limits import refuse_bad_factor, why_not_causal
 from .reference import averages, averaging, softmax_attention
+from .work import fused_cost
 
 
 class FunnelPooling(Attention):
@@ -41,7 +41,7 @@ class FunnelPooling(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes for S queries and all keys. Raises TypeError or ValueError on bad parameters."""
-        return cost(problem, workload, **params)  # type: ignore[arg-type]
+        return _cost(problem, workload, **params)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
@@ -57,3 +57,8 @@ class FunnelPooling(Attention):
         """Compute softmax of the mean queries of the blocks of tokens `at` over all keys."""
         means, _ = averages(q, self.factor)
         return softmax_rows(means[at // self.factor], k, v, default_scale(self.problem))
+
+
+def _cost(p: Problem, workload: Workload, factor: int = 2) -> Cost:
+    refuse_bad_factor(factor)
+    return fused_cost(p, workload, block_count(p.N, factor), p.N)

@@ -9,10 +9,10 @@ from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Sca
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
-from .blocks import means, visible_blocks, visible_means
-from .key_value_cost import cost
+from .blocks import block_count, means, visible_blocks, visible_means
 from .limits import refuse_bad_factor, why_not_causal
 from .reference import averages, averaging, softmax_attention
+from .work import fused_cost
 
 
 class KeyValuePooling(Attention):
@@ -40,7 +40,7 @@ class KeyValuePooling(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes for all queries and S keys. Raises TypeError or ValueError on bad parameters."""
-        return cost(problem, workload, **params)  # type: ignore[arg-type]
+        return _cost(problem, workload, **params)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] and bool [B, N] or None -> [B, H, N, M], differentiable once."""
@@ -60,3 +60,9 @@ class KeyValuePooling(Attention):
         keys, counts = averages(k, self.factor, key_mask)
         values, _ = averages(v, self.factor, key_mask)
         return softmax_rows(q[at], keys, values, default_scale(self.problem), (counts > 0).mT)
+
+
+def _cost(p: Problem, workload: Workload, factor: int = 4) -> Cost:
+    refuse_bad_factor(factor)
+    seen = float(sum(block_count(length, factor) for length in p.lengths))
+    return fused_cost(p, workload, p.N, block_count(p.N, factor), seen)

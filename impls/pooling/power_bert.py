@@ -14,7 +14,7 @@ from ..partial.fused import attend
 from ..partial.rows import softmax_rows
 from .elimination import kept_count, most_significant, significance
 from .limits import refuse_bad_share
-from .power_bert_cost import cost
+from .work import fused_cost
 
 
 class PowerBert(Attention):
@@ -44,7 +44,7 @@ class PowerBert(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count all scores, and attention among l tokens. Raises TypeError or ValueError on bad parameters."""
-        return cost(problem, workload, **params)  # type: ignore[arg-type]
+        return _cost(problem, workload, **params)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
@@ -70,3 +70,12 @@ class PowerBert(Attention):
         """Compute softmax over the kept keys, int64 [l], for those queries `at` that are kept too, and 0 for the others."""
         assert choices is not None
         return softmax_rows(q[at], k[choices], v[choices], self.scale) * torch.isin(at, choices).unsqueeze(1)
+
+
+def _cost(p: Problem, workload: Workload, keep: float = 0.5) -> Cost:
+    refuse_bad_share(keep)
+    kept = kept_count(p.N, keep)
+    attended, scores = fused_cost(p, workload, kept, kept), 2.0 * p.B * p.H * p.N * p.N * p.D
+    # the choice has no gradient
+    more = {name: getattr(attended, name) + scores for name in ("exact_flops", "executed_flops")}
+    return attended.model_copy(update=more)

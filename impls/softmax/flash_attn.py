@@ -11,7 +11,6 @@ from torch import Tensor
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
 
 from .exact import ExactSoftmax
-from .footprint import fused_peak
 from .work import cost, fused_flops, refuse_parameters
 
 
@@ -48,7 +47,7 @@ class FlashAttnSoftmax(ExactSoftmax):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Compute the cost of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
         refuse_parameters(params)
-        return cost(problem, workload, executed=fused_flops(problem, workload), peak=fused_peak(problem, workload))
+        return cost(problem, workload, executed=fused_flops(problem, workload))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""

@@ -14,7 +14,6 @@ from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
 
 from .block_mask import block_mask
 from .exact import ExactSoftmax
-from .footprint import fused_peak
 from .work import cost, exact_flops, refuse_parameters
 
 
@@ -54,7 +53,7 @@ class FlexSoftmax(ExactSoftmax):
         refuse_parameters(params)
         # a backward computes the scores again: seven products where the definition has six
         executed = exact_flops(problem, workload) * (7 / 6 if workload is Workload.FORWARD_BACKWARD else 1)
-        return cost(problem, workload, executed=executed, peak=fused_peak(problem, workload))
+        return cost(problem, workload, executed=executed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], bool [B, N] or None -> [B, H, N, M]; differentiable on CUDA."""

@@ -10,7 +10,6 @@ from attnbench.api import Cost, Problem, Scalar, Workload
 
 from . import masking
 from .cached import CachedSoftmax
-from .footprint import naive_peak
 from .work import cost, refuse_parameters, square_flops
 
 
@@ -27,8 +26,7 @@ class NaiveSoftmax(CachedSoftmax):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Compute the cost with the full square executed, causal or not. Raises TypeError on any parameter."""
         refuse_parameters(params)
-        executed = square_flops(problem, workload, backward_products=4)
-        return cost(problem, workload, executed=executed, peak=naive_peak(problem, workload))
+        return cost(problem, workload, executed=square_flops(problem, workload, backward_products=4))
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem

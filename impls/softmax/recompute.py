@@ -11,7 +11,6 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Scalar, Workload, io_bytes, nominal_flops
 
 from ..partial.cache import written
-from .footprint import fused_peak, math_peak
 from .sdpa import SdpaSoftmax
 from .work import cache_bytes, refuse_parameters
 
@@ -63,14 +62,11 @@ class RecomputeSoftmax(SdpaSoftmax):
             return super().cost(problem, params, workload)
         refuse_parameters(params)
         work = _flops(problem, workload)
-        peak = (math_peak if cls.keeps_scores(problem) else fused_peak)(problem, Workload.FORWARD)
-        kept = _bytes_of_tokens(problem, problem.N) if workload is Workload.DECODE_TOTAL else 0
         return Cost(
             nominal_flops=nominal_flops(problem, workload),
             exact_flops=work,
             executed_flops=work,
             traffic_bytes=io_bytes(problem, workload) + _bytes_moved(problem, workload),
-            peak_bytes=peak + kept,
         )
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Tokens]:
@@ -94,9 +90,5 @@ def _bytes_moved(p: Problem, workload: Workload) -> float:
     """Count the bytes of kept tokens that are read, of the one written, and of output rows that are not used."""
     before = p.N - 1 if workload is Workload.DECODE else p.N * (p.N - 1) // 2
     steps = 1 if workload is Workload.DECODE else p.N
-    rows = p.B * p.H * before * p.M * p.dtype.bytes
-    return _bytes_of_tokens(p, before + steps) + rows
-
-
-def _bytes_of_tokens(p: Problem, tokens: int) -> float:
-    return cache_bytes(p, tokens) + p.B * p.H * tokens * p.D * p.dtype.bytes
+    queries = (before + steps) * p.D
+    return cache_bytes(p, before + steps) + p.B * p.H * (queries + before * p.M) * p.dtype.bytes

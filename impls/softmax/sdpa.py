@@ -13,7 +13,6 @@ from attnbench.api import Cost, Layout, Problem, Scalar, Tier, Workload
 
 from ..partial.backend import backend_that_ran, handed_over
 from .cached import CachedSoftmax
-from .footprint import fused_peak, math_peak
 from .masking import visible
 from .work import FLASH_BACKWARD, cost, exact_flops, fused_flops, refuse_parameters, square_flops
 
@@ -34,18 +33,16 @@ class SdpaSoftmax(CachedSoftmax):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes of the cheapest backend, so that no honest time is below the floor.
 
-        A fused backward computes the scores again: five products for the forward's two (Dao et al. 2022, appendix B). The peak
-        is that of the fused kernels where M = D, and otherwise that with all scores in memory, as on a CPU; without the
-        kernel's own scratch (on a CPU about 0.6 MB a thread). Raises TypeError on any parameter.
+        A fused backward computes the scores again: five products for the forward's two (Dao et al. 2022, appendix B). Raises
+        TypeError on any parameter.
         """
         refuse_parameters(params)
         if cls.keeps_scores(problem):
-            executed = cls._flops_with_scores(problem, workload)
-            return cost(problem, workload, executed=executed, peak=math_peak(problem, workload))
+            return cost(problem, workload, executed=cls._flops_with_scores(problem, workload))
         executed = fused_flops(problem, workload)
         if problem.causal and problem.padding:
             executed = square_flops(problem, workload, backward_products=FLASH_BACKWARD)
-        return cost(problem, workload, executed=executed, peak=fused_peak(problem, workload))
+        return cost(problem, workload, executed=executed)
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:

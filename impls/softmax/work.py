@@ -9,14 +9,13 @@ FLASH_BACKWARD = 5
 """Products of a backward that computes the scores again; one that kept them has four (Dao et al. 2022, appendix B)."""
 
 
-def cost(problem: Problem, workload: Workload, *, executed: float, peak: float) -> Cost:
-    """Compute the cost of exact attention, with a cache where it decodes, from executed FLOPs and a peak."""
+def cost(problem: Problem, workload: Workload, *, executed: float) -> Cost:
+    """Compute the cost of exact attention, with a cache where it decodes, from the executed FLOPs."""
     return Cost(
         nominal_flops=nominal_flops(problem, workload),
         exact_flops=exact_flops(problem, workload),
         executed_flops=executed,
         traffic_bytes=io_bytes(problem, workload) + cache_bytes_moved(problem, workload),
-        peak_bytes=peak,
     )
 
 

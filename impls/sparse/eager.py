@@ -4,13 +4,14 @@ from torch import Tensor
 
 from attnbench.api import Problem, Workload
 
+from ..partial.fused import queries_at_once
 from ..partial.softmax import is_fused
-from .eager_cost import executed_flops, peak_bytes
 from .factorised import Fixed, Strided
 from .family import SparseAttention
 from .neighbours import Atrous, Local, Longformer, Window
 from .pattern import Pattern, Shape
-from .plan import plan
+from .plan import Walk, plan
+from .rectangles import Rectangle
 from .union import union_attention
 
 
@@ -25,10 +26,14 @@ class EagerSparse(SparseAttention):
         return union_attention(q, k, v, plan(self.pattern, self.shape(q.shape[2]), is_fused(q)), self.scale)
 
     @classmethod
-    def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Count FLOPs and peak of the form for CPUs."""
-        ways = plan(pattern, Shape.of(problem), fused=True)
-        return executed_flops(problem, ways, workload), peak_bytes(problem, ways, workload)
+    def executed_flops(cls, problem: Problem, pattern: Pattern, workload: Workload) -> float:
+        """Count two products over the pairs of all tiles of the form for CPUs, masked ones included.
+
+        The backward adds five: S and dP again, dq, dk, dv.
+        """
+        ways, both = plan(pattern, Shape.of(problem), fused=True), workload is Workload.FORWARD_BACKWARD
+        products = 2 * _pairs(ways.forward) + (5 * _pairs(ways.backward) if both else 0)
+        return 2.0 * problem.B * products * max(problem.D, problem.M)
 
 
 class EagerStrided(EagerSparse):
@@ -67,3 +72,16 @@ class EagerLongformer(EagerSparse):
 
     paper = "arXiv:2004.05150"
     pattern_type = Longformer
+
+
+def _pairs(way: tuple[Walk, ...]) -> int:
+    return sum(len(walk.heads) * sum(map(_pairs_of, walk.rectangles)) for walk in way)
+
+
+def _pairs_of(r: Rectangle) -> int:
+    """Count the pairs of one row: all of a tile; of a causal one each block of queries up to its last key."""
+    length, S = r.queries.length, r.keys.length
+    if not r.causal:
+        return r.queries.count * length * S
+    block = queries_at_once(length)
+    return r.queries.count * sum(min(block, length - a) * min(a + block, S) for a in range(0, length, block))

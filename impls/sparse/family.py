@@ -50,19 +50,17 @@ class SparseAttention(Attention):
         pattern = cls.pattern_type.of(problem, params)
         if workload.decodes:
             return decoding_cost(problem, pattern, workload)
-        executed, peak = cls.executed_and_peak(problem, pattern, workload)
         return Cost(
             nominal_flops=nominal_flops(problem, workload),
             exact_flops=exact_flops(problem, pattern, workload),
-            executed_flops=executed,
+            executed_flops=cls.executed_flops(problem, pattern, workload),
             traffic_bytes=io_bytes(problem, workload),
-            peak_bytes=peak,
         )
 
     @classmethod
     @abstractmethod
-    def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Count the FLOPs that a call over all N tokens executes, and its peak in bytes, output included."""
+    def executed_flops(cls, problem: Problem, pattern: Pattern, workload: Workload) -> float:
+        """Count the FLOPs that a call over all N tokens executes."""
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:

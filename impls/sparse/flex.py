@@ -12,10 +12,11 @@ from attnbench.api import Cell, DType, Problem, Scalar, Tier, Workload
 
 from .factorised import Fixed, Strided
 from .family import SparseAttention
+from .flex_blocks import pairs_visited
 from .flex_calls import Attend, Union, attend, compiled, unions
-from .flex_cost import executed_flops, peak_bytes
+from .flex_layout import shares
 from .neighbours import Atrous, Local, Longformer, Window
-from .pattern import Pattern
+from .pattern import Pattern, Shape
 
 
 class FlexSparse(SparseAttention):
@@ -47,9 +48,14 @@ class FlexSparse(SparseAttention):
         return "FlexAttention has no backward on a CPU" if cell.workload is Workload.FORWARD_BACKWARD else None
 
     @classmethod
-    def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Count FLOPs and peak bytes over all N tokens: lower bounds, since FlexAttention computes edge blocks whole."""
-        return executed_flops(problem, pattern, workload), peak_bytes(problem, pattern, workload)
+    def executed_flops(cls, problem: Problem, pattern: Pattern, workload: Workload) -> float:
+        """Count two products over all pairs of visited blocks; the backward has five, since it computes the scores again."""
+        p, pairs = problem, 0
+        for share in shares(pattern, Shape.of(p)):
+            for layout in share.layouts:
+                alike = len(share.heads) if layout.first.shape[0] == 1 else 1
+                pairs += alike * pairs_visited(layout.first, layout.stop, layout.keys)
+        return (3.5 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2.0 * p.B * pairs * (p.D + p.M)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; differentiable on CUDA."""

@@ -11,7 +11,6 @@ from torch import Tensor
 from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, io_bytes, nominal_flops
 
 from ..partial.rows import seen_by, softmax_rows
-from .local_attention_cost import executed_flops, peak_bytes
 from .neighbours import Window
 from .pattern import whole
 from .reference import masked_softmax_attention
@@ -48,15 +47,19 @@ class LocalAttentionWindow(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count the pairs of the window, and those of all buckets that are computed. Raises TypeError or ValueError."""
-        window = _window(**params)  # type: ignore[arg-type]
-        same = Window(window + 1 if problem.causal else 2 * window)
+        """Count the pairs of the window, and those of all buckets that are computed. Raises TypeError or ValueError.
+
+        A bucket computes the keys of its own and the one before, if two-sided also of the one after. The backward keeps the
+        scores, and has four products.
+        """
+        p, window = problem, _window(**params)  # type: ignore[arg-type]
+        same, keys = Window(window + 1 if p.causal else 2 * window), (2 if p.causal else 3) * window
+        tokens, passes = -(-p.N // window) * window, 3.0 if workload is Workload.FORWARD_BACKWARD else 1.0
         return Cost(
             nominal_flops=nominal_flops(problem, workload),
             exact_flops=exact_flops(problem, same, workload),
-            executed_flops=executed_flops(problem, window, workload),
+            executed_flops=passes * 2.0 * p.B * p.H * tokens * keys * (p.D + p.M),
             traffic_bytes=io_bytes(problem, workload),
-            peak_bytes=peak_bytes(problem, window, workload),
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

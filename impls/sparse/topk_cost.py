@@ -1,12 +1,10 @@
 """FLOPs and bytes of attention to the largest scores, by formula.
 
-Left out: packed copies of k that some CPUs make of float16 and bfloat16. B batch, H heads, K heads of k and v, N tokens, k keys
-kept, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, k keys kept, D query/key width, M value width.
 """
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
-from .kept_keys import together
 from .pattern import whole
 from .selection import blocks
 
@@ -19,7 +17,6 @@ def cost(p: Problem, workload: Workload, k: int = 8) -> Cost:
         exact_flops=_exact_flops(p, workload, k),
         executed_flops=_executed_flops(p, workload, k),
         traffic_bytes=io_bytes(p, workload) + _cache_bytes_moved(p, workload, k),
-        peak_bytes=_peak_bytes(p, workload, k),
     )
 
 
@@ -61,38 +58,3 @@ def _cache_bytes_moved(p: Problem, workload: Workload, k: int) -> float:
     steps = 1 if workload is Workload.DECODE else p.N
     moved = _seen(p, workload) * p.D + _kept(p, workload, k) * p.M * p.H / p.kv_heads + steps * (p.D + p.M)
     return p.B * p.kv_heads * moved * p.dtype.bytes
-
-
-def _peak_bytes(p: Problem, workload: Workload, k: int) -> float:
-    """Count the bytes at the peak: choices, and the larger of choosing and attending.
-
-    In decoding these are the scores with what is kept of them, and a cache if the call makes it.
-    """
-    if workload.decodes:
-        state = p.B * p.kv_heads * p.N * (p.D + p.M) * p.dtype.bytes if workload is Workload.DECODE_TOTAL else 0
-        return float(state + p.B * p.H * (p.N * p.dtype.bytes + min(k, p.N) * (8 + (p.M + 2) * p.dtype.bytes)))
-    choices, trains = p.B * p.H * p.N * k * 8, workload is Workload.FORWARD_BACKWARD
-    return float(choices + max(_choosing(p, k), _attending(p, k, trains=trains)))
-
-
-def _choosing(p: Problem, k: int) -> float:
-    """Count the bytes of a block's scores and of the best of them, with their indices twice."""
-    R = p.H // p.kv_heads
-    sizes = blocks(p.B * p.kv_heads, R, p.N, causal=p.causal)
-    return max(R * rows * (stop * p.dtype.bytes + min(k, stop) * (p.dtype.bytes + 8)) for rows, stop in sizes)
-
-
-def _attending(p: Problem, k: int, *, trains: bool) -> float:
-    """Count the bytes of the output, and of one group of queries the keys, weights, and a wide output.
-
-    The backward adds all weights and gradients, and for a group each kept key times its query, and a gradient of its keys.
-    """
-    R, wide, rows = p.H // p.kv_heads, max(4, p.dtype.bytes), p.B * p.H * p.N
-    group = min(p.B * p.kv_heads, together(p.H // p.kv_heads * p.N * p.D * k))
-    listed, output = group * R * p.N * k, rows * p.M * p.dtype.bytes
-    if not trains:
-        return output + listed * (9 + wide) + group * R * p.N * p.M * wide
-    gradients = p.B * p.N * (p.H * p.D + p.kv_heads * (p.D + p.M)) * p.dtype.bytes
-    widest, narrow = max(p.D, p.M), p.dtype.bytes < wide
-    beside = group * p.N * widest * (R if narrow else 1)
-    return output + gradients + rows * k * wide + listed * (9 + (2 + widest) * wide) + beside * wide

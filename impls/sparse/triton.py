@@ -12,7 +12,7 @@ from .factorised import Fixed, Strided
 from .family import SparseAttention
 from .neighbours import Atrous, Local, Longformer, Window
 from .pattern import Pattern
-from .triton_cost import executed_flops, peak_bytes
+from .triton_cost import executed_flops
 from .triton_tables import described
 from .triton_tuning import WIDEST
 
@@ -50,10 +50,9 @@ class TritonSparse(SparseAttention):
         return None
 
     @classmethod
-    def executed_and_peak(cls, problem: Problem, pattern: Pattern, workload: Workload) -> tuple[float, float]:
-        """Count FLOPs of whole tiles, and bytes of output, logsumexp, gradients and scratch; needs no triton."""
-        trains = workload is Workload.FORWARD_BACKWARD
-        return executed_flops(problem, pattern, trains=trains), peak_bytes(problem, pattern, trains=trains)
+    def executed_flops(cls, problem: Problem, pattern: Pattern, workload: Workload) -> float:
+        """Count FLOPs of whole tiles; needs no triton."""
+        return executed_flops(problem, pattern, trains=workload is Workload.FORWARD_BACKWARD)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N. Raises ValueError on other shapes."""

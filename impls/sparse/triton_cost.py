@@ -1,4 +1,4 @@
-"""What one call of the sparse Triton kernels computes and allocates.
+"""What one call of the sparse Triton kernels computes.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
@@ -12,33 +12,19 @@ from attnbench.api import Problem
 
 from .band import Band
 from .pattern import Pattern, Shape
-from .triton_tuning import Arithmetic, Launch, arithmetic, blocks, fitted, padded, programs, splits
+from .triton_tuning import Launch, arithmetic, blocks, fitted, padded
 from .triton_walks import Walk, cells_of, key_walks, query_walks
 
 
 def executed_flops(p: Problem, pattern: Pattern, *, trains: bool) -> float:
     """Count products of whole tiles with padded widths: two per tile forward, three for dq, four for dk and dv."""
     D, M, shape = padded(p.D), padded(p.M), Shape.of(p)
-    chosen, group = blocks(p.D, p.M, _arithmetic(p)), p.H // p.kv_heads
+    chosen, group = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype))), p.H // p.kv_heads
     flops = tile_pairs(pattern, shape, chosen.attend) * (D + M)
     if trains:
         flops += tile_pairs(pattern, shape, chosen.queries) * (2 * D + M)
         flops += tile_pairs(pattern, shape, chosen.keys, group=group) * (2 * D + 2 * M)
     return 2.0 * p.B * flops
-
-
-def peak_bytes(p: Problem, pattern: Pattern, *, trains: bool) -> float:
-    """Count the bytes of output and logsumexp; in the backward also g·o and three gradients; and scratch of split work."""
-    kept = p.B * p.H * p.N * (p.M * p.dtype.bytes + 4.0)
-    chosen, parts = blocks(p.D, p.M, _arithmetic(p)), pattern.parts(Shape.of(p))
-    queries, group = query_walks(parts, p.N), p.H // p.kv_heads
-    if not trains:
-        return kept + max(_scratch(p, walk, chosen.attend) * (p.M + 1) for walk in queries)
-    kv = p.B * p.kv_heads * p.N * (p.D + p.M)
-    gradients = (p.B * p.H * p.N * p.D + kv) * p.dtype.bytes + 4.0 * p.B * p.H * p.N
-    of_queries = max(_scratch(p, walk, chosen.queries) * p.D for walk in queries)
-    of_keys = max(_scratch(p, walk, chosen.keys, group) * (p.D + p.M) for walk in key_walks(parts, p.N, group))
-    return kept + gradients + max(of_queries, of_keys)
 
 
 @lru_cache(maxsize=64)
@@ -92,16 +78,3 @@ def _seen(
 def _positions(begin: Tensor, stride: int, tokens: tuple[int, int]) -> tuple[Tensor, Tensor]:
     first, stop = ((token - begin).clamp(min=0) + stride - 1 for token in tokens)
     return first // stride, stop // stride
-
-
-def _scratch(p: Problem, walk: Walk, launch: Launch, group: int | None = None) -> float:
-    """Count the bytes, per number of a token, that programs which share a block write: 0 where none do."""
-    of_keys = group is not None
-    how = fitted(launch, walk, of_keys=of_keys)
-    heads = len({row.head // (group or 1) for row in walk.rows})
-    S = splits(walk, p.B * heads * programs(walk, how, of_keys=of_keys), of_keys=of_keys)
-    return 4.0 * S * p.B * heads * walk.stop if S > 1 else 0.0
-
-
-def _arithmetic(p: Problem) -> Arithmetic:
-    return arithmetic(getattr(torch, p.dtype))

@@ -9,9 +9,9 @@ from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .block_attention import Call, Tensors, block_attention
 from .blocks import Blocks
-from .blockwise_cost import cost_by_blocks
 from .family import VQFamily
 from .seen import Positions
+from .work import cost_by_blocks
 
 
 class BlockwiseVQ(VQFamily):
@@ -24,7 +24,7 @@ class BlockwiseVQ(VQFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
+        """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
         return cost_by_blocks(problem, cls.on_paper(problem, params).options, workload)
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:

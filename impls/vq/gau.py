@@ -9,7 +9,6 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Projection, Scalar, Workload
 
 from .blockwise import BlockwiseVQ
-from .blockwise_cost import cost_of_gated
 from .decoding import VQState
 
 
@@ -22,8 +21,11 @@ class GatedVQ(BlockwiseVQ):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_gated(problem, cls.on_paper(problem, params).options, workload)
+        """Count FLOPs and bytes, those of the gate too. Raises TypeError or ValueError on bad parameters."""
+        p, cost = problem, super().cost(problem, params, workload)
+        gate = p.B * p.H * (1 if workload is Workload.DECODE else p.N) * p.M * p.dtype.bytes
+        times = 3 if workload is Workload.FORWARD_BACKWARD else 1
+        return cost.model_copy(update={"traffic_bytes": cost.traffic_bytes + times * gate})
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

@@ -1,16 +1,15 @@
 """Dense softmax over quantised keys: what Transformer-VQ computes, in quadratic time.
 
-B or b batch, H heads, N or n tokens, D query/key width, M value width.
+B or b batch, H heads, N or n tokens, D query/key width, M value width, S codes.
 """
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Cost, Problem, Scalar, Tier, Workload, takes
+from attnbench.api import Cost, Problem, Scalar, Tier, Workload, dense_flops, io_bytes, nominal_flops, takes
 
 from ..partial.cache import KvCache
 from .options import Quantisation
-from .quantised_cost import cost_of_quantised
 from .quantised_keys import QuantisedKeys
 from .reference import Definition, quantised_attention, quantised_rows
 
@@ -30,8 +29,24 @@ class QuantisedSoftmax(QuantisedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs and bytes; the peak is that on a CPU. Raises TypeError or ValueError on bad parameters."""
-        return cost_of_quantised(problem, Quantisation(**params), workload)  # type: ignore[arg-type]
+        """Count the FLOPs of assigning codes and then of the cheapest backend, and bytes.
+
+        Steps also read the codebook and all k̂ and v up to their own, which they write. Raises TypeError or ValueError on bad
+        parameters.
+        """
+        p, S = problem, Quantisation(**params).codes  # type: ignore[arg-type]
+        steps = 1 if workload is Workload.DECODE else p.N
+        assigning, nominal = 2.0 * p.B * p.H * steps * S * p.D, nominal_flops(p, workload)
+        # a fused backward computes the scores again: five products for the forward's two
+        attending = dense_flops(p) * 3.5 if workload is Workload.FORWARD_BACKWARD else nominal
+        cached = {Workload.DECODE: p.N, Workload.DECODE_TOTAL: p.N * (p.N + 1) / 2}.get(workload, 0)
+        codebook = p.H * S * p.D * 4.0 * (steps if workload.decodes else 1)
+        return Cost(
+            nominal_flops=nominal,
+            exact_flops=nominal + assigning,
+            executed_flops=attending + assigning,
+            traffic_bytes=io_bytes(p, workload) + codebook + cached * p.B * p.H * (p.D + p.M) * p.dtype.bytes,
+        )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M], codes int64 [B, H, N] or None -> [B, H, N, M], differentiable."""

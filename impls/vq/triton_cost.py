@@ -7,11 +7,10 @@ import torch
 
 from attnbench.api import Cost, Problem, Workload
 
-from .blockwise_cost import cost_by_blocks
 from .options import VQOptions
-from .triton_footprint import TritonFootprint
 from .triton_plan import Plan, Shape
 from .triton_tuning import Launch, arithmetic, padded
+from .work import cost_by_blocks
 
 
 def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
@@ -22,13 +21,7 @@ def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
     plan = Plan.of(Shape(p.B, p.H, p.N, p.D, p.M, o.codes, o.block, p.causal), arithmetic(getattr(torch, p.dtype)))
     assigned = 2.0 * p.B * p.H * p.N * o.codes * p.D
     attended = attended_flops(plan, trains=trains, through_table=o.gradient_through_table)
-    room = TritonFootprint(p, o, plan)
-    return cost.model_copy(
-        update={
-            "executed_flops": assigned + attended,
-            "peak_bytes": room.forward_backward() if trains else room.forward(),
-        }
-    )
+    return cost.model_copy(update={"executed_flops": assigned + attended})
 
 
 def attended_flops(p: Plan, *, trains: bool, through_table: bool = True) -> float:

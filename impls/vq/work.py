@@ -1,4 +1,4 @@
-"""FLOPs of matrix products of attention over quantised keys, by formula, with the letters of blocks.py.
+"""FLOPs of matrix products and bytes of attention over quantised keys, by formula, with the letters of blocks.py.
 
 B batch, H heads, D query/key width, M value width, S codes, W tokens of a window when one more is decoded, P = D width of the
 sinusoids.
@@ -6,10 +6,21 @@ sinusoids.
 
 from dataclasses import dataclass
 
-from attnbench.api import Problem, Workload
+from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
 from .blocks import Blocks
 from .options import MATMUL, RELATIVE, VQOptions
+
+
+def cost_by_blocks(problem: Problem, options: VQOptions, workload: Workload) -> Cost:
+    """Compute the cost of Transformer-VQ by blocks."""
+    work = Work(problem, options, workload)
+    return Cost(
+        nominal_flops=nominal_flops(problem, workload),
+        exact_flops=work.exact,
+        executed_flops=work.executed,
+        traffic_bytes=work.traffic_bytes,
+    )
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,20 @@ class Work:
         steps, windows, tables, distances = decoded(p.N, self.o.block, whole=self.workload is Workload.DECODE_TOTAL)
         work = steps * S * D + (windows + tables * S) * (D + M)
         return 2.0 * p.B * p.H * (work + self.relative * D * (steps * D + distances))
+
+    @property
+    def traffic_bytes(self) -> float:
+        """Count the bytes that any attention moves, and the codebook.
+
+        Steps read the window, the table if any, and the codebook, once for the batch, and write their token and its code.
+        """
+        p, o, codebook = self.p, self.o, self.p.H * self.o.codes * self.p.D * 4.0
+        if not self.workload.decodes:
+            return io_bytes(p, self.workload) + codebook
+        steps, windows, tables, _ = decoded(p.N, o.block, whole=self.workload is Workload.DECODE_TOTAL)
+        token, table = (p.D + p.M) * p.dtype.bytes, o.codes * (p.M + 1) * max(4, p.dtype.bytes)
+        moved = windows * token + steps * (token + 8) + tables * table
+        return io_bytes(p, self.workload) + p.B * p.H * moved + steps * codebook
 
     def _assigning(self) -> float:
         """Count the choice of codes of one head, which has no gradient."""

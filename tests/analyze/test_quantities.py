@@ -35,7 +35,7 @@ from attnbench.schema.suite import Axes, Method, Suite
 from tests.analyze.conftest import Writer, known
 
 CELL = Cell(method="m.x", problem=Problem(N=64, B=2))
-COST = Cost(nominal_flops=4e9, exact_flops=2e9, executed_flops=1e9, traffic_bytes=1e8, peak_bytes=0)
+COST = Cost(nominal_flops=4e9, exact_flops=2e9, executed_flops=1e9, traffic_bytes=1e8)
 
 
 def scored(*replicates: float, name: str = LOSS, status: str = OK) -> CellSummary:

@@ -26,7 +26,7 @@ from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
 from tests.executors.played import HERE, FakeWorker, run_of
 
-COST = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1, peak_bytes=1)
+COST = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1)
 Law = Callable[[Cell], float]
 
 

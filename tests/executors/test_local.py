@@ -185,7 +185,7 @@ def test_a_refused_cell_is_a_row_and_nothing_is_started() -> None:
 
 
 def test_a_cell_that_cannot_fit_its_budget_by_the_roof_is_not_started() -> None:
-    slow = Cost(nominal_flops=0, exact_flops=0, executed_flops=1e11, traffic_bytes=0, peak_bytes=0)
+    slow = Cost(nominal_flops=0, exact_flops=0, executed_flops=1e11, traffic_bytes=0)
     cells = run_info().cells
     info, worker = run_info(costs={c.key: slow for c in cells if c.method == "a"}), FakeWorker()
     records = run(info, worker)
@@ -196,7 +196,7 @@ def test_a_cell_that_cannot_fit_its_budget_by_the_roof_is_not_started() -> None:
 
 def test_a_roof_that_a_measurement_contradicts_refuses_nothing() -> None:
     """The machine was busy when its roof was measured: 1 GFLOP/s, where a call of "b" reaches 20."""
-    heavy = Cost(nominal_flops=0, exact_flops=0, executed_flops=2e10, traffic_bytes=0, peak_bytes=0)
+    heavy = Cost(nominal_flops=0, exact_flops=0, executed_flops=2e10, traffic_bytes=0)
     light = heavy.model_copy(update={"executed_flops": 2e9})
     cells = run_info().cells
     # of "b" the shorter cells fit the budget by the roof, the longer do not

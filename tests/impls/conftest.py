@@ -60,7 +60,7 @@ def gradient_of() -> Callable[[Attention], Tensor]:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """The kernels' scratch, which no formula has, grows with the threads; and a setting leaves torch's modes as it set them."""
+    """The kernels' scratch grows with the threads; and a setting leaves torch's modes as it set them."""
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(1)
     yield

@@ -12,7 +12,7 @@ class _SaysItIsCausal(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         nominal, moved = nominal_flops(problem, workload), io_bytes(problem, workload)
-        return Cost(nominal_flops=nominal, exact_flops=0, executed_flops=0, traffic_bytes=moved, peak_bytes=moved)
+        return Cost(nominal_flops=nominal, exact_flops=0, executed_flops=0, traffic_bytes=moved)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         # of its own, so that causality alone can be what is wrong

@@ -1,4 +1,4 @@
-"""Work, traffic and memory of single methods, counted by hand."""
+"""Work and traffic of single methods, counted by hand."""
 
 from typing import Any
 
@@ -90,12 +90,10 @@ class TestLinear:
         assert wide.exact_flops == 4 * 2 * 4 * 1024 * (64 * 65 / 2) * 64
 
     def test_a_step_moves_the_state(self) -> None:
-        step, total = (seq("linear.chunked", workload) for workload in (STEP, TOTAL))
+        step = seq("linear.chunked", STEP)
         state = 2 * 4 * (64 + 1) * 65 * 4
         assert step.exact_flops == 4 * 2 * 4 * 64 * 64
         assert step.traffic_bytes == 2 * 4 * 4 * 64 * 4 + 2 * state
-        assert step.peak_bytes < state
-        assert total.peak_bytes == step.peak_bytes + state
 
     def test_cuda_kernels_do_the_recurrence_and_once_more_where_segments_are_summed_first(self) -> None:
         tokens = 64 * 8 * 1024
@@ -106,14 +104,6 @@ class TestLinear:
         ):
             found = seq("linear.cuda", workload, None, **shape)
             assert (found.exact_flops, found.executed_flops) == (tokens * exact, tokens * done)
-
-    def test_cuda_kernels_add_to_outputs_and_gradients_only_what_they_say(self) -> None:
-        rows, tensor = 64 * 8 * 1024, 64 * 8 * 1024 * 64 * 4
-        assert seq("linear.cuda", B=64, H=8).peak_bytes == tensor + 4 * rows
-        assert seq("linear.cuda", BOTH, B=64, H=8).peak_bytes == 4 * tensor + 2 * 4 * rows
-        # the states of segments do not grow with the length
-        for N in (2**17, 2**20):
-            assert seq("linear.cuda", B=1, H=8, N=N).peak_bytes - N * 8 * (64 * 4 + 4) == 512 * 4 * 64 * 65
 
 
 class TestRecurrences:
@@ -126,11 +116,8 @@ class TestRecurrences:
         assert found.traffic_bytes == 4 * 100 * (32 + 32 + 16 + 16 + 1)
 
     @pytest.mark.parametrize("name", ["deltanet", "gated_deltanet", "kda", "rwkv7"])
-    def test_a_sequence_of_delta_steps_keeps_the_state(self, name: str) -> None:
-        one, whole = (seq(f"delta.{name}", workload, N=100, D=32, M=16) for workload in (STEP, TOTAL))
-        state = 2 * 4 * 32 * 16 * 4
-        assert whole.peak_bytes == one.peak_bytes + state
-        assert one.traffic_bytes > 2 * state
+    def test_a_delta_step_moves_the_state(self, name: str) -> None:
+        assert seq(f"delta.{name}", STEP, N=100, D=32, M=16).traffic_bytes > 2 * (2 * 4 * 32 * 16 * 4)
 
     @pytest.mark.parametrize("name", ["retnet", "lightning", "mamba2", "gla", "hgrn2"])
     def test_gated_chunks_are_counted_by_their_products_and_steps_move_the_state(self, name: str) -> None:
@@ -140,10 +127,9 @@ class TestRecurrences:
         # the tail of 36 tokens is a chunk of its own
         tail = seq(name, FORWARD, {"chunk": 64}, B=1, H=1, N=100).executed_flops
         assert tail == 2 * ((64**2 + 36**2) * 128 + 100 * 2 * 64 * 64)
-        step, whole = (seq(name, workload, B=1, H=8) for workload in (STEP, TOTAL))
+        step = seq(name, STEP, B=1, H=8)
         assert step.executed_flops == 8 * 4 * 64 * 64
         assert step.traffic_bytes > 2 * 8 * 64 * 64 * 4
-        assert whole.peak_bytes > 8 * 64 * 64 * 4 > step.peak_bytes
 
     @pytest.mark.parametrize(("name", "gates"), [("retnet", 0), ("mamba2", 1), ("gla", 64), ("hgrn2", 0)])
     def test_gates_are_read_once_and_their_gradients_written(self, name: str, gates: int) -> None:
@@ -225,16 +211,6 @@ class TestPatterns:
         for workload in (FORWARD, BOTH):
             found = seq(f"sparse.{name}", workload, H=8, N=4096)
             assert found.executed_flops <= 2.7 * found.exact_flops < found.nominal_flops
-        for causal in (False, True):
-            # beside q, k, v: a small multiple of them
-            most = cost(f"sparse.{name}", BOTH, B=1, H=8, N=2**16, causal=causal).peak_bytes
-            assert most <= 2.5 * 3 * 8 * 2**16 * 64 * 4
-
-    @pytest.mark.parametrize("stride", [16, 64, 1024])
-    @pytest.mark.parametrize("name", ["sparse.strided", "sparse.fixed"])
-    def test_memory_does_not_depend_on_the_stride(self, name: str, stride: int) -> None:
-        most = seq(name, BOTH, {"stride": stride}, B=1, H=8, N=2**15).peak_bytes
-        assert most <= 3 * 3 * 8 * 2**15 * 64 * 4
 
     def test_tiles_of_a_window_are_counted_as_they_are_computed(self) -> None:
         # a head of 31 queries, causal, one block; then 65 queries: two tiles of 32 with 63 keys, and one of 1 with 32
@@ -269,8 +245,6 @@ class TestFewerKeys:
         for workload, times in ((FORWARD, 1), (BOTH, 3)):
             moved = io_bytes(problem_of(**shape), workload)
             assert cost("linformer.linformer", workload, **shape).traffic_bytes == moved + times * matrices
-        one, each = (cost("linformer.linformer", BOTH, {"sharing": how}, **shape) for how in ("headwise", "none"))
-        assert each.peak_bytes - one.peak_bytes == 7 * matrices
         unshared = cost("linformer.linformer", FORWARD, {"sharing": "none"}, **shape)
         assert unshared.traffic_bytes == io_bytes(problem_of(**shape), FORWARD) + 8 * matrices
 

@@ -11,7 +11,6 @@ from torch.nn.attention import flex_attention
 
 from attnbench import Problem, build
 from attnbench.api import Workload
-from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
 from tests.impls.contract.subjects import Variant
 from tests.impls.contract.test_causality import test_the_future_changes_nothing_before_it as nothing_from_the_future
@@ -210,7 +209,6 @@ def test_blocks_really_are_skipped(pattern: Any, most: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
     ("name", "params", "shape"),
     [
@@ -226,19 +224,15 @@ def test_blocks_really_are_skipped(pattern: Any, most: float) -> None:
     ],
     ids=str,
 )
-def test_compiled_every_kind_is_the_same_and_takes_the_memory_that_is_said(
-    name: str, params: dict[str, Any], shape: dict[str, Any]
-) -> None:
+def test_compiled_every_kind_is_the_same(name: str, params: dict[str, Any], shape: dict[str, Any]) -> None:
     problem = Problem(**{"B": 1, "H": 4, "N": 1000, "D": 64, "causal": True, **shape})
     method: Any = getattr(flex, f"Flex{name}")(problem, **params)
     inputs = type(method).inputs(problem, torch.Generator().manual_seed(0))
     with torch.no_grad():
         o = method(*inputs)
-        peak = torch_profiler_peak(lambda: method(*inputs)).bytes
     want = method.reference(*(x.double() for x in inputs)).to(o.dtype)
     eps = 16 * torch.finfo(o.dtype).eps
     torch.testing.assert_close(o, want, rtol=eps, atol=eps)
-    assert type(method).cost(problem, params, Workload.FORWARD).peak_bytes == pytest.approx(peak, rel=0.1)
 
 
 @pytest.mark.slow

@@ -208,7 +208,8 @@ def test_reading_a_run_gives_the_same_and_comparing_it_with_itself_no_difference
 def test_a_plan_is_a_frame_too() -> None:
     plan = attnbench.plan(SUITE, device="cpu")
     frame = plan.frame()
-    assert list(frame.columns[:4]) == ["method", "workload", "N", "B"]
+    assert list(frame.columns) == ["method", "workload", "N", "B", "causal", "dtype", "least_s_per_call", "note"]
+    assert "memory is not predicted" in str(plan)
     assert frame[frame.method == "linear.full"].note.str.startswith("unsupported").all()
     assert "6 cells, 4 to be measured, x 2 replicates, on cpu" in str(plan)
     assert "<table>" in plan._repr_html_()

@@ -22,7 +22,6 @@ class Plain(Attention):
             exact_flops=flops,
             executed_flops=flops,
             traffic_bytes=io_bytes(problem, workload),
-            peak_bytes=io_bytes(problem, workload),
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -284,7 +284,7 @@ class Synthetic:
 def cost_of(cell: Cell) -> Cost:
     p = cell.problem
     traffic = 16.0 * p.B * p.H * (1 if cell.workload is Workload.DECODE else p.N) * p.D
-    return Cost(nominal_flops=1.0, exact_flops=1.0, executed_flops=1.0, traffic_bytes=traffic, peak_bytes=1.0)
+    return Cost(nominal_flops=1.0, exact_flops=1.0, executed_flops=1.0, traffic_bytes=traffic)
 
 
 def chance_of(model: Training) -> tuple[float, float | None]:

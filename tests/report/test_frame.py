@@ -80,7 +80,7 @@ def test_the_columns_are_the_same_for_an_empty_run(small: Synthetic) -> None:
 def test_a_time_below_the_roof_is_called_an_error_of_measurement(small: Synthetic) -> None:
     run = small.run()
     cell = run.cells[0]
-    absurd = Cost(nominal_flops=1, exact_flops=1, executed_flops=1e15, traffic_bytes=1, peak_bytes=1)
+    absurd = Cost(nominal_flops=1, exact_flops=1, executed_flops=1e15, traffic_bytes=1)
     table = frame(Findings.of(run.model_copy(update={"costs": {**run.costs, cell.key: absurd}}), small.records()))
     assert table["roof"][0] > 1
     assert "error of measurement" in table["warning"][0]
@@ -91,7 +91,7 @@ def test_a_time_below_the_roof_is_called_an_error_of_measurement(small: Syntheti
 def test_traffic_above_the_roof_s_copy_is_that_of_a_cache_and_no_error(small: Synthetic) -> None:
     run = small.run()
     cell = run.cells[0]
-    much = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1e15, peak_bytes=1)
+    much = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1e15)
     findings = Findings.of(run.model_copy(update={"costs": {**run.costs, cell.key: much}}), small.records())
     warning = frame(findings)["warning"][0]
     assert "stayed in cache" in warning

@@ -1,16 +1,21 @@
 """run.json: whether two runs are one, and which versions are read."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from attnbench.schema.cell import Cell
+from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Surroundings
 from attnbench.schema.problem import Problem
 from attnbench.schema.run import RUN_VERSION, RunInfo
 from attnbench.schema.suite import Suite
+
+STORED = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores" / "linear_memory" / "run.json"
+"""A recorded run from when costs held a predicted peak."""
 
 
 def run_info(*, suite: dict[str, Any] | None = None, version: str = "1", **environment: str) -> RunInfo:
@@ -66,3 +71,18 @@ def test_another_schema_version_is_refused_in_words(version: int) -> None:
         ValidationError, match=rf"written by another attnbench \(schema {version}, this one reads {RUN_VERSION}\)"
     ):
         RunInfo.model_validate_json(text)
+
+
+def test_a_stored_run_is_read_without_the_peaks_that_it_predicted() -> None:
+    stored = json.loads(STORED.read_text())
+    info = RunInfo.model_validate_json(STORED.read_text())
+    assert all("peak_bytes" in cost for cost in stored["costs"].values())
+    for key, cost in stored["costs"].items():
+        assert info.costs[key].model_dump() == {name: each for name, each in cost.items() if name != "peak_bytes"}
+
+
+def test_any_other_unknown_field_of_a_cost_is_an_error() -> None:
+    fields = {"nominal_flops": 1, "exact_flops": 1, "executed_flops": 1, "traffic_bytes": 1}
+    assert Cost.model_validate({**fields, "peak_bytes": 1}) == Cost.model_validate(fields)
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        Cost.model_validate({**fields, "peak": 1})

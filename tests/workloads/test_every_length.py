@@ -12,8 +12,10 @@ from attnbench.schema.problem import Problem
 from attnbench.workloads.timing import measure_time
 
 SHORT, LONG = (512, 1024, 2048, 4096), (2**14, 2**16)
-_MOST_BYTES, _MOST_FLOPS = 2e9, 4e11
+_MOST_FLOPS = 4e11
 """Of a call: what takes more is not tried at that length."""
+_HOLD_ALL_PAIRS = {"softmax.naive", "softmax.sdpa_math", "sparse.fixed_masked"}
+"""They take gigabytes at the long ones."""
 
 
 @pytest.mark.slow
@@ -42,5 +44,5 @@ def test_a_method_is_its_definition_at_every_length(name: str, monkeypatch: pyte
 
 def affordable(cell: Cell) -> bool:
     """Of the long ones, those that are not dense."""
-    cost = registry.load(cell.method).cost(cell.problem, {}, cell.workload)
-    return cell.problem.N in SHORT or (cost.peak_bytes < _MOST_BYTES and cost.executed_flops < _MOST_FLOPS)
+    work = registry.load(cell.method).cost(cell.problem, {}, cell.workload).executed_flops
+    return cell.problem.N in SHORT or (cell.method not in _HOLD_ALL_PAIRS and work < _MOST_FLOPS)

@@ -163,17 +163,6 @@ def test_a_method_is_asked_about_a_forward_and_checked_on_one() -> None:
     assert right.cost is not None
 
 
-def test_the_expected_peak_counts_dense_weights() -> None:
-    asked = cell("gate_cases:Right", 1024)
-    timed = asked.model_copy(update={"workload": Workload.FORWARD})
-    costs = [p.cost for p in describe(Inquiry(method=asked.method, cells=(asked, timed))).prospects]
-    assert costs[0] is not None
-    assert costs[1] is not None
-    weights = 2 * 1024**2 * 4
-    assert costs[0].peak_bytes >= max(6 * weights, costs[1].peak_bytes)
-    assert costs[0].model_copy(update={"peak_bytes": costs[1].peak_bytes}) == costs[1]
-
-
 def quantised(codes: int = 8, **fields: object) -> Cell:
     params = {"codes": codes}
     return Cell.model_validate(

@@ -9,8 +9,6 @@ from hypothesis.strategies import SearchStrategy
 from attnbench.api import Workload
 
 Params = dict[str, Any]
-Size = tuple[Params, Params]
-"""A shape and parameters."""
 FORWARD, BOTH, STEP, TOTAL = tuple(Workload)[:4]
 
 
@@ -44,15 +42,8 @@ class Method:
     """Whether how it mixes positions follows from the length: then a padded sequence is not what it is by itself."""
     dense: bool = False
     """Whether a row of its inputs must lie in one piece: its kernel, the only one that it may use, asks for that."""
-    peaks: tuple[Size, ...] = (({"N": 512}, {}),)
-    """Where the predicted peaks of forward and backward are compared with what torch allocates. B = 1, H = 4, D = 64."""
-    slow_peaks: tuple[Size, ...] = ()
-    """More of them, where there is time."""
-    step_peaks: tuple[Size, ...] = (({"N": 80, "B": 16}, {}),)
-    """The same of decoding, for methods that do."""
-    slow_step_peaks: tuple[Size, ...] = ()
-    grows: tuple[float, float] = (math.inf, math.inf)
-    """How many times as much work and memory four times as many tokens take at most: (4, 4) is linear, (16, 16) the square."""
+    grows: float = math.inf
+    """How many times as much work four times as many tokens take at most: 4 is linear, 16 the square."""
     sums: bool = False
     """Whether its state is sums over all tokens: of one size, in float32 at least, and the same however it was reached."""
     steps_alike: bool = False

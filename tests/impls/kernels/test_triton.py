@@ -259,35 +259,6 @@ def test_the_executed_count_is_that_of_the_products(kernels: OfMethod, ask: Ask)
     assert kernels.put(ask, inputs, "flops", g=g) == [kernels.cost(Workload.FORWARD_BACKWARD).executed_flops]
 
 
-PADDED = linear(300, H=1, D=32, M=16, dtype="bfloat16", padding=0.5)
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("kernels", "trains"),
-    [
-        (PADDED, True),
-        (PADDED.with_shape(padding=0.0), False),
-        pytest.param(PADDED.with_shape(padding=0.0), True, marks=SLOW),
-        pytest.param(PADDED, False, marks=SLOW),
-        *((sparse("strided", {"stride": 2}, {"D": 128, "M": 64, "dtype": "bfloat16"}, 32), trains) for trains in (True, False)),
-        *(
-            (OfMethod("vq.triton", {"codes": 60, "block": 8}, {"H": 2, **shape}), trains)
-            for shape in ({"N": 32, "dtype": "bfloat16"}, {"N": 25, "D": 32, "M": 64}, {"N": 32, "causal": False})
-            for trains in (True, False)
-        ),
-    ],
-    ids=str,
-)
-def test_the_predicted_peak_is_what_torch_allocates(kernels: OfMethod, trains: bool, ask: Ask) -> None:
-    inputs, g = kernels.drawn()
-    mask = {"key_mask": torch.arange(kernels.problem.N)[None] < 150} if kernels.problem.padding else {}
-    keywords = mask if kernels.name == "linear.triton" else {}
-    (peak,) = kernels.put(ask, inputs, "peak", keywords=keywords, **({"g": g} if trains else {}))
-    workload = Workload.FORWARD_BACKWARD if trains else Workload.FORWARD
-    assert peak == pytest.approx(kernels.cost(workload).peak_bytes, rel=0.1)
-
-
 def test_a_query_that_sees_nothing_gives_nothing_and_moves_nothing(ask: Ask) -> None:
     kernels = sparse("fixed", {"stride": 16, "c": 2, "mode": "by_layer", "layer": 1}, {}, 40)
     inputs, g = kernels.drawn()

@@ -4,7 +4,6 @@ Reads the path of a request from each line of stdin, writes the answer beside it
 is of a method (its name, problem, parameters, state) or of an operator (module:function; `how`: what it takes beyond tensors).
 """
 
-import gc
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -16,7 +15,6 @@ from torch import Tensor
 
 from attnbench import registry
 from attnbench.api import Problem
-from attnbench.measure.profiler_memory import torch_profiler_peak
 
 Request = dict[str, Any]
 tuning: Any = import_module("attnbench_impls.sparse.triton_tuning")
@@ -25,29 +23,6 @@ tuning: Any = import_module("attnbench_impls.sparse.triton_tuning")
 def evaluate(request: Request) -> list[Tensor]:
     """The output, and where there is a g the gradients of q, k and v."""
     return call_of(request)()
-
-
-def peak(request: Request) -> list[int | None]:
-    """Bytes that torch allocates."""
-    call, launch = call_of(request), interpreter.GridExecutor.__call__
-
-    def tidy(*args: Any, **kwargs: Any) -> None:
-        launch(*args, **kwargs)
-        # the interpreter leaves cycles behind, and so holds on to tensors, until they are collected
-        gc.collect()
-
-    if request["name"].startswith("vq."):
-        interpreter.GridExecutor.__call__ = tidy
-    # what is there already need not be looked through each time
-    gc.freeze()
-    try:
-        # torch holds on to the frames of its first call
-        call()
-        gc.collect()
-        return [torch_profiler_peak(call).bytes]
-    finally:
-        gc.unfreeze()
-        interpreter.GridExecutor.__call__ = launch
 
 
 def flops(request: Request) -> list[int]:

@@ -180,7 +180,6 @@ def test_based_in_parallel_works_as_the_square_and_by_chunks_as_the_length(workl
     for form, growth in (("parallel", 16), ("fused_chunk", 4)):
         cost, more = (load("linear.based_fla").cost(p, {"form": form}, workload) for p in (short, long))
         assert more.executed_flops == pytest.approx(growth * cost.executed_flops, rel=0.15)
-        assert 3.5 < more.peak_bytes / cost.peak_bytes <= 4.001
 
 
 @pytest.mark.peers

@@ -238,11 +238,3 @@ def test_factored_hashing_grows_slower_than_the_square() -> None:
     short, long = (load(HUGGING).cost(Problem(N=N), {}, Workload.FORWARD).executed_flops for N in (8192, 131072))
     # 16 times the length has four times the planes, and they are few beside the keys
     assert long == 16 * short * (4 * 16 + 256) / (16 + 256)
-
-
-def test_what_is_hidden_costs_fast_transformers_a_square_of_memory() -> None:
-    def peak(causal: bool, **params: Any) -> float:
-        return float(load(FAST).cost(Problem(B=2, H=8, N=4096, causal=causal), params, Workload.FORWARD).peak_bytes)
-
-    assert peak(causal=True) - peak(causal=False) == 2 * 4096 * 4096 * 4
-    assert peak(causal=False, masked=True) == peak(causal=True)

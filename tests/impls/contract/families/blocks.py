@@ -22,27 +22,16 @@ def seq(shape: Params) -> Params:
 METHODS = {
     # their queries are grouped by the blocks that they choose: later ones may change how a sum is cut
     "blocks.moba": Method(
-        grows=(16, 4.2),
+        grows=16,
         variants=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
         bends=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
         any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "topk": st.integers(1, 6)}),
         cuts=CUTS,
-        peaks=(
-            (seq({"N": 1024}), {}),
-            (seq({"N": 3000, "B": 2}), {}),
-            (seq({"N": 2048, "dtype": "float64"}), {"block": 64}),
-            (seq({"N": 1000, "M": 32}), {"block": 64, "topk": 2}),
-        ),
-        step_peaks=(
-            ({"N": 1500, "B": 2}, {}),
-            ({"N": 4096, "M": 32}, {"block": 64, "topk": 9}),
-            ({"N": 128, "B": 2}, {"block": 16}),
-        ),
         limits=(({"causal": False}, "it is causal"), (seq({"kv_heads": 1}), "kv_heads must equal H")),
         mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}),
     ),
     "blocks.nsa": Method(
-        grows=(16, 4.2),
+        grows=16,
         variants=(
             {"block": 8, "selected": 4, "window": 10},
             {"block": 8, "selected": 3, "window": 1},
@@ -57,17 +46,6 @@ METHODS = {
             {"block": st.integers(1, 20), "selected": st.integers(3, 7), "window": st.integers(1, 90)}
         ),
         cuts=(CUTS[0] | cut("blocks.tiles", _STAIRS=20), CUTS[1]),
-        peaks=(
-            (seq({"N": 1024}), {}),
-            (seq({"N": 2500}), {}),
-            (seq({"N": 1500, "kv_heads": 1, "H": 8}), {"selected": 8, "window": 128}),
-            (seq({"N": 1000, "M": 32, "dtype": "float64"}), {"block": 32}),
-        ),
-        step_peaks=(
-            ({"N": 4096}, {}),
-            ({"N": 2100, "H": 16, "kv_heads": 2, "B": 2}, {"window": 100}),
-            ({"N": 1000, "M": 32, "dtype": "float64"}, {"block": 32}),
-        ),
         limits=(({"causal": False}, "it is causal"),),
         mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
     ),

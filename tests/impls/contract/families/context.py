@@ -4,10 +4,6 @@ from hypothesis import strategies as st
 
 from tests.impls.contract.method import Method, Params, cut, unfused
 
-SHAPES: tuple[Params, ...] = ({"H": 2, "B": 2, "M": 32, "N": 700},)
-MORE: tuple[Params, ...] = ({"H": 2}, {"H": 2, "N": 1100, "dtype": "float64"})
-STEPS: tuple[Params, ...] = ({"B": 16, "H": 2, "N": 80, "M": 32},)
-MORE_STEPS: tuple[Params, ...] = ({"B": 16, "H": 2, "N": 90}, {"B": 16, "H": 2, "N": 90, "dtype": "float64"})
 SEQ: Params = {"causal": True}
 LIMITS: tuple[tuple[Params, str | None], ...] = (
     (SEQ, None),
@@ -15,14 +11,10 @@ LIMITS: tuple[tuple[Params, str | None], ...] = (
     ({**SEQ, "kv_heads": 2}, "kv_heads must equal H"),
     ({**SEQ, "padding": 0.5}, "no key mask"),
 )
-XL: tuple[Params, ...] = ({"segment": 128}, {"segment": 64, "memory": 200}, {})
-XL_STEPS: tuple[Params, ...] = ({"segment": 32}, {"segment": 16, "memory": 40})
-SPAN: tuple[Params, ...] = ({}, {"span": 40, "ramp": 8}, {"span": 40, "ramp": 8, "sees_itself": True})
-SPAN_STEPS: tuple[Params, ...] = ({"span": 40, "ramp": 8},)
 
 METHODS = {
     "context.transformer_xl": Method(
-        grows=(4.2, 4.2),
+        grows=4.2,
         steps_alike=True,
         variants=(
             {"segment": 16},
@@ -38,15 +30,11 @@ METHODS = {
             *(cut("context.relative", SCORES=scores) for scores in (1, 16 * 32 * 2, 16 * 32 * 5)),
             unfused("partial.softmax", "context.relative"),
         ),
-        peaks=tuple((shape, params) for shape in SHAPES for params in XL),
-        slow_peaks=tuple((shape, params) for shape in MORE for params in XL),
-        step_peaks=tuple((shape, params) for shape in STEPS for params in XL_STEPS),
-        slow_step_peaks=tuple((shape, params) for shape in MORE_STEPS for params in XL_STEPS),
         limits=LIMITS,
         mistakes=({"segment": 0}, {"memory": -1}, {"segment": 2.0}),
     ),
     "context.adaptive_span": Method(
-        grows=(4.2, 4.2),
+        grows=4.2,
         steps_alike=True,
         variants=(
             {"span": 20, "ramp": 8},
@@ -65,10 +53,6 @@ METHODS = {
             ),
             unfused("partial.softmax", "context.sliding"),
         ),
-        peaks=tuple((shape, params) for shape in SHAPES for params in SPAN),
-        slow_peaks=tuple((shape, params) for shape in MORE for params in SPAN),
-        step_peaks=tuple((shape, params) for shape in STEPS for params in SPAN_STEPS),
-        slow_step_peaks=tuple((shape, params) for shape in MORE_STEPS for params in SPAN_STEPS),
         limits=LIMITS,
         mistakes=({"span": 0}, {"ramp": -1.0}, {"ramp": float("inf")}, {"sees_itself": 1}),
     ),

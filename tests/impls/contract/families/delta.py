@@ -2,12 +2,10 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, Size, cut
+from tests.impls.contract.method import Method, Params, cut
 
 NAMES = ("deltanet", "gated_deltanet", "kda", "rwkv7")
 VARIANTS: tuple[Params, ...] = ({}, {"chunk": 16}, {"scale": 1.0})
-SIZES: tuple[Size, ...] = (({"N": 1024, "D": 32, "M": 64}, {}), ({"N": 1000, "H": 2, "dtype": "bfloat16"}, {}))
-NAIVE: tuple[Size, ...] = (({"N": 1024, "H": 2}, {}), ({"N": 512, "H": 2, "D": 32, "M": 64}, {}))
 SCALES: tuple[Params, ...] = ({"scale": float("inf")}, {"scale": "1"}, {"scale": float("nan")})
 SEQ: Params = {"causal": True}
 GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
@@ -16,18 +14,13 @@ METHODS = {
     **{
         f"delta.{name}": Method(
             variants=VARIANTS,
-            grows=(4, 4),
+            grows=4,
             sums=True,
             # products of other sizes add up in another order
             bends=VARIANTS,
             rough=VARIANTS if name == "rwkv7" else (),
             any_params=st.fixed_dictionaries({"chunk": st.integers(1, 70)}),
             cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
-            # a step of KDA's training allocates a little more than a tenth beyond what is predicted at the second size
-            peaks=SIZES if name != "kda" else SIZES[:1],
-            slow_peaks=(({"N": 2048}, {}),),
-            # a whole sequence holds two states for a moment, and one is predicted: beyond 140 tokens only a step is measured
-            step_peaks=(({"N": 160, "B": 2}, {}), ({"N": 160, "B": 2, "D": 32, "M": 96}, {})),
             limits=((SEQ, None), ({}, "causal"), ({**SEQ, "kv_heads": 2}, "kv_heads")),
             mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES),
         )
@@ -35,7 +28,7 @@ METHODS = {
     },
     **{
         f"delta.{name}_fla": Method(
-            grows=(4, 4),
+            grows=4,
             limits=(
                 (GPU, None),
                 ({**GPU, "device": "cpu"}, "CUDA"),
@@ -56,12 +49,11 @@ METHODS = {
     },
     **{
         f"delta.{name}_fla_naive": Method(
-            grows=(4, 4),
+            grows=4,
             variants=({}, {"scale": 0.3}),
             bends=({}, {"scale": 0.3}),
             # its triangular systems are solved row by row, in float32
             off_by=1e-4,
-            peaks=NAIVE,
             limits=(
                 (SEQ, None),
                 ({}, "causal"),

@@ -2,12 +2,8 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, Size, cut
+from tests.impls.contract.method import Method, Params, cut
 
-SIZES: tuple[Size, ...] = (({"N": 300, "dtype": "float64", "D": 96, "M": 32}, {}), ({"N": 2000, "dtype": "bfloat16"}, {}))
-MORE: tuple[Size, ...] = (({"N": 1024}, {}), ({"N": 2048, "B": 3, "D": 32, "M": 96}, {}))
-STEPS: tuple[Size, ...] = (({"N": 40, "dtype": "float64", "D": 96, "M": 32}, {}), ({"N": 40, "dtype": "bfloat16"}, {}))
-MORE_STEPS: tuple[Size, ...] = (({"N": 40}, {}), ({"N": 40, "B": 3, "D": 32, "M": 96}, {}))
 OWN: dict[str, tuple[Params, ...]] = {
     "lightning": ({"slopes": "fla"}, {"slopes": "fla", "layer": 3, "layers": 4}, {"layer": 1, "layers": 3}),
     "hgrn2": ({"lower_bound": 0.3},),
@@ -23,7 +19,7 @@ GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
 METHODS = {
     **{
         f"gated.{name}": Method(
-            grows=(4, 4),
+            grows=4,
             sums=True,
             variants=({}, {"chunk": 16}, {"chunk": 32}, *OWN.get(name, ())),
             # chunks of 64 tokens are cut into blocks as short as their decays ask for
@@ -32,10 +28,6 @@ METHODS = {
             rough=({}, {"chunk": 16}, {"chunk": 32}) if name in {"hgrn2", "mamba2"} else (),
             any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
             cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
-            peaks=SIZES,
-            slow_peaks=MORE,
-            step_peaks=STEPS,
-            slow_step_peaks=MORE_STEPS,
             limits=(
                 (SEQ, None),
                 ({}, "no form without a mask"),
@@ -48,7 +40,7 @@ METHODS = {
     },
     **{
         f"gated.{name}_fla": Method(
-            grows=(4, 4),
+            grows=4,
             limits=(
                 (GPU, None),
                 ({**GPU, "dtype": "float16"}, None),
@@ -66,11 +58,10 @@ METHODS = {
     },
     **{
         f"gated.{name}_fla_naive": Method(
-            grows=(4, 4),
+            grows=4,
             bends=({},),
             # it adds chunk after chunk in float32
             off_by=2e-5,
-            peaks=(({"N": 2048}, {}), ({"N": 1024, "B": 2, "D": 32, "M": 96}, {}), ({"N": 1024, "dtype": "bfloat16"}, {})),
             limits=(
                 (SEQ, None),
                 ({**GPU}, None),

@@ -13,12 +13,6 @@ MAPS: tuple[Params, ...] = (
     {"feature_map": "favor", "features": 20},
 )
 EFFICIENT: Params = {"feature_map": "efficient"}
-WIDE, OTHERS = ("elu_plus_one", "quadratic", "favor"), ("relu", "squared_relu", "cosine")
-"""The others are as wide as one of these."""
-
-
-def by_maps(shape: Params, names: tuple[str, ...]) -> tuple[tuple[Params, Params], ...]:
-    return tuple((shape, {"feature_map": name}) for name in names)
 
 
 def causal(more: Params) -> Params:
@@ -44,17 +38,9 @@ FLA_CHUNKS: Limit = (fla({"dtype": "float32"}), "set matmul_precision: high")
 
 METHODS = {
     "linear.full": Method(
-        grows=(4, 4),
+        grows=4,
         variants=(*MAPS, EFFICIENT),
         cuts=CUTS,
-        peaks=(
-            ({"N": 2048}, {}),
-            ({"N": 8192, "dtype": "float16", "kv_heads": 1}, {}),
-            ({"N": 1024, "D": 32, "dtype": "bfloat16"}, {}),
-            ({"N": 512, "D": 32, "H": 8, "kv_heads": 2}, {}),
-            *by_maps({"N": 1024, "D": 32}, WIDE),
-        ),
-        slow_peaks=by_maps({"N": 1024, "D": 32}, (*OTHERS, "efficient")),
         limits=(
             ({"kv_heads": 2, "M": 16}, None),
             (causal({}), "linear.chunked does the causal form"),
@@ -67,24 +53,13 @@ METHODS = {
         ),
     ),
     "linear.chunked": Method(
-        grows=(4, 4),
+        grows=4,
         sums=True,
         variants=(*({"chunk": chunk} for chunk in (1, 16, 64, 300)), *MAPS, {"feature_map": "quadratic", "chunk": 7}),
         any_params=st.fixed_dictionaries(
             {"chunk": st.integers(1, 130), "feature_map": st.sampled_from(["elu_plus_one", "favor", "quadratic"])}
         ),
         cuts=CUTS,
-        peaks=(
-            ({"N": 2048}, {}),
-            ({"N": 2048, "dtype": "bfloat16"}, {}),
-            ({"N": 300, "B": 4, "D": 32, "M": 24}, {}),
-            ({"N": 1024, "D": 32, "dtype": "bfloat16"}, {}),
-            ({"N": 1024, "D": 32, "dtype": "float16"}, {}),
-            *by_maps({"N": 1024, "D": 32}, WIDE),
-        ),
-        slow_peaks=by_maps({"N": 1024, "D": 32}, OTHERS),
-        step_peaks=by_maps({"N": 64, "D": 32}, WIDE),
-        slow_step_peaks=by_maps({"N": 64, "D": 32}, OTHERS),
         limits=(
             (causal({"M": 16, "N": 77}), None),
             ({}, "linear.full does the one without a mask"),
@@ -95,41 +70,27 @@ METHODS = {
     ),
     "linear.recurrent": Method(
         rough=({"feature_map": "taylor"},),
-        grows=(4, 4),
+        grows=4,
         sums=True,
         variants=(*MAPS, EFFICIENT),
-        peaks=(({"N": 128, "D": 32, "dtype": "bfloat16"}, {}), *by_maps({"N": 128, "D": 32}, WIDE)),
-        slow_peaks=by_maps({"N": 128, "D": 32}, (*OTHERS, "efficient")),
-        step_peaks=by_maps({"N": 64, "D": 32}, WIDE),
-        slow_step_peaks=by_maps({"N": 64, "D": 32}, (*OTHERS, "efficient")),
         limits=(({}, "linear.full does the one without a mask"), (causal({"kv_heads": 2}), "kv_heads must equal H")),
         mistakes=NUMBERS,
     ),
     "linear.naive_cumsum": Method(
         rough=({"feature_map": "taylor"},),
-        grows=(4, 4),
+        grows=4,
         sums=True,
         variants=(*MAPS, EFFICIENT),
-        peaks=(({"N": 128, "D": 32, "dtype": "float16"}, {}), *by_maps({"N": 128, "D": 32}, WIDE)),
-        slow_peaks=by_maps({"N": 128, "D": 32}, (*OTHERS, "efficient")),
-        step_peaks=by_maps({"N": 64, "D": 32}, WIDE),
-        slow_step_peaks=by_maps({"N": 64, "D": 32}, (*OTHERS, "efficient")),
         limits=(({}, "linear.full does the one without a mask"),),
         mistakes=NUMBERS,
     ),
     "linear.based": Method(
-        grows=(4, 4),
+        grows=4,
         sums=True,
         variants=({}, {"chunk": 16}),
-        peaks=(
-            ({"N": 2048, "D": 16}, {}),
-            ({"N": 512, "D": 32, "M": 64, "H": 9}, {}),
-            ({"N": 1024, "D": 16, "dtype": "float16"}, {}),
-        ),
-        step_peaks=(({"N": 64, "D": 16}, {}),),
     ),
     "linear.cuda": Method(
-        grows=(4, 4),
+        grows=4,
         sums=True,
         variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
         limits=(
@@ -145,7 +106,7 @@ METHODS = {
     ),
     "linear.triton": Method(
         # longer sequences are cut into longer segments
-        grows=(4.05, 4.05),
+        grows=4.05,
         sums=True,
         variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
         limits=(
@@ -163,16 +124,9 @@ METHODS = {
         mistakes=(*NUMBERS, {"feature_map": "exp"}, {"feature_map": "cosine"}),
     ),
     "linear.fast_transformers": Method(
-        grows=(4, 4),
+        grows=4,
         steps_alike=True,
         variants=({}, {"eps": 0.5}),
-        peaks=(
-            *(({"N": 2048, "causal": c}, {}) for c in (False, True)),
-            *(({"N": 1024, "B": 2, "causal": c}, {}) for c in (False, True)),
-            *(({"N": 1024, "B": 2, "D": 32, "M": 96, "causal": c}, {}) for c in (False, True)),
-            *(({"N": 2048, "D": 96, "M": 32, "causal": c}, {}) for c in (False, True)),
-        ),
-        step_peaks=(({"N": 20, "B": 2, "M": 32}, {}),),
         limits=(
             ({"dtype": "float64"}, None),
             (causal({}), None),
@@ -183,18 +137,8 @@ METHODS = {
         mistakes=({"eps": -1.0},),
     ),
     "linear.performer_pytorch": Method(
-        grows=(4, 4),
+        grows=4,
         variants=({"features": 19}, {}),
-        peaks=tuple(
-            (shape, params)
-            for shape in (
-                {"N": 2048},
-                {"N": 1024, "B": 2},
-                {"N": 1024, "B": 2, "D": 32, "M": 96},
-                {"N": 2048, "D": 96, "M": 32},
-            )
-            for params in ({}, {"features": 16})
-        ),
         limits=(
             ({}, None),
             (causal({}), "depend on later keys"),
@@ -204,11 +148,11 @@ METHODS = {
         mistakes=({"features": 0}, {"features": 2.5}),
     ),
     "linear.fla_chunk": Method(
-        grows=(4, 4), limits=(*FLA_LIMITS, FLA_CHUNKS, (fla({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)
+        grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS, (fla({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)
     ),
-    "linear.fla_fused_chunk": Method(grows=(4, 4), limits=(*FLA_LIMITS, FLA_CHUNKS), mistakes=({"feature_map": "cosine"},)),
+    "linear.fla_fused_chunk": Method(grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS), mistakes=({"feature_map": "cosine"},)),
     "linear.fla_recurrent": Method(
-        grows=(4, 4), limits=(*FLA_LIMITS, (fla({"dtype": "float32", "D": 63}), None)), mistakes=({"feature_map": "cosine"},)
+        grows=4, limits=(*FLA_LIMITS, (fla({"dtype": "float32", "D": 63}), None)), mistakes=({"feature_map": "cosine"},)
     ),
     "linear.based_fla": Method(
         variants=({}, {"form": "fused_chunk"}),

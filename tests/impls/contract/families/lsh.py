@@ -6,13 +6,8 @@ from tests.impls.contract.method import Method, Params, cut
 
 CORRECTED: Params = {"across_buckets": False, "duplicates": "corrected"}
 PACKAGE: Params = {"bucket_size": 16, "attend_across_buckets": False}
-SIZES: tuple[Params, ...] = ({"B": 64, "N": 128, "D": 32}, {"B": 64, "N": 128, "D": 32, "causal": True})
 COUNTS: tuple[Params, ...] = ({"rounds": 0}, {"bucket_size": "64"})
 CLOSE: tuple[tuple[Params, str | None], ...] = (({"kv_heads": 2}, "kv_heads must equal H"), ({"M": 32}, "M=32 must equal D=64"))
-
-
-def both(shape: Params, params: Params) -> tuple[tuple[Params, Params], ...]:
-    return tuple(({"H": 4, **shape, "causal": causal}, params) for causal in (False, True))
 
 
 METHODS = {
@@ -37,7 +32,6 @@ METHODS = {
             }
         ),
         cuts=tuple(cut("lsh.reformer_rows", ROWS=rows, AT_ONCE=many) for rows, many in ((1, 8), (500, 40), (500, 10**6))),
-        peaks=(({"N": 1024, "H": 2}, {}), ({"N": 1000, "causal": True, "M": 32}, {}), ({"N": 2048, "dtype": "bfloat16"}, {})),
         mistakes=(
             *COUNTS,
             {"temperature": "warm"},
@@ -53,7 +47,6 @@ METHODS = {
             *({**PACKAGE, "allow_duplicate_attention": both} for both in (False, True)),
             {"bucket_size": 16, "rounds": 1, "allow_duplicate_attention": False},
         ),
-        peaks=(({"N": 1024, "H": 2}, {}), ({"N": 1024, "H": 2, "causal": True}, {})),
         limits=(
             *CLOSE,
             ({"N": 192}, "must be a multiple of 2 * bucket_size = 128"),
@@ -72,11 +65,6 @@ METHODS = {
         variants=({}, {"temperature": "paper"}),
         # as on a GPU, whose kernels want each row of the mask at a multiple of 16 bytes
         cuts=tuple({"attnbench_impls.lsh.full._step": lambda _, step=step: step} for step in (1, 8)),
-        peaks=(
-            *((shape, {}) for shape in SIZES),
-            *(({**shape, "M": M}, {}) for shape in SIZES for M in (16, 48)),
-            *(({**shape, "dtype": "float64"}, {}) for shape in SIZES),
-        ),
         mistakes=({"temperature": "hot"}, {"temperature": 1}),
     ),
     "lsh.transformers": Method(
@@ -85,13 +73,6 @@ METHODS = {
         ),
         # of unit length but for a millionth; -100000 is spaced by 0.0078 in float32
         off_by=5e-5,
-        peaks=(
-            *both({}, {}),
-            *both({"D": 32}, {"rounds": 1, "bucket_size": 16}),
-            *both({}, {"look_forward": True}),
-            *both({"D": 128, "B": 2, "H": 2, "dtype": "float64"}, {"bucket_size": 32}),
-            *both({"N": 4096, "D": 16, "H": 1}, {"bucket_size": 4}),
-        ),
         limits=(
             *CLOSE,
             ({"N": 200}, "must be a multiple of bucket_size = 64"),
@@ -109,13 +90,6 @@ METHODS = {
             {"bits": 3, "bucket_size": 8},
         ),
         off_by=5e-5,
-        peaks=(
-            *both({}, {}),
-            *both({"dtype": "float64"}, {"rounds": 1}),
-            *both({"B": 3, "H": 2}, {"masked": True, "bucket_size": 16}),
-            *both({}, {"bits": 256, "bucket_size": 16}),
-            *both({"N": 2048, "H": 2}, {"rounds": 1, "masked": True}),
-        ),
         limits=(
             *CLOSE,
             ({"N": 200}, "must be a multiple of bucket_size = 64"),

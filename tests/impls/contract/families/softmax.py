@@ -1,18 +1,7 @@
 """Softmax attention by every way to compute it."""
 
-from dataclasses import replace
+from tests.impls.contract.method import Method, Params
 
-from tests.impls.contract.method import Method, Params, Size
-
-SHAPES: tuple[Size, ...] = (
-    ({"B": 16, "N": 128, "causal": True, "kv_heads": 2, "dtype": "float64"}, {}),
-    ({"B": 16, "N": 128, "padding": 0.5, "kv_heads": 2}, {}),
-)
-MORE: tuple[Size, ...] = (({"B": 16, "N": 128}, {}), ({"B": 16, "N": 128, "causal": True, "padding": 0.5}, {}))
-WIDER: Size = ({"B": 16, "N": 128, "causal": True, "M": 32, "kv_heads": 2}, {})
-IN_BFLOAT16: Size = ({"B": 16, "N": 128, "causal": True, "dtype": "bfloat16"}, {})
-GROUPED: Size = ({"B": 16, "N": 128, "kv_heads": 2, "dtype": "float64"}, {})
-PLAIN: Size = ({"B": 16, "N": 128}, {})
 ON_A_GPU: Params = {"dtype": "bfloat16", "device": "cuda"}
 
 
@@ -21,34 +10,21 @@ def on_a_gpu(*limits: tuple[Params, str | None]) -> tuple[tuple[Params, str | No
     return tuple(({**ON_A_GPU, "H": 2, **shape}, words) for shape, words in limits)
 
 
-COMMON = Method(peaks=SHAPES, slow_peaks=MORE, step_peaks=(GROUPED,), slow_step_peaks=(PLAIN,))
 METHODS = {
-    "softmax.naive": replace(
-        COMMON,
-        peaks=(*SHAPES, WIDER, ({"N": 512}, {}), ({"N": 512, "causal": True, "kv_heads": 2}, {})),
-        step_peaks=(GROUPED, WIDER),
+    "softmax.naive": Method(
         limits=(({"kv_heads": 2, "M": 16}, None), ({"kv_heads": 2, "M": 16, "causal": True}, None)),
     ),
-    "softmax.sdpa": replace(
-        COMMON,
-        peaks=(*SHAPES, WIDER, ({"N": 256, "B": 64}, {}), ({"N": 512, "M": 32, "causal": True}, {})),
-        step_peaks=(GROUPED, WIDER),
+    "softmax.sdpa": Method(
         limits=(
             ({"kv_heads": 2, "M": 16}, None),
             ({"kv_heads": 2, "M": 16, "causal": True}, None),
             ({**ON_A_GPU, "padding": 0.5}, None),
         ),
     ),
-    "softmax.sdpa_math": replace(
-        COMMON,
-        peaks=(*SHAPES, IN_BFLOAT16),
-        slow_peaks=(*MORE, WIDER),
-        step_peaks=(GROUPED, IN_BFLOAT16),
-        slow_step_peaks=(PLAIN, WIDER),
+    "softmax.sdpa_math": Method(
         limits=on_a_gpu(({"dtype": "float64", "M": 5, "D": 7, "padding": 0.5, "kv_heads": 1}, None)),
     ),
-    "softmax.sdpa_flash": replace(
-        COMMON,
+    "softmax.sdpa_flash": Method(
         dense=True,
         limits=on_a_gpu(
             ({}, None),
@@ -70,7 +46,6 @@ METHODS = {
             ({"kv_heads": 1}, "kv_heads must equal H"),
         )
     ),
-    "softmax.recompute": replace(COMMON, slow_peaks=(*MORE, WIDER), slow_step_peaks=(PLAIN, WIDER)),
     "softmax.sdpa_cudnn": Method(
         limits=on_a_gpu(
             *(({**shape}, None) for shape in ({"M": 128}, {"padding": 0.5}, {"kv_heads": 1}, {"D": 256})),

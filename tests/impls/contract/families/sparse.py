@@ -1,11 +1,8 @@
 """Sparse patterns in every form, the largest scores, and the window of a package."""
 
-from dataclasses import replace
-from typing import Any
-
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, Size, cut
+from tests.impls.contract.method import Method, Params, cut
 
 # strides, windows and blocks that end within, at and beyond the lengths that are tried
 PATTERNS: dict[str, tuple[Params, ...]] = {
@@ -32,64 +29,8 @@ PATTERNS: dict[str, tuple[Params, ...]] = {
     ),
 }
 CAUSAL: Params = {"causal": True}
-STEPS: Params = {"B": 16, "N": 50}
 
 
-def eager(*more: Size) -> tuple[Size, ...]:
-    """Where every algorithm is measured, and what the pattern has of its own."""
-    shapes: tuple[Params, ...] = (
-        {"N": 512, "causal": False},
-        {"N": 512, **CAUSAL},
-        {"N": 2048, "M": 32, **CAUSAL},
-        {"N": 1000, "B": 2, "M": 96, "causal": False},
-    )
-    return (*((shape, {}) for shape in shapes), *more)
-
-
-OF_EACH: dict[str, tuple[Size, ...]] = {
-    "strided": (
-        ({"N": 1000, "dtype": "bfloat16", **CAUSAL}, {}),
-        ({"N": 1024, **CAUSAL}, {"mode": "per_head"}),
-        ({"N": 4096, **CAUSAL}, {}),
-    ),
-    "fixed": (
-        ({"N": 512, **CAUSAL, "kv_heads": 2}, {}),
-        ({"N": 1024, **CAUSAL}, {"mode": "by_layer", "layer": 1}),
-        ({"N": 4096, **CAUSAL}, {}),
-    ),
-    "local": (),
-    "atrous": (),
-    "window": (
-        ({"N": 512, "kv_heads": 1, "causal": False}, {}),
-        ({"N": 1024, "H": 1, "D": 32, "dtype": "float64", "causal": False}, {"window": 1000}),
-        ({"N": 4096, **CAUSAL}, {}),
-    ),
-    "longformer": (({"N": 1000, "dtype": "float16", **CAUSAL}, {}), ({"N": 4096, **CAUSAL}, {})),
-}
-STEP_PARAMS: dict[str, tuple[Params, ...]] = {
-    "strided": ({"stride": 12}, {"stride": 12, "mode": "per_head"}),
-    "fixed": ({"stride": 12, "c": 4}, {"stride": 12, "c": 4, "mode": "by_layer", "layer": 1}),
-    "local": (),
-    "atrous": (),
-    "window": ({"window": 12},),
-    "longformer": ({"window": 12, "dilation": 2, "globals": 3},),
-}
-STEP_SHAPES: tuple[Params, ...] = (
-    STEPS,
-    *({**STEPS, **more} for more in ({"kv_heads": 2}, {"dtype": "bfloat16"}, {"M": 24}, {"M": 96})),
-)
-MASKED: dict[str, tuple[Size, ...]] = {
-    "strided": (
-        ({"N": 512, "B": 2, **CAUSAL}, {}),
-        ({"N": 512, "B": 2, **CAUSAL, "M": 32, "kv_heads": 2}, {}),
-        ({"N": 512, "B": 2, **CAUSAL, "M": 32, "dtype": "bfloat16"}, {}),
-    ),
-    "fixed": (
-        ({"N": 512, "B": 2, **CAUSAL, "kv_heads": 2, "dtype": "float64"}, {}),
-        ({"N": 512, "B": 2, **CAUSAL}, {"mode": "by_layer", "layer": 1}),
-    ),
-    "window": (({"N": 512, "B": 8, "padding": 0.5, **CAUSAL}, {"window": 32}),),
-}
 MISTAKES: dict[str, tuple[Params, ...]] = {
     "strided": ({"stride": 0}, {"stride": True}, {"mode": "both", "stride": 4}, {"layer": -1}, {"convention": "x"}),
     "fixed": ({"stride": 0}, {"distinct": 1}),
@@ -101,26 +42,21 @@ ONE_KEY: dict[str, tuple[Params, ...]] = {"atrous": ({"stride": 4, "reach": 0},)
 ON_CUDA: Params = {"device": "cuda"}
 
 
-def method(name: str, **fields: Any) -> Method:
-    return replace(Method(variants=PATTERNS[name], rough=ONE_KEY.get(name, ())), **{"peaks": (), "step_peaks": (), **fields})
-
-
 METHODS = {
     **{
-        f"sparse.{name}": method(
-            name,
+        f"sparse.{name}": Method(
+            variants=PATTERNS[name],
+            rough=ONE_KEY.get(name, ()),
             # sqrt(N) keys a query where patterns are factorised
-            grows=(9, 4.6),
-            peaks=eager(*OF_EACH[name]),
-            step_peaks=tuple((shape, params) for shape in STEP_SHAPES for params in STEP_PARAMS[name]),
+            grows=9,
             mistakes=MISTAKES.get(name, ()),
         )
         for name in PATTERNS
     },
     **{
-        f"sparse.{name}_masked": method(
-            name,
-            peaks=MASKED.get(name, ()),
+        f"sparse.{name}_masked": Method(
+            variants=PATTERNS[name],
+            rough=ONE_KEY.get(name, ()),
             limits=(({"padding": 0.5, **CAUSAL}, None), ({"padding": 0.5, **CAUSAL, "workload": "decode"}, "without padding")),
         )
         for name in PATTERNS
@@ -158,24 +94,12 @@ METHODS = {
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
         any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
         cuts=(cut("sparse.selection", SCORES=1) | cut("sparse.kept_keys", SCORES=1), cut("sparse.selection", SCORES=100)),
-        peaks=(
-            ({"N": 1024, "B": 2, "causal": False}, {"k": 8}),
-            ({"N": 1024, "B": 2, **CAUSAL}, {"k": 8}),
-            ({"N": 512, "B": 16, **CAUSAL, "kv_heads": 2, "M": 32}, {"k": 16}),
-            ({"N": 1024, "B": 2, "dtype": "float64", "kv_heads": 2, **CAUSAL}, {"k": 8}),
-        ),
-        step_peaks=(({"N": 128, "B": 4, "kv_heads": 2, "M": 32}, {"k": 16}),),
         limits=(({"N": 65, **CAUSAL, "workload": "decode"}, None),),
         mistakes=({"k": 0},),
     ),
     "sparse.local_attention": Method(
         variants=({"window": 1}, {"window": 7}, {"window": 64}),
         any_params=st.fixed_dictionaries({"window": st.integers(1, 20)}),
-        peaks=tuple(
-            ({"B": 2, "causal": False, **shape}, {"window": window})
-            for shape in ({}, {**CAUSAL, "M": 32}, {"B": 1, "N": 1000}, {"dtype": "bfloat16"})
-            for window in (64, 256)
-        ),
         limits=(({"N": 65, **CAUSAL}, None), ({"kv_heads": 2}, "kv_heads must equal H")),
         mistakes=({"window": 0},),
     ),

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from tests.impls.contract.method import Method, Params, cut, unfused
 
-FEW: Params = {"codes": 64, "block": 64}
 SMALL: Params = {"codes": 6, "block": 8}
 GPU: Params = {"device": "cuda", "B": 1, "H": 8, "N": 4096, "dtype": "bfloat16", "causal": True}
 OPTIONS: tuple[Params, ...] = ({"codes": 0}, {"codes": 2.5}, {"tau": 0.0}, {"tau": "big"}, {"normalise": 1})
@@ -14,13 +13,9 @@ ALONE: tuple[Params, str | None] = ({"causal": True}, None)
 CUTS = (unfused("partial.softmax", "vq.block_attention") | cut("vq.block_attention", ROOM=1, TOKENS=1, TILE=1),)
 
 
-def seq(shape: Params) -> Params:
-    return {"causal": True, **shape}
-
-
 METHODS = {
     "vq.blockwise": Method(
-        grows=(4.5, 4.5),
+        grows=4.5,
         variants=(
             SMALL,
             *(
@@ -42,23 +37,6 @@ METHODS = {
             }
         ),
         cuts=CUTS,
-        peaks=(
-            (seq({"N": 1024}), FEW),
-            (seq({"N": 1000, "M": 32, "B": 2, "dtype": "float64"}), FEW),
-            (seq({"N": 2048, "dtype": "bfloat16"}), FEW),
-            (seq({"N": 2048, "H": 2}), {**FEW, "bias": "relative"}),
-        ),
-        slow_peaks=(
-            (seq({"N": 4096, "H": 2}), {"codes": 128, "block": 256}),
-            (seq({"N": 2048}), {**FEW, "reduction": "scan"}),
-            (seq({"N": 1024}), {**FEW, "bias": "relative"}),
-            ({"N": 2048, "H": 8, "causal": False}, {"codes": 64}),
-        ),
-        step_peaks=(({"N": 140}, FEW), ({"N": 140, "dtype": "bfloat16"}, FEW)),
-        slow_step_peaks=(
-            ({"N": 140, "M": 32, "B": 2, "dtype": "float64"}, FEW),
-            ({"N": 140, "H": 2}, {**FEW, "bias": "relative"}),
-        ),
         limits=(
             SHARED,
             ALONE,
@@ -71,21 +49,15 @@ METHODS = {
     "vq.gau": Method(
         variants=(SMALL, {**SMALL, "bias": "relative"}, {**SMALL, "gradient_through_table": False}, {"codes": 6, "block": 4}),
         cuts=CUTS,
-        peaks=((seq({"N": 2048, "H": 1, "M": 128}), FEW),),
-        slow_peaks=((seq({"N": 1024}), FEW), ({"N": 2048, "H": 8, "causal": False}, {"codes": 64})),
-        step_peaks=(({"N": 140, "H": 1, "M": 128}, FEW),),
         limits=(SHARED, ALONE, ({}, None)),
     ),
     "vq.quantised": Method(
         variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}),
-        peaks=((seq({"N": 2048, "M": 32, "B": 4}), {"codes": 64}),),
-        slow_peaks=((seq({"N": 2048, "H": 8}), {"codes": 64}), ({"N": 2048, "H": 8, "causal": False}, {"codes": 64})),
-        step_peaks=(({"N": 80, "B": 16}, {"codes": 64}),),
         limits=(SHARED, ALONE, ({}, None)),
         mistakes=OPTIONS,
     ),
     "vq.triton": Method(
-        grows=(4.5, 4.5),
+        grows=4.5,
         variants=(
             {"codes": 96, "block": 128},
             {"codes": 96, "block": 128, "gradient_through_table": False},
