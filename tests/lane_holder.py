@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from attnbench.executors.lane import Lane
+from attnbench.places.lane import Lane
 from attnbench.schema.errand import Surroundings
 from attnbench.schema.noun import Scalar
 

@@ -45,7 +45,7 @@ FAULTS: dict[str, list[str]] = {
     "the runner is killed with -9: its children die too, and the run goes on with no cell twice": [
         "cli/test_run.py::test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice",
         "cli/test_run.py::test_kills_at_random_moments_lose_nothing",
-        "executors/test_local.py::test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice",
+        "schedule/test_rounds.py::test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice",
         STORM,
     ],
     "the server or a child of it is killed: the cell in hand has its record, and the others go on": [
@@ -55,7 +55,7 @@ FAULTS: dict[str, list[str]] = {
     ],
     "what a killed process leaves among temporary files is removed with the next": [
         "store/test_scratch.py::test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_one_uses_stays",
-        "executors/test_checkout.py::test_what_a_killed_process_left_is_removed_and_git_keeps_no_note_of_it",
+        "places/test_checkout.py::test_what_a_killed_process_left_is_removed_and_git_keeps_no_note_of_it",
         STORM,
     ],
     "Ctrl-C once: saved, exit 130; twice: at once, and still consistent": [
@@ -112,7 +112,7 @@ FAULTS: dict[str, list[str]] = {
     "a dtype, a width or a device that a method does not have: unsupported, apart from what failed": [
         ENDS,
         FAULTY,
-        "executors/test_local.py::test_a_refused_cell_is_a_row_and_nothing_is_started",
+        "schedule/test_rounds.py::test_a_refused_cell_is_a_row_and_nothing_is_started",
         "worker/test_isolate.py::test_a_survey_of_a_device_that_is_not_there_says_so",
     ],
     "a plugin raises, exits or hangs at import, prints 100 MB, changes folder or environment: only its own cells fail": [
@@ -158,7 +158,7 @@ FAULTS: dict[str, list[str]] = {
     ],
     "a folder that is read-only, a file system without locks: a clear refusal": [
         "store/test_lock.py::test_a_file_system_without_locks_is_refused_in_words",
-        "executors/test_lane.py::test_a_place_without_locks_is_told_in_words",
+        "places/test_lane.py::test_a_place_without_locks_is_told_in_words",
         "store/test_lock.py::test_a_folder_that_is_read_only_is_refused_in_words",
         "store/test_run_json.py::test_a_place_that_cannot_be_written_is_a_store_error",
     ],
@@ -168,7 +168,7 @@ FAULTS: dict[str, list[str]] = {
     ],
     "somebody else comes to the GPU in mid-run: flagged as shared, and measured again": [
         "measure/test_nvml.py::test_somebody_who_comes_in_mid_run_makes_the_measurement_shared",
-        "executors/test_local.py::test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_every_attempt_is_kept",
+        "schedule/test_rounds.py::test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_every_attempt_is_kept",
     ],
 }
 

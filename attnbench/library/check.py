@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 from attnbench import registry
-from attnbench.executors.ledger import Ledger, check_group
-from attnbench.executors.local import CheckExecutor
+from attnbench.places.local import carry_out
 from attnbench.report.text.names import one_line
+from attnbench.schedule.ledger import Ledger, check_group
+from attnbench.schedule.rounds import checks
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar
@@ -97,5 +98,6 @@ def check(
         # decoding is causal and without padding
         kinds = tuple(c for c in scouted.cells if not c.workload.decodes or (c.problem.causal and not c.problem.padding))
         scouted = replace(scouted, cells=kinds)
-        executor = CheckExecutor(scene.describe(scouted), Ledger(), **scene.terms(scouted))
-        return Check(kinds, tuple(executor.run()), scouted.refusals())
+        info = scene.describe(scouted)
+        made = carry_out(checks(scouted.jobs(info, Ledger())), scene.place(info))
+        return Check(kinds, tuple(record for _, record in made), scouted.refusals())

@@ -1,9 +1,9 @@
 """Verdicts: on two runs that are stored, on the methods of one, or on another commit and the present one, measured in turns."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Unpack
@@ -12,14 +12,16 @@ from attnbench.analyze.cells import summarize
 from attnbench.analyze.compare import level_of, looks, unclear
 from attnbench.analyze.quantities import TIME, recorded
 from attnbench.analyze.verdict import LEVEL, Ratio, resolution
-from attnbench.executors.checkout import checkout
-from attnbench.executors.ledger import CHANCE, Ledger
-from attnbench.executors.local import Interleaved, LocalExecutor
 from attnbench.library.answers import Comparison
 from attnbench.library.runs import RunLike, read
+from attnbench.places.checkout import checkout
+from attnbench.places.local import Local, carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
 from attnbench.report.text.numbers import percent
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import CHANCE, Ledger
+from attnbench.schedule.rounds import turns
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.history import machine
 from attnbench.schema.outcome import Status
@@ -153,32 +155,42 @@ def _in_turns(
             stack.enter_context(FolderLock(folder.path))
             # nothing is called lost on one try
             ledger = Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE)
-            sides.append((folder, LocalExecutor(own, ledger, **scene.terms(scouted))))
-        return _judged(sides, ref, margin, how, most)
+            sides.append(_Side(folder, scouted.jobs(own, ledger), scene.place(own)))
+        return _judged((sides[0], sides[1]), ref, margin, how, most)
 
 
-def _judged(sides: Sequence[tuple[RunFolder, LocalExecutor]], ref: str, margin: float, how: How, most: int) -> Judgement:
+@dataclass(frozen=True)
+class _Side:
+    """One of two commits that are measured in turns."""
+
+    folder: RunFolder
+    jobs: CellJobs
+    place: Local
+
+
+def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most: int) -> Judgement:
     """Look after 5, 10, 20, … replicates, each time going on with what is still unclear."""
     say, steps = how.reporter.say, looks(most)
-    folders, infos = [folder for folder, _ in sides], [executor.run_info for _, executor in sides]
+    folders, infos = [side.folder for side in sides], [side.jobs.run_info for side in sides]
     first = _of(infos[1], steps[0])
     progress = Progress(how.reporter, processes(first), block_of(first))
     wanted = {cell.key for cell in infos[1].cells}
-    turns = Interleaved((sides[0][1], sides[1][1]))
     if words := disturbance():
         say(words)
     say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {folders[1].path}")
     with progress:
         for before, step in pairwise((0, *steps)):
             try:
-                for side, record in turns.run(range(before, step), wanted):
+                schedule = turns((sides[0].jobs, sides[1].jobs), range(before, step), wanted)
+                for side, record in carry_out(schedule, sides[0].place, sides[1].place):
                     folders[side].append(record)
                     if side == 1:
                         progress.took(record)
             except KeyboardInterrupt:
                 # what was in flight is a record too
-                for side, record in turns.interrupted():
-                    folders[side].append(record)
+                for each in sides:
+                    if (unfinished := each.place.interrupted()) is not None:
+                        each.folder.append(unfinished)
                 paths = " ".join(shlex.quote(str(folder.path)) for folder in folders)
                 say(f"what was measured is kept; judge it as it is with: attnbench compare {paths}")
                 raise

@@ -1,6 +1,7 @@
 """From which length on one method is ahead of another: asked of a run, or measured around where the lead changes."""
 
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,22 @@ from typing import Unpack
 from attnbench.analyze.crossover import Versus
 from attnbench.analyze.quantities import recorded
 from attnbench.analyze.speedup import baseline
-from attnbench.executors.bisection import Bisection, Goal, side_by_side
-from attnbench.executors.scout import Scouted
 from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike, read
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
 from attnbench.report.text.numbers import percent
 from attnbench.report.text.table import wrapped
-from attnbench.schema.cell import Workload
+from attnbench.schedule.bisection import Goal, Place, grown, in_words, of_lengths, side_by_side, wanted
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import rounds
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.figures import FIGURES
 from attnbench.session.asked import SuiteLike, check_methods, narrowed, pick, pick_one, select, share
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene
+from attnbench.session.scout import Scouted
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import SuiteError, shipped
 
@@ -107,33 +110,35 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
         raise ArgumentError("metric", goal.metric, f"what can be measured for is {', '.join(FIGURES)}")
     if isinstance(suite, str | Path) and Path(suite).is_dir() and suite not in shipped():
         raise UsageError(f"--measure takes a suite; {suite} is a folder, and is read without it")
-    # each round closes its worker, and the next question or round starts it anew
     with Scene(how) as scene:
         scouted, goal = _scouted(suite, goal, scene)
-        folder = scene.create(scouted)
-        search = Bisection(folder.info(), goal, scouted.refusals(), scouted.check_cells(), scene.lane)
+        folder, added = scene.create(scouted), Counter[Place]()
+        info, jobs = folder.info(), scouted.jobs(folder.info(), Ledger())
         with scene.writing(folder, "its cell is measured again"):
-            begin, info = time.monotonic(), search.run_info
+            begin = time.monotonic()
             scene.say(
                 f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
             )
             kept = "what was measured is kept; read it with: attnbench crossover {} --of METHOD --over METHOD"
             while True:
-                records, info = folder.records(), search.run_info
-                progress = Progress(how.reporter, processes(info), block_of(info), records)
-                scene.collect(search.executor(records, lambda: scene.worker, progress.starts), folder, progress, kept)
+                progress = Progress(how.reporter, processes(info), block_of(info), folder.records())
+                scene.collect(rounds(jobs), scene.place(info, progress), folder, progress, kept)
                 if minutes is not None and time.monotonic() - begin > 60 * minutes:
                     scene.say(f"{minutes:g} minutes are over; no length is added")
                     return folder
-                added = dict[str, int]()
+                lengths, new = wanted(info, goal, folder.read(), added), tuple[Cell, ...]()
                 # raised where a `when` leaves no cell of the next length
                 with suppress(SuiteError):
-                    added = search.extend(folder.read(), scene.worker)
-                if not added:
+                    asked = scene.scout(of_lengths(info.suite, lengths.values()), roof=False) if lengths else None
+                    new = grown(info, goal, lengths, asked.cells) if asked else ()
+                if asked is None or not new:
                     return folder
-                folder.rewrite(search.run_info)
-                for section, N in added.items():
-                    scene.say(f"next N = {N:,}, near where the lead changes: {section}")
+                jobs = asked.added_to(jobs, new)
+                info = jobs.run_info
+                added.update(lengths.keys())
+                folder.rewrite(info)
+                for section, N in lengths.items():
+                    scene.say(f"next N = {N:,}, near where the lead changes: {in_words(section)}")
 
 
 def _scouted(given: SuiteLike, goal: Goal, scene: Scene) -> tuple[Scouted, Goal]:

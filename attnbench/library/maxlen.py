@@ -8,13 +8,13 @@ from typing import Unpack
 
 from attnbench import registry
 from attnbench.analyze.limits import Limit, limits
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.local import MOST_ROWS
-from attnbench.executors.longest import LimitSearch, first_cells
 from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike
 from attnbench.report.findings import Findings
 from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
+from attnbench.schedule.cells import MOST_ROWS
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.longest import first_cells, searches
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.run import RunInfo
@@ -177,8 +177,8 @@ def _searched(
             sought = f"N = {cell.problem.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
             scene.say(f"{cell.label}, {cell.workload}, {mask}, {sought}: {value_text(found)}; ended by {ended(found)}")
 
-        terms = {**scene.terms(scouted, progress), "most": max(info.suite.axes.N), "on_end": ends}
-        search = LimitSearch(run_info=info, ledger=Ledger(), **terms)
+        search = searches(scouted.jobs(info, Ledger()), max(info.suite.axes.N), ends)
         scene.say(f"{len(info.cells)} searches on {info.surroundings.device}: {folder.path}")
-        scene.collect(search, folder, progress, "what was tried is kept; see it with: attnbench maxlen {}")
+        place = scene.place(info, progress)
+        scene.collect(search, place, folder, progress, "what was tried is kept; see it with: attnbench maxlen {}")
     return folder

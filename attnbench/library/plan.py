@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from attnbench import registry
-from attnbench.executors.scout import INQUIRY_TIMEOUT, Scouted, scout
 from attnbench.measure import environment
 from attnbench.report.questions.trend.names import varied
 from attnbench.report.text.html import table_html
@@ -21,6 +20,7 @@ from attnbench.schema.errand import Description, Inquiry, Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Failed
 from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, select
+from attnbench.session.scout import INQUIRY_TIMEOUT, Scouted, scout
 from attnbench.store.cache import keep_answer, known_answer, known_roofs
 from attnbench.worker.isolate import Isolation
 

@@ -8,13 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack, get_args
 
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.local import LocalExecutor
-from attnbench.executors.scout import Scouted
 from attnbench.library.answers import Answer, title
 from attnbench.report.findings import Findings
 from attnbench.report.tables import of_kind
 from attnbench.report.text.html import safe
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
@@ -24,6 +23,7 @@ from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, pick
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.session.scout import Scouted
 from attnbench.store.files import write_within
 from attnbench.store.run_folder import RunFolder
 
@@ -270,12 +270,12 @@ def run(
             if info != known:
                 folder.rewrite(info)
             progress = Progress(scene.how.reporter, processes(info), block_of(info), records)
-            terms = {**scene.terms(scouted, progress), "checkpoints": folder.checkpoints}
             scene.say(
                 f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
             )
             kept = "what was measured is kept; go on with: attnbench run --resume {}"
-            scene.collect(LocalExecutor(info, Ledger.of(records), **terms), folder, progress, kept)
+            schedule = rounds(scouted.jobs(info, Ledger.of(records)))
+            scene.collect(schedule, scene.place(info, progress, folder.checkpoints), folder, progress, kept)
             made = Run(folder)
             made.report()
     return made

@@ -8,11 +8,10 @@ from typing import Any, Unpack
 from attnbench import registry
 from attnbench.analyze.compare import FIRST
 from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate, looked_at
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.scout import Scouted
-from attnbench.executors.selfcheck import SelfcheckExecutor, warmups_of
 from attnbench.library.compare import told_apart
 from attnbench.report.text.numbers import percent
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.verdicts import in_turns, warmups_of
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
@@ -22,6 +21,7 @@ from attnbench.schema.suite import MOST_PROCESSES
 from attnbench.session.asked import share, validated
 from attnbench.session.progress import Progress
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.session.scout import Scouted
 from attnbench.store.cache import NoiseFloor, keep_noise_floor
 from attnbench.store.files import write_durably
 from attnbench.store.run_folder import RunFolder, StoreError
@@ -136,8 +136,8 @@ def _measure(folder: RunFolder, plan: Plan, scouted: Scouted, scene: Scene) -> N
         left = {(plan.cell(number).key, number) for number in range(plan.processes)}
         progress = Progress(scene.how.reporter, left, block, records, given_up=False)
         first = min(FIRST, plan.replicates)
-        terms = {**scene.terms(scouted, progress), "plan": plan, "warmups": warmups_of(plan, records)}
-        executor = SelfcheckExecutor(run_info=folder.info(), ledger=Ledger.of(records), **terms)
+        info = folder.info()
+        schedule = in_turns(scouted.jobs(info, Ledger.of(records)), plan, warmups_of(plan, records))
         size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
         scene.say(f"{size} on {scouted.surroundings.device}: {folder.path}")
 
@@ -154,7 +154,7 @@ def _measure(folder: RunFolder, plan: Plan, scouted: Scouted, scene: Scene) -> N
                 scene.say(told_apart(looked_at(plan, records, first), plan.margin))
 
         kept = "what was measured is kept; go on with: attnbench selfcheck --resume {}"
-        scene.collect(executor, folder, progress, kept, took)
+        scene.collect(schedule, scene.place(info, progress), folder, progress, kept, took)
 
 
 def _leave(folder: RunFolder, found: Calibration) -> str:

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from attnbench import registry
-from attnbench.executors.scout import Scouted
 from attnbench.report.text.names import one_line
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar
 from attnbench.schema.suite import Axes, Method, Override, Suite
 from attnbench.schema.units import bytes_
+from attnbench.session.scout import Scouted
 from attnbench.suite.load import Loaded, load, words
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([KMGT]?)(i?)B\s*", re.IGNORECASE)

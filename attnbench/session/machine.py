@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnbench import registry
-from attnbench.executors.lane import Lane
-from attnbench.executors.scout import ScoutError, scout
 from attnbench.measure import environment, nvml
 from attnbench.measure.host_conditions import HostCounters, facts
+from attnbench.places.lane import Lane
 from attnbench.schema import units
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.session.reporter import Reporter
+from attnbench.session.scout import ScoutError, scout
 from attnbench.version import __version__
 from attnbench.worker.isolate import Isolation
 

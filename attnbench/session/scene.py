@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
-from attnbench.executors.checkout import Checkout
-from attnbench.executors.lane import Lane
-from attnbench.executors.local import LocalExecutor
-from attnbench.executors.scout import Scouted, scout
 from attnbench.measure import environment
+from attnbench.places.checkout import Checkout
+from attnbench.places.lane import Lane
+from attnbench.places.local import Local, carry_out
+from attnbench.schedule.steps import Schedule
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -23,6 +23,7 @@ from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
+from attnbench.session.scout import Scouted, scout
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.isolate import Isolation
@@ -120,15 +121,9 @@ class Scene:
         """The folder of a run that begins now; raises StoreError."""
         return RunFolder.create(Path(self.how.results), self.describe(scouted))
 
-    def terms(self, scouted: Scouted, progress: Progress | None = None) -> dict[str, Any]:
-        """What every executor of this scene is told, besides the run and what is recorded of it."""
-        return {
-            "refusals": scouted.refusals(),
-            "check_cells": scouted.check_cells(),
-            "isolation": self.isolation,
-            "lane": self.lane,
-            **({"on_start": progress.starts} if progress else {}),
-        }
+    def place(self, info: RunInfo, progress: Progress | None = None, checkpoints: Path | None = None) -> Local:
+        """Where the jobs of a run are done."""
+        return Local(info, self.isolation, progress.starts if progress else id, checkpoints, self.lane)
 
     @contextmanager
     def writing(self, folder: RunFolder, lost: str) -> Iterator[list[Record]]:
@@ -147,7 +142,13 @@ class Scene:
             yield records
 
     def collect(
-        self, executor: LocalExecutor, folder: RunFolder, progress: Progress, kept: str, took: Callable[[Record], object] = id
+        self,
+        schedule: Schedule,
+        place: Local,
+        folder: RunFolder,
+        progress: Progress,
+        kept: str,
+        took: Callable[[Record], object] = id,
     ) -> None:
         """Store every record as it comes; of the job that an interruption ends, that it was interrupted.
 
@@ -155,12 +156,12 @@ class Scene:
         """
         try:
             with progress:
-                for record in executor.run():
+                for _, record in carry_out(schedule, place):
                     folder.append(record)
                     progress.took(record)
                     took(record)
         except KeyboardInterrupt:
-            if (unfinished := executor.interrupted()) is not None:
+            if (unfinished := place.interrupted()) is not None:
                 folder.append(unfinished)
             self.say(kept.format(shlex.quote(str(folder.path))))
             raise

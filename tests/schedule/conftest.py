@@ -1,4 +1,4 @@
-"""What the tests of executors share: nothing is measured here, and nobody waits for a machine that measures."""
+"""What the tests of schedules share: nothing is measured here, and nobody waits for a machine that measures."""
 
 from pathlib import Path
 

@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.analyze.limits import limits
-from attnbench.executors.ledger import Ledger, largest
-from attnbench.executors.longest import LimitSearch, first_cells, next_length
+from attnbench.places.local import Local, carry_out
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger, largest
+from attnbench.schedule.longest import first_cells, next_length, searches
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.suite.expand import expand
-from tests.executors.played import FakeWorker, run_of, small
+from tests.schedule.played import FakeWorker, records_of, run_of, small
 
 MOST = 2**14
 
@@ -83,7 +85,8 @@ def run_info(batch: bool = False, **suite: Any) -> RunInfo:
 
 
 def search(info: RunInfo, worker: FakeWorker, **fields: Any) -> list[Record]:
-    return list(LimitSearch(run_info=info, ledger=Ledger(), isolation=worker, most=MOST, **fields).run())
+    on_end = fields.pop("on_end", id)
+    return records_of(searches(CellJobs(info, Ledger(), **fields), MOST, on_end), info, worker)
 
 
 def test_searches_begin_at_the_shortest_length_that_is_not_refused_in_the_order_of_the_run() -> None:
@@ -168,12 +171,12 @@ def test_an_interrupted_trial_is_a_record() -> None:
             raise KeyboardInterrupt
         return room(1500)(job)
 
-    executor = LimitSearch(run_info=run_info(), ledger=Ledger(), isolation=FakeWorker(answer), most=MOST)
-    running = executor.run()
-    first = next(running)
+    place = Local(run_info(), FakeWorker(answer))
+    running = carry_out(searches(CellJobs(run_info(), Ledger()), MOST), place)
+    _, first = next(running)
     with pytest.raises(KeyboardInterrupt):
         next(running)
-    cut = executor.interrupted()
+    cut = place.interrupted()
     assert cut is not None
     found, _ = limits(run_info().cells, [first, cut], MOST)
     assert (found.value, found.finished) == (512, False)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.local import blocks
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import blocks
 from attnbench.schema.cell import Allocator, Batch, Cell, Precision, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar

@@ -1,16 +1,21 @@
 """Scouting: asking the machine and the methods about a suite before anything is measured."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from attnbench.executors.lane import Lane
-from attnbench.executors.local import Asking
 from attnbench.measure import environment
+from attnbench.places.lane import Lane
+from attnbench.places.local import Asking
+from attnbench.schedule.bisection import of_lengths
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Answer, Description, Inquiry, Prospect, Surroundings, Survey
 from attnbench.schema.errors import AttnbenchError
 from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.store.cache import with_highest_roofs
 from attnbench.suite.expand import expand
@@ -34,6 +39,25 @@ class Scouted:
     failures: dict[str, Failed] = field(default_factory=dict)
     """How a method failed that could not be asked, by its name."""
     prospects: dict[str, Prospect] = field(default_factory=dict)
+
+    def jobs(self, info: RunInfo, ledger: Ledger) -> CellJobs:
+        """Return the jobs of a run of this suite, by what is known of it."""
+        return CellJobs(info, ledger, self.refusals(), self.check_cells())
+
+    def added_to(self, jobs: CellJobs, cells: Sequence[Cell]) -> CellJobs:
+        """Return the jobs of a run with further cells of this suite, which has their lengths."""
+        info, keys = jobs.run_info, {cell.key for cell in cells}
+        changes = {
+            "cells": (*info.cells, *cells),
+            "costs": info.costs | {key: cost for key, cost in self.costs().items() if key in keys},
+            "suite": of_lengths(info.suite, {*info.suite.axes.N, *(cell.problem.N for cell in cells)}),
+        }
+        return replace(
+            jobs,
+            run_info=info.model_copy(update=changes),
+            refusals=jobs.refusals | self.refusals(),
+            check_cells=jobs.check_cells | self.check_cells(),
+        )
 
     def refusals(self) -> dict[str, Failed]:
         """Return why cells are ruled out, by cell key."""

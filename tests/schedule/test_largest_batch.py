@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.executors.ledger import largest, next_trial
-from attnbench.executors.local import MOST_ROWS
+from attnbench.schedule.cells import MOST_ROWS
+from attnbench.schedule.ledger import largest, next_trial
 
 MOST = st.integers(1, 2**20)
 

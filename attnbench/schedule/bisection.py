@@ -1,9 +1,8 @@
 """Closing in on a crossover: choosing the lengths to measure between those at which two methods lead."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -11,13 +10,7 @@ from attnbench.analyze.cells import NOT_RUN, CellSummary, summarize
 from attnbench.analyze.crossover import Crossover, Versus
 from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import Section, sections
-from attnbench.executors.lane import Lane
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.local import Asking, LocalExecutor
-from attnbench.executors.scout import scout
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job
-from attnbench.schema.outcome import Failed
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Suite
@@ -80,62 +73,38 @@ def side_by_side(cells: Iterable[Cell], axes: Axes, pair: frozenset[str]) -> tup
     return tuple(kept.values())
 
 
-@dataclass
-class Bisection:
-    """A run of two methods that grows: it begins with the lengths of their suite, and adds lengths between them."""
+def wanted(run: RunInfo, goal: Goal, records: Iterable[Record], added: Mapping[Place, int]) -> dict[Place, int]:
+    """Return the length that each section needs next, of those that need one; `added` says how many each was given so far."""
+    summaries, found = summarize(run.cells, records), dict[Place, int]()
+    if (quantity := recorded(summaries).get(goal.metric)) is None:
+        return found
+    for section in sections(summaries, run.suite.axes):
+        if added.get(place(section), 0) < goal.most and {goal.of, goal.over} <= section.series.keys():
+            versus = Versus(section, goal.of, goal.over, quantity)
+            if (N := next_length(versus.crossover, section.lengths, goal.resolution)) is not None:
+                found[place(section)] = N
+    return found
 
-    run_info: RunInfo
-    goal: Goal
-    refusals: dict[str, Failed] = field(default_factory=dict)
-    check_cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
-    lane: Lane = field(default_factory=Lane)
-    _added: Counter[Place] = field(default_factory=Counter)
 
-    def executor(
-        self, records: Iterable[Record], isolation: Callable[[], Asking], on_start: Callable[[Job], object] = id
-    ) -> LocalExecutor:
-        """Return an executor of all jobs that the run lacks by now."""
-        return LocalExecutor(
-            self.run_info, Ledger.of(records), self.refusals, self.check_cells, isolation, on_start, lane=self.lane
-        )
-
-    def extend(self, records: Iterable[Record], worker: Asking) -> dict[str, int]:
-        """Plan the next length of each section that needs one, and return it by the section's title; empty at the end.
-
-        The methods are asked about the new cells. Raises ScoutError, and SuiteError where a `when` rules all of them out.
-        """
-        summaries = summarize(self.run_info.cells, records)
-        if (quantity := recorded(summaries).get(self.goal.metric)) is None:
-            return {}
-        wanted: dict[Place, int] = {}
-        for section in sections(summaries, self.run_info.suite.axes):
-            if self._added[place(section)] < self.goal.most and {self.goal.of, self.goal.over} <= section.series.keys():
-                versus = Versus(section, self.goal.of, self.goal.over, quantity)
-                if (N := next_length(versus.crossover, section.lengths, self.goal.resolution)) is not None:
-                    wanted[place(section)] = N
-        if not wanted:
-            return {}
-        scouted = scout(of_lengths(self.run_info.suite, wanted.values()), worker, roof=False)
-        # the cells of both methods, each only in the sections that need its length
-        planned = [CellSummary(c, NOT_RUN) for c in scouted.cells if c.label in {self.goal.of, self.goal.over}]
-        grown = sections([*summaries, *planned], self.run_info.suite.axes)
-        cells = [s.cell for section in grown for s in section.summaries if wanted.get(place(section)) == s.cell.problem.N]
-        known = {cell.key for cell in self.run_info.cells}
-        new = {cell.key: cell for cell in cells if cell.key not in known}
-        lengths = {*self.run_info.suite.axes.N, *(cell.problem.N for cell in new.values())}
-        self.run_info = self.run_info.model_copy(
-            update={
-                "cells": (*self.run_info.cells, *new.values()),
-                "costs": self.run_info.costs | {key: cost for key, cost in scouted.costs().items() if key in new},
-                "suite": of_lengths(self.run_info.suite, lengths),
-            }
-        )
-        self.refusals |= scouted.refusals()
-        self.check_cells |= scouted.check_cells()
-        self._added.update(wanted.keys())
-        return {Section(*where, ()).title: N for where, N in wanted.items()} if new else {}
+def grown(run: RunInfo, goal: Goal, lengths: Mapping[Place, int], cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """Return the new ones of these cells: of both methods, and each only in a section that needs its length."""
+    planned = [CellSummary(c, NOT_RUN) for c in cells if c.label in {goal.of, goal.over}]
+    known = {cell.key: CellSummary(cell, NOT_RUN) for cell in run.cells}
+    every = sections([*known.values(), *planned], run.suite.axes)
+    found = {
+        summary.cell.key: summary.cell
+        for section in every
+        for summary in section.summaries
+        if lengths.get(place(section)) == summary.cell.problem.N
+    }
+    return tuple(cell for key, cell in found.items() if key not in known)
 
 
 def of_lengths(suite: Suite, lengths: Iterable[int]) -> Suite:
     """Return the same suite on other lengths."""
     return suite.model_copy(update={"axes": suite.axes.model_copy(update={"N": tuple(sorted(set(lengths)))})})
+
+
+def in_words(where: Place) -> str:
+    """Return the title of a section by its name."""
+    return Section(*where, ()).title

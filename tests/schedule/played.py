@@ -1,12 +1,16 @@
-"""What the tests of executors play: a worker that answers jobs by a function, and runs that nobody started."""
+"""What the tests of schedules play: a worker that answers jobs by a function, and runs that nobody started."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
+from attnbench.places.local import Local, carry_out
+from attnbench.schedule.steps import Schedule
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Answer, Errand, Job, Pass, Surroundings
 from attnbench.schema.outcome import Measured, Outcome, Series
+from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
@@ -54,3 +58,8 @@ def run_of(suite: dict[str, Any], cells: tuple[Cell, ...] | None = None, **field
 def small(cell: Cell) -> Cell:
     """The cell on which the method of another one is checked."""
     return cell.reshaped(B=1, H=2, kv_heads=2, N=64)
+
+
+def records_of(schedule: Schedule, info: RunInfo, worker: "FakeWorker", checkpoints: Path | None = None) -> list[Record]:
+    """What becomes of a schedule at a place of which the worker is played."""
+    return [record for _, record in carry_out(schedule, Local(info, worker, checkpoints=checkpoints))]

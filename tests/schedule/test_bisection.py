@@ -14,7 +14,10 @@ from attnbench.analyze.cells import summarize
 from attnbench.analyze.crossover import Crossing, Versus, crossover
 from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import sections
-from attnbench.executors.bisection import Bisection, Goal, next_length, side_by_side
+from attnbench.schedule.bisection import Goal, Place, grown, in_words, next_length, of_lengths, side_by_side, wanted
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Answer, Description, Errand, Inquiry, Job, Pass, Prospect, Survey
@@ -23,8 +26,9 @@ from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
+from attnbench.session.scout import scout
 from attnbench.suite.expand import expand
-from tests.executors.played import HERE, FakeWorker, run_of
+from tests.schedule.played import HERE, FakeWorker, records_of, run_of
 
 COST = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1)
 Law = Callable[[Cell], float]
@@ -86,13 +90,16 @@ class Searched:
 def search(worker: Machine, goal: Goal | None = None, **suite: Any) -> Searched:
     axes = {"N": ("2^8..2^14",), "causal": (True,), **suite.pop("axes", {})}
     info = run_of({"name": "t", "axes": axes, "methods": ("softmax", "linear"), "replicates": 5, **suite})
-    bisection, records = Bisection(info, goal or Goal("linear", "softmax")), list[Record]()
-    added: list[dict[str, int]] = []
+    goal, jobs = goal or Goal("linear", "softmax"), CellJobs(info, Ledger())
+    records, added, steps = list[Record](), Counter[Place](), list[dict[str, int]]()
     while True:
-        records += bisection.executor(records, worker).run()
-        if not (step := bisection.extend(records, worker)):
-            return Searched(bisection.run_info, records, added)
-        added.append(step)
+        records += records_of(rounds(jobs), jobs.run_info, worker)
+        if not (lengths := wanted(jobs.run_info, goal, records, added)):
+            return Searched(jobs.run_info, records, steps)
+        scouted = scout(of_lengths(jobs.run_info.suite, lengths.values()), worker, roof=False)
+        jobs = scouted.added_to(jobs, grown(jobs.run_info, goal, lengths, scouted.cells))
+        added.update(lengths.keys())
+        steps.append({in_words(where): N for where, N in lengths.items()})
 
 
 def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth() -> None:
@@ -201,9 +208,9 @@ def test_the_batch_follows_from_the_length_as_the_suite_says() -> None:
 
 def test_an_undisturbed_search_and_one_from_its_own_records_want_the_same() -> None:
     found = search(Machine())
-    again = Bisection(found.run, Goal("linear", "softmax"))
-    assert list(again.executor(found.records, Machine()).run()) == []
-    assert again.extend(found.records, Machine()) == {}
+    jobs = CellJobs(found.run, Ledger.of(found.records))
+    assert records_of(rounds(jobs), found.run, Machine()) == []
+    assert wanted(found.run, Goal("linear", "softmax"), found.records, {}) == {}
 
 
 @example(truth=1024.0, replicates=1, resolution=0.1)

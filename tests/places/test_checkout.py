@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.executors.checkout import CheckoutError, checkout
+from attnbench.places.checkout import CheckoutError, checkout
 
 IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
@@ -105,7 +105,7 @@ def test_what_a_killed_process_left_is_removed_and_git_keeps_no_note_of_it(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told = (
-        "import signal; from pathlib import Path; from attnbench.executors.checkout import checkout\n"
+        "import signal; from pathlib import Path; from attnbench.places.checkout import checkout\n"
         f"with checkout('HEAD', Path({str(repository)!r})) as found: print(found.folder, flush=True); signal.pause()\n"
     )
     with subprocess.Popen([sys.executable, "-c", told], stdout=subprocess.PIPE, text=True) as killed:

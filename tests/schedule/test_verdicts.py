@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.selfcheck import SelfcheckExecutor, groups, warmups_of
+from attnbench.places.local import Local, carry_out
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.verdicts import groups, in_turns, warmups_of
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Answer, Errand, Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
@@ -15,7 +17,7 @@ from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.selfcheck import Place, Selfcheck
-from tests.executors.played import FakeWorker, run_of
+from tests.schedule.played import FakeWorker, run_of
 
 CELL = Cell(method="m", problem=Problem(N=512))
 SLOW = Cell(method="slow", problem=Problem(N=512))
@@ -64,15 +66,9 @@ def run(
     machine: Machine, known: Iterable[Record] = (), plan: Selfcheck = PLAN, checks: dict[str, tuple[Cell, ...]] | None = None
 ) -> list[Record]:
     known = list(known)
-    executor = SelfcheckExecutor(
-        run_info=info(plan),
-        ledger=Ledger.of(known),
-        check_cells=checks or {},
-        isolation=machine,
-        plan=plan,
-        warmups=warmups_of(plan, known),
-    )
-    return list(executor.run())
+    jobs = CellJobs(info(plan), Ledger.of(known), check_cells=checks or {})
+    schedule = in_turns(jobs, plan, warmups_of(plan, known))
+    return [record for _, record in carry_out(schedule, Local(info(plan), machine))]
 
 
 def places(records: Iterable[Record], plan: Selfcheck = PLAN) -> list[Place]:

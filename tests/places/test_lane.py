@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.executors import lane as module
-from attnbench.executors.lane import Lane, LaneError, LaneTakenError
+from attnbench.places import lane as module
+from attnbench.places.lane import Lane, LaneError, LaneTakenError
 from attnbench.schema.errand import Surroundings
 from attnbench.schema.noun import Scalar
 

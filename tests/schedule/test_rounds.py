@@ -1,4 +1,4 @@
-"""What the local executor starts, in which order, and what it makes of the answers; workers are played by a fake."""
+"""What a run starts, in which order, and what it makes of the answers; workers are played by a fake."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from attnbench.analyze.cells import summarize
-from attnbench.executors.ledger import Ledger
-from attnbench.executors.local import LocalExecutor
+from attnbench.places.local import Local, carry_out
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Job, Pass, Roof
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from tests.executors.played import HERE, FakeWorker, measured, run_of, small
+from tests.schedule.played import HERE, FakeWorker, measured, records_of, run_of, small
 
 SUITE = {
     "name": "t",
@@ -33,9 +35,10 @@ def run_info(costs: dict[str, Cost] | None = None, **suite: object) -> RunInfo:
     return run_of({**SUITE, **suite}, costs=costs or {}, surroundings=HERE.model_copy(update={"roof": roof}))
 
 
-def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **fields: object) -> list[Record]:
-    executor = LocalExecutor(run_info=info, ledger=Ledger.of(known or []), isolation=worker, **fields)  # type: ignore[arg-type]
-    return list(executor.run())
+def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **fields: Any) -> list[Record]:
+    checkpoints = fields.pop("checkpoints", None)
+    jobs = CellJobs(info, Ledger.of(known or []), **fields)
+    return records_of(rounds(jobs), info, worker, checkpoints)
 
 
 def fails(
@@ -147,8 +150,8 @@ def test_a_method_is_called_unfair_only_if_two_tries_say_so() -> None:
 
 def test_where_nothing_is_believed_on_one_try_a_cell_that_failed_once_is_measured() -> None:
     info, worker = run_info(replicates=2), FakeWorker(fails(Status.BUDGET, "a", reason="0.101 s of 0.1", tries=1))
-    executor = LocalExecutor(run_info=info, ledger=Ledger(doubted=dict.fromkeys(Status, 2)), isolation=worker)
-    assert all(cell.ok and len(cell.medians) == 2 for cell in summarize(info.cells, list(executor.run())))
+    jobs = CellJobs(info, Ledger(doubted=dict.fromkeys(Status, 2)))
+    assert all(cell.ok and len(cell.medians) == 2 for cell in summarize(info.cells, records_of(rounds(jobs), info, worker)))
 
 
 def test_a_failed_cell_has_no_memory_pass() -> None:
@@ -248,10 +251,10 @@ def test_an_interrupted_job_is_a_record_and_is_run_again() -> None:
         raise KeyboardInterrupt
 
     info = run_info()
-    executor = LocalExecutor(run_info=info, ledger=Ledger(), isolation=FakeWorker(answer))
+    place = Local(info, FakeWorker(answer))
     with pytest.raises(KeyboardInterrupt):
-        next(executor.run())
-    record = executor.interrupted()
+        next(carry_out(rounds(CellJobs(info, Ledger())), place))
+    record = place.interrupted()
     assert record is not None
     assert isinstance(record.outcome, Failed)
     assert record.outcome.status is Status.INTERRUPTED
@@ -410,8 +413,8 @@ def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all
     worker = FakeWorker()
     run(run_info(budget={"memory": 0.5}), worker)
     assert {job.limits.memory_bytes for job in worker.jobs} == {500}
-    executor = LocalExecutor(run_info=run_info(), ledger=Ledger(), isolation=worker)
-    assert executor.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0"), Pass.TIME) is None
+    jobs = CellJobs(run_info(), Ledger())
+    assert jobs.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0"), Pass.TIME) is None
 
 
 def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_memory() -> None:

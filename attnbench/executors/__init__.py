@@ -1,1 +1,0 @@
-"""Which jobs are run, and in which order."""

@@ -1,0 +1,106 @@
+"""This machine: one process for each job, one job at a time on its device."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from attnbench.places.lane import Lane
+from attnbench.schedule.steps import Schedule, Server, Step
+from attnbench.schema.errand import Answer, Errand, Job, Pass
+from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.worker.isolate import Isolation
+
+
+class Asking(Protocol):
+    """The part of an Isolation that a place needs."""
+
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
+        """Return the answer, and the seconds that the process lived."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+@dataclass
+class Local:
+    """Does the jobs of a run in processes of their own; warm servers are closed when a job of another round comes."""
+
+    run_info: RunInfo
+    isolation: Callable[[], Asking] = Isolation
+    """Makes a server."""
+    on_start: Callable[[Job], object] = id
+    checkpoints: Path | None = None
+    """The folder of the files from which an interrupted training is resumed."""
+    lane: Lane = field(default_factory=Lane)
+    _open: dict[Server, Asking] = field(default_factory=dict, init=False, repr=False)
+    _servers: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _in_flight: Job | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._servers.close()
+        self._open.clear()
+
+    def do(self, step: Step) -> Record:
+        """Do a job, or settle it without starting anything."""
+        if step.settled is not None:
+            return self._record(step.job, step.settled)
+        if any(server.round != step.server.round for server in self._open):
+            self.__exit__()
+        if step.server not in self._open:
+            self._open[step.server] = self._servers.enter_context(self.isolation())
+        self.on_start(step.job)
+        self._in_flight = errand = step.job
+        if self.checkpoints is not None and errand.phase is Pass.TRAIN:
+            # the folder of the checkpoints is for the worker only and not for the record, which names no place on this machine
+            errand = errand.model_copy(update={"folder": str(self.checkpoints.absolute())})
+        with self.lane.held(self.run_info.surroundings):
+            started = datetime.now(UTC)
+            answer, seconds = self._open[step.server].ask(errand, errand.limits.timeout)
+        self._in_flight = None
+        if not isinstance(answer, Measured | Failed):
+            answer = Failed(status=Status.ERROR, reason=f"the worker answered with a {type(answer).__name__}")
+        return self._record(step.job, answer, started, seconds)
+
+    def interrupted(self) -> Record | None:
+        """Return the record of the job that an interruption ended, if there was one."""
+        if self._in_flight is None:
+            return None
+        why = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
+        return self._record(self._in_flight, why)
+
+    def _record(
+        self, job: Job, outcome: Measured | Failed, started: datetime | None = None, seconds: float | None = None
+    ) -> Record:
+        """Return the record of a job. One that was not started took no seconds."""
+        moment, digest = (started or datetime.now(UTC)).isoformat(timespec="milliseconds"), self.run_info.environment_digest
+        return Record(job=job, outcome=outcome, environment=digest, started=moment, seconds=seconds)
+
+
+def carry_out(schedule: Schedule, *places: Local) -> Iterator[tuple[int, Record]]:
+    """Give each record with its side as soon as it exists; the caller stores it before it asks for the next.
+
+    The steps of a side are done in the place of that number; one place takes those of all sides.
+    """
+    with ExitStack() as opened:
+        for place in places:
+            opened.enter_context(place)
+        step = next(schedule, None)
+        while step is not None:
+            side = step.server.side if len(places) > 1 else 0
+            record = places[side].do(step)
+            yield side, record
+            try:
+                step = schedule.send(record)
+            except StopIteration:
+                return
