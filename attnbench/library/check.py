@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 from attnbench import registry
-from attnbench.places.local import carry_out
+from attnbench.places.place import carry_out
 from attnbench.report.text.names import one_line
 from attnbench.schedule.ledger import Ledger, check_group
 from attnbench.schedule.rounds import checks

@@ -15,7 +15,8 @@ from attnbench.analyze.verdict import LEVEL, Ratio, resolution
 from attnbench.library.answers import Comparison
 from attnbench.library.runs import RunLike, read
 from attnbench.places.checkout import checkout
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
 from attnbench.report.text.numbers import percent

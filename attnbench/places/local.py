@@ -1,6 +1,6 @@
 """This machine: one process for each job, one job at a time on its device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from attnbench.places.lane import Lane
-from attnbench.schedule.steps import Schedule, Server, Step
+from attnbench.schedule.steps import Server, Step
 from attnbench.schema.errand import Answer, Errand, Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
@@ -85,22 +85,3 @@ class Local:
         """Return the record of a job. One that was not started took no seconds."""
         moment, digest = (started or datetime.now(UTC)).isoformat(timespec="milliseconds"), self.run_info.environment_digest
         return Record(job=job, outcome=outcome, environment=digest, started=moment, seconds=seconds)
-
-
-def carry_out(schedule: Schedule, *places: Local) -> Iterator[tuple[int, Record]]:
-    """Give each record with its side as soon as it exists; the caller stores it before it asks for the next.
-
-    The steps of a side are done in the place of that number; one place takes those of all sides.
-    """
-    with ExitStack() as opened:
-        for place in places:
-            opened.enter_context(place)
-        step = next(schedule, None)
-        while step is not None:
-            side = step.server.side if len(places) > 1 else 0
-            record = places[side].do(step)
-            yield side, record
-            try:
-                step = schedule.send(record)
-            except StopIteration:
-                return

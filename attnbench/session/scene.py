@@ -13,7 +13,8 @@ from typing import Self, TypedDict
 from attnbench.measure import environment
 from attnbench.places.checkout import Checkout
 from attnbench.places.lane import Lane
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import Place, carry_out
 from attnbench.schedule.steps import Schedule
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
@@ -144,7 +145,7 @@ class Scene:
     def collect(
         self,
         schedule: Schedule,
-        place: Local,
+        place: Place,
         folder: RunFolder,
         progress: Progress,
         kept: str,

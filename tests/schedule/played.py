@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import carry_out
 from attnbench.schedule.steps import Schedule
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Answer, Errand, Job, Pass, Surroundings

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.analyze.limits import limits
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger, largest
 from attnbench.schedule.longest import first_cells, next_length, searches

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from attnbench.analyze.cells import summarize
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds

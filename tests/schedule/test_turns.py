@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import turns

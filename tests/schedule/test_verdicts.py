@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from attnbench.places.local import Local, carry_out
+from attnbench.places.local import Local
+from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.verdicts import groups, in_turns, warmups_of
