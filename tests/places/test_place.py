@@ -13,6 +13,7 @@ from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds
 from attnbench.schedule.steps import Schedule, Server, Step
+from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
@@ -26,7 +27,7 @@ SUITE = {
     "replicates": 3,
 }
 INFO = run_of(SUITE)
-CHECKS = {cell.key: (small(cell),) for cell in INFO.cells}
+CHECKS: dict[str, tuple[Cell, ...]] = {cell.key: (small(cell),) for cell in INFO.cells}
 
 
 @dataclass
