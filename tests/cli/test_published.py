@@ -22,10 +22,10 @@ CELLS = tuple(
 
 @pytest.fixture
 def write(info_of: InfoOf) -> Stored:
-    """Write a run of `scaling` in which softmax's time grows as N^slope."""
-    suite = load("scaling").suite.model_dump(mode="json")
+    """Write a run of `transformers_are_rnns` in which softmax's time grows as N^slope."""
+    suite = load("transformers_are_rnns").suite.model_dump(mode="json")
 
-    def _write(folder: Path, day: int, slope: float = 2.0, command: str = "attnbench run scaling") -> Path:
+    def _write(folder: Path, day: int, slope: float = 2.0, command: str = "attnbench run transformers_are_rnns") -> Path:
         started = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
         info = info_of(CELLS, suite, command=command, environment={"processor": "AMD EPYC 9B14", "cores": 2}, **started)
         return keep(folder, info, [record(cell, replicate, slope) for replicate in range(3) for cell in CELLS])
@@ -67,7 +67,7 @@ def test_the_first_lines_of_the_documentation_count_what_stands_in_its_tables() 
 def test_of_several_runs_the_newest_counts_and_other_commands_do_not(write: Stored, run: Run, tmp_path: Path) -> None:
     write(tmp_path / "runs/old", 1, slope=3.0)
     write(tmp_path / "runs/deep/new", 3)
-    write(tmp_path / "runs/limits", 4, slope=5.0, command="attnbench maxlen scaling")
+    write(tmp_path / "runs/limits", 4, slope=5.0, command="attnbench maxlen transformers_are_rnns")
     page = run("published", str(tmp_path / "runs")).stdout
     assert "run 20260103-030405-abcdef." in page
     assert page.count("-030405-abcdef") == 1
