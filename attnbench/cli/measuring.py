@@ -65,6 +65,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     causal: Causal = None,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
+    devices: Annotated[
+        str, typer.Option(help="GPUs that measure at the same time, as cuda:0,cuda:1, or all.", show_default=False)
+    ] = "",
+    lanes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Lanes that share the cores of a CPU and measure at the same time.")
+    ] = None,
     replicates: Annotated[
         int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
     ] = None,
@@ -78,8 +84,17 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     with at_work(yes=yes) as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
-        lengths, kinds = words(n), words(workloads)
-        made = attnbench.run(suite, resume=resume, methods=methods, N=lengths, workloads=kinds, causal=causal, **how)
+        made = attnbench.run(
+            suite,
+            resume=resume,
+            methods=methods,
+            N=words(n),
+            workloads=words(workloads),
+            causal=causal,
+            devices=words([devices]),
+            lanes=lanes,
+            **how,
+        )
         print_text(made.summary)
         terminal.say("")
         terminal.say(f"records, tables and plots: {made.path}")

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack, get_args
 
 from attnbench.library.answers import Answer, title
+from attnbench.places.in_lanes import carry_out_in_lanes
 from attnbench.report.findings import Findings
 from attnbench.report.tables import of_kind
 from attnbench.report.text.html import safe
-from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import TableKind
 from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, pick, select, split_names, word
+from attnbench.session.lanes import Devices, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
@@ -239,7 +239,7 @@ def read(run: RunLike) -> Run:
     return Run(folder)
 
 
-def run(
+def run(  # noqa: PLR0913 - each says one thing about what is measured, or on what
     suite: SuiteLike | None = None,
     *,
     resume: str | Path | None = None,
@@ -247,17 +247,25 @@ def run(
     N: int | str | Sequence[int | str] = (),
     workloads: str | Sequence[str] = (),
     causal: bool | None = None,
+    devices: Devices = (),
+    lanes: int | None = None,
     **how: Unpack[Measuring],
 ) -> Run:
     """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
 
     `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
-    measured, or without one what is measured at all. Leaves records, tables, plots and a page in a run folder below
+    measured, or without one what is measured at all. Several `devices` (cuda:0,cuda:1, or all) measure at the same time, or so
+    many `lanes` that share the cores of a CPU out among them. Leaves records, tables, plots and a page in a run folder below
     `results`; an interruption loses nothing that was measured.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
     only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
-    with Scene(How.of(how, "run", suite)) as scene:
+    parts = portions(devices, lanes)
+    if parts[0].gpu:
+        if (device := how.get("device") or "cuda") != "cuda":
+            raise ArgumentError("device", device, "several devices are GPUs; leave it out, or say cuda")
+        how["device"] = device
+    with Scene(replace(How.of(how, "run", suite), portions=parts)) as scene:
         if resume is None:
             folder, scouted, present = _begin(suite, only, scene)
         elif methods or N or workloads or causal is not None:
@@ -266,16 +274,17 @@ def run(
             folder, scouted, present = _go_on(suite, Path(resume), scene)
         with scene.writing(folder, "its cell is measured again") as records:
             known = folder.info()
-            info = known.with_answers_of(present)
-            if info != known:
+            each = scene.lanes(known.with_answers_of(present))
+            if (info := each[0]) != known:
                 folder.rewrite(info)
-            progress = Progress(scene.how.reporter, processes(info), block_of(info), records)
+            places = scene.places(each, folder.checkpoints)
+            progress = Progress(scene.how.reporter, processes(info), block_of(info), records, lanes=len(places))
             scene.say(
                 f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
             )
             kept = "what was measured is kept; go on with: attnbench run --resume {}"
-            schedule = rounds(scouted.jobs(info, Ledger.of(records)))
-            scene.collect(schedule, scene.place(info, progress, folder.checkpoints), folder, progress, kept)
+            shared = shared_out(scouted, each, [place.device for place in places], records)
+            scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
             made = Run(folder)
             made.report()
     return made

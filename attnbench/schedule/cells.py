@@ -75,7 +75,7 @@ class CellJobs:
     def _once(self, cell: Cell, replicate: int, reason: Failed | None, server: Server) -> Schedule:
         job = self.job(cell, main_pass(cell), replicate)
         if reason is not None:
-            yield from self.step(Step(job, server, reason))
+            yield from self.step(Step(job.model_copy(update={"attempt": self.ledger.attempts(job)}), server, reason))
         else:
             yield from self.tries(job, server)
 

@@ -13,6 +13,13 @@ from attnbench.schema.suite import Suite
 RUN_VERSION = 1
 
 
+class Elsewhere(Noun):
+    """What else a part of a run was measured on, unlike the rest."""
+
+    environment: Facts
+    surroundings: Surroundings
+
+
 class RunInfo(Noun):
     """The resolved suite, the command, where it ran, and the cells that were planned."""
 
@@ -26,6 +33,7 @@ class RunInfo(Noun):
     started: str
     environment: Facts = Field(description="what numbers depend on: versions, processor, device")
     environment_digest: str
+    elsewhere: dict[str, Elsewhere] = Field(default_factory=dict, description="by the digest of its environment")
     git: Facts = Field(default_factory=dict)
     surroundings: Surroundings
     methods: dict[str, Description]

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -33,11 +34,20 @@ def block_of(info: RunInfo) -> Callable[[Job], str]:
     return name
 
 
+@dataclass
+class _Part:
+    """The part of the work that a lane is at."""
+
+    name: str = ""
+    statuses: Counter[str] = field(default_factory=Counter)
+    since: float = field(default_factory=time.monotonic)
+
+
 class Progress:
     """Counts processes; one that has its record is done, and need not be measured.
 
-    `block` names the part of the work that a job belongs to. Where a cell is `given_up` at its first failure, all its processes
-    are done then.
+    `block` names the part of the work that a job belongs to; `lanes` of them are worked on at a time. Where a cell is
+    `given_up` at its first failure, all its processes are done then.
     """
 
     def __init__(
@@ -48,14 +58,15 @@ class Progress:
         records: Iterable[Record] = (),
         *,
         given_up: bool = True,
+        lanes: int = 1,
     ) -> None:
         self.reporter, self.left, self.total = reporter, left, len(left)
-        self._block_of, self._given_up, self._block = block, given_up, ""
-        self._statuses: Counter[str] = Counter()
+        self._block_of, self._given_up = block, given_up
+        self._parts = [_Part() for _ in range(lanes)]
         self._said: set[str] = set()
         self._lasted: dict[str, float] = {}
         self._recent: list[float] = []
-        self._sum, self._begin, self._mark = 0.0, time.monotonic(), time.monotonic()
+        self._sum, self._begin = 0.0, time.monotonic()
         for record in records:
             self._cross_off(record)
 
@@ -63,18 +74,19 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._enter("")
+        for lane in range(len(self._parts)):
+            self._enter("", lane)
         self.reporter.stop()
 
-    def starts(self, job: Job) -> None:
+    def starts(self, lane: int, job: Job) -> None:
         """A job is about to run."""
         if job.phase is not Pass.CHECK:
-            self._enter(self._block_of(job))
+            self._enter(self._block_of(job), lane)
         batch = f" B={job.B}" if job.B is not None else ""
         doing = f"{job.phase} {job.cell.label} N={job.cell.problem.N}{batch}"
         self.reporter.step(doing, self.total - len(self.left), self.total, self._time_left())
 
-    def took(self, record: Record) -> None:
+    def took(self, record: Record, lane: int = 0) -> None:
         """A record was stored."""
         # how a process came about otherwise than it should is said once
         if (remark := str(record.outcome.facts.get(SERVER) or "")) and remark not in self._said:
@@ -83,7 +95,7 @@ class Progress:
         self._cross_off(record)
         main, outcome = main_pass(record.job.cell), record.outcome
         if record.job.phase is main and not record.too_large:
-            self._statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
+            self._parts[lane].statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
         if record.seconds is not None:
             self._sum += record.seconds
             if record.job.phase in {main, Pass.MEMORY}:
@@ -93,7 +105,8 @@ class Progress:
     def _time_left(self) -> str:
         """What each cell took before, or the recent mean for one that was not seen yet; servers and all else in proportion."""
         mean = sum(self._recent) / len(self._recent) if self._recent else 0.0
-        around = max(1.0, (time.monotonic() - self._begin) / self._sum) if self._sum else 1.0
+        most = 1 / len(self._parts)
+        around = max(most, (time.monotonic() - self._begin) / self._sum) if self._sum else most
         seconds = around * sum(self._lasted.get(key, mean) for key, _ in self.left)
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
@@ -106,12 +119,13 @@ class Progress:
         all_of_it = isinstance(outcome, Failed) and self._given_up
         self.left -= {process for process in self.left if process[0] == key} if all_of_it else {(key, record.job.replicate)}
 
-    def _enter(self, block: str) -> None:
-        """Work on a block begins, and that on another one is over."""
-        if self._block and block != self._block:
-            now = time.monotonic()
-            found = ", ".join(f"{count} {status}" for status, count in sorted(self._statuses.items()))
-            self.reporter.block(f"{self._block}: {found or 'nothing new'}; {now - self._mark:.1f} s; {self._time_left()}")
-            self._statuses.clear()
-            self._mark = now
-        self._block = block
+    def _enter(self, name: str, lane: int) -> None:
+        """Work on a block begins in a lane, and that on another one is over."""
+        part = self._parts[lane]
+        if name == part.name:
+            return
+        if part.name:
+            found = ", ".join(f"{count} {status}" for status, count in sorted(part.statuses.items()))
+            lasted = time.monotonic() - part.since
+            self.reporter.block(f"{part.name}: {found or 'nothing new'}; {lasted:.1f} s; {self._time_left()}")
+        self._parts[lane] = _Part(name)

@@ -2,10 +2,11 @@
 
 import secrets
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypedDict
@@ -14,20 +15,22 @@ from attnbench.measure import environment
 from attnbench.places.checkout import Checkout
 from attnbench.places.lane import Lane
 from attnbench.places.local import Local
-from attnbench.places.place import Place, carry_out
-from attnbench.schedule.steps import Schedule
+from attnbench.places.place import Made, Place
+from attnbench.schema.errand import Surroundings
 from attnbench.schema.errors import UsageError
+from attnbench.schema.noun import Facts
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import Elsewhere, RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
-from attnbench.session.scout import Scouted, scout
+from attnbench.session.scout import Scouted, scout, surveyed
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.isolate import Isolation
+from attnbench.worker.portion import ALL, Portion
 
 
 class Measuring(TypedDict, total=False):
@@ -56,6 +59,8 @@ class How:
     """Whether each process is a new interpreter, and not a fork of a warm one."""
     wait: bool = True
     """Whether another run that measures on the device is waited for."""
+    portions: tuple[Portion, ...] = (ALL,)
+    """The parts of this machine that are measured on at the same time, a lane on each."""
     reporter: Reporter = field(default_factory=Reporter)
     command: str = "attnbench"
     """The command that measures the same; stands in run.json, and in the lock for which others wait."""
@@ -76,8 +81,8 @@ class Scene:
 
     def __init__(self, how: How, source: Checkout | None = None, lane: Lane | None = None) -> None:
         self.how, self.say, self._source = how, how.reporter.say, source
-        self.lane = lane or Lane(how.wait, self.say, how.command)
-        self.worker = self._new_worker()
+        self.lane = lane or self._new_lane(how.portions[0])
+        self.worker = self._new_worker(how.portions[0])
         self._is_new = True
 
     def __enter__(self) -> Self:
@@ -86,23 +91,32 @@ class Scene:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.worker.close()
 
-    def _new_worker(self) -> Isolation:
-        source = self._source
-        return Isolation(self.how.fresh, source.folder, source.packages) if source else Isolation(self.how.fresh)
+    def _new_lane(self, portion: Portion) -> Lane:
+        return Lane(self.how.wait, self.say, self.how.command, portion.name)
+
+    def _new_worker(self, portion: Portion) -> Isolation:
+        folder, packages = (self._source.folder, self._source.packages) if self._source else (None, None)
+        return Isolation(self.how.fresh, folder, packages, portion)
 
     def isolation(self) -> Isolation:
         """The worker that is warm already for the first round, and a new one for each that follows."""
         first, self._is_new = self._is_new, False
-        return self.worker if first else self._new_worker()
+        return self.worker if first else self._new_worker(self.how.portions[0])
 
     def scout(self, suite: Suite, *, roof: bool = True) -> Scouted:
-        """Ask the machine and the methods; raises ScoutError, TooManyCellsError, LaneTakenError."""
-        return scout(suite, self.worker, roof=roof, lane=self.lane)
+        """Ask the machine and the methods; raises ScoutError, TooManyCellsError, LaneTakenError.
+
+        What is free is shared by the lanes of a CPU.
+        """
+        scouted, (portion, *_) = scout(suite, self.worker, roof=roof, lane=self.lane), self.how.portions
+        if not portion.cores:
+            return scouted
+        share = {"memory_bytes": scouted.surroundings.memory_bytes // portion.of}
+        return replace(scouted, surroundings=scouted.surroundings.model_copy(update=share))
 
     def describe(self, scouted: Scouted) -> RunInfo:
         """What run.json will say of a run that begins now."""
-        now = datetime.now(UTC)
-        facts = environment.gather() | scouted.surroundings.facts
+        now, facts = datetime.now(UTC), self._environment(scouted.surroundings)
         return RunInfo(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             suite=scouted.suite,
@@ -118,13 +132,43 @@ class Scene:
             costs=scouted.costs(),
         )
 
+    def _environment(self, surroundings: Surroundings) -> Facts:
+        """What numbers depend on. Two GPUs of one kind are like devices; which of them measured stands in each record."""
+        facts = environment.gather() | {name: fact for name, fact in surroundings.facts.items() if name != "gpu_uuid"}
+        portion = self.how.portions[0]
+        return facts | ({"cores": len(portion.cores), "lanes": portion.of} if portion.cores else {})
+
+    def lanes(self, info: RunInfo) -> list[RunInfo]:
+        """The run as each lane has it, on its own device; unlike devices are told in the first. Raises ScoutError."""
+        found = [info]
+        for portion in self.how.portions[1:]:
+            here = info.surroundings
+            if portion.gpu:
+                with self._new_worker(portion) as worker:
+                    here = surveyed(info.suite.device, info.cells, worker, self._new_lane(portion), like=here)
+            facts = self._environment(here)
+            changes = {"environment": facts, "environment_digest": environment.digest(facts), "surroundings": here}
+            found.append(info.model_copy(update=changes))
+        unlike = {i.environment_digest: i for i in found if i.environment_digest != info.environment_digest}
+        elsewhere = {key: Elsewhere(environment=i.environment, surroundings=i.surroundings) for key, i in unlike.items()}
+        found[0] = info.model_copy(update={"elsewhere": info.elsewhere | elsewhere})
+        return found
+
     def create(self, scouted: Scouted) -> RunFolder:
         """The folder of a run that begins now; raises StoreError."""
         return RunFolder.create(Path(self.how.results), self.describe(scouted))
 
-    def place(self, info: RunInfo, progress: Progress | None = None, checkpoints: Path | None = None) -> Local:
-        """Where the jobs of a run are done."""
-        return Local(info, self.isolation, progress.starts if progress else id, checkpoints, self.lane)
+    def place(self, info: RunInfo) -> Local:
+        """Where the jobs of a run are done, one after the other."""
+        return Local(info, self.isolation, None, self.lane)
+
+    def places(self, lanes: Sequence[RunInfo], checkpoints: Path) -> list[Local]:
+        """Where the jobs of each lane are done."""
+        found = []
+        for number, (info, portion) in enumerate(zip(lanes, self.how.portions, strict=True)):
+            server = partial(self._new_worker, portion) if number else self.isolation
+            found.append(Local(info, server, checkpoints, self._new_lane(portion) if number else self.lane, portion))
+        return found
 
     @contextmanager
     def writing(self, folder: RunFolder, lost: str) -> Iterator[list[Record]]:
@@ -144,26 +188,28 @@ class Scene:
 
     def collect(
         self,
-        schedule: Schedule,
-        place: Place,
+        made: Made,
+        places: Sequence[Place],
         folder: RunFolder,
         progress: Progress,
         kept: str,
         took: Callable[[Record], object] = id,
     ) -> None:
-        """Store every record as it comes; of the job that an interruption ends, that it was interrupted.
+        """Store every record as it is made; of the jobs that an interruption ends, that they were interrupted.
 
         `kept` is said then: what is kept, and how to go on; `{}` in it becomes the folder, as a shell wants it.
         """
         try:
-            with progress:
-                for _, record in carry_out(schedule, place):
+            # closed first, which ends what other lanes do
+            with progress, closing(made):
+                for lane, record in made:
                     folder.append(record)
-                    progress.took(record)
+                    progress.took(record, lane)
                     took(record)
         except KeyboardInterrupt:
-            if (unfinished := place.interrupted()) is not None:
-                folder.append(unfinished)
+            for place in places:
+                if (unfinished := place.interrupted()) is not None:
+                    folder.append(unfinished)
             self.say(kept.format(shlex.quote(str(folder.path))))
             raise
 

@@ -85,6 +85,23 @@ class Scouted:
         return {key: p.checks for key, p in self.prospects.items() if p.checks}
 
 
+def surveyed(device: str, cells: Sequence[Cell], worker: Asking, lane: Lane, like: Surroundings) -> Surroundings:
+    """Return the surroundings of another lane, with the roofs of a device that it is like, or else its own.
+
+    Raises ScoutError, LaneTakenError.
+    """
+    here = _survey(device, (), worker)
+    if all(here.facts.get(name) == fact for name, fact in like.facts.items() if name != "gpu_uuid"):
+        return here.model_copy(update={"roof": like.roof})
+    with lane.held(here):
+        return _with_roofs(device, cells, worker)
+
+
+def _with_roofs(device: str, cells: Sequence[Cell], worker: Asking) -> Surroundings:
+    surroundings = _survey(device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
+    return with_highest_roofs(environment.digest(environment.gather() | surroundings.facts), surroundings)
+
+
 def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None = None) -> Scouted:
     """Resolve `device: auto`, expand the suite, and ask every method about its cells.
 
@@ -95,8 +112,7 @@ def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None 
     cells = tuple(expand(resolved))
     with lane.held(surroundings) if lane else nullcontext():
         if roof:
-            surroundings = _survey(suite.device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
-            surroundings = with_highest_roofs(environment.digest(environment.gather() | surroundings.facts), surroundings)
+            surroundings = _with_roofs(suite.device, cells, worker)
         scouted = Scouted(resolved, cells, surroundings)
         for method in dict.fromkeys(cell.method for cell in cells):
             own = tuple(cell for cell in cells if cell.method == method)

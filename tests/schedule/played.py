@@ -45,6 +45,8 @@ class FakeWorker:
         self.jobs.append(errand)
         return self.answer(errand), 0.1
 
+    def cut(self) -> None: ...
+
     def timed(self) -> list[Job]:
         return [job for job in self.jobs if job.phase is Pass.TIME]
 
