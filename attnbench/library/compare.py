@@ -24,7 +24,6 @@ from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import CHANCE, Ledger
 from attnbench.schedule.rounds import turns
 from attnbench.schema.errors import ArgumentError, UsageError
-from attnbench.schema.history import machine
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.session.asked import SuiteLike, check_methods, one_of, select, share
@@ -70,9 +69,9 @@ def compare(
         one_of(old.labels, baseline, "baseline")
     for other in others:
         # a verdict says something of a change; a difference between two machines says nothing of it
-        if not across_machines and machine(old.run) != machine(other.run):
+        if not across_machines and (unlike := _unlike(old, other)):
             raise UsageError(
-                f"the runs are of unlike machines: {machine(old.run)}; and {machine(other.run)}. What differs between them is "
+                f"the runs are of unlike machines: {unlike[0]}; and {unlike[1]}. What differs between them is "
                 "no regression; measure both on one machine, or judge them all the same with --across-machines"
             )
     # time is always judged, for failures are told by it
@@ -84,6 +83,16 @@ def compare(
         return Comparison.of(judge_methods(old, baseline, reach, LEVEL, metric))
     new = others[0]
     return Comparison.of(judge_runs((old.run, old.summaries), (new.run, new.summaries), reach, LEVEL, metric))
+
+
+def _unlike(old: Findings, new: Findings) -> tuple[str, str] | None:
+    """Return the machines on which a cell was measured in two runs, where they are not alike; one such pair is enough."""
+    before = {cell.cell.key: old.run.on(cell.environment).machine for cell in old.summaries}
+    for cell in new.summaries:
+        there, here = before.get(cell.cell.key), new.run.on(cell.environment).machine
+        if there is not None and there != here:
+            return there, here
+    return None
 
 
 def gate(

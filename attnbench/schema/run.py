@@ -47,6 +47,23 @@ class RunInfo(Noun):
             raise ValueError(f"written by another attnbench (schema {value}, this one reads {RUN_VERSION})")
         return value
 
+    def on(self, digest: str) -> "RunInfo":
+        """Return the run as its records of that environment were measured: with that environment and those surroundings."""
+        other = self.elsewhere.get(digest)
+        if other is None:
+            return self
+        return self.model_copy(update={"environment_digest": digest, **dict(other)})
+
+    @property
+    def machine(self) -> str:
+        """Name the hardware that makes numbers comparable: the GPU, the processor, cores, threads, lanes; not the software."""
+        facts = self.environment | self.surroundings.facts
+        words = [facts.get("gpu"), facts.get("processor")]
+        there = [(facts[name], name) for name in ("cores", "threads", "lanes") if facts.get(name) is not None]
+        counts = [f"{count} {name.removesuffix('s') if count == 1 else name}" for count, name in there]
+        known = [str(word) for word in words if word]
+        return ", ".join([*known, *counts]) or self.surroundings.device
+
     def with_answers_of(self, other: "RunInfo") -> "RunInfo":
         """Return this run, with the other run's answers of methods that could not be asked when this one began."""
         return self.model_copy(update={"methods": other.methods | self.methods, "costs": other.costs | self.costs})
@@ -59,6 +76,15 @@ class RunInfo(Noun):
         found = _differ("suite", self.suite.model_dump(mode="json"), other.suite.model_dump(mode="json"))
         versions = [{name: d.version for name, d in run.methods.items() if name in self.methods} for run in (self, other)]
         return found + _differ("method", *versions) + _differ("environment", self.environment, other.environment)
+
+
+def devices(run: RunInfo) -> dict[str, str]:
+    """Name each device by the digest of its environment, the run's own first; nothing where all are alike."""
+    digests = [run.environment_digest, *run.elsewhere] if run.elsewhere else []
+    names = {digest: run.on(digest).machine for digest in digests}
+    same = [name for name in names.values() if list(names.values()).count(name) > 1]
+    # of one hardware and unlike software
+    return {digest: f"{name}, environment {digest}" if name in same else name for digest, name in names.items()}
 
 
 def _differ(where: str, old: Any, new: Any) -> list[str]:  # noqa: ANN401 - two JSON values

@@ -36,7 +36,7 @@ class Machine:
     failing: bool = False
     version: str = "1"
 
-    def __call__(self, fresh: bool) -> Self:
+    def __call__(self, *_: object) -> Self:
         return self
 
     def close(self) -> None: ...
