@@ -162,7 +162,7 @@ def _in_turns(
             changes = {"id": f"{info.id}-{name}", "started": info.started, "interleaved": info.id}
             own = scene.describe(scouted).model_copy(update=changes)
             folder = RunFolder.create(Path(how.results), own)
-            stack.enter_context(FolderLock(folder.path))
+            stack.enter_context(FolderLock(folder.lock))
             # nothing is called lost on one try
             ledger = Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE)
             sides.append(_Side(folder, scouted.jobs(own, ledger), scene.place(own)))

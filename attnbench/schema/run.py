@@ -1,5 +1,6 @@
 """RunInfo: the content of run.json, which is everything about a run except its records."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -76,6 +77,24 @@ class RunInfo(Noun):
         found = _differ("suite", self.suite.model_dump(mode="json"), other.suite.model_dump(mode="json"))
         versions = [{name: d.version for name, d in run.methods.items() if name in self.methods} for run in (self, other)]
         return found + _differ("method", *versions) + _differ("environment", self.environment, other.environment)
+
+
+def joined(whole: RunInfo, parts: Sequence[RunInfo]) -> RunInfo:
+    """Return a run of which others are parts, with what is known from them: environments, methods, costs.
+
+    Where the whole was measured nowhere, for it was only handed to others, its environment is that of the first part.
+    """
+    for part in parts:
+        if not whole.environment_digest:
+            names = ("environment", "environment_digest", "surroundings", "git")
+            whole = whole.model_copy(update={name: getattr(part, name) for name in names})
+        found = dict(part.elsewhere)
+        found[part.environment_digest] = Elsewhere(environment=part.environment, surroundings=part.surroundings)
+        found.pop(whole.environment_digest, None)
+        cells = {cell.key: cell for cell in (*whole.cells, *part.cells)}
+        changes = {"elsewhere": whole.elsewhere | found, "cells": tuple(cells.values())}
+        whole = whole.with_answers_of(part).model_copy(update=changes)
+    return whole
 
 
 def devices(run: RunInfo) -> dict[str, str]:

@@ -176,7 +176,7 @@ class Scene:
 
         Raises LockedError, StoreError.
         """
-        with FolderLock(folder.path) as lock:
+        with FolderLock(folder.lock) as lock:
             records = folder.repair()
             if lock.took_over:
                 self.say(f"took over the lock of {lock.took_over}, which is gone")
