@@ -71,6 +71,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     lanes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Lanes that share the cores of a CPU and measure at the same time.")
     ] = None,
+    shard: Annotated[str, typer.Option(help="Only a share of the suite, as 3/8; attnbench merge makes one run of all.")] = "",
     replicates: Annotated[
         int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
     ] = None,
@@ -93,6 +94,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
             causal=causal,
             devices=words([devices]),
             lanes=lanes,
+            shard=shard,
             **how,
         )
         print_text(made.summary)
@@ -101,6 +103,19 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not made.measured:
         terminal.say("no cell was measured")
         sys.exit(FAILED)
+
+
+@measuring.command()
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders that measured shards of one suite.")],
+    results: Results = _RESULTS,
+) -> None:
+    """Make one run of several that measured shards of a suite, on whatever machines; those stay as they are."""
+    with at_work() as terminal:
+        made = attnbench.merge(*runs, results=results, reporter=terminal)
+        made.report()
+        print_text(made.summary)
+        terminal.say(f"\nrecords, tables and plots: {made.path}")
 
 
 @measuring.command()

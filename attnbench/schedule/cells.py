@@ -37,6 +37,11 @@ class CellJobs:
     took: Callable[[Record], object] = id
     """Is told each record."""
 
+    def finished(self, cell: Cell) -> bool:
+        """Say whether nothing is left to do for a cell."""
+        every = range(self.run_info.suite.replicates)
+        return all(next(self.replicate(cell, replicate, Server((replicate,))), None) is None for replicate in every)
+
     def replicate(self, cell: Cell, replicate: int, server: Server) -> Schedule:
         """Give what one replicate of one cell still lacks."""
         if self.ledger.failed(cell):

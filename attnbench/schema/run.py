@@ -29,6 +29,7 @@ class RunInfo(Noun):
     interleaved: str = Field(
         default="", description="runs with the same word here were measured in turns, replicate by replicate"
     )
+    shard: str = Field(default="", description="the share of the suite's bundles that was measured, as 3/8")
     suite: Suite
     command: str
     started: str

@@ -1,12 +1,13 @@
-"""Lanes: the parts of a machine that a run is asked to measure on, and which of its bundles each may take."""
+"""Lanes and shards: what a run measures on at the same time, and which of its bundles each may take."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from attnbench.measure import nvml
 from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.rounds import Bundle, Rounds, bundles
-from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schedule.rounds import Rounds, bundles
+from attnbench.schema.cell import Cell
+from attnbench.schema.errors import ArgumentError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.session.scout import Scouted
@@ -41,38 +42,64 @@ def _index(word: str) -> int:
     return int(number)
 
 
-def shared_out(scouted: Scouted, lanes: Sequence[RunInfo], devices: Sequence[str], records: Iterable[Record]) -> Rounds:
+def shared_out(
+    scouted: Scouted, lanes: Sequence[RunInfo], devices: Sequence[str], records: Iterable[Record], say: Callable[[str], object]
+) -> Rounds:
     """The rounds of a run; a bundle that was begun stays with the lane of its device, or of one like it.
 
-    Raises UsageError where nothing here is like the device that a bundle was begun on.
+    One that was begun on a device unlike any here, and not finished, is begun anew: what is compared is measured on one.
     """
     ledgers = {info.environment_digest: Ledger() for info in lanes}
-    found, begun = bundles(lanes[0].cells), dict[str, Record]()
+    here, begun = set(ledgers), dict[str, Record]()
+    by_cell: dict[str, list[Record]] = {}
     for record in records:
-        if record.environment in ledgers:
-            ledgers[record.environment].add(record)
+        ledgers.setdefault(record.environment, Ledger()).add(record)
+        if record.environment not in here:
+            by_cell.setdefault(record.job.cell.key, []).append(record)
         if record.seconds is not None:
             begun[record.job.cell.key] = record
-    jobs = [scouted.jobs(info, ledgers[info.environment_digest]) for info in lanes]
-    rounds = Rounds(jobs, [])
-    if len(lanes) == 1:
-        return replace(rounds, left=found)
-    for bundle in found:
+    rounds, anew = Rounds([scouted.jobs(info, ledgers[info.environment_digest]) for info in lanes], []), 0
+    for bundle in bundles(lanes[0].cells):
         earlier = next((begun[cell.key] for cell in bundle.cells if cell.key in begun), None)
-        if earlier is None:
+        if earlier is not None and earlier.environment not in here:
+            there = scouted.jobs(lanes[0], ledgers[earlier.environment])
+            if all(map(there.finished, bundle.cells)):
+                continue
+            anew += 1
+            for record in (each for cell in bundle.cells for each in by_cell.get(cell.key, ())):
+                for digest in here:
+                    ledgers[digest].begin_anew(record)
+            earlier = None
+        if earlier is None or len(lanes) == 1:
             rounds.left.append(bundle)
             continue
         alike = [lane for lane, info in enumerate(lanes) if info.environment_digest == earlier.environment]
-        if not alike:
-            raise UsageError(
-                f"{_words(bundle)} was begun on another device ({earlier.host}, {earlier.device}), unlike any here"
-            )
         same = [lane for lane in alike if devices[lane] == earlier.device]
         least = min(same or alike, key=lambda lane: len(rounds.own.get(lane, ())))
         rounds.own.setdefault(least, []).append(bundle)
+    if anew:
+        say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
     return rounds
 
 
-def _words(bundle: Bundle) -> str:
-    cell = bundle.cells[0]
-    return f"N={cell.problem.N} {cell.workload}"
+@dataclass(frozen=True)
+class Shard:
+    """One of several equal shares of a run's bundles, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def read(cls, text: str) -> "Shard":
+        """`3/8`. Raises ArgumentError."""
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise ArgumentError("shard", text, "write the number of the share and how many there are, as 3/8")
+        return cls(int(number), int(of))
+
+    def cells(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+        """Those of its bundles. Long and short lengths are dealt out evenly."""
+        return tuple(cell for bundle in bundles(cells)[self.number - 1 :: self.of] for cell in bundle.cells)

@@ -3,7 +3,7 @@
 import secrets
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -176,8 +176,12 @@ class Scene:
 
         Raises LockedError, StoreError.
         """
-        with FolderLock(folder.lock) as lock:
-            records = folder.repair()
+        with ExitStack() as held:
+            lock = held.enter_context(FolderLock(folder.lock))
+            parts = folder.parts() if folder.part is None else []
+            for part in parts:
+                held.enter_context(FolderLock(part.lock))
+            records = [*(record for part in parts for record in part.read()), *folder.repair()]
             if lock.took_over:
                 self.say(f"took over the lock of {lock.took_over}, which is gone")
             for line in folder.set_aside:

@@ -9,6 +9,7 @@ import errno
 import gzip
 import os
 import re
+import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -61,10 +62,6 @@ class RunFolder:
             raise StoreError(f"cannot create {folder.path}: {_words(error)}") from error
         return folder
 
-    def create_part(self, info: RunInfo) -> None:
-        """Write the run.json of a part. Raises StoreError."""
-        self._keep(self._named("run", "json"), info)
-
     def parts(self) -> list["RunFolder"]:
         """Return the parts that there are, by rising number."""
         try:
@@ -72,6 +69,25 @@ class RunFolder:
         except OSError:
             return []
         return [RunFolder(self.path, number) for number in sorted(int(match[1]) for match in found if match)]
+
+    @property
+    def begun(self) -> bool:
+        """Say whether there is a run.json, or that of the part."""
+        return (self.path / self._named("run", "json")).exists()
+
+    def adopt(self, number: int, other: "RunFolder") -> None:
+        """Take in a run as a part: its run.json, and a copy of its records. Raises StoreError."""
+        part, (records, packed) = RunFolder(self.path, number), other._records()
+        part.rewrite(other.own())
+        try:
+            source, target = (packed, part._records()[1]) if not records.exists() else (records, part._records()[0])
+            if source.exists():
+                with open_to_read(source) as stored, os.fdopen(open_to_write(target, os.O_WRONLY | os.O_CREAT), "wb") as copy:
+                    shutil.copyfileobj(stored, copy)
+                sync(target)
+            sync(self.path)
+        except OSError as error:
+            raise StoreError(f"cannot copy {other.path} into {self.path}: {_words(error)}") from error
 
     def _named(self, stem: str, ending: str) -> str:
         return f"{stem}.{ending}" if self.part is None else f"{stem}.{self.part}.{ending}"
@@ -88,11 +104,14 @@ class RunFolder:
 
     def info(self) -> RunInfo:
         """Read run.json, and those of all parts. Raises StoreError."""
-        own = self._load(self._named("run", "json"), RunInfo, "a run folder")
-        return own if self.part is not None else joined(own, [part.info() for part in self.parts()])
+        return joined(self.own(), [part.own() for part in self.parts()]) if self.part is None else self.own()
+
+    def own(self) -> RunInfo:
+        """Read run.json alone, or that of the part. Raises StoreError."""
+        return self._load(self._named("run", "json"), RunInfo, "a run folder")
 
     def rewrite(self, info: RunInfo) -> None:
-        """Replace run.json as a whole. Raises StoreError, and then the old file stays."""
+        """Write or replace run.json, or that of the part, as a whole. Raises StoreError, and then an old file stays."""
         self._keep(self._named("run", "json"), info)
 
     def plan(self) -> Selfcheck:
@@ -128,7 +147,11 @@ class RunFolder:
         `refused` is told why a line is no record.
         """
         for part in self.parts() if self.part is None else ():
-            yield from part.read(refused)
+            yield from part.own_records(refused)
+        yield from self.own_records(refused)
+
+    def own_records(self, refused: Callable[[str], object] = str) -> Iterator[Record]:
+        """Give those that are not of its parts. Raises StoreError."""
         file, packed = self._records()
         if not file.exists() and packed.exists():
             file = packed
