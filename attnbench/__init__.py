@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from attnbench.library.reading import add_to_history, export, history, page, published, record, site, trend
     from attnbench.library.runs import Run, read
     from attnbench.library.selfcheck import selfcheck
+    from attnbench.library.submit import submit
     from attnbench.library.suites import copy_suite, suites
     from attnbench.library.verify import verify
     from attnbench.library.weights import show
@@ -43,6 +44,7 @@ _PLACES = {
     "library.merge": "merge",
     "library.runs": "Run read",
     "library.selfcheck": "selfcheck",
+    "library.submit": "submit",
     "library.suites": "copy_suite suites",
     "library.verify": "verify",
     "library.weights": "show",
@@ -57,7 +59,7 @@ __all__ = [
     "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
     "cite",
     "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "merge", "methods", "page",
-    "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "suites", "trend", "verify",
+    "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "submit", "suites", "trend", "verify",
 ]
 # fmt: on
 

@@ -1,11 +1,12 @@
 """Lanes and shards: what a run measures on at the same time, and which of its bundles each may take."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnbench.measure import nvml
+from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.rounds import Rounds, bundles
+from attnbench.schedule.rounds import Bundle, Rounds, bundles
 from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError
 from attnbench.schema.record import Record
@@ -62,8 +63,7 @@ def shared_out(
     for bundle in bundles(lanes[0].cells):
         earlier = next((begun[cell.key] for cell in bundle.cells if cell.key in begun), None)
         if earlier is not None and earlier.environment not in here:
-            there = scouted.jobs(lanes[0], ledgers[earlier.environment])
-            if all(map(there.finished, bundle.cells)):
+            if is_whole(bundle, rounds.lanes[0], ledgers.values()):
                 continue
             anew += 1
             for record in (each for cell in bundle.cells for each in by_cell.get(cell.key, ())):
@@ -80,6 +80,11 @@ def shared_out(
     if anew:
         say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
     return rounds
+
+
+def is_whole(bundle: Bundle, jobs: CellJobs, ledgers: Iterable[Ledger]) -> bool:
+    """Say whether nothing is left to do for a bundle, by what is known of one device, of each of which there is a ledger."""
+    return any(all(map(replace(jobs, ledger=ledger).finished, bundle.cells)) for ledger in ledgers)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,10 @@ class Shard:
             raise ArgumentError("shard", text, "write the number of the share and how many there are, as 3/8")
         return cls(int(number), int(of))
 
+    def bundles(self, cells: Sequence[Cell]) -> list[Bundle]:
+        """Its share of them. Long and short lengths are dealt out evenly."""
+        return bundles(cells)[self.number - 1 :: self.of]
+
     def cells(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """Those of its bundles. Long and short lengths are dealt out evenly."""
-        return tuple(cell for bundle in bundles(cells)[self.number - 1 :: self.of] for cell in bundle.cells)
+        """The cells of its bundles."""
+        return tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)

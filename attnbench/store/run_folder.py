@@ -51,9 +51,14 @@ class RunFolder:
     """The `_state` in which this object left the records file; None before `repair` and `append`."""
 
     @classmethod
+    def at(cls, results: Path, info: RunInfo) -> "RunFolder":
+        """Return the folder that a run has below `results`, whether it is there or not."""
+        return cls(results / safe_name(info.suite.name) / safe_name(info.id))
+
+    @classmethod
     def create(cls, results: Path, info: RunInfo) -> "RunFolder":
         """Make `results/<suite>/<run id>/` with its run.json. Raises StoreError."""
-        folder = cls(results / safe_name(info.suite.name) / safe_name(info.id))
+        folder = cls.at(results, info)
         try:
             folder.path.mkdir(parents=True)
             write_durably(folder.path / RUN, info.model_dump_json(indent=1).encode())
@@ -108,21 +113,22 @@ class RunFolder:
 
     def own(self) -> RunInfo:
         """Read run.json alone, or that of the part. Raises StoreError."""
-        return self._load(self._named("run", "json"), RunInfo, "a run folder")
+        return self.recall(self._named("run", "json"), RunInfo, "a run folder")
 
     def rewrite(self, info: RunInfo) -> None:
         """Write or replace run.json, or that of the part, as a whole. Raises StoreError, and then an old file stays."""
-        self._keep(self._named("run", "json"), info)
+        self.keep(self._named("run", "json"), info)
 
     def plan(self) -> Selfcheck:
         """Read the plan of a selfcheck: which process each replicate number stands for. Raises StoreError where none is."""
-        return self._load(_PLAN, Selfcheck, "the folder of a selfcheck")
+        return self.recall(_PLAN, Selfcheck, "the folder of a selfcheck")
 
     def keep_plan(self, plan: Selfcheck) -> None:
         """Write the plan of a selfcheck beside its records. Raises StoreError."""
-        self._keep(_PLAN, plan)
+        self.keep(_PLAN, plan)
 
-    def _load(self, name: str, kind: type[_Stored], what: str) -> _Stored:
+    def recall(self, name: str, kind: type[_Stored], what: str) -> _Stored:
+        """Read a file of this kind. Raises StoreError."""
         try:
             with open_to_read(self.path / name) as data:
                 return kind.model_validate_json(data.read().decode())
@@ -131,9 +137,11 @@ class RunFolder:
         except ValueError as error:
             raise StoreError(f"{self.path / name} cannot be read: {_words(error)}") from error
 
-    def _keep(self, name: str, stored: Noun) -> None:
+    def keep(self, name: str, stored: Noun | str) -> None:
+        """Write or replace a file as a whole. Raises StoreError, and then an old file stays."""
+        text = stored if isinstance(stored, str) else stored.model_dump_json(indent=1)
         try:
-            write_durably(self.path / name, stored.model_dump_json(indent=1).encode())
+            write_durably(self.path / name, text.encode())
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot write {self.path / name}: {_words(error)}") from error
 
