@@ -15,8 +15,7 @@ from attnbench.analyze.verdict import LEVEL, Ratio, resolution
 from attnbench.library.answers import Comparison
 from attnbench.library.runs import RunLike, read
 from attnbench.places.checkout import checkout
-from attnbench.places.local import Local
-from attnbench.places.place import carry_out
+from attnbench.places.place import Place, carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
 from attnbench.report.text.numbers import percent
@@ -175,7 +174,7 @@ class _Side:
 
     folder: RunFolder
     jobs: CellJobs
-    place: Local
+    place: Place
 
 
 def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most: int) -> Judgement:

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from attnbench.places.place import Made, Place, Told, carry_out
 from attnbench.schedule.rounds import Rounds
 from attnbench.schedule.steps import Schedule
-from attnbench.schema.errand import Job
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Job, Pass
 from attnbench.schema.errors import AttnbenchError
 from attnbench.schema.record import Record
 
@@ -62,7 +63,7 @@ class _Lanes:
             schedule.close()
             return
         for job, lanes in self._doing.values():
-            if job == step.job:
+            if _what(job) == _what(step.job):
                 lanes.append(lane)
                 return
         if step.settled is None:
@@ -87,3 +88,8 @@ class _Lanes:
         for other in set(others).difference(*(lanes for _, lanes in self._doing.values())):
             self._schedules[other] = self._shared.schedule(other)
             self.go_on(other)
+
+
+def _what(job: Job) -> tuple[Cell, Pass, int, int, int | None]:
+    """What is done by a job, whatever its limits are on a device."""
+    return job.cell, job.phase, job.replicate, job.attempt, job.B

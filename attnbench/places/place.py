@@ -24,6 +24,10 @@ class Place(Protocol):
         """Do a job, whatever becomes of it; one that is settled is not started, and took no seconds."""
 
     @property
+    def device(self) -> str:
+        """Name the device, as records do."""
+
+    @property
     def lost(self) -> bool:
         """Whether nothing more can be done here; the last job that was asked for failed by it."""
 

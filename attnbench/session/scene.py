@@ -4,9 +4,8 @@ import secrets
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypedDict
@@ -14,11 +13,9 @@ from typing import Self, TypedDict
 from attnbench.measure import environment
 from attnbench.places.checkout import Checkout
 from attnbench.places.lane import Lane
-from attnbench.places.local import Local
 from attnbench.places.place import Made, Place
-from attnbench.schema.errand import Surroundings
+from attnbench.places.station import LocalStation, Station
 from attnbench.schema.errors import UsageError
-from attnbench.schema.noun import Facts
 from attnbench.schema.record import Record
 from attnbench.schema.run import Elsewhere, RunInfo
 from attnbench.schema.suite import Suite
@@ -26,10 +23,9 @@ from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
-from attnbench.session.scout import Scouted, scout, surveyed
+from attnbench.session.scout import Scouted, environment_of, scout, surveyed
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder
-from attnbench.worker.isolate import Isolation
 from attnbench.worker.portion import ALL, Portion
 
 
@@ -80,43 +76,27 @@ class Scene:
     """
 
     def __init__(self, how: How, source: Checkout | None = None, lane: Lane | None = None) -> None:
-        self.how, self.say, self._source = how, how.reporter.say, source
-        self.lane = lane or self._new_lane(how.portions[0])
-        self.worker = self._new_worker(how.portions[0])
-        self._is_new = True
+        self.how, self.say, self.source = how, how.reporter.say, source
+        lanes = [Lane(how.wait, self.say, how.command, portion.name) for portion in how.portions]
+        self.lane = lanes[0] = lane or lanes[0]
+        self.stations: list[Station] = [
+            LocalStation(portion, how.fresh, source, lane) for portion, lane in zip(how.portions, lanes, strict=True)
+        ]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.worker.close()
-
-    def _new_lane(self, portion: Portion) -> Lane:
-        return Lane(self.how.wait, self.say, self.how.command, portion.name)
-
-    def _new_worker(self, portion: Portion) -> Isolation:
-        folder, packages = (self._source.folder, self._source.packages) if self._source else (None, None)
-        return Isolation(self.how.fresh, folder, packages, portion)
-
-    def isolation(self) -> Isolation:
-        """The worker that is warm already for the first round, and a new one for each that follows."""
-        first, self._is_new = self._is_new, False
-        return self.worker if first else self._new_worker(self.how.portions[0])
+        for station in self.stations:
+            station.__exit__(kind, error, trace)
 
     def scout(self, suite: Suite, *, roof: bool = True) -> Scouted:
-        """Ask the machine and the methods; raises ScoutError, TooManyCellsError, LaneTakenError.
-
-        What is free is shared by the lanes of a CPU.
-        """
-        scouted, (portion, *_) = scout(suite, self.worker, roof=roof, lane=self.lane), self.how.portions
-        if not portion.cores:
-            return scouted
-        share = {"memory_bytes": scouted.surroundings.memory_bytes // portion.of}
-        return replace(scouted, surroundings=scouted.surroundings.model_copy(update=share))
+        """Ask the first station and the methods there; raises ScoutError, TooManyCellsError, LaneTakenError."""
+        return scout(suite, self.stations[0], roof=roof)
 
     def describe(self, scouted: Scouted) -> RunInfo:
         """What run.json will say of a run that begins now."""
-        now, facts = datetime.now(UTC), self._environment(scouted.surroundings)
+        now, facts = datetime.now(UTC), environment_of(self.stations[0], scouted.surroundings)
         return RunInfo(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             suite=scouted.suite,
@@ -125,28 +105,19 @@ class Scene:
             started=now.isoformat(timespec="seconds"),
             environment=facts,
             environment_digest=environment.digest(facts),
-            git=environment.git_state(self._source.folder if self._source else Path.cwd()),
+            git=environment.git_state(self.source.folder if self.source else Path.cwd()),
             surroundings=scouted.surroundings,
             methods=scouted.descriptions_without_prospects(),
             cells=scouted.cells,
             costs=scouted.costs(),
         )
 
-    def _environment(self, surroundings: Surroundings) -> Facts:
-        """What numbers depend on. Two GPUs of one kind are like devices; which of them measured stands in each record."""
-        facts = environment.gather() | {name: fact for name, fact in surroundings.facts.items() if name != "gpu_uuid"}
-        portion = self.how.portions[0]
-        return facts | ({"cores": len(portion.cores), "lanes": portion.of} if portion.cores else {})
-
     def lanes(self, info: RunInfo) -> list[RunInfo]:
         """The run as each lane has it, on its own device; unlike devices are told in the first. Raises ScoutError."""
         found = [info]
-        for portion in self.how.portions[1:]:
-            here = info.surroundings
-            if portion.gpu:
-                with self._new_worker(portion) as worker:
-                    here = surveyed(info.suite.device, info.cells, worker, self._new_lane(portion), like=here)
-            facts = self._environment(here)
+        for station in self.stations[1:]:
+            here = surveyed(info.suite.device, info.cells, station, like=info.surroundings)
+            facts = environment_of(station, here)
             changes = {"environment": facts, "environment_digest": environment.digest(facts), "surroundings": here}
             found.append(info.model_copy(update=changes))
         unlike = {i.environment_digest: i for i in found if i.environment_digest != info.environment_digest}
@@ -158,17 +129,13 @@ class Scene:
         """The folder of a run that begins now; raises StoreError."""
         return RunFolder.create(Path(self.how.results), self.describe(scouted))
 
-    def place(self, info: RunInfo) -> Local:
+    def place(self, info: RunInfo) -> Place:
         """Where the jobs of a run are done, one after the other."""
-        return Local(info, self.isolation, None, self.lane)
+        return self.stations[0].place(info)
 
-    def places(self, lanes: Sequence[RunInfo], checkpoints: Path) -> list[Local]:
+    def places(self, lanes: Sequence[RunInfo], checkpoints: Path) -> list[Place]:
         """Where the jobs of each lane are done."""
-        found = []
-        for number, (info, portion) in enumerate(zip(lanes, self.how.portions, strict=True)):
-            server = partial(self._new_worker, portion) if number else self.isolation
-            found.append(Local(info, server, checkpoints, self._new_lane(portion) if number else self.lane, portion))
-        return found
+        return [station.place(info, checkpoints) for station, info in zip(self.stations, lanes, strict=True)]
 
     @contextmanager
     def writing(self, folder: RunFolder, lost: str) -> Iterator[list[Record]]:

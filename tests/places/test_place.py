@@ -45,6 +45,7 @@ class Head:
     deadly: frozenset[tuple[str, int]] = frozenset()
     """Methods and lengths by which it is lost too."""
     lost: bool = False
+    device: str = "head"
 
     def __enter__(self) -> Self:
         return self
