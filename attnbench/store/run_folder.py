@@ -232,9 +232,12 @@ class RunFolder:
             raise StoreError(
                 f"{file} was removed, replaced or changed by another program since the last record was added to it"
             )
+        # an interruption may come when the line is written and its state not yet known
+        left, self._left = self._left, None
         try:
             self._left = _append_durably(file, (record.line() + "\n").encode())
         except (OSError, ValueError) as error:
+            self._left = left
             raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
 
 
