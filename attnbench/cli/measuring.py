@@ -79,7 +79,13 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     results: Results = _RESULTS,
     resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
-    on: Annotated[str, typer.Option(help="slurm: submit the run as an array of tasks.")] = "",
+    on: Annotated[str, typer.Option(help="ray: in lanes on the nodes of a cluster. slurm: as an array of tasks.")] = "",
+    address: Annotated[
+        str | None, typer.Option(help="With --on ray: auto, host:port or ray://host:port. Default: one on this machine.")
+    ] = None,
+    resource: Annotated[
+        str, typer.Option(help="With --on ray: what a lane takes one of. Default: GPU with --device cuda, else a node.")
+    ] = "",
     array: Annotated[int | None, typer.Option(min=1, max=10_000, help="With --on slurm: tasks. Default: 32 at most.")] = None,
     sbatch: Annotated[str, typer.Option(help="With --on slurm: further options, as '--gres=gpu:1 --time=2:00:00'.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="With --on slurm: until all tasks are over; then report.")] = False,
@@ -89,13 +95,13 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     no_wait: NoWait = False,
 ) -> None:
     """Measure a suite, or methods that are named, and leave records, tables and plots in a run folder."""
+    from attnbench.library.measuring import Cluster
     from attnbench.session.asked import Only, one_of
 
     with at_work(yes=yes) as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
-        if on:
-            one_of(["slurm"], on, "on")
+        if one_of(["", "ray", "slurm"], on, "on") == "slurm":
             only = Only(methods=methods, N=words(n), workloads=words(workloads), causal=causal)
             given = attnbench.submit(suite, resume=resume, only=only, array=array, sbatch=sbatch, dry_run=dry_run, **how)
             follow(given, terminal, dry_run=dry_run, wait=wait)
@@ -110,6 +116,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
             devices=words([devices]),
             lanes=lanes,
             shard=shard,
+            cluster=Cluster(address, resource) if on else None,
             **how,
         )
         print_text(made.summary)

@@ -1,12 +1,15 @@
 """Measuring a suite: a new run, or one that goes on; all of it or a share, in one lane or several."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
 from attnbench.library.runs import Run
+from attnbench.places import ray
 from attnbench.places.in_lanes import carry_out_in_lanes
+from attnbench.places.ray import RayStation
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.run import RunInfo, joined
 from attnbench.session.asked import Only, SuiteLike, check_methods, select
@@ -17,6 +20,21 @@ from attnbench.session.scout import Scouted
 from attnbench.store.run_folder import RunFolder
 
 _ASK_ABOVE = 1000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster of Ray."""
+
+    address: str | None = None
+    """As Ray takes it: auto, host:port or ray://host:port; None starts one on this machine."""
+    resource: str = ""
+    """What a lane takes one of: GPU, or what nodes were given; empty for GPU with `device="cuda"`, else a node."""
+
+    def stations(self, how: How) -> AbstractContextManager[list[RayStation]]:
+        """Reach it. Raises RayError."""
+        resource = self.resource or ("GPU" if (how.device or "").startswith("cuda") else "")
+        return ray.stations(self.address, resource, how.command, fresh=how.fresh)
 
 
 def run(  # noqa: PLR0913 - each says one thing about what is measured, or on what
@@ -30,6 +48,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     devices: Devices = (),
     lanes: int | None = None,
     shard: str = "",
+    cluster: Cluster | None = None,
     **how: Unpack[Measuring],
 ) -> Run:
     """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
@@ -37,7 +56,8 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
     measured, or without one what is measured at all. Several `devices` (cuda:0,cuda:1, or all) measure at the same time, or so
     many `lanes` that share the cores of a CPU out among them. A `shard` (3/8) is a share of the suite; `merge` makes one run of
-    all; with `resume` it is measured as a part of that run, beside which other processes may measure theirs.
+    all; with `resume` it is measured as a part of that run, beside which other processes may measure theirs. On a `cluster`
+    of Ray there is a lane for each of its GPUs, or for each node.
     Leaves records, tables, plots and a page in a run folder below `results`; an interruption loses nothing that was measured.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
@@ -47,7 +67,10 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
         if (device := how.get("device") or "cuda") != "cuda":
             raise ArgumentError("device", device, "several devices are GPUs; leave it out, or say cuda")
         how["device"] = device
-    with Scene(replace(How.of(how, "run", suite), portions=parts)) as scene:
+    asked = replace(How.of(how, "run", suite), portions=parts)
+    with ExitStack() as opened:
+        stations = opened.enter_context(cluster.stations(asked)) if cluster else ()
+        scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
             folder, scouted, present = _begin(suite, only, share, scene)
         elif methods or N or workloads or causal is not None:

@@ -75,11 +75,14 @@ class Scene:
     The worker that the methods are asked by measures the first round too: to start one takes two seconds.
     """
 
-    def __init__(self, how: How, source: Checkout | None = None, lane: Lane | None = None) -> None:
+    def __init__(
+        self, how: How, source: Checkout | None = None, lane: Lane | None = None, stations: Sequence[Station] = ()
+    ) -> None:
         self.how, self.say, self.source = how, how.reporter.say, source
         lanes = [Lane(how.wait, self.say, how.command, portion.name) for portion in how.portions]
         self.lane = lanes[0] = lane or lanes[0]
-        self.stations: list[Station] = [
+        # those of this machine, where no others are given
+        self.stations = stations or [
             LocalStation(portion, how.fresh, source, lane) for portion, lane in zip(how.portions, lanes, strict=True)
         ]
 
