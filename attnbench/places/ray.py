@@ -1,6 +1,7 @@
 """Ray: a lane for each GPU of a cluster, or for each node, or for each unit of a resource that its nodes offer.
 
-An actor does the jobs of a lane as a local place does them on its node; the driver alone writes records.
+An actor does the jobs of a lane as a local place does them on its node; the driver alone writes records. What goes to and fro
+is JSON, as between a runner and its workers.
 """
 
 import importlib.metadata
@@ -9,22 +10,21 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import attnbench
 from attnbench.places.lane import Lane
 from attnbench.places.station import LocalStation
-from attnbench.schedule.steps import Step
-from attnbench.schema.errand import Answer, Errand, Job, Surroundings, Survey
+from attnbench.schedule.steps import Server, Step
+from attnbench.schema.errand import ANSWER, ERRAND, Answer, Errand, Job, Surroundings, Survey
 from attnbench.schema.errors import AttnbenchError
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Failed, Status
-from attnbench.schema.record import Record
+from attnbench.schema.record import Record, parse
 from attnbench.schema.run import RunInfo
 from attnbench.store.scratch import scratch
 
@@ -52,22 +52,25 @@ class Hand:
         """Return what numbers depend on here, besides the device."""
         return self._station.environment()
 
-    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
+    def ask(self, question: str, timeout: float) -> tuple[str, float]:
         """Return an answer; roofs are measured while nobody else measures."""
-        if isinstance(errand, Survey) and errand.ceilings:
-            here, _ = self._station.ask(errand.model_copy(update={"ceilings": ()}), timeout)
-            with self._station.held(here) if isinstance(here, Surroundings) else nullcontext():
-                return self._station.ask(errand, timeout)
-        return self._station.ask(errand, timeout)
+        errand = ERRAND.validate_json(question)
+        with ExitStack() as held:
+            if isinstance(errand, Survey) and errand.ceilings:
+                here, _ = self._station.ask(errand.model_copy(update={"ceilings": ()}), timeout)
+                if isinstance(here, Surroundings):
+                    held.enter_context(self._station.held(here))
+            answer, seconds = self._station.ask(errand, timeout)
+        return answer.model_dump_json(), seconds
 
-    def begin(self, info: RunInfo) -> str:
+    def begin(self, info: str) -> str:
         """Make the place for a run, and name its device."""
-        self._place = self._station.place(info)
+        self._place = self._station.place(RunInfo.model_validate_json(info))
         return self._place.device
 
-    def do(self, step: Step) -> Record:
+    def do(self, job: str, server: tuple[tuple[int, ...], int]) -> str:
         """Do a job."""
-        return self._place.do(step)
+        return self._place.do(Step(Job.model_validate_json(job), Server(*server))).line()
 
 
 @dataclass
@@ -87,10 +90,11 @@ class RayStation:
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         """Return the answer to an errand that is done there, and the seconds that its process lived."""
         try:
-            answer, seconds = self.ray.get(self.actor.ask.remote(errand, timeout), timeout=2 * timeout + _READY)
+            asked = self.actor.ask.remote(errand.model_dump_json(), timeout)
+            answer, seconds = self.ray.get(asked, timeout=2 * timeout + _READY)
         except (self.ray.exceptions.RayError, TimeoutError) as error:
             return Failed(status=Status.CRASHED, reason=f"{self.host} does not answer: {_first(error)}"), 0.0
-        return answer, seconds
+        return ANSWER.validate_json(answer), seconds
 
     def held(self, _: Surroundings) -> AbstractContextManager[None]:
         """Hold nothing: the actor waits for its device when it measures."""
@@ -107,7 +111,7 @@ class RayStation:
     def place(self, info: RunInfo, _: Path | None = None) -> "RayPlace":
         """Return the place for the jobs of a run; its trainings keep no checkpoints, for nodes share no folder."""
         try:
-            device = self.ray.get(self.actor.begin.remote(info), timeout=_READY)
+            device = self.ray.get(self.actor.begin.remote(info.model_dump_json()), timeout=_READY)
         except (self.ray.exceptions.RayError, TimeoutError) as error:
             raise RayError(f"{self.host} does not answer: {_first(error)}") from None
         return RayPlace(info, self.actor, self.host, device, self.ray)
@@ -137,7 +141,7 @@ class RayPlace:
             return self._failed(step.job, step.settled, None)
         self._in_flight, begin = step.job, time.monotonic()
         try:
-            record: Record = self.ray.get(self.actor.do.remote(step))
+            record = parse(self.ray.get(self.actor.do.remote(step.job.model_dump_json(), tuple(step.server))))
         except self.ray.exceptions.RayError as error:
             self.lost = True
             why = Failed(status=Status.CRASHED, reason=f"the actor on {self.host} was lost: {_first(error)}")
@@ -210,7 +214,7 @@ def _code(stage: Path) -> dict[str, Any]:
     """Return what the nodes need: this project with its entry points, copied to `stage`, and the folder with one's own."""
     distribution = importlib.metadata.distribution("attnbench")
     # in a checkout the folder of the implementations has another name than their package
-    packages = {"attnbench": Path(attnbench.__file__).parent}
+    packages = {"attnbench": Path(__file__).parents[1]}
     if found := importlib.util.find_spec("attnbench_impls"):
         packages["attnbench_impls"] = Path(str(found.origin)).parent
     installed = Path(str(distribution.locate_file("."))) / _dist_info(distribution)
