@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = {"peers.md", "pytest.md"}
-"""Pages whose commands need what others test: packages of others, a file of pytest."""
+ELSEWHERE = {"peers.md", "pytest.md", "scale.md"}
+"""Pages whose commands need what others test: packages of others, a file of pytest, clusters."""
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SUITE = """name: {name}

@@ -120,7 +120,8 @@ def submit(
     if resume is not None:
         return _what_is_missing(RunFolder(Path(resume).absolute()), sbatch, dry_run=dry_run)
     info = _planned(suite, only or Only(), asked)
-    shards = array or min(_MOST, len(bundles(info.cells)))
+    # a task without a bundle would have nothing to do
+    shards = min(array or _MOST, len(bundles(info.cells)))
     folder = RunFolder.at(Path(asked.results).absolute(), info)
     text = slurm.script(folder.path, info.suite.name, shards, sbatch, Path.cwd())
     if dry_run:

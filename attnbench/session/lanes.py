@@ -110,5 +110,8 @@ class Shard:
         return bundles(cells)[self.number - 1 :: self.of]
 
     def cells(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """The cells of its bundles."""
-        return tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
+        """The cells of its bundles. Raises ArgumentError where it has none."""
+        found = tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
+        if not found:
+            raise ArgumentError("shard", self, f"the suite has only {len(bundles(cells))} bundles to share out")
+        return found

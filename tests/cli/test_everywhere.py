@@ -1,6 +1,7 @@
 """Wherever a suite is measured, its cells end alike, a fault costs its own cells, and what is killed loses nothing."""
 
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -139,3 +140,37 @@ def test_what_is_killed_loses_nothing(where: Where, start: Start, attnbench: Run
     assert len(records) > kept
     assert len(tries(records)) == len(set(tries(records)))
     assert no_orphans()
+
+
+def shown() -> list[list[str]]:
+    """The commands of the page, as a shell takes them apart."""
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("attnbench ")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_commands_of_the_page_do_what_it_says(attnbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "scaling").write_text(SUITE.replace("everywhere", "scaling").replace(json.dumps(METHODS), '["softmax.sdpa"]'))
+    devices, on_ray, on_slurm, shard, merge, again = shown()
+    assert attnbench(*devices).returncode == 2, "there are no GPUs here"
+    with ray_nodes() as nodes:
+        words = " ".join(on_ray).replace("--device cuda", "--resource GPU").replace("auto", nodes.address)
+        assert attnbench(*words.split()).returncode == 0
+    here = str(next((tmp_path / "results" / "scaling").iterdir()))
+    assert {record.device for record in RunFolder(Path(here)).records()} == {"cpu"}
+    shutil.rmtree(tmp_path / "results")
+    with slurm(tmp_path / "slurm") as environment:
+        cpu = [word.replace("cuda", "cpu") for word in on_slurm]
+        done = attnbench(*cpu, SLURM_CONF=environment["SLURM_CONF"])
+        assert done.returncode == 0, done.stderr
+        here = str(next((tmp_path / "results" / "scaling").iterdir()))
+        done = attnbench(*(here if "results/" in word else word for word in again), SLURM_CONF=environment["SLURM_CONF"])
+        assert done.returncode == 0
+        assert "nothing is missing that is not in the queue" in done.stderr
+    shutil.rmtree(tmp_path / "results")
+    assert attnbench(*shard).returncode == 0
+    folders = [str(folder) for folder in (tmp_path / "results" / "scaling").iterdir()]
+    done = attnbench(*merge[:1], *folders)
+    assert done.returncode == 0
+    assert "merged without 1/8, 2/8, 4/8" in done.stderr

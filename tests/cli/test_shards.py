@@ -89,6 +89,12 @@ def test_a_share_that_is_none_is_refused(shard: str, attnbench: Run, suite: Writ
     assert f"--shard {shard}: write the number of the share and how many there are, as 3/8" in done.stderr
 
 
+def test_a_share_without_a_bundle_is_refused(attnbench: Run, suite: Write) -> None:
+    done = attnbench("run", suite(SUITE), "--shard", "4/4")
+    assert done.returncode == 2
+    assert "--shard 4/4: the suite has only 3 bundles to share out" in done.stderr
+
+
 def test_runs_of_unlike_suites_are_not_merged(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     assert attnbench("run", suite(SUITE), "--methods", "plain:Plain", "--N", "65", "--results", "a").returncode == 0
     assert attnbench("run", suite(SUITE), "--methods", "plain:Plain", "--N", "96", "--results", "b").returncode == 0
