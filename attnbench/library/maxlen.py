@@ -172,7 +172,7 @@ def _searched(
         progress = Progress(scene.how.reporter, processes(info))
 
         def ends(cell: Cell) -> None:
-            progress.left.discard((cell.key, 0))
+            progress.cross_off(cell.key)
             (found,) = limits_of(info.model_copy(update={"cells": (cell,)}), folder)
             mask = "causal" if cell.problem.causal else "non-causal"
             sought = f"N = {cell.problem.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"

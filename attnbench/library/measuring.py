@@ -77,6 +77,8 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
         else:
             folder, scouted, present = _go_on(suite, Path(resume), share, scene)
+        if parts[0].cores:
+            scene.say(f"{len(parts)} lanes share caches, memory bandwidth and clocks: their times are those of a busy machine")
         with scene.writing(folder, "its cell is measured again") as records:
             known = folder.info() if folder.begun else present
             # a part may have been begun on another node
