@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SUITE = """name: {name}
 axes: {{N: [128, 256], H: 1, D: 16, causal: true}}
 workloads: [forward, decode]
-methods: [softmax.sdpa, linear.chunked]
+methods: [softmax.sdpa, linear.full, linear.chunked]
 budget: {{seconds: 0.05}}
 replicates: 2
 report: {{tables: [summary], plots: []}}
