@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from attnbench.library.compare import compare, gate
     from attnbench.library.crossover import crossover
     from attnbench.library.maxlen import maxlen
+    from attnbench.library.measuring import run
+    from attnbench.library.merge import merge
     from attnbench.library.plan import methods, plan
     from attnbench.library.reading import add_to_history, export, history, page, published, record, site, trend
-    from attnbench.library.runs import Run, read, run
+    from attnbench.library.runs import Run, read
     from attnbench.library.selfcheck import selfcheck
+    from attnbench.library.submit import submit
     from attnbench.library.suites import copy_suite, suites
     from attnbench.library.verify import verify
     from attnbench.library.weights import show
@@ -37,8 +40,11 @@ _PLACES = {
     "library.maxlen": "maxlen",
     "library.plan": "methods plan",
     "library.reading": "add_to_history export history page published record site trend",
-    "library.runs": "Run read run",
+    "library.measuring": "run",
+    "library.merge": "merge",
+    "library.runs": "Run read",
     "library.selfcheck": "selfcheck",
+    "library.submit": "submit",
     "library.suites": "copy_suite suites",
     "library.verify": "verify",
     "library.weights": "show",
@@ -52,8 +58,8 @@ _PLACES = {
 __all__ = [
     "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
     "cite",
-    "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "methods", "page",
-    "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "suites", "trend", "verify",
+    "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "merge", "methods", "page",
+    "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "submit", "suites", "trend", "verify",
 ]
 # fmt: on
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = {"peers.md", "pytest.md"}
-"""Pages whose commands need what others test: packages of others, a file of pytest."""
+ELSEWHERE = {"peers.md", "pytest.md", "scale.md"}
+"""Pages whose commands need what others test: packages of others, a file of pytest, clusters."""
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SUITE = """name: {name}
 axes: {{N: [128, 256], H: 1, D: 16, causal: true}}
 workloads: [forward, decode]
-methods: [softmax.sdpa, linear.chunked]
+methods: [softmax.sdpa, linear.full, linear.chunked]
 budget: {{seconds: 0.05}}
 replicates: 2
 report: {{tables: [summary], plots: []}}

@@ -13,6 +13,7 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"[Ww]rite `([\w./]+)`")
 """The name of a file, where the text says that the next block is to be written into it."""
+NAMED = re.compile(r"[A-Z]+=")
 SET_UP = re.compile(r"^(python3 -m venv .*|\. \.venv/bin/activate)$\n?", re.MULTILINE)
 """What CI's own set-up has done already."""
 SUITE = """name: attention
@@ -29,7 +30,7 @@ def test_a_newcomer_gets_through_a_tutorial(page: Path, tmp_path: Path) -> None:
     (tmp_path / "suites").mkdir()
     (tmp_path / "suites" / "attention.yaml").write_text(SUITE)
     shell(tmp_path, "git init -q && git add . && git commit -qm one && git commit -qm two --allow-empty", {0})
-    text, end, ran = page.read_text(encoding="utf-8"), 0, 0
+    text, end, ran, named = page.read_text(encoding="utf-8"), 0, 0, ""
     for block in BLOCK.finditer(text):
         written, language, content = WRITTEN.findall(text[end : block.start()]), block[1], block[2]
         end = block.end()
@@ -37,7 +38,10 @@ def test_a_newcomer_gets_through_a_tutorial(page: Path, tmp_path: Path) -> None:
             (tmp_path / written[-1]).write_text(content)
         elif not language:
             # a gate may find that two commits alike are UNCLEAR on a busy machine
-            shell(tmp_path, SET_UP.sub("", content), {0, 3} if "attnbench gate" in content else {0})
+            script = named + SET_UP.sub("", content)
+            shell(tmp_path, script, {0, 3} if "attnbench gate" in content else {0})
+            # a newcomer types all blocks into one shell, which knows what was named before
+            named = "".join(f"{line}\n" for line in script.splitlines() if NAMED.match(line))
             ran += 1
     assert ran
 

@@ -69,6 +69,12 @@ class CellSummary:
     refused: int | None = None
     """The smallest batch that was too large."""
     environments: tuple[str, ...] = ()
+    """The digests of those that it was measured in; but for one of a damaged run it is one."""
+
+    @property
+    def environment(self) -> str:
+        """The digest of the last of them; empty for a cell without records."""
+        return self.environments[-1] if self.environments else ""
 
     @property
     def ok(self) -> bool:

@@ -35,7 +35,9 @@ def points(run: RunInfo, records: Iterable[Record]) -> Summary:
         )
 
     finished = [summary for summary in summaries if summary.status not in _UNFINISHED]
-    return Summary(tuple(map(point, finished)), unfinished=len(summaries) - len(finished))
+    # a history compares the runs of one machine
+    here = [summary for summary in finished if summary.environment not in run.elsewhere]
+    return Summary(tuple(map(point, here)), unfinished=len(summaries) - len(finished))
 
 
 def lacks(run: RunInfo, records: Iterable[Record]) -> list[str]:

@@ -179,13 +179,12 @@ def _rate(name: str, title: str, unit: Unit, amount: Callable[[CellSummary], flo
 def _of_work(run: RunInfo | None) -> list[Quantity]:
     """Return what is read off by the formulas of a method's cost, which is stated for the problem's batch and grows with it."""
     costs = run.costs if run else {}
-    roofs = run.surroundings.roof if run else {}
 
     def per_sample(of: Callable[[Cost], float]) -> Callable[[CellSummary], float]:
         return lambda cell: of(costs[cell.cell.key]) / cell.cell.problem.B if cell.cell.key in costs else 0.0
 
     def floor(cell: CellSummary) -> float:
-        roof = roofs.get(cell.cell.ceiling)
+        roof = run.on(cell.environment).surroundings.roof.get(cell.cell.ceiling) if run else None
         if roof is None:
             return 0.0
         return per_sample(lambda cost: cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second))(cell)

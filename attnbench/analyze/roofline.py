@@ -62,7 +62,7 @@ class Placed:
 
 def placed(summary: CellSummary, run: RunInfo) -> Placed | None:
     """Return where a cell stands; None where it has no time, its method no cost, or its dtype no roof."""
-    cost, roof = run.costs.get(summary.cell.key), run.surroundings.roof.get(summary.cell.ceiling)
+    cost, roof = run.costs.get(summary.cell.key), run.on(summary.environment).surroundings.roof.get(summary.cell.ceiling)
     if cost is None or roof is None or not summary.median:
         return None
     # costs are stated for the problem's batch, and grow with it

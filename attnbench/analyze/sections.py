@@ -1,6 +1,6 @@
 """Sections: cells that differ only in method, parameters and length, and so belong into one table or panel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -57,16 +57,25 @@ class Section:
         return best if best is not None and self.ok_at(best) else None
 
 
-def sections(summaries: Sequence[CellSummary], axes: Axes) -> list[Section]:
-    """Return all sections of a run, in the order in which the suite names workloads, masks and conditions."""
-    words = [axes_in_words(summary.cell) for summary in summaries]
+def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str, str] | None = None) -> list[Section]:
+    """Return all sections of a run, in the order in which the suite names workloads, masks and conditions.
+
+    Where a run was measured on unlike devices, `devices` has their names by the digests of their environments, its own first:
+    cells of one are never put beside those of another.
+    """
+
+    def place(summary: CellSummary) -> dict[str, str]:
+        """Name the device, where there are several; a cell that was not run yet stands with those of the first."""
+        return {"device": devices.get(summary.environment, next(iter(devices.values())))} if devices else {}
+
+    words = [axes_in_words(summary.cell) | place(summary) for summary in summaries]
     models = [_model(summary.cell.training) for summary in summaries if summary.cell.training]
     varying = {name for each in (words, models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
     grouped: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
     for rule, belongs in _batch_rules(axes):
         for summary in summaries:
             if belongs(cell := summary.cell):
-                about = axes_in_words(cell) | _model(cell.training)
+                about = axes_in_words(cell) | place(summary) | _model(cell.training)
                 conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
                 key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
                 grouped.setdefault(key, []).append(summary)

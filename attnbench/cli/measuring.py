@@ -1,5 +1,6 @@
 """The commands that measure, or ask the methods; as in `app`, what a command needs is imported when it is called."""
 
+import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -44,6 +45,7 @@ from attnbench.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from attnbench.library.submit import Submission
     from attnbench.session.scene import Measuring
 
 measuring = typer.Typer()
@@ -65,27 +67,103 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     causal: Causal = None,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
+    devices: Annotated[
+        str, typer.Option(help="GPUs that measure at the same time, as cuda:0,cuda:1, or all.", show_default=False)
+    ] = "",
+    lanes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Lanes that share the cores of a CPU and measure at the same time.")
+    ] = None,
+    shard: Annotated[str, typer.Option(help="Only a share of the suite, as 3/8; attnbench merge makes one run of all.")] = "",
     replicates: Annotated[
         int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
     ] = None,
     results: Results = _RESULTS,
     resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
+    on: Annotated[str, typer.Option(help="ray: in lanes on the nodes of a cluster. slurm: as an array of tasks.")] = "",
+    address: Annotated[
+        str | None, typer.Option(help="With --on ray: auto, host:port or ray://host:port. Default: one on this machine.")
+    ] = None,
+    resource: Annotated[
+        str, typer.Option(help="With --on ray: what a lane takes one of. Default: GPU with --device cuda, else a node.")
+    ] = "",
+    array: Annotated[int | None, typer.Option(min=1, max=10_000, help="With --on slurm: tasks. Default: 32 at most.")] = None,
+    sbatch: Annotated[str, typer.Option(help="With --on slurm: further options, as '--gres=gpu:1 --time=2:00:00'.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="With --on slurm: until all tasks are over; then report.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --on slurm: print the script, submit nothing.")] = False,
     fresh: Fresh = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before more than 1000 cells.")] = False,
     no_wait: NoWait = False,
 ) -> None:
     """Measure a suite, or methods that are named, and leave records, tables and plots in a run folder."""
+    from attnbench.library.measuring import Cluster
+    from attnbench.session.asked import Only, one_of
+
     with at_work(yes=yes) as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
-        lengths, kinds = words(n), words(workloads)
-        made = attnbench.run(suite, resume=resume, methods=methods, N=lengths, workloads=kinds, causal=causal, **how)
+        if one_of(["", "ray", "slurm"], on, "on") == "slurm":
+            only = Only(methods=methods, N=words(n), workloads=words(workloads), causal=causal)
+            given = attnbench.submit(suite, resume=resume, only=only, array=array, sbatch=sbatch, dry_run=dry_run, **how)
+            follow(given, terminal, dry_run=dry_run, wait=wait)
+            return
+        made = attnbench.run(
+            suite,
+            resume=resume,
+            methods=methods,
+            N=words(n),
+            workloads=words(workloads),
+            causal=causal,
+            devices=words([devices]),
+            lanes=lanes,
+            shard=shard,
+            cluster=Cluster(address, resource) if on else None,
+            **how,
+        )
         print_text(made.summary)
         terminal.say("")
         terminal.say(f"records, tables and plots: {made.path}")
     if not made.measured:
         terminal.say("no cell was measured")
         sys.exit(FAILED)
+
+
+def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool) -> None:
+    """Say what was submitted; wait for it where that is wanted, and leave a report. Exit with 1 where shards are unfinished."""
+    if dry_run:
+        print(given.script, end="")
+        return
+    again = f"attnbench run --resume {shlex.quote(str(given.folder.path))} --on slurm"
+    if given.submitted:
+        terminal.say(f"submitted job {given.jobs[-1]}, {len(given.submitted)} of {given.shards} tasks: {given.folder.path}")
+    else:
+        terminal.say(f"nothing is missing that is not in the queue: {given.folder.path}")
+    if not wait:
+        terminal.say(f"what is missing later is submitted by: {again}")
+        return
+    unfinished = given.wait(terminal.say)
+    for line in given.endings(unfinished):
+        terminal.say(line)
+    given.run.report()
+    print_text(given.run.summary)
+    terminal.say("")
+    terminal.say(f"records, tables and plots: {given.folder.path}")
+    if unfinished:
+        terminal.say(f"{len(unfinished)} shards are unfinished; submit them again with: {again}")
+        sys.exit(FAILED)
+
+
+@measuring.command()
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders that measured shards of one suite.")],
+    results: Results = _RESULTS,
+) -> None:
+    """Make one run of several that measured shards of a suite, on whatever machines; those stay as they are."""
+    with at_work() as terminal:
+        made = attnbench.merge(*runs, results=results, reporter=terminal)
+        made.report()
+        print_text(made.summary)
+        terminal.say("")
+        terminal.say(f"records, tables and plots: {made.path}")
 
 
 @measuring.command()

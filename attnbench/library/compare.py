@@ -15,8 +15,7 @@ from attnbench.analyze.verdict import LEVEL, Ratio, resolution
 from attnbench.library.answers import Comparison
 from attnbench.library.runs import RunLike, read
 from attnbench.places.checkout import checkout
-from attnbench.places.local import Local
-from attnbench.places.place import carry_out
+from attnbench.places.place import Place, carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
 from attnbench.report.text.numbers import percent
@@ -24,7 +23,6 @@ from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import CHANCE, Ledger
 from attnbench.schedule.rounds import turns
 from attnbench.schema.errors import ArgumentError, UsageError
-from attnbench.schema.history import machine
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.session.asked import SuiteLike, check_methods, one_of, select, share
@@ -70,9 +68,9 @@ def compare(
         one_of(old.labels, baseline, "baseline")
     for other in others:
         # a verdict says something of a change; a difference between two machines says nothing of it
-        if not across_machines and machine(old.run) != machine(other.run):
+        if not across_machines and (unlike := _unlike(old, other)):
             raise UsageError(
-                f"the runs are of unlike machines: {machine(old.run)}; and {machine(other.run)}. What differs between them is "
+                f"the runs are of unlike machines: {unlike[0]}; and {unlike[1]}. What differs between them is "
                 "no regression; measure both on one machine, or judge them all the same with --across-machines"
             )
     # time is always judged, for failures are told by it
@@ -84,6 +82,16 @@ def compare(
         return Comparison.of(judge_methods(old, baseline, reach, LEVEL, metric))
     new = others[0]
     return Comparison.of(judge_runs((old.run, old.summaries), (new.run, new.summaries), reach, LEVEL, metric))
+
+
+def _unlike(old: Findings, new: Findings) -> tuple[str, str] | None:
+    """Return the machines on which a cell was measured in two runs, where they are not alike; one such pair is enough."""
+    before = {cell.cell.key: old.run.on(cell.environment).machine for cell in old.summaries}
+    for cell in new.summaries:
+        there, here = before.get(cell.cell.key), new.run.on(cell.environment).machine
+        if there is not None and there != here:
+            return there, here
+    return None
 
 
 def gate(
@@ -153,7 +161,7 @@ def _in_turns(
             changes = {"id": f"{info.id}-{name}", "started": info.started, "interleaved": info.id}
             own = scene.describe(scouted).model_copy(update=changes)
             folder = RunFolder.create(Path(how.results), own)
-            stack.enter_context(FolderLock(folder.path))
+            stack.enter_context(FolderLock(folder.lock))
             # nothing is called lost on one try
             ledger = Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE)
             sides.append(_Side(folder, scouted.jobs(own, ledger), scene.place(own)))
@@ -166,7 +174,7 @@ class _Side:
 
     folder: RunFolder
     jobs: CellJobs
-    place: Local
+    place: Place
 
 
 def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most: int) -> Judgement:

@@ -12,6 +12,7 @@ from attnbench.analyze.quantities import recorded
 from attnbench.analyze.speedup import baseline
 from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike, read
+from attnbench.places.place import carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
 from attnbench.report.text.numbers import percent
@@ -122,7 +123,8 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
             kept = "what was measured is kept; read it with: attnbench crossover {} --of METHOD --over METHOD"
             while True:
                 progress = Progress(how.reporter, processes(info), block_of(info), folder.records())
-                scene.collect(rounds(jobs), scene.place(info, progress), folder, progress, kept)
+                place = scene.place(info)
+                scene.collect(carry_out(rounds(jobs), place, begins=progress.starts), [place], folder, progress, kept)
                 if minutes is not None and time.monotonic() - begin > 60 * minutes:
                     scene.say(f"{minutes:g} minutes are over; no length is added")
                     return folder

@@ -10,6 +10,7 @@ from attnbench import registry
 from attnbench.analyze.limits import Limit, limits
 from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike
+from attnbench.places.place import carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
 from attnbench.schedule.cells import MOST_ROWS
@@ -171,7 +172,7 @@ def _searched(
         progress = Progress(scene.how.reporter, processes(info))
 
         def ends(cell: Cell) -> None:
-            progress.left.discard((cell.key, 0))
+            progress.cross_off(cell.key)
             (found,) = limits_of(info.model_copy(update={"cells": (cell,)}), folder)
             mask = "causal" if cell.problem.causal else "non-causal"
             sought = f"N = {cell.problem.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
@@ -179,6 +180,6 @@ def _searched(
 
         search = searches(scouted.jobs(info, Ledger()), max(info.suite.axes.N), ends)
         scene.say(f"{len(info.cells)} searches on {info.surroundings.device}: {folder.path}")
-        place = scene.place(info, progress)
-        scene.collect(search, place, folder, progress, "what was tried is kept; see it with: attnbench maxlen {}")
+        again, place = "what was tried is kept; see it with: attnbench maxlen {}", scene.place(info)
+        scene.collect(carry_out(search, place, begins=progress.starts), [place], folder, progress, again)
     return folder

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from attnbench import registry
 from attnbench.measure import environment
+from attnbench.places.station import LocalStation
 from attnbench.report.questions.trend.names import varied
 from attnbench.report.text.html import table_html
 from attnbench.report.text.table import Table
@@ -20,7 +21,7 @@ from attnbench.schema.errand import Description, Inquiry, Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Failed
 from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, select
-from attnbench.session.scout import INQUIRY_TIMEOUT, Scouted, scout
+from attnbench.session.scout import INQUIRY_TIMEOUT, Scouted, environment_of, scout
 from attnbench.store.cache import keep_answer, known_answer, known_roofs
 from attnbench.worker.isolate import Isolation
 
@@ -144,10 +145,11 @@ def plan(
         raise UsageError("name a suite or methods: attnbench plan quick, or attnbench plan --methods 'linear.*,softmax.sdpa'")
     only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
     loaded, asked = select(suite, impl, device, only=only)
-    with Isolation() as worker:
-        scouted = scout(asked, worker, roof=False)
+    with LocalStation() as station:
+        scouted = scout(asked, station, roof=False, waits=False)
+        digest = environment.digest(environment_of(station, scouted.surroundings))
     check_methods(loaded, scouted)
-    return Plan(scouted, known_roofs(environment.digest(environment.gather() | scouted.surroundings.facts)))
+    return Plan(scouted, known_roofs(digest))
 
 
 def duration(scouted: Scouted, likely: Sequence[Cell]) -> tuple[float, float]:

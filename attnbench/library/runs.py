@@ -1,4 +1,4 @@
-"""A run: measured, gone on with or read; its cells as a data frame, its tables, its figures and its page."""
+"""A run that is stored: its cells as a data frame, its tables, its figures and its page."""
 
 import base64
 import shlex
@@ -6,24 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, get_args
 
 from attnbench.library.answers import Answer, title
 from attnbench.report.findings import Findings
 from attnbench.report.tables import of_kind
 from attnbench.report.text.html import safe
-from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import TableKind
-from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, pick, select, split_names, word
-from attnbench.session.progress import Progress, block_of, processes
+from attnbench.session.asked import one_of, pick, split_names, word
 from attnbench.session.reporter import Reporter
-from attnbench.session.scene import How, Measuring, Scene, refuse_changes
-from attnbench.session.scout import Scouted
 from attnbench.store.files import write_within
 from attnbench.store.run_folder import RunFolder
 
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
 
     from attnbench.report.drawing.sheet import Sheet
 
-_ASK_ABOVE = 1000
 TABLE_KINDS: tuple[str, ...] = tuple(name for each in get_args(TableKind) for name in (get_args(each) or (each,)))
 
 
@@ -237,77 +231,6 @@ def read(run: RunLike) -> Run:
     folder = RunFolder(Path(run))
     folder.info()
     return Run(folder)
-
-
-def run(
-    suite: SuiteLike | None = None,
-    *,
-    resume: str | Path | None = None,
-    methods: str | Sequence[str] = (),
-    N: int | str | Sequence[int | str] = (),
-    workloads: str | Sequence[str] = (),
-    causal: bool | None = None,
-    **how: Unpack[Measuring],
-) -> Run:
-    """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
-
-    `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
-    measured, or without one what is measured at all. Leaves records, tables, plots and a page in a run folder below
-    `results`; an interruption loses nothing that was measured.
-    Raises UsageError, ScoutError, StoreError, LaneTakenError.
-    """
-    only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
-    with Scene(How.of(how, "run", suite)) as scene:
-        if resume is None:
-            folder, scouted, present = _begin(suite, only, scene)
-        elif methods or N or workloads or causal is not None:
-            raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
-        else:
-            folder, scouted, present = _go_on(suite, Path(resume), scene)
-        with scene.writing(folder, "its cell is measured again") as records:
-            known = folder.info()
-            info = known.with_answers_of(present)
-            if info != known:
-                folder.rewrite(info)
-            progress = Progress(scene.how.reporter, processes(info), block_of(info), records)
-            scene.say(
-                f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
-            )
-            kept = "what was measured is kept; go on with: attnbench run --resume {}"
-            schedule = rounds(scouted.jobs(info, Ledger.of(records)))
-            scene.collect(schedule, scene.place(info, progress, folder.checkpoints), folder, progress, kept)
-            made = Run(folder)
-            made.report()
-    return made
-
-
-def _begin(asked: SuiteLike | None, only: Only, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
-    """Make the folder of a new run, once the suite is known to be one that can be measured."""
-    how = scene.how
-    if not asked and not only.methods:
-        raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
-    loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
-    scouted = scene.scout(suite)
-    check_methods(loaded, scouted)
-    count = len(scouted.cells)
-    if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):
-        raise UsageError(f"the suite has {count:,} cells; add --yes to measure them all")
-    folder = scene.create(scouted)
-    return folder, scouted, folder.info()
-
-
-def _go_on(asked: SuiteLike | None, path: Path, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
-    """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
-    folder, how = RunFolder(path), scene.how
-    info = folder.info()
-    suite = select(asked, how.impl, how.device, how.replicates)[1] if asked else info.suite
-    scouted = scene.scout(suite, roof=False)
-    present = scene.describe(scouted)
-    if silent := [f"method.{name}: {failed.reason}" for name, failed in scouted.failures.items() if name in info.methods]:
-        lines = "\n  ".join(silent)
-        raise UsageError(f"{path} cannot be continued; what could be asked then, and cannot now:\n  {lines}")
-    refuse_changes(path, info, present)
-    return folder, scouted, present
 
 
 def _sheet(style: str, width: str | None, height: str | None, *, failures: bool) -> "Sheet":

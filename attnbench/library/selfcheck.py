@@ -9,6 +9,7 @@ from attnbench import registry
 from attnbench.analyze.compare import FIRST
 from attnbench.analyze.selfcheck import FEWEST, Calibration, calibrate, looked_at
 from attnbench.library.compare import told_apart
+from attnbench.places.place import carry_out
 from attnbench.report.text.numbers import percent
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.verdicts import in_turns, warmups_of
@@ -154,7 +155,8 @@ def _measure(folder: RunFolder, plan: Plan, scouted: Scouted, scene: Scene) -> N
                 scene.say(told_apart(looked_at(plan, records, first), plan.margin))
 
         kept = "what was measured is kept; go on with: attnbench selfcheck --resume {}"
-        scene.collect(schedule, scene.place(info, progress), folder, progress, kept, took)
+        place = scene.place(info)
+        scene.collect(carry_out(schedule, place, begins=progress.starts), [place], folder, progress, kept, took)
 
 
 def _leave(folder: RunFolder, found: Calibration) -> str:

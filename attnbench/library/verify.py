@@ -11,7 +11,6 @@ from attnbench.library.runs import RunLike, read
 from attnbench.measure import environment
 from attnbench.report.text.numbers import percent
 from attnbench.schema.errand import Pass
-from attnbench.schema.history import machine
 from attnbench.schema.outcome import Failed, Measured
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -107,4 +106,4 @@ def _conditions(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
         ", with changes that were not committed" if info.git.get("dirty") else "",
     )
     by = f"torch {info.environment.get('torch', '?')}{f', commit {commit}{dirty}' if commit else ''}"
-    yield Finding("made by", f"{by}, on {machine(info)}")
+    yield Finding("made by", f"{by}, on {info.machine}")

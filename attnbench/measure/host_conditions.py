@@ -23,14 +23,25 @@ class HostCounters:
 
     @classmethod
     def read(cls) -> Self:
-        """Read /proc/stat and the container's cpu.stat; zeros where there is no /proc."""
+        """Read the ticks of the cores that this process may use, and cpu.stat of its container; zeros without /proc."""
         try:
-            ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+            ticks = _ticks(Path("/proc/stat").read_text().splitlines())
         except (OSError, ValueError):
             ticks = []
         steal = ticks[7] if len(ticks) == 8 else 0
         waiting = sum(ticks[3:5]) + steal
         return cls(sum(ticks), steal, throttled_periods(), sum(ticks) - waiting, sum(os.times()[:2]))
+
+
+def _ticks(lines: list[str]) -> list[int]:
+    """Return the sums of the first eight columns over the cores that this process may use: what goes on on others is theirs.
+
+    Raises ValueError where a line holds no numbers.
+    """
+    own = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    rows = [line.split()[:9] for line in lines if line.startswith("cpu")]
+    mine = [row for row in rows if row[0] in own] or rows[:1]
+    return [sum(map(int, column)) for column in zip(*(row[1:] for row in mine), strict=True)]
 
 
 def throttled_periods() -> int | None:

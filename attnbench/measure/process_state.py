@@ -80,10 +80,15 @@ class Work:
         return f"it kept {busy:.1f} cores busy where {threads} {'thread is' if threads == 1 else 'threads are'} allowed"
 
 
-def still_at_work() -> str:
-    """Say in words what goes on although no call is running; empty where nothing does."""
-    if children := psutil.Process().children(recursive=True):
-        return f"it left {len(children)} {'process' if len(children) == 1 else 'processes'} running"
+def children() -> frozenset[int]:
+    """Return the numbers of all processes below this one."""
+    return frozenset(child.pid for child in psutil.Process().children(recursive=True))
+
+
+def still_at_work(known: frozenset[int] = frozenset()) -> str:
+    """Say in words what goes on although no call is running; empty where nothing does but the children that are known."""
+    if left := len(children() - known):
+        return f"it left {left} {'process' if left == 1 else 'processes'} running"
     # counted in processor time: on a busy machine a spinning thread takes long to give up
     begin, own, last = perf_counter(), process_time(), process_time()
     while (now := perf_counter()) - begin < _LONGEST:

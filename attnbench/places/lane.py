@@ -4,14 +4,18 @@ import fcntl
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from attnbench.schema.errand import Surroundings
 from attnbench.schema.errors import AttnbenchError, BusyError
+
+_AGAIN = 0.01
+"""Seconds until a lock that is taken is asked for again."""
 
 
 class LaneError(AttnbenchError):
@@ -37,43 +41,68 @@ class Lane:
     """Is told which process this one waits for, once for each."""
     command: str = "attnbench"
     """What the processes are told that wait for this one."""
+    part: str = ""
+    """The cores that are measured on, where several lanes share the CPU; a run that takes all of it waits for them."""
     _told: set[str] = field(default_factory=set, init=False, repr=False)
     _since: str = field(default="", init=False, repr=False)
+    _is_cut: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+
+    def cut(self) -> None:
+        """End the waiting of another thread for this lane, by a LaneError."""
+        self._is_cut.set()
 
     @contextmanager
     def held(self, surroundings: Surroundings) -> Iterator[None]:
         """Wait for the device, then keep others waiting. Raises LaneError, LaneTakenError."""
-        name = re.sub(r"[^A-Za-z0-9-]", "_", str(surroundings.facts.get("gpu_uuid") or "cpu"))
-        file = _folder() / f"attnbench-lane-{os.getuid()}-{name}.lock"
-        with _opened(file) as device:
-            with _opened(file.with_suffix(".next")) as turn:
-                try:
-                    self._take(turn, device)
-                    self._take(device, device)
-                    # signed before the next in turn can ask who has the device
-                    self.wait = True
-                    self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
-                    holder = {"pid": os.getpid(), "command": self.command, "since": self._since}
-                    os.ftruncate(device, 0)
-                    os.pwrite(device, json.dumps(holder).encode(), 0)
-                except OSError as error:
-                    raise _unusable(file, error) from None
+        name = str(surroundings.facts.get("gpu_uuid") or "cpu")
+        with ExitStack() as opened:
+            device = self._one(opened, name, fcntl.LOCK_SH if self.part else fcntl.LOCK_EX)
+            if self.part:
+                self._one(opened, f"{name} {self.part}", fcntl.LOCK_EX)
             yield
-            # emptied, so that this process is not named as the holder before the next one has signed
-            os.ftruncate(device, 0)
+            if not self.part:
+                # emptied, so that this process is not named as the holder before the next one has signed
+                os.ftruncate(device, 0)
 
-    def _take(self, lock: int, device: int) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    def _one(self, opened: ExitStack, name: str, kind: int) -> int:
+        """Wait for one lock, and sign it."""
+        file = _folder() / f"attnbench-lane-{os.getuid()}-{re.sub(r'[^A-Za-z0-9-]', '_', name)}.lock"
+        device = opened.enter_context(_opened(file))
+        with _opened(file.with_suffix(".next")) as turn:
+            try:
+                self._take(turn, device, fcntl.LOCK_EX)
+                self._take(device, device, kind)
+                # signed before the next in turn can ask who has the device
+                self.wait = True
+                self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
+                holder = {"pid": os.getpid(), "command": self.command, "since": self._since}
+                os.ftruncate(device, 0)
+                os.pwrite(device, json.dumps(holder).encode(), 0)
+            except OSError as error:
+                raise _unusable(file, error) from None
+        return device
+
+    def _take(self, lock: int, device: int, kind: int) -> None:
+        while not _is_free(lock, kind):
             holder = _holder(device)
             if not self.wait:
                 who = holder or "another process"
-                raise LaneTakenError(f"{who} is measuring on this device; leave out --no-wait to wait for it") from None
+                raise LaneTakenError(f"{who} is measuring on this device; leave out --no-wait to wait for it")
             if holder and holder not in self._told:
                 self._told.add(holder)
                 self.say(f"waiting for {holder}, which is measuring on this device")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            # not flock's own wait, which another thread could not end
+            if self._is_cut.wait(_AGAIN):
+                raise LaneError("waiting for the device was ended")
+
+
+def _is_free(lock: int, kind: int) -> bool:
+    """Take a lock if nobody has it."""
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

@@ -1,5 +1,6 @@
-"""This machine: one process for each job, one job at a time on its device."""
+"""This machine, or a part of it: one process for each job, one job at a time on its device."""
 
+import platform
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.worker.isolate import Isolation
+from attnbench.worker.portion import ALL, Portion
 
 
 class Asking(Protocol):
@@ -22,6 +24,9 @@ class Asking(Protocol):
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         """Return the answer, and the seconds that the process lived."""
+
+    def cut(self) -> None:
+        """End an errand that another thread waits for."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -36,13 +41,15 @@ class Local:
     run_info: RunInfo
     isolation: Callable[[], Asking] = Isolation
     """Makes a server."""
-    on_start: Callable[[Job], object] = id
     checkpoints: Path | None = None
     """The folder of the files from which an interrupted training is resumed."""
     lane: Lane = field(default_factory=Lane)
+    portion: Portion = ALL
     _open: dict[Server, Asking] = field(default_factory=dict, init=False, repr=False)
     _servers: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _in_flight: Job | None = field(default=None, init=False)
+    _is_cut: bool = field(default=False, init=False, repr=False)
+    lost: bool = field(default=False, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -50,6 +57,11 @@ class Local:
     def __exit__(self, *_: object) -> None:
         self._servers.close()
         self._open.clear()
+
+    @property
+    def device(self) -> str:
+        """Name it in a record: the UUID of a GPU, or the cores; `cpu` for all of them."""
+        return str(self.run_info.surroundings.facts.get("gpu_uuid") or self.portion.name or "cpu")
 
     def do(self, step: Step) -> Record:
         """Do a job, or settle it without starting anything."""
@@ -59,7 +71,8 @@ class Local:
             self.__exit__()
         if step.server not in self._open:
             self._open[step.server] = self._servers.enter_context(self.isolation())
-        self.on_start(step.job)
+        if self._is_cut:
+            self._open[step.server].cut()
         self._in_flight = errand = step.job
         if self.checkpoints is not None and errand.phase is Pass.TRAIN:
             # the folder of the checkpoints is for the worker only and not for the record, which names no place on this machine
@@ -67,10 +80,18 @@ class Local:
         with self.lane.held(self.run_info.surroundings):
             started = datetime.now(UTC)
             answer, seconds = self._open[step.server].ask(errand, errand.limits.timeout)
-        self._in_flight = None
+        if not self._is_cut:
+            self._in_flight = None
         if not isinstance(answer, Measured | Failed):
             answer = Failed(status=Status.ERROR, reason=f"the worker answered with a {type(answer).__name__}")
         return self._record(step.job, answer, started, seconds)
+
+    def cut(self) -> None:
+        """End what is being done, as another thread waits for it."""
+        self._is_cut = True
+        self.lane.cut()
+        for server in list(self._open.values()):
+            server.cut()
 
     def interrupted(self) -> Record | None:
         """Return the record of the job that an interruption ended, if there was one."""
@@ -83,5 +104,12 @@ class Local:
         self, job: Job, outcome: Measured | Failed, started: datetime | None = None, seconds: float | None = None
     ) -> Record:
         """Return the record of a job. One that was not started took no seconds."""
-        moment, digest = (started or datetime.now(UTC)).isoformat(timespec="milliseconds"), self.run_info.environment_digest
-        return Record(job=job, outcome=outcome, environment=digest, started=moment, seconds=seconds)
+        return Record(
+            job=job,
+            outcome=outcome,
+            environment=self.run_info.environment_digest,
+            host=platform.node(),
+            device=self.device,
+            started=(started or datetime.now(UTC)).isoformat(timespec="milliseconds"),
+            seconds=seconds,
+        )

@@ -1,11 +1,17 @@
 """What a place is, and how a schedule is carried out in one, or in two."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from typing import Protocol, Self
 
 from attnbench.schedule.steps import Schedule, Step
+from attnbench.schema.errand import Job
 from attnbench.schema.record import Record
+
+Told = Callable[[int, Job], object]
+"""Is told the number of a side or lane, and the job that begins there."""
+Made = Generator[tuple[int, Record]]
+"""Records, each with the number of its side or lane."""
 
 
 class Place(Protocol):
@@ -17,11 +23,22 @@ class Place(Protocol):
     def do(self, step: Step) -> Record:
         """Do a job, whatever becomes of it; one that is settled is not started, and took no seconds."""
 
+    @property
+    def device(self) -> str:
+        """Name the device, as records do."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing more can be done here; the last job that was asked for failed by it."""
+
+    def cut(self) -> None:
+        """End what is being done, as another thread of this process waits for it."""
+
     def interrupted(self) -> Record | None:
         """Return the record of the job that an interruption ended, if there was one."""
 
 
-def carry_out(schedule: Schedule, *places: Place) -> Iterator[tuple[int, Record]]:
+def carry_out(schedule: Schedule, *places: Place, begins: Told = lambda *_: None) -> Made:
     """Give each record with its side as soon as it exists; the caller stores it before it asks for the next.
 
     The steps of a side are done in the place of that number; one place takes those of all sides.
@@ -32,6 +49,8 @@ def carry_out(schedule: Schedule, *places: Place) -> Iterator[tuple[int, Record]
         step = next(schedule, None)
         while step is not None:
             side = step.server.side if len(places) > 1 else 0
+            if step.settled is None:
+                begins(side, step.job)
             record = places[side].do(step)
             yield side, record
             try:

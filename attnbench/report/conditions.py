@@ -23,6 +23,7 @@ _MACHINE = (
     ("cores", "{} cores"),
     ("memory_gib", "{} GiB memory"),
     ("threads", "{} threads"),
+    ("lanes", "{} lanes at a time"),
     ("torch", "torch {}"),
     ("cuda", "CUDA {}"),
     ("python", "Python {}"),
@@ -183,8 +184,14 @@ def machine(findings: Findings) -> str:
     """Name the device, the processor, versions, and the run."""
     run = findings.run
     facts = run.environment | run.surroundings.facts
-    known = [form.format(one_line(str(facts[name]))) for name, form in _MACHINE if facts.get(name) is not None]
-    return f"{', '.join([f'Device {run.surroundings.device}', *known])}; environment {run.environment_digest}; run {run.id}."
+    known = [_said(facts[name], form) for name, form in _MACHINE if facts.get(name) is not None]
+    others = [f"; also {one_line(run.on(digest).machine)}, environment {digest}" for digest in run.elsewhere]
+    device = ", ".join([f"Device {run.surroundings.device}", *known])
+    return f"{device}; environment {run.environment_digest}{''.join(others)}; run {run.id}."
+
+
+def _said(fact: object, form: str) -> str:
+    return (form.removesuffix("s") if fact == 1 else form).format(one_line(str(fact)))
 
 
 def device_name(findings: Findings) -> str:

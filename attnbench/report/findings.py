@@ -12,7 +12,7 @@ from attnbench.analyze.sections import Section, sections
 from attnbench.report.text.names import drawable, short_names
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import RunInfo, devices
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Findings:
     @classmethod
     def over(cls, run: RunInfo, summaries: Sequence[CellSummary]) -> "Findings":
         """Make findings from cells that are summarized already."""
-        return cls(run, tuple(summaries), tuple(sections(summaries, run.suite.axes)), main_counter(summaries))
+        found = sections(summaries, run.suite.axes, devices(run))
+        return cls(run, tuple(summaries), tuple(found), main_counter(summaries))
 
     @cached_property
     def statements(self) -> list[tuple[Section, Statement]]:

@@ -67,7 +67,9 @@ def sentence(findings: Findings, section: Section, said: Statement) -> str:
     elif said.standings:
         text = f"{_learnt(findings, section, said, said.best.N)}{without}."
     elif section.workload.is_timed:
-        text = f"{few}{_led(findings, said, said.best)} {about}, on {short_machine(findings)}{without}. Speed only."
+        # of unlike devices, the conditions name the section's own
+        where = "" if findings.run.elsewhere else f", on {short_machine(findings)}"
+        text = f"{few}{_led(findings, said, said.best)} {about}{where}{without}. Speed only."
     else:
         figure = figure_of(said.quantity, section.at(said.best.labels[0], said.best.N))
         text = f"{few}{_led(findings, said, said.best)} {about}: {said.quantity.title} {figure}{without}."

@@ -37,6 +37,11 @@ class CellJobs:
     took: Callable[[Record], object] = id
     """Is told each record."""
 
+    def finished(self, cell: Cell) -> bool:
+        """Say whether nothing is left to do for a cell."""
+        every = range(self.run_info.suite.replicates)
+        return all(next(self.replicate(cell, replicate, Server((replicate,))), None) is None for replicate in every)
+
     def replicate(self, cell: Cell, replicate: int, server: Server) -> Schedule:
         """Give what one replicate of one cell still lacks."""
         if self.ledger.failed(cell):
@@ -75,7 +80,7 @@ class CellJobs:
     def _once(self, cell: Cell, replicate: int, reason: Failed | None, server: Server) -> Schedule:
         job = self.job(cell, main_pass(cell), replicate)
         if reason is not None:
-            yield from self.step(Step(job, server, reason))
+            yield from self.step(Step(job.model_copy(update={"attempt": self.ledger.attempts(job)}), server, reason))
         else:
             yield from self.tries(job, server)
 

@@ -105,6 +105,11 @@ class Ledger:
         was_started = record.seconds is not None
         return was_started and job.attempt + 1 < self.doubted.get(outcome.status, 1) and not record.too_large
 
+    def begin_anew(self, record: Record) -> None:
+        """Count a record as an attempt only: it was made on a device that this one is not to be compared with."""
+        tried = _try_of(record.job)
+        self._attempts[tried] = max(record.job.attempt + 1, self._attempts.get(tried, 0))
+
     def attempts(self, job: Job) -> int:
         """Return how many attempts at this job were disturbed, and count for nothing."""
         return self._attempts.get(_try_of(job), 0)

@@ -76,7 +76,7 @@ class Entry:
             suite=info.suite.name,
             run=info.id,
             started=started,
-            machine=machine(info),
+            machine=info.machine,
             commit=str(info.git.get("commit") or ""),
             dirty=bool(info.git.get("dirty")),
             facts=info.environment | info.surroundings.facts,
@@ -133,12 +133,3 @@ class Track:
 
     def __len__(self) -> int:
         return len(self.runs)
-
-
-def machine(info: RunInfo) -> str:
-    """Name the hardware that makes numbers comparable: the GPU, the processor, cores and threads; not the software."""
-    facts = info.environment | info.surroundings.facts
-    words = [facts.get("gpu"), facts.get("processor")]
-    counts = [f"{facts[name]} {name}" for name in ("cores", "threads") if facts.get(name) is not None]
-    known = [str(word) for word in words if word]
-    return ", ".join([*known, *counts]) or info.surroundings.device

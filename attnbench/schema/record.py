@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import Field
+
 from attnbench.schema.cell import Batch
 from attnbench.schema.errand import Job, main_pass
 from attnbench.schema.noun import Noun
@@ -22,6 +24,8 @@ class Record(Noun):
     job: Job
     outcome: Outcome
     environment: str
+    host: str = Field(default="", description="the name of the machine")
+    device: str = Field(default="", description="the UUID of a GPU; cpu, or the cores that were measured on")
     started: str
     seconds: float | None = None
     note: str = ""

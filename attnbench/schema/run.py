@@ -1,5 +1,6 @@
 """RunInfo: the content of run.json, which is everything about a run except its records."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -13,6 +14,13 @@ from attnbench.schema.suite import Suite
 RUN_VERSION = 1
 
 
+class Elsewhere(Noun):
+    """What else a part of a run was measured on, unlike the rest."""
+
+    environment: Facts
+    surroundings: Surroundings
+
+
 class RunInfo(Noun):
     """The resolved suite, the command, where it ran, and the cells that were planned."""
 
@@ -21,11 +29,13 @@ class RunInfo(Noun):
     interleaved: str = Field(
         default="", description="runs with the same word here were measured in turns, replicate by replicate"
     )
+    shard: str = Field(default="", description="the share of the suite's bundles that was measured, as 3/8")
     suite: Suite
     command: str
     started: str
     environment: Facts = Field(description="what numbers depend on: versions, processor, device")
     environment_digest: str
+    elsewhere: dict[str, Elsewhere] = Field(default_factory=dict, description="by the digest of its environment")
     git: Facts = Field(default_factory=dict)
     surroundings: Surroundings
     methods: dict[str, Description]
@@ -39,6 +49,23 @@ class RunInfo(Noun):
             raise ValueError(f"written by another attnbench (schema {value}, this one reads {RUN_VERSION})")
         return value
 
+    def on(self, digest: str) -> "RunInfo":
+        """Return the run as its records of that environment were measured: with that environment and those surroundings."""
+        other = self.elsewhere.get(digest)
+        if other is None:
+            return self
+        return self.model_copy(update={"environment_digest": digest, **dict(other)})
+
+    @property
+    def machine(self) -> str:
+        """Name the hardware that makes numbers comparable: the GPU, the processor, cores, threads, lanes; not the software."""
+        facts = self.environment | self.surroundings.facts
+        words = [facts.get("gpu"), facts.get("processor")]
+        there = [(facts[name], name) for name in ("cores", "threads", "lanes") if facts.get(name) is not None]
+        counts = [f"{count} {name.removesuffix('s') if count == 1 else name}" for count, name in there]
+        known = [str(word) for word in words if word]
+        return ", ".join([*known, *counts]) or self.surroundings.device
+
     def with_answers_of(self, other: "RunInfo") -> "RunInfo":
         """Return this run, with the other run's answers of methods that could not be asked when this one began."""
         return self.model_copy(update={"methods": other.methods | self.methods, "costs": other.costs | self.costs})
@@ -51,6 +78,33 @@ class RunInfo(Noun):
         found = _differ("suite", self.suite.model_dump(mode="json"), other.suite.model_dump(mode="json"))
         versions = [{name: d.version for name, d in run.methods.items() if name in self.methods} for run in (self, other)]
         return found + _differ("method", *versions) + _differ("environment", self.environment, other.environment)
+
+
+def joined(whole: RunInfo, parts: Sequence[RunInfo]) -> RunInfo:
+    """Return a run of which others are parts, with what is known from them: environments, methods, costs.
+
+    Where the whole was measured nowhere, for it was only handed to others, its environment is that of the first part.
+    """
+    for part in parts:
+        if not whole.environment_digest:
+            names = ("environment", "environment_digest", "surroundings", "git")
+            whole = whole.model_copy(update={name: getattr(part, name) for name in names})
+        found = dict(part.elsewhere)
+        found[part.environment_digest] = Elsewhere(environment=part.environment, surroundings=part.surroundings)
+        found.pop(whole.environment_digest, None)
+        cells = {cell.key: cell for cell in (*whole.cells, *part.cells)}
+        changes = {"elsewhere": whole.elsewhere | found, "cells": tuple(cells.values())}
+        whole = whole.with_answers_of(part).model_copy(update=changes)
+    return whole
+
+
+def devices(run: RunInfo) -> dict[str, str]:
+    """Name each device by the digest of its environment, the run's own first; nothing where all are alike."""
+    digests = [run.environment_digest, *run.elsewhere] if run.elsewhere else []
+    names = {digest: run.on(digest).machine for digest in digests}
+    same = [name for name in names.values() if list(names.values()).count(name) > 1]
+    # of one hardware and unlike software
+    return {digest: f"{name}, environment {digest}" if name in same else name for digest, name in names.items()}
 
 
 def _differ(where: str, old: Any, new: Any) -> list[str]:  # noqa: ANN401 - two JSON values

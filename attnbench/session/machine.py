@@ -7,12 +7,12 @@ from attnbench import registry
 from attnbench.measure import environment, nvml
 from attnbench.measure.host_conditions import HostCounters, facts
 from attnbench.places.lane import Lane
+from attnbench.places.station import LocalStation
 from attnbench.schema import units
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.session.reporter import Reporter
 from attnbench.session.scout import ScoutError, scout
 from attnbench.version import __version__
-from attnbench.worker.isolate import Isolation
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def device(lane: Lane) -> list[Finding]:
     axes = Axes.model_validate({"N": 1, "dtype": ["float32", "bfloat16"]})
     suite = Suite(name="doctor", axes=axes, methods=(Method(name="softmax.sdpa"),))
     try:
-        with Isolation() as worker:
-            known = scout(suite, worker, lane=lane).surroundings
+        with LocalStation(lane=lane) as station:
+            known = scout(suite, station).surroundings
     except ScoutError as error:
         return [Finding("device", str(error), ok=False)]
     name, free = known.facts.get("gpu") or known.device, units.bytes_(known.memory_bytes)

@@ -1,8 +1,9 @@
 """How far a measurement is, counted from its records and told to a reporter."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -33,85 +34,124 @@ def block_of(info: RunInfo) -> Callable[[Job], str]:
     return name
 
 
+@dataclass
+class _Part:
+    """The part of the work that a lane is at."""
+
+    name: str = ""
+    statuses: Counter[str] = field(default_factory=Counter)
+    since: float = field(default_factory=time.monotonic)
+
+
 class Progress:
     """Counts processes; one that has its record is done, and need not be measured.
 
-    `block` names the part of the work that a job belongs to. Where a cell is `given_up` at its first failure, all its processes
-    are done then.
+    `block` names the part of the work that a job belongs to; `lanes` of them are worked on at a time. Where a cell is
+    `given_up` at its first failure, all its processes are done then.
     """
 
     def __init__(
         self,
         reporter: Reporter,
-        left: set[Process],
+        left: Iterable[Process],
         block: Callable[[Job], str] = lambda _: "",
         records: Iterable[Record] = (),
         *,
         given_up: bool = True,
+        lanes: int = 1,
     ) -> None:
-        self.reporter, self.left, self.total = reporter, left, len(left)
-        self._block_of, self._given_up, self._block = block, given_up, ""
-        self._statuses: Counter[str] = Counter()
+        self.reporter, self._left = reporter, defaultdict[str, set[int]](set)
+        for key, replicate in left:
+            self._left[key].add(replicate)
+        self.total = self._count = sum(map(len, self._left.values()))
+        self._block_of, self._given_up = block, given_up
+        self._parts = [_Part() for _ in range(lanes)]
         self._said: set[str] = set()
         self._lasted: dict[str, float] = {}
+        # of the processes that are left: how many are of cells that were seen before, and the seconds that those may take
+        self._seen, self._likely = 0, 0.0
         self._recent: list[float] = []
-        self._sum, self._begin, self._mark = 0.0, time.monotonic(), time.monotonic()
+        self._sum, self._begin = 0.0, time.monotonic()
         for record in records:
-            self._cross_off(record)
+            self._take(record)
+
+    @property
+    def left(self) -> set[Process]:
+        """What has no record yet."""
+        return {(key, replicate) for key, replicates in self._left.items() for replicate in replicates}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._enter("")
+        for lane in range(len(self._parts)):
+            self._enter("", lane)
         self.reporter.stop()
 
-    def starts(self, job: Job) -> None:
+    def starts(self, lane: int, job: Job) -> None:
         """A job is about to run."""
         if job.phase is not Pass.CHECK:
-            self._enter(self._block_of(job))
+            self._enter(self._block_of(job), lane)
         batch = f" B={job.B}" if job.B is not None else ""
         doing = f"{job.phase} {job.cell.label} N={job.cell.problem.N}{batch}"
-        self.reporter.step(doing, self.total - len(self.left), self.total, self._time_left())
+        self.reporter.step(doing, self.total - self._count, self.total, self._time_left())
 
-    def took(self, record: Record) -> None:
+    def took(self, record: Record, lane: int = 0) -> None:
         """A record was stored."""
         # how a process came about otherwise than it should is said once
         if (remark := str(record.outcome.facts.get(SERVER) or "")) and remark not in self._said:
             self._said.add(remark)
             self.reporter.say(remark)
-        self._cross_off(record)
+        self._take(record)
         main, outcome = main_pass(record.job.cell), record.outcome
         if record.job.phase is main and not record.too_large:
-            self._statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
+            self._parts[lane].statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
         if record.seconds is not None:
             self._sum += record.seconds
             if record.job.phase in {main, Pass.MEMORY}:
-                self._lasted[record.job.cell.key] = record.seconds
+                self._lasts(record.job.cell.key, record.seconds)
                 self._recent = [*self._recent[-_RECENT:], record.seconds]
 
     def _time_left(self) -> str:
         """What each cell took before, or the recent mean for one that was not seen yet; servers and all else in proportion."""
         mean = sum(self._recent) / len(self._recent) if self._recent else 0.0
-        around = max(1.0, (time.monotonic() - self._begin) / self._sum) if self._sum else 1.0
-        seconds = around * sum(self._lasted.get(key, mean) for key, _ in self.left)
+        most = 1 / len(self._parts)
+        around = max(most, (time.monotonic() - self._begin) / self._sum) if self._sum else most
+        seconds = around * (self._likely + mean * (self._count - self._seen))
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
-    def _cross_off(self, record: Record) -> None:
+    def _take(self, record: Record) -> None:
         key, outcome = record.job.cell.key, record.outcome
         if record.job.phase is not main_pass(record.job.cell) or record.too_large:
             return
         if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
             return
-        all_of_it = isinstance(outcome, Failed) and self._given_up
-        self.left -= {process for process in self.left if process[0] == key} if all_of_it else {(key, record.job.replicate)}
+        self.cross_off(key, None if isinstance(outcome, Failed) and self._given_up else record.job.replicate)
 
-    def _enter(self, block: str) -> None:
-        """Work on a block begins, and that on another one is over."""
-        if self._block and block != self._block:
-            now = time.monotonic()
-            found = ", ".join(f"{count} {status}" for status, count in sorted(self._statuses.items()))
-            self.reporter.block(f"{self._block}: {found or 'nothing new'}; {now - self._mark:.1f} s; {self._time_left()}")
-            self._statuses.clear()
-            self._mark = now
-        self._block = block
+    def cross_off(self, key: str, replicate: int | None = None) -> None:
+        """A process is done; without a number all of the cell."""
+        left = self._left[key]
+        gone = len(left) if replicate is None else int(replicate in left)
+        left -= left if replicate is None else {replicate}
+        self._count -= gone
+        if key in self._lasted:
+            self._seen -= gone
+            self._likely -= gone * self._lasted[key]
+
+    def _lasts(self, key: str, seconds: float) -> None:
+        """A process of a cell lasted so long, and so may those of it that are left."""
+        left = len(self._left[key])
+        self._likely += left * (seconds - self._lasted.get(key, 0.0))
+        self._seen += 0 if key in self._lasted else left
+        self._lasted[key] = seconds
+
+    def _enter(self, name: str, lane: int) -> None:
+        """Work on a block begins in a lane, and that on another one is over."""
+        part = self._parts[lane]
+        if name == part.name:
+            return
+        if part.name:
+            found = ", ".join(f"{count} {status}" for status, count in sorted(part.statuses.items()))
+            lasted = time.monotonic() - part.since
+            self.reporter.block(f"{part.name}: {found or 'nothing new'}; {lasted:.1f} s; {self._time_left()}")
+        self._parts[lane] = _Part(name)

@@ -2,8 +2,8 @@
 
 import secrets
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,21 +13,20 @@ from typing import Self, TypedDict
 from attnbench.measure import environment
 from attnbench.places.checkout import Checkout
 from attnbench.places.lane import Lane
-from attnbench.places.local import Local
-from attnbench.places.place import Place, carry_out
-from attnbench.schedule.steps import Schedule
+from attnbench.places.place import Made, Place
+from attnbench.places.station import LocalStation, Station
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import Elsewhere, RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
-from attnbench.session.scout import Scouted, scout
+from attnbench.session.scout import Scouted, environment_of, scout, surveyed
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder
-from attnbench.worker.isolate import Isolation
+from attnbench.worker.portion import ALL, Portion
 
 
 class Measuring(TypedDict, total=False):
@@ -56,6 +55,8 @@ class How:
     """Whether each process is a new interpreter, and not a fork of a warm one."""
     wait: bool = True
     """Whether another run that measures on the device is waited for."""
+    portions: tuple[Portion, ...] = (ALL,)
+    """The parts of this machine that are measured on at the same time, a lane on each."""
     reporter: Reporter = field(default_factory=Reporter)
     command: str = "attnbench"
     """The command that measures the same; stands in run.json, and in the lock for which others wait."""
@@ -74,35 +75,31 @@ class Scene:
     The worker that the methods are asked by measures the first round too: to start one takes two seconds.
     """
 
-    def __init__(self, how: How, source: Checkout | None = None, lane: Lane | None = None) -> None:
-        self.how, self.say, self._source = how, how.reporter.say, source
-        self.lane = lane or Lane(how.wait, self.say, how.command)
-        self.worker = self._new_worker()
-        self._is_new = True
+    def __init__(
+        self, how: How, source: Checkout | None = None, lane: Lane | None = None, stations: Sequence[Station] = ()
+    ) -> None:
+        self.how, self.say, self.source = how, how.reporter.say, source
+        lanes = [Lane(how.wait, self.say, how.command, portion.name) for portion in how.portions]
+        self.lane = lanes[0] = lane or lanes[0]
+        # those of this machine, where no others are given
+        self.stations = stations or [
+            LocalStation(portion, how.fresh, source, lane) for portion, lane in zip(how.portions, lanes, strict=True)
+        ]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.worker.close()
-
-    def _new_worker(self) -> Isolation:
-        source = self._source
-        return Isolation(self.how.fresh, source.folder, source.packages) if source else Isolation(self.how.fresh)
-
-    def isolation(self) -> Isolation:
-        """The worker that is warm already for the first round, and a new one for each that follows."""
-        first, self._is_new = self._is_new, False
-        return self.worker if first else self._new_worker()
+        for station in self.stations:
+            station.__exit__(kind, error, trace)
 
     def scout(self, suite: Suite, *, roof: bool = True) -> Scouted:
-        """Ask the machine and the methods; raises ScoutError, TooManyCellsError, LaneTakenError."""
-        return scout(suite, self.worker, roof=roof, lane=self.lane)
+        """Ask the first station and the methods there; raises ScoutError, TooManyCellsError, LaneTakenError."""
+        return scout(suite, self.stations[0], roof=roof)
 
     def describe(self, scouted: Scouted) -> RunInfo:
         """What run.json will say of a run that begins now."""
-        now = datetime.now(UTC)
-        facts = environment.gather() | scouted.surroundings.facts
+        now, facts = datetime.now(UTC), environment_of(self.stations[0], scouted.surroundings)
         return RunInfo(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             suite=scouted.suite,
@@ -111,20 +108,37 @@ class Scene:
             started=now.isoformat(timespec="seconds"),
             environment=facts,
             environment_digest=environment.digest(facts),
-            git=environment.git_state(self._source.folder if self._source else Path.cwd()),
+            git=environment.git_state(self.source.folder if self.source else Path.cwd()),
             surroundings=scouted.surroundings,
             methods=scouted.descriptions_without_prospects(),
             cells=scouted.cells,
             costs=scouted.costs(),
         )
 
+    def lanes(self, info: RunInfo) -> list[RunInfo]:
+        """The run as each lane has it, on its own device; unlike devices are told in the first. Raises ScoutError."""
+        found = [info]
+        for station in self.stations[1:]:
+            here = surveyed(info.suite.device, info.cells, station, like=info.surroundings)
+            facts = environment_of(station, here)
+            changes = {"environment": facts, "environment_digest": environment.digest(facts), "surroundings": here}
+            found.append(info.model_copy(update=changes))
+        unlike = {i.environment_digest: i for i in found if i.environment_digest != info.environment_digest}
+        elsewhere = {key: Elsewhere(environment=i.environment, surroundings=i.surroundings) for key, i in unlike.items()}
+        found[0] = info.model_copy(update={"elsewhere": info.elsewhere | elsewhere})
+        return found
+
     def create(self, scouted: Scouted) -> RunFolder:
         """The folder of a run that begins now; raises StoreError."""
         return RunFolder.create(Path(self.how.results), self.describe(scouted))
 
-    def place(self, info: RunInfo, progress: Progress | None = None, checkpoints: Path | None = None) -> Local:
-        """Where the jobs of a run are done."""
-        return Local(info, self.isolation, progress.starts if progress else id, checkpoints, self.lane)
+    def place(self, info: RunInfo) -> Place:
+        """Where the jobs of a run are done, one after the other."""
+        return self.stations[0].place(info)
+
+    def places(self, lanes: Sequence[RunInfo], checkpoints: Path) -> list[Place]:
+        """Where the jobs of each lane are done."""
+        return [station.place(info, checkpoints) for station, info in zip(self.stations, lanes, strict=True)]
 
     @contextmanager
     def writing(self, folder: RunFolder, lost: str) -> Iterator[list[Record]]:
@@ -132,8 +146,12 @@ class Scene:
 
         Raises LockedError, StoreError.
         """
-        with FolderLock(folder.path) as lock:
-            records = folder.repair()
+        with ExitStack() as held:
+            lock = held.enter_context(FolderLock(folder.lock))
+            parts = folder.parts() if folder.part is None else []
+            for part in parts:
+                held.enter_context(FolderLock(part.lock))
+            records = [*(record for part in parts for record in part.read()), *folder.repair()]
             if lock.took_over:
                 self.say(f"took over the lock of {lock.took_over}, which is gone")
             for line in folder.set_aside:
@@ -144,26 +162,28 @@ class Scene:
 
     def collect(
         self,
-        schedule: Schedule,
-        place: Place,
+        made: Made,
+        places: Sequence[Place],
         folder: RunFolder,
         progress: Progress,
         kept: str,
         took: Callable[[Record], object] = id,
     ) -> None:
-        """Store every record as it comes; of the job that an interruption ends, that it was interrupted.
+        """Store every record as it is made; of the jobs that an interruption ends, that they were interrupted.
 
         `kept` is said then: what is kept, and how to go on; `{}` in it becomes the folder, as a shell wants it.
         """
         try:
-            with progress:
-                for _, record in carry_out(schedule, place):
+            # closed first, which ends what other lanes do
+            with progress, closing(made):
+                for lane, record in made:
                     folder.append(record)
-                    progress.took(record)
+                    progress.took(record, lane)
                     took(record)
         except KeyboardInterrupt:
-            if (unfinished := place.interrupted()) is not None:
-                folder.append(unfinished)
+            for place in places:
+                if (unfinished := place.interrupted()) is not None:
+                    folder.append(unfinished)
             self.say(kept.format(shlex.quote(str(folder.path))))
             raise
 

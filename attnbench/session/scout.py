@@ -5,8 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from attnbench.measure import environment
-from attnbench.places.lane import Lane
-from attnbench.places.local import Asking
+from attnbench.places.station import Station
 from attnbench.schedule.bisection import of_lengths
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
@@ -14,6 +13,7 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Answer, Description, Inquiry, Prospect, Surroundings, Survey
 from attnbench.schema.errors import AttnbenchError
+from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
@@ -85,22 +85,43 @@ class Scouted:
         return {key: p.checks for key, p in self.prospects.items() if p.checks}
 
 
-def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None = None) -> Scouted:
+def environment_of(station: Station, surroundings: Surroundings) -> Facts:
+    """What numbers depend on. Two GPUs of one kind are like devices; which of them measured stands in each record."""
+    return station.environment() | {name: fact for name, fact in surroundings.facts.items() if name != "gpu_uuid"}
+
+
+def surveyed(device: str, cells: Sequence[Cell], station: Station, like: Surroundings) -> Surroundings:
+    """Return the surroundings of another lane, with the roofs of a device that it is like, or else its own.
+
+    Raises ScoutError, LaneTakenError.
+    """
+    here = _survey(device, (), station)
+    if all(here.facts.get(name) == fact for name, fact in like.facts.items() if name != "gpu_uuid"):
+        return here.model_copy(update={"roof": like.roof})
+    with station.held(here):
+        return _with_roofs(device, cells, station)
+
+
+def _with_roofs(device: str, cells: Sequence[Cell], station: Station) -> Surroundings:
+    surroundings = _survey(device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), station)
+    return with_highest_roofs(environment.digest(environment_of(station, surroundings)), surroundings)
+
+
+def scout(suite: Suite, station: Station, *, roof: bool = True, waits: bool = True) -> Scouted:
     """Resolve `device: auto`, expand the suite, and ask every method about its cells.
 
-    With a lane, this waits while another run measures. Raises ScoutError, TooManyCellsError, LaneTakenError.
+    If it `waits`, no other run measures meanwhile. Raises ScoutError, TooManyCellsError, LaneTakenError.
     """
-    surroundings = _survey(suite.device, (), worker)
+    surroundings = _survey(suite.device, (), station)
     resolved = suite.resolved(surroundings.device)
     cells = tuple(expand(resolved))
-    with lane.held(surroundings) if lane else nullcontext():
+    with station.held(surroundings) if waits else nullcontext():
         if roof:
-            surroundings = _survey(suite.device, tuple(dict.fromkeys(cell.ceiling for cell in cells)), worker)
-            surroundings = with_highest_roofs(environment.digest(environment.gather() | surroundings.facts), surroundings)
+            surroundings = _with_roofs(suite.device, cells, station)
         scouted = Scouted(resolved, cells, surroundings)
         for method in dict.fromkeys(cell.method for cell in cells):
             own = tuple(cell for cell in cells if cell.method == method)
-            answer = _answer(worker, Inquiry(method=method, cells=own), INQUIRY_TIMEOUT)
+            answer = _answer(station, Inquiry(method=method, cells=own), INQUIRY_TIMEOUT)
             if isinstance(answer, Description):
                 scouted.descriptions[method] = answer
                 scouted.prospects |= {cell.key: p for cell, p in zip(own, answer.prospects, strict=True)}
@@ -110,17 +131,17 @@ def scout(suite: Suite, worker: Asking, *, roof: bool = True, lane: Lane | None 
     return scouted
 
 
-def _survey(device: str, ceilings: tuple[str, ...], worker: Asking) -> Surroundings:
-    surroundings = _answer(worker, Survey(device=device, ceilings=ceilings), SURVEY_TIMEOUT)
+def _survey(device: str, ceilings: tuple[str, ...], station: Station) -> Surroundings:
+    surroundings = _answer(station, Survey(device=device, ceilings=ceilings), SURVEY_TIMEOUT)
     if not isinstance(surroundings, Surroundings):
         why = surroundings.reason if isinstance(surroundings, Failed) else "no answer"
         raise ScoutError(f"device {device!r} cannot be used: {why}")
     return surroundings
 
 
-def _answer(worker: Asking, question: Inquiry | Survey, timeout: float) -> Answer:
+def _answer(station: Station, question: Inquiry | Survey, timeout: float) -> Answer:
     """Return the answer; if the process died, ask once more, for it may have been killed from outside."""
-    answer, _ = worker.ask(question, timeout)
+    answer, _ = station.ask(question, timeout)
     if isinstance(answer, Failed) and answer.status is Status.CRASHED:
-        answer, _ = worker.ask(question, timeout)
+        answer, _ = station.ask(question, timeout)
     return answer

@@ -17,8 +17,7 @@ from typing import Any
 from attnbench.schema.errors import UsageError
 from attnbench.schema.run import RunInfo
 from attnbench.store.files import open_to_read, sync
-from attnbench.store.lock import LOCK
-from attnbench.store.run_folder import PACKED, RECORDS, RUN, RunFolder, StoreError, safe_name
+from attnbench.store.run_folder import RUN, RunFolder, StoreError, is_of_run, safe_name
 from attnbench.store.scratch import scratch
 
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "sftp": "paramiko"}
@@ -55,15 +54,15 @@ class History(ABC):
 
     def put(self, run: Path, place: str) -> None:
         """Add a run at a free place, unless it is still being written or holds links. Raises HistoryError, StoreError."""
-        try:
-            with open_to_read(run / LOCK) as file:
-                # a run that is still going on holds this lock
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HistoryError(f"{run} is still being written; add it when `attnbench run` has ended") from None
-        except OSError:
-            # there is no lock file, or the file system has no locks: nobody can be asked
-            pass
+        for lock in run.glob("run*.lock"):
+            # no lock file, or a file system without locks: nobody can be asked
+            with suppress(OSError):
+                try:
+                    with open_to_read(lock) as file:
+                        # a run that is still going on holds it
+                        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise HistoryError(f"{run} is still being written; add it when `attnbench run` has ended") from None
         for inner in files_of(run):
             # a link in the run of a stranger could add any file of this machine
             if (run / inner).is_symlink():
@@ -107,7 +106,8 @@ def files_of(run: Path) -> Iterator[Path]:
     for file in sorted(run.rglob("*")):
         inner = file.relative_to(run)
         hidden = any(part.startswith(".") for part in inner.parts)
-        if file.is_file() and not hidden and inner != Path(LOCK):
+        is_lock = len(inner.parts) == 1 and inner.suffix == ".lock"
+        if file.is_file() and not hidden and not is_lock:
             yield inner
 
 
@@ -165,15 +165,10 @@ def _folders(parent: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 
 def _stamp(run: os.DirEntry[str]) -> str:
-    """Return the sizes and times of run.json and the records; empty for a folder with neither of them."""
-    parts = []
-    for name in (RUN, RECORDS, PACKED):
-        try:
-            found = os.stat(f"{run.path}/{name}")  # noqa: PTH116 - a Path for each of 2 x 10,000 files is slow
-            parts.append(f"{found.st_size}-{found.st_mtime_ns}")
-        except OSError:
-            parts.append("")
-    return "/".join(parts) if any(parts) else ""
+    """Return the names, sizes and times of run.json and the records; empty for a folder with neither of them."""
+    with os.scandir(run.path) as files:
+        found = sorted((each.name, each.stat()) for each in files if is_of_run(each.name))
+    return "/".join(f"{name}-{state.st_size}-{state.st_mtime_ns}" for name, state in found)
 
 
 class RemoteHistory(History):
@@ -204,8 +199,9 @@ class RemoteHistory(History):
         with scratch() as copy:
             with self._told(f"has no {place} that could be read"):
                 (copy / RUN).write_bytes(self._files.cat_file(f"{self._root}/{place}/{RUN}"))
-                for name in (RECORDS, PACKED):
-                    with suppress(FileNotFoundError):
+                for each in self._files.ls(f"{self._root}/{place}", detail=True):
+                    name = str(each["name"]).rpartition("/")[2]
+                    if each["type"] == "file" and is_of_run(name) and name != RUN:
                         (copy / name).write_bytes(self._files.cat_file(f"{self._root}/{place}/{name}"))
             yield RunFolder(copy)
 

@@ -12,8 +12,6 @@ from typing import IO, Self
 from attnbench.schema.errors import UsageError
 from attnbench.store.files import open_to_write
 
-LOCK = "run.lock"
-
 
 class LockedError(UsageError):
     """Another run writes to this folder; the message names its process and host."""
@@ -26,25 +24,26 @@ class FolderLock:
     `took_over` names the process whose stale lock was found, if any.
     """
 
-    folder: Path
+    file: Path
+    """Lies in the folder, and stays there empty."""
     took_over: str | None = None
     _file: IO[str] | None = field(default=None, repr=False)
 
     def __enter__(self) -> Self:
         try:
-            descriptor = open_to_write(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            descriptor = open_to_write(self.file, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             file = os.fdopen(descriptor, "a+", encoding="utf-8")
         except OSError as error:
-            raise LockedError(f"{self.folder} cannot be locked ({error.strerror})") from None
+            raise LockedError(f"{self.file.parent} cannot be locked ({error.strerror})") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _holder(file)
             file.close()
-            raise LockedError(f"{self.folder} is being written by {holder or 'another process'}") from None
+            raise LockedError(f"{self.file.parent} is being written by {holder or 'another process'}") from None
         except OSError as error:
             file.close()
-            raise LockedError(f"{self.folder} cannot be locked ({error.strerror}); use a local folder") from None
+            raise LockedError(f"{self.file.parent} cannot be locked ({error.strerror}); use a local folder") from None
         # read once the lock is ours: before that, the last holder may still be emptying the file
         self.took_over = _holder(file)
         file.truncate(0)

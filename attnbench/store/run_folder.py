@@ -1,13 +1,16 @@
 """A run folder: run.json and records.jsonl; in that of a selfcheck also plan.json.
 
-Appending is durable. A torn last line and lines that cannot be read are set aside with the reason, and never lost. Where `gzip`
-made a run smaller that is to be kept, records.jsonl.gz is read in place of records.jsonl.
+Where several processes measure parts of a run, each has its own run.3.json and records.3.jsonl beside run.json; who reads the
+folder reads them all. Appending is durable. A torn last line and lines that cannot be read are set aside with the reason, and
+never lost. Where `gzip` made a run smaller that is to be kept, records.jsonl.gz is read in place of records.jsonl.
 """
 
 import errno
 import gzip
 import os
 import re
+import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -21,11 +24,13 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errors import AttnbenchError
 from attnbench.schema.noun import Noun
 from attnbench.schema.record import Record, parse
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import RunInfo, joined
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.files import open_to_read, open_to_write, sync, write_durably
 
-RUN, RECORDS, PACKED, _PLAN, _ASIDE = "run.json", "records.jsonl", "records.jsonl.gz", "plan.json", "records.aside"
+RUN, _PLAN = "run.json", "plan.json"
+_OURS = re.compile(r"(?:plan\.json|run(?:\.\d+)?\.json|records(?:\.\d+)?\.jsonl(?:\.gz)?)")
+_PART = re.compile(r"run\.(\d+)\.json")
 _Stored = TypeVar("_Stored", bound=Noun)
 
 
@@ -38,15 +43,22 @@ class RunFolder:
     """Records of one run on disk. Writers hold a FolderLock."""
 
     path: Path
+    part: int | None = None
+    """The number of the part that is read and written, where several processes measure one run; None for all of it."""
     set_aside: list[str] = field(default_factory=list)
     """The lines of records.jsonl that were moved to records.aside, in words."""
     _left: tuple[int, int, int] | None = field(default=None, repr=False, compare=False)
     """The `_state` in which this object left the records file; None before `repair` and `append`."""
 
     @classmethod
+    def at(cls, results: Path, info: RunInfo) -> "RunFolder":
+        """Return the folder that a run has below `results`, whether it is there or not."""
+        return cls(results / safe_name(info.suite.name) / safe_name(info.id))
+
+    @classmethod
     def create(cls, results: Path, info: RunInfo) -> "RunFolder":
         """Make `results/<suite>/<run id>/` with its run.json. Raises StoreError."""
-        folder = cls(results / safe_name(info.suite.name) / safe_name(info.id))
+        folder = cls.at(results, info)
         try:
             folder.path.mkdir(parents=True)
             write_durably(folder.path / RUN, info.model_dump_json(indent=1).encode())
@@ -55,28 +67,68 @@ class RunFolder:
             raise StoreError(f"cannot create {folder.path}: {_words(error)}") from error
         return folder
 
+    def parts(self) -> list["RunFolder"]:
+        """Return the parts that there are, by rising number."""
+        try:
+            found = [_PART.fullmatch(name) for name in os.listdir(self.path)]  # noqa: PTH208 - only the names are wanted
+        except OSError:
+            return []
+        return [RunFolder(self.path, number) for number in sorted(int(match[1]) for match in found if match)]
+
+    @property
+    def begun(self) -> bool:
+        """Say whether there is a run.json, or that of the part."""
+        return (self.path / self._named("run", "json")).exists()
+
+    def adopt(self, number: int, other: "RunFolder") -> None:
+        """Take in a run as a part: its run.json, and a copy of its records. Raises StoreError."""
+        part, (records, packed) = RunFolder(self.path, number), other._records()
+        part.rewrite(other.own())
+        try:
+            source, target = (packed, part._records()[1]) if not records.exists() else (records, part._records()[0])
+            if source.exists():
+                with open_to_read(source) as stored, os.fdopen(open_to_write(target, os.O_WRONLY | os.O_CREAT), "wb") as copy:
+                    shutil.copyfileobj(stored, copy)
+                sync(target)
+            sync(self.path)
+        except OSError as error:
+            raise StoreError(f"cannot copy {other.path} into {self.path}: {_words(error)}") from error
+
+    def _named(self, stem: str, ending: str) -> str:
+        return f"{stem}.{ending}" if self.part is None else f"{stem}.{self.part}.{ending}"
+
+    @property
+    def lock(self) -> Path:
+        """The file by which writers keep each other out."""
+        return self.path / self._named("run", "lock")
+
     @property
     def checkpoints(self) -> Path:
         """The folder in which trainings keep their weights; reports need nothing from it."""
         return self.path / "checkpoints"
 
     def info(self) -> RunInfo:
-        """Read run.json. Raises StoreError."""
-        return self._load(RUN, RunInfo, "a run folder")
+        """Read run.json, and those of all parts. Raises StoreError."""
+        return joined(self.own(), [part.own() for part in self.parts()]) if self.part is None else self.own()
+
+    def own(self) -> RunInfo:
+        """Read run.json alone, or that of the part. Raises StoreError."""
+        return self.recall(self._named("run", "json"), RunInfo, "a run folder")
 
     def rewrite(self, info: RunInfo) -> None:
-        """Replace run.json as a whole. Raises StoreError, and then the old file stays."""
-        self._keep(RUN, info)
+        """Write or replace run.json, or that of the part, as a whole. Raises StoreError, and then an old file stays."""
+        self.keep(self._named("run", "json"), info)
 
     def plan(self) -> Selfcheck:
         """Read the plan of a selfcheck: which process each replicate number stands for. Raises StoreError where none is."""
-        return self._load(_PLAN, Selfcheck, "the folder of a selfcheck")
+        return self.recall(_PLAN, Selfcheck, "the folder of a selfcheck")
 
     def keep_plan(self, plan: Selfcheck) -> None:
         """Write the plan of a selfcheck beside its records. Raises StoreError."""
-        self._keep(_PLAN, plan)
+        self.keep(_PLAN, plan)
 
-    def _load(self, name: str, kind: type[_Stored], what: str) -> _Stored:
+    def recall(self, name: str, kind: type[_Stored], what: str) -> _Stored:
+        """Read a file of this kind. Raises StoreError."""
         try:
             with open_to_read(self.path / name) as data:
                 return kind.model_validate_json(data.read().decode())
@@ -85,9 +137,11 @@ class RunFolder:
         except ValueError as error:
             raise StoreError(f"{self.path / name} cannot be read: {_words(error)}") from error
 
-    def _keep(self, name: str, stored: Noun) -> None:
+    def keep(self, name: str, stored: Noun | str) -> None:
+        """Write or replace a file as a whole. Raises StoreError, and then an old file stays."""
+        text = stored if isinstance(stored, str) else stored.model_dump_json(indent=1)
         try:
-            write_durably(self.path / name, stored.model_dump_json(indent=1).encode())
+            write_durably(self.path / name, text.encode())
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot write {self.path / name}: {_words(error)}") from error
 
@@ -100,11 +154,17 @@ class RunFolder:
 
         `refused` is told why a line is no record.
         """
-        file = self.path / RECORDS
-        if not file.exists() and (self.path / PACKED).exists():
-            file = self.path / PACKED
+        for part in self.parts() if self.part is None else ():
+            yield from part.own_records(refused)
+        yield from self.own_records(refused)
+
+    def own_records(self, refused: Callable[[str], object] = str) -> Iterator[Record]:
+        """Give those that are not of its parts. Raises StoreError."""
+        file, packed = self._records()
+        if not file.exists() and packed.exists():
+            file = packed
         try:
-            with open_to_read(file) as stored, gzip.open(stored) if file.name == PACKED else nullcontext(stored) as lines:
+            with open_to_read(file) as stored, gzip.open(stored) if file == packed else nullcontext(stored) as lines:
                 for line in lines:
                     if not line.strip():
                         continue
@@ -118,12 +178,22 @@ class RunFolder:
         except (OSError, EOFError, zlib.error) as error:
             raise StoreError(f"cannot read {file}: {_words(error)}") from error
 
+    def size(self) -> int:
+        """Return the bytes of all records; only a run that is whole is compressed, and so has more than any other."""
+        files = [file for part in (self, *self.parts()) for file in part._records() if file.is_file()]
+        return sys.maxsize if any(file.suffix == ".gz" for file in files) else sum(file.stat().st_size for file in files)
+
+    def _records(self) -> tuple[Path, Path]:
+        """Return the file of the records, and the one that has them where they were compressed."""
+        name = self._named("records", "jsonl")
+        return self.path / name, self.path / f"{name}.gz"
+
     def repair(self) -> list[Record]:
-        """Prepare the records for appending, and return them. Raises StoreError.
+        """Prepare the records of this part for appending, and return them. Raises StoreError.
 
         Bad lines and a torn end go to records.aside with the reason, the rest stays. Compressed records are expanded.
         """
-        file, packed = self.path / RECORDS, self.path / PACKED
+        file, packed = self._records()
         try:
             if packed.exists() and not file.exists():
                 with open_to_read(packed) as stored:
@@ -141,7 +211,7 @@ class RunFolder:
         try:
             if bad:
                 aside = b"".join(b"# %s\n%s\n" % (reason.encode(errors="replace"), line) for line, reason in bad)
-                _append_durably(self.path / _ASIDE, aside)
+                _append_durably(self.path / self._named("records", "aside"), aside)
                 good = b"".join(line + b"\n" for line, record in parsed if isinstance(record, Record))
                 write_durably(file, good)
             elif parsed:
@@ -157,14 +227,17 @@ class RunFolder:
 
     def append(self, record: Record) -> None:
         """Add one record and wait until it is on the disk. Raises StoreError, and then leaves no half line."""
-        file = self.path / RECORDS
+        file, _ = self._records()
         if self._left is not None and not (file.exists() and _state(file.lstat()) == self._left):
             raise StoreError(
                 f"{file} was removed, replaced or changed by another program since the last record was added to it"
             )
+        # an interruption may come when the line is written and its state not yet known
+        left, self._left = self._left, None
         try:
             self._left = _append_durably(file, (record.line() + "\n").encode())
         except (OSError, ValueError) as error:
+            self._left = left
             raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
 
 
@@ -197,6 +270,11 @@ def checkpoint_of(folder: Path, cell: Cell, replicate: int) -> Path:
     return folder / f"{cell.key[:16]}-{replicate}.safetensors"
 
 
+def is_of_run(name: str) -> bool:
+    """Say whether a file of a run folder is one from which everything else is made."""
+    return bool(_OURS.fullmatch(name))
+
+
 def find_runs(root: Path, refused: Callable[[OSError], object]) -> Iterator[Path]:
     """Find the run folders at any depth, sorted by path; `refused` is called for folders that cannot be read.
 
@@ -211,7 +289,7 @@ def find_runs(root: Path, refused: Callable[[OSError], object]) -> Iterator[Path
         seen.add(real)
         # os.walk goes into the folders that are left in this list, in its order
         inner[:] = sorted(each for each in inner if not each.startswith("."))
-        if {RUN, RECORDS, PACKED}.intersection(files):
+        if any(map(is_of_run, files)):
             yield folder
 
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
@@ -21,6 +22,7 @@ from attnbench.schema.outcome import SERVER, Failed, Measured, Status
 from attnbench.schema.units import seconds
 from attnbench.store.scratch import scratch
 from attnbench.worker.portable import portable
+from attnbench.worker.portion import ALL, Portion
 
 _CLOCKS_APART, _LATENCY, _SAMPLED = 0.1, 0.1, 0.5
 """Limits for the time in which samples are taken: the share by which two clocks may differ, plus the seconds that a byte takes
@@ -61,8 +63,11 @@ class Isolation:
     fresh: bool = False
     folder: Path | None = None
     packages: Path | None = None
+    portion: Portion = ALL
+    """The part of this machine that the processes may use."""
     remark: str = field(default="", init=False)
     """What went wrong when the server was started; it is put into the facts of every later answer to a job."""
+    _is_cut: bool = field(default=False, init=False, repr=False)
     _fell_back: bool = field(default=False, init=False, repr=False)
     _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _socket: socket.socket | None = field(default=None, repr=False)
@@ -99,6 +104,13 @@ class Isolation:
                     changed["flags"] = (*answer.flags, "fresh_interpreter")
                 answer = answer.model_copy(update=changed)
             return answer, ending.seconds
+
+    def cut(self) -> None:
+        """End an errand that another thread waits for: it is told that the server has died."""
+        self._is_cut = True
+        if (connected := self._socket) is not None:
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End the server and all that it started."""
@@ -146,10 +158,13 @@ class Isolation:
         self._launch()
 
     def _launch(self) -> None:
-        environment = None
+        if self._is_cut:
+            raise ServerError("the errand was cut")
+        environment = dict(os.environ)
         if self.packages is not None:
-            path = os.pathsep.join(filter(None, (str(self.packages), os.environ.get("PYTHONPATH"))))
-            environment = os.environ | {"PYTHONPATH": path}
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(self.packages), os.environ.get("PYTHONPATH"))))
+        if self.portion.gpu:
+            environment["CUDA_VISIBLE_DEVICES"] = self.portion.gpu
         ours, theirs = socket.socketpair()
         with theirs:
             arguments = [
@@ -160,6 +175,7 @@ class Isolation:
                 "attnbench.worker.server",
                 str(theirs.fileno()),
                 *(["--fresh"] if self.fresh else []),
+                *([f"--cores={','.join(map(str, self.portion.cores))}"] if self.portion.cores else []),
             ]
             self._server = subprocess.Popen(
                 arguments,

@@ -28,8 +28,11 @@ _GRACE = 0.5
 _FRESH_CHILD = [sys.executable, "-P", "-m", "attnbench.worker.main"]
 
 
-def main(descriptor: int, *, fresh: bool) -> None:
-    """Serve requests until the socket closes."""
+def main(descriptor: int, *, fresh: bool, cores: list[int]) -> None:
+    """Serve requests until the socket closes; on these cores only, where any are named."""
+    if cores:
+        # before torch is imported, which takes as many threads as there are cores
+        os.sched_setaffinity(0, cores)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: _end())
@@ -210,4 +213,5 @@ def _prctl(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), fresh="--fresh" in sys.argv)
+    pinned = next((word.removeprefix("--cores=").split(",") for word in sys.argv if word.startswith("--cores=")), [])
+    main(int(sys.argv[1]), fresh="--fresh" in sys.argv, cores=[int(core) for core in pinned])

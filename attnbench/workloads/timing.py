@@ -12,7 +12,7 @@ from attnbench.api import Tier, io_bytes
 from attnbench.measure import devices, host_conditions, nvml, roof
 from attnbench.measure.clock import Clock, ColdClock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
-from attnbench.measure.process_state import ProcessState, Work, still_at_work
+from attnbench.measure.process_state import ProcessState, Work, children, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
 from attnbench.schema.errand import SETS_SHARE, Job, Roof
 from attnbench.schema.noun import Facts
@@ -39,7 +39,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     """
     begin = perf_counter()
     # before the method is imported, which then finds all timers bound
-    clock, before = clock_of(job.cell), state_for(job.cell)
+    clock, before, known = clock_of(job.cell), state_for(job.cell), children()
     setting = prepare(job)
     setting.add_sets(input_sets(setting, job))
     witness = None if isinstance(setting, Modelled) else Witness(setting)
@@ -87,7 +87,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     over = perf_counter()
     try:
         too_much = work.too_much(before.threads) if job.cell.device_kind == "cpu" else ""
-        if words := changed or before.changed(ProcessState.read()) or too_much or still_at_work():
+        if words := changed or before.changed(ProcessState.read()) or too_much or still_at_work(known):
             raise WrongError(words, Status.UNFAIR)
         if "late" in clock.flags:
             raise WrongError("the GPU went on computing after its call was over, on another stream", Status.UNFAIR)

@@ -5,7 +5,7 @@ import math
 import torch
 
 from attnbench.measure.loop import MIN_SAMPLES
-from attnbench.measure.process_state import ProcessState, still_at_work
+from attnbench.measure.process_state import ProcessState, children, still_at_work
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import (
@@ -38,7 +38,7 @@ def measure_training(job: Job) -> Measured | Failed:
 
     Returns Failed, with what was measured, where it was not. Raises what task, method and loop raise.
     """
-    cell, before = job.sized, state_for(job.cell)
+    cell, before, known = job.sized, state_for(job.cell), children()
     plan = plan_of(cell)
     task = task_of(plan, cell.problem.N)
 
@@ -79,7 +79,7 @@ def measure_training(job: Job) -> Measured | Failed:
         **conditions.facts,
     }
     try:
-        if words := changed or still_at_work():
+        if words := changed or still_at_work(known):
             raise WrongError(words, Status.UNFAIR)
         tokens = task.batch(cell.problem.B, torch.Generator().manual_seed(job.seed)).tokens.to(cell.device)
         facts |= prove_training(progress.model, tokens, sum(progress.seconds))

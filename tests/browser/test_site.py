@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 Opened = Callable[..., "Page"]
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
-RUNS = ("xeon-2-cores/decode", "xeon-2-cores/peers_sparse_long", "xeon-2-cores/linear_memory", "epyc-2-cores/scaling")
+XEON = ("xeon-2-cores/decode", "xeon-2-cores/peers_sparse_long", "xeon-2-cores/linear_memory")
+RUNS = (*XEON, "epyc-2-cores/transformers_are_rnns")
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 ID = "20261121-194000"
 CARDS = 13

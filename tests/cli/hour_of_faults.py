@@ -3,10 +3,10 @@
     python -m tests.cli.hour_of_faults FOLDER MINUTES SEED
 
 The disturbed run is killed (the runner, its server, or the server's child), its disk is full for it, or other processes take
-the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. The two are measured in turns of a
-minute and of five, the undisturbed one being interrupted as by a user, so that whatever else the machine does in that time
-befalls both. After MINUTES of the disturbed run no replicate may be lost, torn or twice, and no cell may be called slower or
-faster than in the undisturbed run, turns paired; and a report of the disturbed run is made.
+the cores for a moment; whenever it ends before it is whole, it goes on with `--resume`. The two are measured in turns, of a
+minute and of five where there is an hour, the undisturbed one being interrupted as by a user, so that whatever else the machine
+does in that time befalls both. After MINUTES of the disturbed run no replicate may be lost, torn or twice; a report of it is
+made; and no cell may be called slower or faster than in the undisturbed run, turns paired, where there are enough of them.
 """
 
 import math
@@ -41,8 +41,8 @@ budget: {seconds: 0.3, timeout: 60}
 replicates: 100000
 report: {tables: [summary], plots: [time]}
 """
-CALM, STORMY = 60.0, 300.0
-"""Seconds of a turn."""
+TURNS, LONGEST = 6, 300.0
+"""The least number of turns, and the seconds of a disturbed one at most; an undisturbed one takes a fifth of that."""
 INTERRUPTED = 130
 """The exit code of a run that its user interrupts."""
 MARGIN = 0.10
@@ -143,11 +143,13 @@ def main() -> None:
     """Measure twice, and hold one against the other."""
     folder, minutes, seed = Path(sys.argv[1]).resolve(), float(sys.argv[2]), int(sys.argv[3])
     trouble, left, turns = Trouble(folder, random.Random(seed)), 60 * minutes, list[float]()
+    stormy_turn = min(LONGEST, left / TURNS)
     while left > 0:
         turns.append(time.time())
-        trouble.run("calm", CALM, disturbed=False)
+        # but at least the time to begin
+        trouble.run("calm", max(20.0, stormy_turn / 5), disturbed=False)
         begin = time.monotonic()
-        trouble.run("stormy", STORMY, disturbed=True)
+        trouble.run("stormy", stormy_turn, disturbed=True)
         left -= time.monotonic() - begin
     say(f"{minutes:g} minutes; " + ", ".join(f"{n} x {what}" for what, n in trouble.befell.items()))
     calm, stormy = (path for name in ("calm", "stormy") if (path := run_folder(folder / name)) is not None)
@@ -158,8 +160,7 @@ def main() -> None:
     ratios = [ratio(sides[0][key], sides[1][key], paired=True) for key in cells]
     verdicts = judge(ratios, MARGIN, LEVEL)
     for cell, found, verdict in zip(cells.values(), ratios, verdicts, strict=True):
-        assert found.interval is not None
-        interval = f"{found.interval.low:.3f} to {found.interval.high:.3f}"
+        interval = f"{found.interval.low:.3f} to {found.interval.high:.3f}" if found.interval else "without an interval"
         say(f"{cell.label}, N={cell.problem.N}: ratio {found.value:.3f}, {interval}, {found.replicates} turns: {verdict}")
     assert set(verdicts) <= {Verdict.SAME, Verdict.UNCLEAR}
     say("every cell has its replicates, and none is told from the undisturbed run")

@@ -90,7 +90,7 @@ def test_a_folder_that_has_become_read_only_is_told(run: Run, run_folder: Path, 
         assert done.returncode == code, done
         assert "Read-only file system" in line_of(done)
     with pytest.raises(LockedError, match=r"cannot be locked \(Read-only file system\)"):
-        FolderLock(copy).__enter__()
+        FolderLock(copy / "run.lock").__enter__()
     assert contents(copy) == contents(run_folder)
 
 

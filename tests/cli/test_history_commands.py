@@ -188,7 +188,7 @@ def test_a_run_that_is_not_whole_or_is_being_written_is_refused(refused: Refused
     assert "is not whole: 4 cells have fewer than 2 replicates" in words
     assert f"attnbench run --resume {short}" in words
     whole = write(tmp_path / "whole", 2)
-    with FolderLock(whole):
+    with FolderLock(whole / "run.lock"):
         assert "still being written" in refused("history", "add", str(whole), "--to", "kept")
 
 

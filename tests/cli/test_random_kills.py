@@ -22,7 +22,7 @@ def test_runs_that_are_killed_at_random_moments_and_resumed_end_whole(tmp_path: 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_run_under_random_faults_has_the_numbers_of_an_undisturbed_one(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.cli.hour_of_faults", str(tmp_path), "1", "1"]
+    command = [sys.executable, "-m", "tests.cli.hour_of_faults", str(tmp_path), "2", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "none is told from the undisturbed run" in done.stdout.splitlines()[-1]

@@ -36,7 +36,7 @@ class Machine:
     failing: bool = False
     version: str = "1"
 
-    def __call__(self, fresh: bool) -> Self:
+    def __call__(self, *_: object) -> Self:
         return self
 
     def close(self) -> None: ...
@@ -73,7 +73,7 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     machine = Machine()
-    monkeypatch.setattr("attnbench.session.scene.Isolation", machine)
+    monkeypatch.setattr("attnbench.places.station.Isolation", machine)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # nothing is measured, and nobody waits for a machine that measures
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

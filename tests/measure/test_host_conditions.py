@@ -11,7 +11,18 @@ QUIET = [1.0, 1.01, 0.99, 1.0]
 STAT = "cpu  100 2 30 4000 50 6 7 80 0 0\ncpu0 100 2 30 4000 50 6 7 80 0 0\nintr 12345\n"
 
 
-def test_ticks_are_summed_over_the_first_eight_columns_of_the_first_line(kernel: Any) -> None:
+def test_what_goes_on_on_cores_that_this_process_may_not_use_is_not_counted(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.write(
+        "/proc/stat", "cpu 13 0 0 7 0 0 0 3\ncpu0 1 0 0 2 0 0 0 1\ncpu1 2 0 0 4 0 0 0 2\ncpu2 10 0 0 1 0 0 0 0\nintr 1\n"
+    )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    found = HostCounters.read()
+    assert (found.total_ticks, found.steal_ticks, found.busy_ticks) == (12, 3, 3)
+
+
+def test_ticks_are_summed_over_the_first_eight_columns(kernel: Any) -> None:
     kernel.write("/proc/stat", STAT)
     found = HostCounters.read()
     assert (found.total_ticks, found.steal_ticks, found.throttled, found.busy_ticks) == (4275, 80, None, 145)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnbench.measure.process_state import ProcessState, Work, still_at_work
+from attnbench.measure.process_state import ProcessState, Work, children, still_at_work
 
 
 def test_nothing_has_changed_where_nothing_was_done() -> None:
@@ -69,5 +69,6 @@ def test_a_process_that_was_left_is_noticed() -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         try:
             assert still_at_work() == "it left 1 process running"
+            assert still_at_work(children()) == "", "it was there before"
         finally:
             child.kill()

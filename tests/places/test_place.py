@@ -40,6 +40,12 @@ class Head:
     """Methods and lengths that run out of memory."""
     crashes: frozenset[int] = frozenset()
     """The jobs, counted from the first, whose process dies."""
+    last: int = 10**6
+    """The job, counted from the first, by which the place is lost."""
+    deadly: frozenset[tuple[str, int]] = frozenset()
+    """Methods and lengths by which it is lost too."""
+    lost: bool = False
+    device: str = "head"
 
     def __enter__(self) -> Self:
         return self
@@ -56,9 +62,13 @@ class Head:
         cell = step.job.cell
         if (cell.method, cell.problem.N) in self.fails:
             outcome = Failed(status=Status.OOM_HOST, reason="full")
-        if len(self.jobs) in self.crashes:
+        if len(self.jobs) == self.last or ((cell.method, cell.problem.N) in self.deadly and step.job.phase is Pass.TIME):
+            self.lost = True
+        if len(self.jobs) in self.crashes or self.lost:
             outcome = Failed(status=Status.CRASHED, reason="SIGKILL")
         return Record(job=step.job, outcome=outcome, environment="e", started="2026-01-01T00:00:00+00:00", seconds=1.0)
+
+    def cut(self) -> None: ...
 
     def interrupted(self) -> Record | None:
         return None

@@ -1,6 +1,7 @@
 """What the tests of schedules play: a worker that answers jobs by a function, and runs that nobody started."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,6 +11,7 @@ from attnbench.places.place import carry_out
 from attnbench.schedule.steps import Schedule
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Answer, Errand, Job, Pass, Surroundings
+from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Measured, Outcome, Series
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -45,6 +47,17 @@ class FakeWorker:
         self.jobs.append(errand)
         return self.answer(errand), 0.1
 
+    def cut(self) -> None: ...
+
+    def held(self, surroundings: Surroundings) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def environment(self) -> Facts:
+        return {}
+
+    def place(self, info: RunInfo, checkpoints: Path | None = None) -> Local:
+        return Local(info, self, checkpoints)
+
     def timed(self) -> list[Job]:
         return [job for job in self.jobs if job.phase is Pass.TIME]
 
@@ -63,4 +76,4 @@ def small(cell: Cell) -> Cell:
 
 def records_of(schedule: Schedule, info: RunInfo, worker: "FakeWorker", checkpoints: Path | None = None) -> list[Record]:
     """What becomes of a schedule at a place of which the worker is played."""
-    return [record for _, record in carry_out(schedule, Local(info, worker, checkpoints=checkpoints))]
+    return [record for _, record in carry_out(schedule, worker.place(info, checkpoints))]

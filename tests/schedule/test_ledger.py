@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.rounds import blocks
+from attnbench.schedule.rounds import bundles
 from attnbench.schema.cell import Allocator, Batch, Cell, Precision, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar
@@ -320,19 +320,19 @@ def test_telling_a_record_twice_decides_nothing(records: list[Record], trials: l
     assert decisions(Ledger.of([*records, *records])) == decisions(Ledger.of(records))
 
 
-def test_cells_whose_batch_is_searched_for_are_a_block_of_their_own() -> None:
-    found = blocks([cell(method="a"), searched(), cell(method="b")])
-    assert sorted(len(block) for block in found) == [1, 2]
+def test_cells_whose_batch_is_searched_for_are_a_bundle_of_their_own() -> None:
+    found = bundles([cell(method="a"), searched(), cell(method="b")])
+    assert sorted(len(bundle.cells) for bundle in found) == [1, 2]
 
 
-def test_a_block_holds_the_methods_of_one_shape_and_small_lengths_come_first() -> None:
+def test_a_bundle_holds_the_methods_of_one_shape_and_small_lengths_come_first() -> None:
     cells = [cell(N, method=m, workload=w) for w in ("forward_backward", "forward") for N in (1024, 64, 512) for m in "ab"]
-    found = blocks(cells)
-    assert [len(block) for block in found] == [2] * 6
-    assert [block[0].problem.N for block in found] == [64, 64, 512, 512, 1024, 1024]
-    for block in found:
-        assert all((c.problem, c.workload) == (block[0].problem, block[0].workload) for c in block)
-    assert sorted(c.key for block in found for c in block) == sorted(c.key for c in cells)
+    found = [bundle.cells for bundle in bundles(cells)]
+    assert [len(bundle) for bundle in found] == [2] * 6
+    assert [bundle[0].problem.N for bundle in found] == [64, 64, 512, 512, 1024, 1024]
+    for bundle in found:
+        assert all((c.problem, c.workload) == (bundle[0].problem, bundle[0].workload) for c in bundle)
+    assert sorted(c.key for bundle in found for c in bundle) == sorted(c.key for c in cells)
 
 
 @pytest.mark.parametrize(

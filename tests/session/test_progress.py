@@ -76,7 +76,7 @@ def test_a_bar_and_blocks_say_how_far_it_is_and_a_remark_is_said_once(info: RunI
     with Progress(told, processes(info), block_of(info)) as progress:
         for replicate in range(2):
             for cell in CELLS:
-                progress.starts(Job(cell=cell, replicate=replicate))
+                progress.starts(0, Job(cell=cell, replicate=replicate))
                 progress.took(record(cell, replicate, failed(Status.TIMEOUT) if cell is CELLS[1] and replicate else None))
     assert [(doing, done, total) for doing, done, total, _ in told.steps] == [
         ("time a N=64", 0, 6),

@@ -21,7 +21,7 @@ def main() -> None:
     folder = RunFolder(results / info.suite.name / info.id)
     if not folder.path.exists():
         folder = RunFolder.create(results, info)
-    with FolderLock(folder.path):
+    with FolderLock(folder.lock):
         first = len(folder.repair())
         for number in range(first, first + count):
             folder.append(record.model_copy(update={"note": str(number)}))

@@ -19,7 +19,7 @@ from attnbench.store.run_folder import RunFolder
 def write_on(path: Path, record: Record, told: int) -> None:
     """Repair, then append until the end comes."""
     folder = RunFolder(path)
-    with FolderLock(path):
+    with FolderLock(path / "run.lock"):
         number = len(folder.repair())
         while True:
             folder.append(record.model_copy(update={"note": str(number)}))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnbench.store.lock import FolderLock
 
-with FolderLock(Path(sys.argv[1])):
+with FolderLock(Path(sys.argv[1]) / "run.lock"):
     sys.stdout.write("held\n")
     sys.stdout.flush()
     signal.pause()

@@ -26,7 +26,7 @@ def run(folder: RunFolder, numbered: Numbered) -> Path:
     (folder.path / "forward").mkdir()
     (folder.path / "forward" / "time.png").write_bytes(b"picture")
     (folder.path / ".table.md.partial").write_text("half")
-    with FolderLock(folder.path):
+    with FolderLock(folder.lock):
         pass
     return folder.path
 
@@ -67,7 +67,7 @@ def test_a_run_with_a_link_in_it_is_not_taken(history: History, run: Path, tmp_p
 
 
 def test_a_run_that_is_being_written_is_not_taken(history: History, run: Path) -> None:
-    with FolderLock(run), pytest.raises(HistoryError, match="still being written"):
+    with FolderLock(run / "run.lock"), pytest.raises(HistoryError, match="still being written"):
         history.put(run, "s/i")
     assert not history.holds("s/i")
     history.put(run, "s/i")

@@ -31,10 +31,10 @@ def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path: Path, hol
     with pytest.raises(
         LockedError, match=f"{tmp_path} is being written by process {holder.pid} on {socket.gethostname()} since 20"
     ):
-        FolderLock(tmp_path).__enter__()
+        FolderLock(tmp_path / "run.lock").__enter__()
     holder.kill()
     holder.wait()
-    with FolderLock(tmp_path) as lock:
+    with FolderLock(tmp_path / "run.lock") as lock:
         assert lock.took_over is not None
         assert f"process {holder.pid} on {socket.gethostname()}" in lock.took_over
 
@@ -43,30 +43,30 @@ def test_a_refused_process_leaves_the_lock_as_it_is(tmp_path: Path, holder: subp
     before = (tmp_path / "run.lock").read_text()
     for _ in range(2):
         with pytest.raises(LockedError):
-            FolderLock(tmp_path).__enter__()
+            FolderLock(tmp_path / "run.lock").__enter__()
     assert (tmp_path / "run.lock").read_text() == before
     assert json.loads(before)["pid"] == holder.pid
 
 
 def test_a_lock_that_was_given_back_is_not_taken_over(tmp_path: Path) -> None:
-    with FolderLock(tmp_path) as first:
+    with FolderLock(tmp_path / "run.lock") as first:
         assert first.took_over is None
         assert json.loads((tmp_path / "run.lock").read_text())["pid"] == os.getpid()
-    with FolderLock(tmp_path) as second:
+    with FolderLock(tmp_path / "run.lock") as second:
         assert second.took_over is None
 
 
 def test_a_lock_is_given_back_when_the_run_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), FolderLock(tmp_path):
+    with pytest.raises(ZeroDivisionError), FolderLock(tmp_path / "run.lock"):
         raise ZeroDivisionError
-    with FolderLock(tmp_path) as lock:
+    with FolderLock(tmp_path / "run.lock") as lock:
         assert lock.took_over is None
 
 
 @pytest.mark.parametrize("content", [b"x", b"{", b"[1]", b"{}x", b"3", b"\xff\xfe", b"\0" * 99, b'{"pid": 1}', b"[" * 100_000])
 def test_a_lock_file_with_garbage_is_an_unknown_process(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run.lock").write_bytes(content)
-    with FolderLock(tmp_path) as lock:
+    with FolderLock(tmp_path / "run.lock") as lock:
         assert lock.took_over == "an unknown process"
         assert json.loads((tmp_path / "run.lock").read_text())["pid"] == os.getpid()
 
@@ -75,17 +75,17 @@ def test_a_lock_that_is_a_link_or_a_pipe_is_refused_and_what_it_leads_to_stays(t
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "run.lock").symlink_to("mine")
     with pytest.raises(LockedError, match="it is a link, and nothing is written through a link"):
-        FolderLock(tmp_path).__enter__()
+        FolderLock(tmp_path / "run.lock").__enter__()
     assert (tmp_path / "mine").read_text() == "mine"
     (tmp_path / "run.lock").unlink()
     os.mkfifo(tmp_path / "run.lock")
     with pytest.raises(LockedError, match="it is not a regular file"):
-        FolderLock(tmp_path).__enter__()
+        FolderLock(tmp_path / "run.lock").__enter__()
 
 
 def test_a_folder_that_is_none_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(LockedError, match=r"cannot be locked \(No such file or directory\)"):
-        FolderLock(tmp_path / "none").__enter__()
+        FolderLock(tmp_path / "none" / "run.lock").__enter__()
 
 
 def test_a_file_system_without_locks_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_a_file_system_without_locks_is_refused_in_words(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(LockedError, match=rf"{tmp_path} cannot be locked \(No locks available\); use a local folder"):
-        FolderLock(tmp_path).__enter__()
+        FolderLock(tmp_path / "run.lock").__enter__()
 
 
 def test_a_folder_that_is_read_only_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,4 +103,4 @@ def test_a_folder_that_is_read_only_is_refused_in_words(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(LockedError, match=rf"{tmp_path} cannot be locked \(Read-only file system\)"):
-        FolderLock(tmp_path).__enter__()
+        FolderLock(tmp_path / "run.lock").__enter__()

@@ -312,6 +312,21 @@ def test_a_record_is_on_the_disk_before_append_returns(
     assert synced == [(str(file), file.stat().st_size)]
 
 
+def test_an_interruption_while_a_record_is_written_lets_another_be_appended(
+    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    folder.append(numbered(0))
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        folder.append(numbered(1))
+    monkeypatch.undo()
+    folder.append(numbered(2))
+    assert notes(folder.records()) == [0, 1, 2]
+
+
 def test_lines_are_in_the_aside_file_before_they_leave_the_records(
     folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ from attnbench.report.site.folder import SiteError, check, replaced
 from attnbench.report.site.index import Card, extent_of, index_page
 from attnbench.report.site.pages import LimitsOf, Made, made, write_trend
 from attnbench.report.site.runs import UNREADABLE, Found, Kind, LeftOut, Members, machine_words, survey, together, unreadable
-from attnbench.report.site.shelf import INDEX, RAW, Link, Shelf, addresses
+from attnbench.report.site.shelf import INDEX, Link, Shelf, addresses
 from attnbench.report.text.names import one_line
+from attnbench.store.run_folder import is_of_run
 
 Say = Callable[[int, int], object]
 """Told how many cards are done, and how many there will be."""
@@ -85,6 +86,6 @@ def _card(members: Members, pages: Made, shelves: dict[str, Shelf], left_out: li
         facts=tuple(filter(None, (machine_words(entry.machine), commit, pages.cells))),
         words=(*pages.words, *(["The other side of this comparison is not here."] if alone else [])),
         picture=pages.picture,
-        links=(*pages.tables, *(link for link in copied if link.text in RAW)),
-        files=tuple(link for link in copied if link.text not in RAW),
+        links=(*pages.tables, *(link for link in copied if is_of_run(link.text))),
+        files=tuple(link for link in copied if not is_of_run(link.text)),
     )

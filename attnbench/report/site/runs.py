@@ -1,7 +1,6 @@
 """What runs there are: each run.json is read for who, where, when and what for; what cannot be read is told with the reason."""
 
 import shlex
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +9,7 @@ from pathlib import Path
 from attnbench.report.text.names import one_line, shorten, without_noise
 from attnbench.schema.history import Entry, Summary
 from attnbench.schema.run import RunInfo
-from attnbench.store.run_folder import PACKED, RECORDS, RunFolder, StoreError, find_runs
+from attnbench.store.run_folder import RunFolder, StoreError, find_runs
 
 UNREADABLE = (StoreError, ValueError, OverflowError)
 """What reading a run may raise: files, dates and numbers that are none."""
@@ -84,9 +83,7 @@ def survey(results: Path) -> tuple[list[Found], list[LeftOut]]:
         # below the results, so that a site does not tell where they were
         place = path.relative_to(results).as_posix()
         try:
-            info, records = RunFolder(path).info(), path / RECORDS
-            # only a run that is whole is compressed
-            size = records.stat().st_size if records.is_file() else sys.maxsize if (path / PACKED).is_file() else 0
+            info, size = RunFolder(path).info(), RunFolder(path).size()
             entry = Entry.of(place, info, Summary(()))
             found.append(Found(path, entry, kind_of(info), info.suite.source, info.interleaved, size))
         except UNREADABLE as error:

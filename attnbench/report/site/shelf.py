@@ -11,10 +11,9 @@ from urllib.parse import quote
 from attnbench.report.site.runs import Found, LeftOut, machine_words
 from attnbench.report.text.names import one_line
 from attnbench.store.history import files_of
-from attnbench.store.run_folder import PACKED, RECORDS, RUN
+from attnbench.store.run_folder import RUN, is_of_run
 
 INDEX, TREND = "index.html", "trend.html"
-RAW = frozenset({RUN, RECORDS, PACKED, "plan.json"})
 _FIGURES = frozenset({".png", ".svg", ".pdf", ".pgf", ".txt"})
 _TEXTS = frozenset({".md", ".csv", ".tex"})
 _WIDTH, _DIGEST = 80, 8
@@ -57,7 +56,7 @@ class Shelf:
         for inner in files_of(run.path):
             name, parents = inner.as_posix(), inner.parents[:-1]
             # exports have folders, and a run that lies within this one is a run of its own
-            beside = inner.suffix in _TEXTS or inner.name == "selfcheck.json" or (records and inner.name in RAW)
+            beside = inner.suffix in _TEXTS or inner.name == "selfcheck.json" or (records and is_of_run(inner.name))
             wanted = inner.suffix in _FIGURES or (not parents and beside)
             if not wanted or any((run.path / part / RUN).exists() for part in parents):
                 continue

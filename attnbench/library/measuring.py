@@ -1,0 +1,140 @@
+"""Measuring a suite: a new run, or one that goes on; all of it or a share, in one lane or several."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Unpack
+
+from attnbench.library.runs import Run
+from attnbench.places import ray
+from attnbench.places.in_lanes import carry_out_in_lanes
+from attnbench.places.ray import RayStation
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.run import RunInfo, joined
+from attnbench.session.asked import Only, SuiteLike, check_methods, select
+from attnbench.session.lanes import Devices, Shard, portions, shared_out
+from attnbench.session.progress import Progress, block_of, processes
+from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.session.scout import Scouted
+from attnbench.store.run_folder import RunFolder
+
+_ASK_ABOVE = 1000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster of Ray."""
+
+    address: str | None = None
+    """As Ray takes it: auto, host:port or ray://host:port; None starts one on this machine."""
+    resource: str = ""
+    """What a lane takes one of: GPU, or what nodes were given; empty for GPU with `device="cuda"`, else a node."""
+
+    def stations(self, how: How) -> AbstractContextManager[list[RayStation]]:
+        """Reach it. Raises RayError."""
+        resource = self.resource or ("GPU" if (how.device or "").startswith("cuda") else "")
+        return ray.stations(self.address, resource, how.command, fresh=how.fresh)
+
+
+def run(  # noqa: PLR0913 - each says one thing about what is measured, or on what
+    suite: SuiteLike | None = None,
+    *,
+    resume: str | Path | None = None,
+    methods: str | Sequence[str] = (),
+    N: int | str | Sequence[int | str] = (),
+    workloads: str | Sequence[str] = (),
+    causal: bool | None = None,
+    devices: Devices = (),
+    lanes: int | None = None,
+    shard: str = "",
+    cluster: Cluster | None = None,
+    **how: Unpack[Measuring],
+) -> Run:
+    """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
+
+    `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
+    measured, or without one what is measured at all. Several `devices` (cuda:0,cuda:1, or all) measure at the same time, or so
+    many `lanes` that share the cores of a CPU out among them. A `shard` (3/8) is a share of the suite; `merge` makes one run of
+    all; with `resume` it is measured as a part of that run, beside which other processes may measure theirs. On a `cluster`
+    of Ray there is a lane for each of its GPUs, or for each node.
+    Leaves records, tables, plots and a page in a run folder below `results`; an interruption loses nothing that was measured.
+    Raises UsageError, ScoutError, StoreError, LaneTakenError.
+    """
+    only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
+    parts, share = portions(devices, lanes), Shard.read(shard) if shard else None
+    if parts[0].gpu:
+        if (device := how.get("device") or "cuda") != "cuda":
+            raise ArgumentError("device", device, "several devices are GPUs; leave it out, or say cuda")
+        how["device"] = device
+    asked = replace(How.of(how, "run", suite), portions=parts)
+    with ExitStack() as opened:
+        stations = opened.enter_context(cluster.stations(asked)) if cluster else ()
+        scene = opened.enter_context(Scene(asked, stations=stations))
+        if resume is None:
+            folder, scouted, present = _begin(suite, only, share, scene)
+        elif methods or N or workloads or causal is not None:
+            raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
+        else:
+            folder, scouted, present = _go_on(suite, Path(resume), share, scene)
+        if parts[0].cores:
+            scene.say(f"{len(parts)} lanes share caches, memory bandwidth and clocks: their times are those of a busy machine")
+        with scene.writing(folder, "its cell is measured again") as records:
+            known = folder.info() if folder.begun else present
+            # a part may have been begun on another node
+            each = scene.lanes(known.with_answers_of(present) if folder.part is None else joined(present, [known]))
+            if (info := each[0]) != known or not folder.begun:
+                folder.rewrite(info)
+            places = scene.places(each, folder.checkpoints)
+            progress = Progress(scene.how.reporter, processes(info), block_of(info), records, lanes=len(places))
+            scene.say(
+                f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
+            )
+            kept = "what was measured is kept; go on with: attnbench run --resume {}"
+            shared = shared_out(scouted, each, [place.device for place in places], records, scene.say)
+            scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
+            made = Run(folder)
+            if folder.part is None:
+                made.report()
+    return made
+
+
+def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
+    """Make the folder of a new run, once the suite is known to be one that can be measured."""
+    how = scene.how
+    if not asked and not only.methods:
+        raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
+    loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
+    scouted = scene.scout(suite)
+    check_methods(loaded, scouted)
+    if shard is not None:
+        scouted = replace(scouted, cells=shard.cells(scouted.cells))
+    count = len(scouted.cells)
+    if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):
+        raise UsageError(f"the suite has {count:,} cells; add --yes to measure them all")
+    present = scene.describe(scouted).model_copy(update={"shard": str(shard or "")})
+    return RunFolder.create(Path(how.results), present), scouted, present
+
+
+def _go_on(asked: SuiteLike | None, path: Path, shard: Shard | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
+    """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
+    folder, how = RunFolder(path), scene.how
+    info = folder.own() if shard else folder.info()
+    if shard is not None and info.shard:
+        raise ArgumentError("shard", shard, f"{path} is shard {info.shard} of a run already, and goes on without it")
+    suite = select(asked, how.impl, how.device, how.replicates)[1] if asked else info.suite
+    scouted = scene.scout(suite, roof=shard is not None or not info.environment_digest)
+    cells = shard.cells(info.cells) if shard else info.cells
+    present = scene.describe(scouted).model_copy(update={"id": info.id, "cells": cells, "shard": str(shard or info.shard)})
+    if shard is not None:
+        folder = RunFolder(path, shard.number)
+        info = folder.own() if folder.begun else present
+    elif not info.environment_digest:
+        # so far it was only handed to others
+        info = joined(info, [present])
+    if silent := [f"method.{name}: {failed.reason}" for name, failed in scouted.failures.items() if name in info.methods]:
+        lines = "\n  ".join(silent)
+        raise UsageError(f"{path} cannot be continued; what could be asked then, and cannot now:\n  {lines}")
+    # a part that was begun on another node goes on here, where nothing but the node has changed
+    refuse_changes(path, info.model_copy(update={"environment": present.environment}) if shard else info, present)
+    return folder, scouted, present

@@ -1,0 +1,71 @@
+"""Merging runs that measured shares of one suite, on whatever machines, into one run."""
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from attnbench.library.runs import Run, RunLike, read
+from attnbench.schema.errors import UsageError
+from attnbench.schema.run import RunInfo, joined
+from attnbench.session.lanes import Shard
+from attnbench.session.reporter import Reporter
+from attnbench.store.run_folder import RunFolder
+
+
+def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | None = None) -> Run:
+    """Copy the records of runs of one suite into a new run; those that are merged stay as they are.
+
+    What was measured on unlike devices is told apart there. Shards that are missing are said.
+    Raises UsageError where the suites are not the same, or two runs measured the same cell; StoreError.
+    """
+    # a run of several parts is given as these
+    folders = [part for each in runs for part in _parts(read(each).folder)]
+    if not folders:
+        raise UsageError("name the runs to merge, as attnbench merge results/scaling/*")
+    infos = [folder.own() for folder in folders]
+    _refuse_unlike(folders, infos)
+    now = datetime.now(UTC)
+    made = joined(infos[0], infos[1:])
+    changes = {
+        "id": f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+        "shard": "",
+        "command": f"attnbench merge, of {len(infos)} runs",
+        "started": min(info.started for info in infos),
+        "cells": tuple(sorted(made.cells, key=lambda cell: cell.problem.N)),
+    }
+    folder = RunFolder.create(Path(results), made.model_copy(update=changes))
+    for number, each in enumerate(folders, 1):
+        folder.adopt(number, each)
+    if (missing := _missing(infos)) and reporter:
+        reporter.say(f"merged without {', '.join(missing)}, which nobody gave")
+    return Run(folder)
+
+
+def _parts(folder: RunFolder) -> list[RunFolder]:
+    """Return the parts of a run, and the run itself where it has records of its own."""
+    parts = folder.parts()
+    return [*parts, *([folder] if not parts or next(folder.own_records(), None) else [])]
+
+
+def _refuse_unlike(folders: list[RunFolder], infos: list[RunInfo]) -> None:
+    """Raise UsageError unless all are of one suite and of one version of each method, and no cell is in two of them."""
+    first, seen = infos[0], dict[str, Path]()
+    for folder, info in zip(folders, infos, strict=True):
+        same = info.model_copy(update={"environment": first.environment})
+        if different := first.differences(same):
+            lines = "\n  ".join(different)
+            raise UsageError(f"{folders[0].path} and {folder.path} are not parts of one run:\n  {lines}")
+        measured = {record.job.cell.key for record in folder.own_records()} & {cell.key for cell in info.cells}
+        if twice := measured & seen.keys():
+            other = seen[next(iter(twice))]
+            raise UsageError(f"{other} and {folder.path} both measured the same {len(twice)} cells; merge only one of them")
+        seen |= dict.fromkeys(measured, folder.path)
+
+
+def _missing(infos: list[RunInfo]) -> list[str]:
+    """Return the shards that nobody measured, where the runs say which they are."""
+    given = [Shard.read(info.shard) for info in infos if info.shard]
+    if not given or len({shard.of for shard in given}) > 1:
+        return []
+    numbers = {shard.number for shard in given}
+    return [f"{number}/{given[0].of}" for number in range(1, given[0].of + 1) if number not in numbers]

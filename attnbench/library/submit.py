@@ -1,0 +1,176 @@
+"""Handing a run out to Slurm: an array of tasks, which measure its shards beside each other."""
+
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Unpack
+
+from attnbench.library.runs import Run
+from attnbench.measure import environment
+from attnbench.places import slurm
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import bundles
+from attnbench.schema.errand import Surroundings
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.noun import Noun
+from attnbench.schema.run import RunInfo
+from attnbench.session.asked import Only, SuiteLike, select
+from attnbench.session.lanes import Shard, is_whole
+from attnbench.session.scene import How, Measuring
+from attnbench.store.run_folder import RunFolder
+from attnbench.suite.expand import expand
+
+_MOST = 32
+_EVERY, _PATIENCE = 5.0, 300.0
+"""Seconds between two looks at the queue, and for how long Slurm may fail to answer."""
+
+
+class Handed(Noun):
+    """What is remembered of a run that was handed out: the shards, and the jobs that measure them."""
+
+    shards: int
+    options: str
+    jobs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A run in the hands of Slurm."""
+
+    folder: RunFolder
+    script: str
+    options: str
+    shards: int
+    jobs: tuple[str, ...] = ()
+    submitted: tuple[int, ...] = ()
+    """The numbers of the tasks that were submitted now."""
+
+    def waiting(self) -> dict[int, str]:
+        """The state of each task that waits or runs, by its number. Raises SlurmError."""
+        return slurm.queued(self.jobs)
+
+    def unfinished(self) -> list[int]:
+        """The shards that are not measured whole. Raises StoreError."""
+        info, found = self.folder.own(), []
+        for number in range(1, self.shards + 1):
+            part, ledgers = RunFolder(self.folder.path, number), defaultdict[str, Ledger](Ledger)
+            for record in part.read():
+                ledgers[record.environment].add(record)
+            jobs = CellJobs(info, Ledger())
+            if not all(is_whole(each, jobs, ledgers.values()) for each in Shard(number, self.shards).bundles(info.cells)):
+                found.append(number)
+        return found
+
+    def wait(self, say: Callable[[str], object] = id, every: float = _EVERY) -> list[int]:
+        """Wait until no task waits or runs; the shards that are unfinished then. Raises SlurmError."""
+        told, silent_since = "", time.monotonic()
+        while True:
+            try:
+                states = list(self.waiting().values())
+                silent_since = time.monotonic()
+            except slurm.SlurmError:
+                # the controller may be started anew
+                if time.monotonic() - silent_since > _PATIENCE:
+                    raise
+                time.sleep(every)
+                continue
+            if not states:
+                return self.unfinished()
+            counts = ", ".join(f"{states.count(state)} {state.lower()}" for state in dict.fromkeys(states))
+            if (words := f"{self.shards - len(states)} of {self.shards} tasks are over; {counts}") != told:
+                told = words
+                say(words)
+            time.sleep(every)
+
+    def endings(self, numbers: Sequence[int]) -> list[str]:
+        """How these tasks ended, and where to read what they said."""
+        lines = []
+        for number in numbers:
+            words = next(filter(None, (slurm.ended(job, number) for job in reversed(self.jobs))), "gone")
+            lines.append(f"shard {number}/{self.shards}: {words}; {self.folder.path / f'slurm-{number}.out'}")
+        return lines
+
+    @property
+    def run(self) -> Run:
+        """What is measured so far."""
+        return Run(self.folder)
+
+
+def submit(
+    suite: SuiteLike | None = None,
+    *,
+    resume: str | Path | None = None,
+    only: Only | None = None,
+    array: int | None = None,
+    sbatch: str = "",
+    dry_run: bool = False,
+    **how: Unpack[Measuring],
+) -> Submission:
+    """Submit a run to Slurm as an array of so many tasks, each for a share of its bundles; or, to `resume`, what is missing.
+
+    `sbatch` are further options of sbatch, as `--gres=gpu:1 --time=2:00:00`. The run folder has to lie where all nodes see it.
+    A `dry_run` changes nothing, and answers with the script. Raises UsageError, SlurmError, StoreError.
+    """
+    asked = How.of(how, "run", suite)
+    if resume is not None:
+        return _what_is_missing(RunFolder(Path(resume).absolute()), sbatch, dry_run=dry_run)
+    info = _planned(suite, only or Only(), asked)
+    # a task without a bundle would have nothing to do
+    shards = min(array or _MOST, len(bundles(info.cells)))
+    folder = RunFolder.at(Path(asked.results).absolute(), info)
+    text = slurm.script(folder.path, info.suite.name, shards, sbatch, Path.cwd())
+    if dry_run:
+        return Submission(folder, text, sbatch, shards)
+    RunFolder.create(Path(asked.results).absolute(), info)
+    return _submitted(Submission(folder, text, sbatch, shards), range(1, shards + 1))
+
+
+def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
+    """What run.json says of a run before any node has seen it; nothing of the machine on which it is submitted."""
+    if not given and not only.methods:
+        raise UsageError("name a suite or methods: attnbench run scaling --on slurm --device cuda")
+    _, suite = select(given, how.impl, how.device, how.replicates, only)
+    if suite.device == "auto":
+        raise ArgumentError(
+            "device", "auto", "the nodes are not asked first; say what they have: --device cuda or --device cpu"
+        )
+    suite = suite.resolved("cuda:0" if suite.device == "cuda" else suite.device)
+    now = datetime.now(UTC)
+    return RunInfo(
+        id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+        suite=suite,
+        command=how.command.encode(errors="replace").decode(),
+        started=now.isoformat(timespec="seconds"),
+        environment={},
+        environment_digest="",
+        git=environment.git_state(Path.cwd()),
+        surroundings=Surroundings(device=suite.device, facts={}, memory_bytes=0, roof={}),
+        methods={},
+        cells=tuple(expand(suite)),
+    )
+
+
+def _what_is_missing(folder: RunFolder, sbatch: str, *, dry_run: bool) -> Submission:
+    """Submit the shards that are neither measured nor in the queue."""
+    handed = folder.recall("slurm.json", Handed, "a run that was handed to Slurm")
+    options = sbatch or handed.options
+    text = slurm.script(folder.path, folder.own().suite.name, handed.shards, options, Path.cwd())
+    known = Submission(folder, text, options, handed.shards, handed.jobs)
+    waiting = known.waiting()
+    missing = [number for number in known.unfinished() if number not in waiting]
+    if dry_run or not missing:
+        return known
+    return _submitted(known, missing)
+
+
+def _submitted(known: Submission, numbers: Sequence[int]) -> Submission:
+    known.folder.keep("slurm.sh", known.script)
+    job = slurm.submit(known.folder.path / "slurm.sh", numbers)
+    jobs = (*known.jobs, job)
+    known.folder.keep("slurm.json", Handed(shards=known.shards, options=known.options, jobs=jobs))
+    return replace(known, jobs=jobs, submitted=tuple(numbers))

@@ -1,0 +1,234 @@
+"""Ray: a lane for each GPU of a cluster, or for each node, or for each unit of a resource that its nodes offer.
+
+An actor does the jobs of a lane as a local place does them on its node; the driver alone writes records. What goes to and fro
+is JSON, as between a runner and its workers.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from attnbench.places.lane import Lane
+from attnbench.places.station import LocalStation
+from attnbench.schedule.steps import Server, Step
+from attnbench.schema.errand import ANSWER, ERRAND, Answer, Errand, Job, Surroundings, Survey
+from attnbench.schema.errors import AttnbenchError
+from attnbench.schema.noun import Facts
+from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.record import Record, parse
+from attnbench.schema.run import RunInfo
+from attnbench.store.scratch import scratch
+
+_READY = 180.0
+"""Seconds in which an actor has to begin."""
+_LEFT_OUT = [".git", ".venv", "venv", "results", "__pycache__", "*.jsonl", "*.gz"]
+"""What the nodes need not have of the folder that a run is started in."""
+
+
+class RayError(AttnbenchError):
+    """Ray is not installed, or the cluster cannot be reached, or has no such resource; the message says which."""
+
+
+class Hand:
+    """What the actor is: the station of a node, with the place for the one run that is measured."""
+
+    def __init__(self, command: str, threads: str | None, *, fresh: bool) -> None:
+        # Ray sets it to the CPUs that an actor asks for, which is none
+        os.environ.pop("OMP_NUM_THREADS", None)
+        if threads is not None:
+            os.environ["OMP_NUM_THREADS"] = threads
+        self._station = LocalStation(fresh=fresh, lane=Lane(command=command))
+
+    def environment(self) -> Facts:
+        """Return what numbers depend on here, besides the device."""
+        return self._station.environment()
+
+    def ask(self, question: str, timeout: float) -> tuple[str, float]:
+        """Return an answer; roofs are measured while nobody else measures."""
+        errand = ERRAND.validate_json(question)
+        with ExitStack() as held:
+            if isinstance(errand, Survey) and errand.ceilings:
+                here, _ = self._station.ask(errand.model_copy(update={"ceilings": ()}), timeout)
+                if isinstance(here, Surroundings):
+                    held.enter_context(self._station.held(here))
+            answer, seconds = self._station.ask(errand, timeout)
+        return answer.model_dump_json(), seconds
+
+    def begin(self, info: str) -> str:
+        """Make the place for a run, and name its device."""
+        self._place = self._station.place(RunInfo.model_validate_json(info))
+        return self._place.device
+
+    def do(self, job: str, server: tuple[tuple[int, ...], int]) -> str:
+        """Do a job."""
+        return self._place.do(Step(Job.model_validate_json(job), Server(*server))).line()
+
+
+@dataclass
+class RayStation:
+    """The device of an actor."""
+
+    actor: Any
+    host: str
+    ray: Any
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /) -> None:
+        self.ray.kill(self.actor)
+
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
+        """Return the answer to an errand that is done there, and the seconds that its process lived."""
+        try:
+            asked = self.actor.ask.remote(errand.model_dump_json(), timeout)
+            answer, seconds = self.ray.get(asked, timeout=2 * timeout + _READY)
+        except (self.ray.exceptions.RayError, TimeoutError) as error:
+            return Failed(status=Status.CRASHED, reason=f"{self.host} does not answer: {_first(error)}"), 0.0
+        return ANSWER.validate_json(answer), seconds
+
+    def held(self, _: Surroundings) -> AbstractContextManager[None]:
+        """Hold nothing: the actor waits for its device when it measures."""
+        return nullcontext()
+
+    def environment(self) -> Facts:
+        """Return what numbers depend on there. Raises RayError."""
+        try:
+            facts: Facts = self.ray.get(self.actor.environment.remote(), timeout=_READY)
+        except (self.ray.exceptions.RayError, TimeoutError) as error:
+            raise RayError(f"{self.host} does not answer: {_first(error)}") from None
+        return facts
+
+    def place(self, info: RunInfo, _: Path | None = None) -> "RayPlace":
+        """Return the place for the jobs of a run; its trainings keep no checkpoints, for nodes share no folder."""
+        try:
+            device = self.ray.get(self.actor.begin.remote(info.model_dump_json()), timeout=_READY)
+        except (self.ray.exceptions.RayError, TimeoutError) as error:
+            raise RayError(f"{self.host} does not answer: {_first(error)}") from None
+        return RayPlace(info, self.actor, self.host, device, self.ray)
+
+
+@dataclass
+class RayPlace:
+    """Where an actor does the jobs of a lane."""
+
+    info: RunInfo
+    actor: Any
+    host: str
+    device: str
+    ray: Any = field(repr=False)
+    lost: bool = field(default=False, init=False)
+    _in_flight: Job | None = field(default=None, init=False)
+    _is_cut: bool = field(default=False, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def do(self, step: Step) -> Record:
+        """Do a job; if its actor or node is lost meanwhile, that is a try of it which failed."""
+        if step.settled is not None:
+            return self._failed(step.job, step.settled, None)
+        self._in_flight, begin = step.job, time.monotonic()
+        try:
+            record = parse(self.ray.get(self.actor.do.remote(step.job.model_dump_json(), tuple(step.server))))
+        except self.ray.exceptions.RayError as error:
+            self.lost = True
+            why = Failed(status=Status.CRASHED, reason=f"the actor on {self.host} was lost: {_first(error)}")
+            record = self._failed(step.job, why, time.monotonic() - begin)
+        if not self._is_cut:
+            self._in_flight = None
+        return record
+
+    def cut(self) -> None:
+        """End what is being done, as another thread waits for it."""
+        self._is_cut = True
+        self.ray.kill(self.actor)
+
+    def interrupted(self) -> Record | None:
+        """Return the record of the job that an interruption ended, if there was one."""
+        if self._in_flight is None:
+            return None
+        why = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
+        return self._failed(self._in_flight, why, None)
+
+    def _failed(self, job: Job, outcome: Failed, seconds: float | None) -> Record:
+        return Record(
+            job=job,
+            outcome=outcome,
+            environment=self.info.environment_digest,
+            host=self.host,
+            device=self.device,
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            seconds=seconds,
+        )
+
+
+@contextmanager
+def stations(address: str | None, resource: str, command: str, *, fresh: bool) -> Iterator[list[RayStation]]:
+    """Reach a cluster, or start one on this machine, and give a station for each unit of a resource, or for each node.
+
+    `resource` is GPU, or the name of one of the cluster's own; empty for a lane a node. The code of this project and of the
+    folder it is started in goes to the nodes. Raises RayError.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise RayError("Ray is not installed: pip install 'attnbench[ray]'") from None
+    with scratch() as stage:
+        try:
+            ray.init(address=address, runtime_env=_code(stage), log_to_driver=False, configure_logging=False)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise RayError(f"no Ray cluster can be reached at {address or 'this machine'}: {_first(error)}") from None
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        actor = ray.remote(Hand)
+        found = []
+        for node in nodes:
+            units = int(node["Resources"].get(resource, 0)) if resource else 1
+            there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            wanted = {"num_gpus": 1} if resource == "GPU" else {"resources": {resource: 1} if resource else None}
+            options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": there, **wanted}
+            for _ in range(units):
+                made = actor.options(**options).remote(command, os.environ.get("OMP_NUM_THREADS"), fresh=fresh)
+                found.append(RayStation(made, str(node["NodeManagerHostname"]), ray))
+        if not found:
+            names = sorted({name for node in nodes for name in node["Resources"]})
+            raise RayError(f"the cluster has no {resource}; its resources are {', '.join(names)}")
+        yield found
+    finally:
+        ray.shutdown()
+
+
+def _code(stage: Path) -> dict[str, Any]:
+    """Return what the nodes need: this project with its entry points, copied to `stage`, and the folder with one's own."""
+    distribution = importlib.metadata.distribution("attnbench")
+    # in a checkout the folder of the implementations has another name than their package
+    packages = {"attnbench": Path(__file__).parents[1]}
+    if found := importlib.util.find_spec("attnbench_impls"):
+        packages["attnbench_impls"] = Path(str(found.origin)).parent
+    installed = Path(str(distribution.locate_file("."))) / _dist_info(distribution)
+    packages[installed.name] = installed
+    for name, folder in packages.items():
+        shutil.copytree(folder, stage / name, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    return {"working_dir": str(Path.cwd()), "py_modules": [str(stage / name) for name in packages], "excludes": _LEFT_OUT}
+
+
+def _dist_info(distribution: importlib.metadata.Distribution) -> Path:
+    """Return the folder that holds the entry points, relative to where the distribution is installed."""
+    files = (Path(file).parent for file in distribution.files or () if file.name == "entry_points.txt")
+    return next(files)
+
+
+def _first(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

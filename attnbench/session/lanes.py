@@ -1,0 +1,117 @@
+"""Lanes and shards: what a run measures on at the same time, and which of its bundles each may take."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from attnbench.measure import nvml
+from attnbench.schedule.cells import CellJobs
+from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.rounds import Bundle, Rounds, bundles
+from attnbench.schema.cell import Cell
+from attnbench.schema.errors import ArgumentError
+from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
+from attnbench.session.scout import Scouted
+from attnbench.worker.portion import ALL, Portion, of_cores, of_gpus
+
+Devices = str | Sequence[str]
+"""`cuda:0,cuda:1`, several such words, or `all`."""
+
+
+def portions(devices: Devices = (), lanes: int | None = None) -> tuple[Portion, ...]:
+    """A portion for each GPU that is named, or so many of the cores; without either the whole. Raises ArgumentError."""
+    words = [word.strip() for text in ([devices] if isinstance(devices, str) else devices) for word in text.split(",")]
+    try:
+        if lanes is not None:
+            if words:
+                raise ArgumentError("lanes", lanes, "lanes share the cores of a CPU; each GPU of --devices is a lane already")
+            return tuple(of_cores(lanes)) if lanes > 1 else (ALL,)
+        if words == ["all"]:
+            with nvml.session() as library:
+                return tuple(of_gpus(list(range(library.nvmlDeviceGetCount()))))
+        return tuple(of_gpus([_index(word) for word in dict.fromkeys(words)])) or (ALL,)
+    except nvml.NvmlUnavailableError as error:
+        raise ArgumentError("devices", "all", f"no GPU can be found: {error}; name them: cuda:0,cuda:1") from None
+    except ValueError as error:
+        raise ArgumentError("lanes" if lanes else "devices", lanes or ",".join(words), str(error)) from None
+
+
+def _index(word: str) -> int:
+    kind, _, number = word.partition(":")
+    if kind != "cuda" or not number.isdecimal():
+        raise ArgumentError("devices", word, "write cuda:0,cuda:1 or all; on a CPU, --lanes 2 shares its cores out")
+    return int(number)
+
+
+def shared_out(
+    scouted: Scouted, lanes: Sequence[RunInfo], devices: Sequence[str], records: Iterable[Record], say: Callable[[str], object]
+) -> Rounds:
+    """The rounds of a run; a bundle that was begun stays with the lane of its device, or of one like it.
+
+    One that was begun on a device unlike any here, and not finished, is begun anew: what is compared is measured on one.
+    """
+    ledgers = {info.environment_digest: Ledger() for info in lanes}
+    here, begun = set(ledgers), dict[str, Record]()
+    by_cell: dict[str, list[Record]] = {}
+    for record in records:
+        ledgers.setdefault(record.environment, Ledger()).add(record)
+        if record.environment not in here:
+            by_cell.setdefault(record.job.cell.key, []).append(record)
+        if record.seconds is not None:
+            begun[record.job.cell.key] = record
+    rounds, anew = Rounds([scouted.jobs(info, ledgers[info.environment_digest]) for info in lanes], []), 0
+    for bundle in bundles(lanes[0].cells):
+        earlier = next((begun[cell.key] for cell in bundle.cells if cell.key in begun), None)
+        if earlier is not None and earlier.environment not in here:
+            if is_whole(bundle, rounds.lanes[0], ledgers.values()):
+                continue
+            anew += 1
+            for record in (each for cell in bundle.cells for each in by_cell.get(cell.key, ())):
+                for digest in here:
+                    ledgers[digest].begin_anew(record)
+            earlier = None
+        if earlier is None or len(lanes) == 1:
+            rounds.left.append(bundle)
+            continue
+        alike = [lane for lane, info in enumerate(lanes) if info.environment_digest == earlier.environment]
+        same = [lane for lane in alike if devices[lane] == earlier.device]
+        least = min(same or alike, key=lambda lane: len(rounds.own.get(lane, ())))
+        rounds.own.setdefault(least, []).append(bundle)
+    if anew:
+        say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
+    return rounds
+
+
+def is_whole(bundle: Bundle, jobs: CellJobs, ledgers: Iterable[Ledger]) -> bool:
+    """Say whether nothing is left to do for a bundle, by what is known of one device, of each of which there is a ledger."""
+    return any(all(map(replace(jobs, ledger=ledger).finished, bundle.cells)) for ledger in ledgers)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several equal shares of a run's bundles, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def read(cls, text: str) -> "Shard":
+        """`3/8`. Raises ArgumentError."""
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise ArgumentError("shard", text, "write the number of the share and how many there are, as 3/8")
+        return cls(int(number), int(of))
+
+    def bundles(self, cells: Sequence[Cell]) -> list[Bundle]:
+        """Its share of them. Long and short lengths are dealt out evenly."""
+        return bundles(cells)[self.number - 1 :: self.of]
+
+    def cells(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+        """The cells of its bundles. Raises ArgumentError where it has none."""
+        found = tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
+        if not found:
+            raise ArgumentError("shard", self, f"the suite has only {len(bundles(cells))} bundles to share out")
+        return found

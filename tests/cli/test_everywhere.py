@@ -1,0 +1,176 @@
+"""Wherever a suite is measured, its cells end alike, a fault costs its own cells, and what is killed loses nothing."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from attnbench.schema.errand import Pass
+from attnbench.schema.record import Record
+from attnbench.store.run_folder import RunFolder
+from tests.cli.clusters import Nodes, ray_nodes, slurm
+from tests.cli.conftest import PLUGINS, Find, Run, Start, Write, end, wait_for_records
+from tests.cli.test_run import FAULTS, no_orphans
+
+METHODS = ["plain:Plain", "faulty:Segfaults", "faulty:AllocatesWithoutEnd", "faulty:Hangs", "faulty:NaNs", "faulty:Declines"]
+SUITE = f"""
+name: everywhere
+device: cpu
+axes: {{N: [96, 112, 128], H: 2, D: 16, causal: true}}
+methods: {json.dumps(METHODS)}
+budget: {{seconds: 0.3, timeout: 6, memory: 0.05}}
+replicates: 2
+report: {{tables: [summary], plots: []}}
+"""
+
+
+@dataclass
+class Where:
+    """The words that say where, and what it is made of."""
+
+    words: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    nodes: Nodes | None = None
+    slurm: dict[str, str] | None = None
+
+
+@pytest.fixture(
+    params=[
+        "one lane",
+        "two lanes",
+        pytest.param("ray", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param("slurm", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ]
+)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Where]:
+    with ExitStack() as opened:
+        if request.param == "ray":
+            nodes = opened.enter_context(ray_nodes())
+            words = ("--on", "ray", "--address", nodes.address, "--resource", "GPU")
+            # a method of one's own goes to the nodes with the folder that the run is started in
+            for file in PLUGINS.glob("*.py"):
+                shutil.copy(file, tmp_path)
+            yield Where(words, {"PYTHONPATH": ""}, nodes)
+        elif request.param == "slurm":
+            environment = opened.enter_context(slurm(tmp_path / "slurm"))
+            words = ("--on", "slurm", "--array", "2", "--sbatch=--gres=gpu:1", "--wait")
+            yield Where(words, {"SLURM_CONF": environment["SLURM_CONF"]}, slurm=environment)
+        else:
+            yield Where(("--lanes", "2" if request.param == "two lanes" else "1"))
+
+
+def final(folder: Path) -> dict[tuple[str, int], tuple[str, list[int]]]:
+    """Of each cell its status and its replicates."""
+    found: dict[tuple[str, int], tuple[str, list[int]]] = {}
+    from attnbench.analyze.cells import summarize
+
+    run = RunFolder(folder)
+    for cell in summarize(run.info().cells, run.read()):
+        found[cell.cell.method, cell.cell.problem.N] = cell.status, sorted(cell.medians)
+    return found
+
+
+EXPECTED = {
+    (method, N): (FAULTS[method], [0, 1] if FAULTS[method] == "ok" else []) for method in METHODS for N in (96, 112, 128)
+}
+
+
+def tries(records: list[Record]) -> list[tuple[str, Pass, int, int]]:
+    timed = [r for r in records if r.job.phase is not Pass.CHECK]
+    return [(r.job.cell.key, r.job.phase, r.job.replicate, r.job.attempt) for r in timed]
+
+
+def test_the_cells_end_alike_everywhere(where: Where, attnbench: Run, suite: Write, only_run: Find) -> None:
+    done = attnbench("run", suite(SUITE), *where.words, **where.environment)
+    assert done.returncode == 0, done.stderr
+    folder = only_run()
+    assert final(folder) == EXPECTED
+    records = RunFolder(folder).records()
+    assert len(tries(records)) == len(set(tries(records)))
+    assert all(record.host and record.device for record in records)
+    assert no_orphans()
+
+
+MANY = """
+name: everywhere
+device: cpu
+axes: {N: [96, 112, 128, 144], H: 2, D: 16, causal: true}
+methods: ["plain:Plain", "softmax.sdpa", "softmax.naive"]
+budget: {seconds: 0.3, timeout: 20}
+replicates: 3
+report: {tables: [summary], plots: []}
+"""
+
+
+def test_what_is_killed_loses_nothing(where: Where, start: Start, attnbench: Run, suite: Write, only_run: Find) -> None:
+    process = start("run", suite(MANY), *where.words, **where.environment)
+    wait_for_records(only_run, 5)
+    kept = len(RunFolder(only_run()).records())
+    if where.nodes is not None:
+        where.nodes.lose_one()
+        done = end(process)
+    elif where.slurm is not None:
+        # one task is killed outright, and another begins anew
+        (runner,) = [
+            p for p in psutil.process_iter(["cmdline"]) if "1/2" in p.info["cmdline"] and "--shard" in p.info["cmdline"]
+        ]
+        runner.kill()
+        subprocess.run(["scontrol", "requeue", "1_2"], env=where.slurm, check=True)
+        done = end(process)
+        assert done.returncode == 1
+        assert f"shard 1/2: FAILED; {only_run()}/slurm-1.out" in done.stderr
+        done = attnbench("run", "--resume", str(only_run()), "--on", "slurm", "--wait", **where.environment)
+        assert "1 of 2 tasks: " in done.stderr
+    else:
+        process.kill()
+        process.communicate()
+        assert no_orphans()
+        done = attnbench("run", "--resume", str(only_run()), *where.words, **where.environment)
+    assert done.returncode == 0, done.stderr
+    found, records = final(only_run()), RunFolder(only_run()).records()
+    assert len(found) == 12
+    assert set(map(str, found.values())) == {str(("ok", [0, 1, 2]))}
+    assert len(records) > kept
+    assert len(tries(records)) == len(set(tries(records)))
+    assert no_orphans()
+
+
+def shown() -> list[list[str]]:
+    """The commands of the page, as a shell takes them apart."""
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("attnbench ")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_commands_of_the_page_do_what_it_says(attnbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "scaling").write_text(SUITE.replace("everywhere", "scaling").replace(json.dumps(METHODS), '["softmax.sdpa"]'))
+    devices, on_ray, on_slurm, shard, merge, again = shown()
+    assert attnbench(*devices).returncode == 2, "there are no GPUs here"
+    with ray_nodes() as nodes:
+        words = " ".join(on_ray).replace("--device cuda", "--resource GPU").replace("auto", nodes.address)
+        assert attnbench(*words.split()).returncode == 0
+    here = str(next((tmp_path / "results" / "scaling").iterdir()))
+    assert {record.device for record in RunFolder(Path(here)).records()} == {"cpu"}
+    shutil.rmtree(tmp_path / "results")
+    with slurm(tmp_path / "slurm") as environment:
+        cpu = [word.replace("cuda", "cpu") for word in on_slurm]
+        done = attnbench(*cpu, SLURM_CONF=environment["SLURM_CONF"])
+        assert done.returncode == 0, done.stderr
+        here = str(next((tmp_path / "results" / "scaling").iterdir()))
+        done = attnbench(*(here if "results/" in word else word for word in again), SLURM_CONF=environment["SLURM_CONF"])
+        assert done.returncode == 0
+        assert "nothing is missing that is not in the queue" in done.stderr
+    shutil.rmtree(tmp_path / "results")
+    assert attnbench(*shard).returncode == 0
+    folders = [str(folder) for folder in (tmp_path / "results" / "scaling").iterdir()]
+    done = attnbench(*merge[:1], *folders)
+    assert done.returncode == 0
+    assert "merged without 1/8, 2/8, 4/8" in done.stderr

@@ -1,0 +1,89 @@
+"""`attnbench run --lanes`, for real: what is measured at the same time ends as what is measured one after the other."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Status
+from attnbench.store.run_folder import RunFolder
+from tests.cli.conftest import Find, Run, Start, Write, wait_for_records
+from tests.cli.test_run import BRIEF, FAULTS, finished, no_orphans, read, statuses
+
+TELLING = [
+    *("plain:Plain", "faulty:Segfaults", "faulty:AllocatesWithoutEnd", "faulty:Hangs", "faulty:NaNs", "faulty:Declines"),
+    *("faulty:NeedsAPackage", "plain:Marked"),
+]
+SUITE = f"""
+name: lanes
+axes: {{N: [96, 128], H: 2, D: 16, causal: true}}
+methods: {json.dumps(TELLING)}
+budget: {{seconds: 0.3, timeout: 8, memory: 0.05}}
+replicates: 2
+report: {{tables: [summary], plots: []}}
+"""
+
+
+def test_in_two_lanes_each_fault_costs_its_own_cells_and_each_bundle_stays_on_its_cores(
+    attnbench: Run, suite: Write, only_run: Find
+) -> None:
+    done = attnbench("run", suite(SUITE), "--lanes", "2")
+    assert done.returncode == 0, done.stderr
+    records, info = read(only_run()), RunFolder(only_run()).info()
+    assert statuses(records) == {method: {FAULTS[method]} for method in TELLING}
+    tries = [(r.job.cell.key, r.job.phase, r.job.replicate, r.job.attempt) for r in records]
+    assert len(tries) == len(set(tries))
+    assert len({cell.key for cell in info.cells} & {r.job.cell.key for r in records}) == len(info.cells)
+    cores = {(r.job.cell.problem.N, r.device) for r in records if r.seconds is not None and r.job.phase is not Pass.CHECK}
+    assert {device for _, device in cores} == {"cores 0", "cores 1"}
+    assert len(cores) == 2, "one bundle was measured on both"
+    assert {r.outcome.facts["threads"] for r in records if r.ok and r.job.phase is Pass.TIME} == {1}
+    assert (info.environment["lanes"], info.environment["cores"]) == (2, 1)
+    assert no_orphans()
+
+
+def test_an_interruption_ends_all_lanes_and_what_was_in_hand_is_measured_again(
+    start: Start, attnbench: Run, only_run: Find, suite: Write
+) -> None:
+    process = start("run", suite(BRIEF), "--lanes", "2")
+    wait_for_records(only_run, 3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=8)
+    assert process.returncode == 130, err
+    assert "go on with: attnbench run --resume" in err
+    assert no_orphans()
+    before = read(only_run())
+    cut = [r for r in before if isinstance(r.outcome, Failed) and r.outcome.status is Status.INTERRUPTED]
+    assert 1 <= len({r.device for r in cut}) == len(cut)
+    other = attnbench("run", "--resume", str(only_run()))
+    assert other.returncode == 2
+    assert "environment.lanes: 2 then, None now" in other.stderr
+    done = attnbench("run", "--resume", str(only_run()), "--lanes", "2")
+    assert done.returncode == 0, done.stderr
+    records = read(only_run())
+    assert records[: len(before)] == before
+    assert set(finished(records).values()) == {1}
+    cores = {(r.job.cell.problem.N, r.device) for r in records if r.seconds is not None and r.job.phase is not Pass.CHECK}
+    assert len(cores) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--lanes", "999"), "--lanes 999: this process may use "),
+        (("--devices", "cuda:0", "--device", "cpu"), "--device cpu: several devices are GPUs; leave it out"),
+        (("--lanes", "2", "--devices", "cuda:0"), "--lanes 2: lanes share the cores of a CPU"),
+        (("--devices", "cpu"), "--devices cpu: write cuda:0,cuda:1 or all; on a CPU, --lanes 2 shares its cores out"),
+        (("--devices", "all"), "--devices all: no GPU can be found"),
+        (("--devices", "cuda:0,cuda:1"), "cannot be used"),
+    ],
+)
+def test_lanes_that_there_are_not_are_refused(
+    words: tuple[str, ...], why: str, attnbench: Run, suite: Write, tmp_path: Path
+) -> None:
+    done = attnbench("run", suite(BRIEF), *words)
+    assert done.returncode in {1, 2}
+    assert why in done.stderr
+    assert not (tmp_path / "results").exists()
