@@ -9,6 +9,7 @@ import pytest
 
 from attnbench.library.maxlen import limits_of
 from attnbench.report.site.build import build
+from attnbench.store.run_folder import RunFolder
 from tests.browser.conftest import Watched
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def changed(run: Path, copy: Path, words: dict[str, str]) -> None:
     """The two files that count, with other words in them."""
     copy.mkdir()
+    # what was compressed to be kept is expanded
+    RunFolder(run).repair()
     for name in ("run.json", "records.jsonl"):
         text = (run / name).read_text(encoding="utf-8")
         for old, new in words.items():
