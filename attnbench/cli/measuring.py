@@ -119,9 +119,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
             cluster=Cluster(address, resource) if on else None,
             **how,
         )
-        print_text(made.summary)
-        terminal.say("")
-        terminal.say(f"records, tables and plots: {made.path}")
+        if made.is_large:
+            again = f"attnbench report {shlex.quote(str(made.path))}"
+            terminal.say(f"{len(made.info.cells):,} cells: tables, plots and a page are made by {again}, which takes minutes")
+            terminal.say(f"records: {made.path}")
+        else:
+            print_text(made.summary)
+            terminal.say("")
+            terminal.say(f"records, tables and plots: {made.path}")
     if not made.measured:
         terminal.say("no cell was measured")
         sys.exit(FAILED)

@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             shared = shared_out(scouted, each, [place.device for place in places], records, scene.say)
             scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
             made = Run(folder)
-            if folder.part is None:
+            if folder.part is None and not made.is_large:
                 made.report()
     return made
 

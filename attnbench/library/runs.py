@@ -13,6 +13,7 @@ from attnbench.report.findings import Findings
 from attnbench.report.tables import of_kind
 from attnbench.report.text.html import safe
 from attnbench.schema.cell import Workload
+from attnbench.schema.errand import main_pass
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from attnbench.report.drawing.sheet import Sheet
 
+_LARGE = 20_000
 TABLE_KINDS: tuple[str, ...] = tuple(name for each in get_args(TableKind) for name in (get_args(each) or (each,)))
 
 
@@ -45,20 +47,27 @@ class Run:
         """The run folder."""
         return self.folder.path
 
-    @property
+    @cached_property
     def info(self) -> RunInfo:
         """The suite, the command, the machine, the methods and the cells that were planned."""
-        return self.findings.run
+        return self.folder.info()
 
     @cached_property
     def findings(self) -> Findings:
-        """All cells with what came of them. Raises StoreError."""
-        return Findings.of(self.folder.info(), self.folder.read())
+        """What everything else is made from, computed once."""
+        return Findings.of(self.info, self.folder.read())
 
     @property
     def measured(self) -> bool:
         """Whether any cell gave numbers."""
+        if self.is_large:
+            return any(record.ok and record.job.phase is main_pass(record.job.cell) for record in self.records())
         return any(summary.replicates for summary in self.findings.summaries)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has more cells than anybody reads in tables: then none are made unless they are asked for."""
+        return len(self.info.cells) > _LARGE
 
     def records(self) -> Iterator[Record]:
         """The raw records with all their samples, in the order they were written."""

@@ -1,6 +1,7 @@
 """Rounds: replicate after replicate of all cells, in an order that mixes the methods; in one lane, in several, or in turns."""
 
 import random
+from collections import deque
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, groupby
@@ -46,9 +47,9 @@ class Rounds:
 
     lanes: Sequence[CellJobs]
     """The jobs of each; lanes of like devices have one ledger."""
-    left: list[Bundle]
+    left: deque[Bundle]
     """Those that any lane may take."""
-    own: dict[int, list[Bundle]] = field(default_factory=dict)
+    own: dict[int, deque[Bundle]] = field(default_factory=dict)
     """Those that only this lane may take, for it began them."""
     taken: dict[int, list[Bundle]] = field(default_factory=dict)
 
@@ -64,7 +65,7 @@ class Rounds:
 
     def _take(self, lane: int, kept: list[Bundle]) -> Iterator[Bundle]:
         while source := self.own.get(lane) or self.left:
-            bundle = source.pop(0)
+            bundle = source.popleft()
             kept.append(bundle)
             self.taken.setdefault(lane, []).append(bundle)
             yield bundle
@@ -75,9 +76,9 @@ class Rounds:
 
     def give_back(self, lane: int, others: Sequence[int]) -> None:
         """Deal what a lane took, and can no longer measure, out to others."""
-        lost = self.taken.pop(lane, []) + self.own.pop(lane, [])
+        lost = [*self.taken.pop(lane, ()), *self.own.pop(lane, ())]
         for bundle, other in zip(lost, cycle(others or [lane])):
-            self.own.setdefault(other, []).append(bundle)
+            self.own.setdefault(other, deque()).append(bundle)
 
     @property
     def unfinished(self) -> list[Bundle]:
@@ -87,7 +88,7 @@ class Rounds:
 
 def rounds(jobs: CellJobs) -> Schedule:
     """Give all jobs of a run in one lane."""
-    return Rounds([jobs], bundles(jobs.run_info.cells)).schedule()
+    return Rounds([jobs], deque(bundles(jobs.run_info.cells))).schedule()
 
 
 def checks(jobs: CellJobs) -> Schedule:

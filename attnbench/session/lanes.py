@@ -1,5 +1,6 @@
 """Lanes and shards: what a run measures on at the same time, and which of its bundles each may take."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -59,7 +60,7 @@ def shared_out(
             by_cell.setdefault(record.job.cell.key, []).append(record)
         if record.seconds is not None:
             begun[record.job.cell.key] = record
-    rounds, anew = Rounds([scouted.jobs(info, ledgers[info.environment_digest]) for info in lanes], []), 0
+    rounds, anew = Rounds([scouted.jobs(info, ledgers[info.environment_digest]) for info in lanes], deque()), 0
     for bundle in bundles(lanes[0].cells):
         earlier = next((begun[cell.key] for cell in bundle.cells if cell.key in begun), None)
         if earlier is not None and earlier.environment not in here:
@@ -76,7 +77,7 @@ def shared_out(
         alike = [lane for lane, info in enumerate(lanes) if info.environment_digest == earlier.environment]
         same = [lane for lane in alike if devices[lane] == earlier.device]
         least = min(same or alike, key=lambda lane: len(rounds.own.get(lane, ())))
-        rounds.own.setdefault(least, []).append(bundle)
+        rounds.own.setdefault(least, deque()).append(bundle)
     if anew:
         say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
     return rounds

@@ -110,7 +110,7 @@ class Scene:
             environment_digest=environment.digest(facts),
             git=environment.git_state(self.source.folder if self.source else Path.cwd()),
             surroundings=scouted.surroundings,
-            methods=scouted.descriptions_without_prospects(),
+            methods=scouted.descriptions,
             cells=scouted.cells,
             costs=scouted.costs(),
         )

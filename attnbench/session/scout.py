@@ -22,6 +22,8 @@ from attnbench.suite.expand import expand
 
 SURVEY_TIMEOUT = 120.0
 INQUIRY_TIMEOUT = 30.0
+_AT_ONCE = 5000
+"""The cells that a method is asked about at a time."""
 
 
 class ScoutError(AttnbenchError):
@@ -36,6 +38,7 @@ class Scouted:
     cells: tuple[Cell, ...]
     surroundings: Surroundings
     descriptions: dict[str, Description] = field(default_factory=dict)
+    """What the methods say about themselves; what they say about cells are the prospects."""
     failures: dict[str, Failed] = field(default_factory=dict)
     """How a method failed that could not be asked, by its name."""
     prospects: dict[str, Prospect] = field(default_factory=dict)
@@ -71,10 +74,6 @@ class Scouted:
             elif (why_not := self.prospects[cell.key].why_not) is not None:
                 found[cell.key] = Failed(status=Status.UNSUPPORTED, reason=why_not)
         return found
-
-    def descriptions_without_prospects(self) -> dict[str, Description]:
-        """Return what the methods say about themselves, without what they say about cells."""
-        return {name: d.model_copy(update={"prospects": ()}) for name, d in self.descriptions.items()}
 
     def costs(self) -> dict[str, Cost]:
         """Return the cost by cell key, where the method has a formula."""
@@ -119,15 +118,23 @@ def scout(suite: Suite, station: Station, *, roof: bool = True, waits: bool = Tr
         if roof:
             surroundings = _with_roofs(suite.device, cells, station)
         scouted = Scouted(resolved, cells, surroundings)
-        for method in dict.fromkeys(cell.method for cell in cells):
-            own = tuple(cell for cell in cells if cell.method == method)
-            answer = _answer(station, Inquiry(method=method, cells=own), INQUIRY_TIMEOUT)
-            if isinstance(answer, Description):
-                scouted.descriptions[method] = answer
-                scouted.prospects |= {cell.key: p for cell, p in zip(own, answer.prospects, strict=True)}
-            else:
-                unknown = Failed(status=Status.ERROR, reason=f"it answered with a {type(answer).__name__}")
-                scouted.failures[method] = answer if isinstance(answer, Failed) else unknown
+        by_method: dict[str, list[Cell]] = {}
+        for cell in cells:
+            by_method.setdefault(cell.method, []).append(cell)
+        known: dict[str, Cell] = {}
+        for method, own in by_method.items():
+            for start in range(0, len(own), _AT_ONCE):
+                part = tuple(own[start : start + _AT_ONCE])
+                answer = _answer(station, Inquiry(method=method, cells=part), INQUIRY_TIMEOUT)
+                if not isinstance(answer, Description):
+                    unknown = Failed(status=Status.ERROR, reason=f"it answered with a {type(answer).__name__}")
+                    scouted.failures[method] = answer if isinstance(answer, Failed) else unknown
+                    break
+                scouted.descriptions[method] = answer.model_copy(update={"prospects": ()})
+                for cell, prospect in zip(part, answer.prospects, strict=True):
+                    # a few cells are checked for many, and each is kept once
+                    checks = tuple(known.setdefault(small.key, small) for small in prospect.checks)
+                    scouted.prospects[cell.key] = prospect.model_copy(update={"checks": checks})
     return scouted
 
 

@@ -101,3 +101,23 @@ def test_runs_of_unlike_suites_are_not_merged(attnbench: Run, suite: Write, tmp_
     done = attnbench("merge", *(str(next((tmp_path / name).glob("*/*"))) for name in "ab"))
     assert done.returncode == 2
     assert "are not parts of one run:\n  suite.axes.N: [65] then, [96] now" in done.stderr
+
+
+def test_a_run_of_more_cells_than_anybody_reads_leaves_its_records_and_says_how_to_read_them(
+    here: Run, suite: Write, only_run: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnbench.library.runs._LARGE", 2)
+    # methods are asked about a few cells at a time
+    monkeypatch.setattr("attnbench.session.scout._AT_ONCE", 2)
+    done = here("run", suite(SUITE.replace(', "faulty:Raises"', "")))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    folder = only_run()
+    assert (
+        f"3 cells: tables, plots and a page are made by attnbench report {folder.relative_to(folder.parents[2])}" in done.stderr
+    )
+    assert {file.name for file in folder.iterdir()} == {"run.json", "records.jsonl", "run.lock"}
+    assert statuses(read(folder)) == {"plain:Plain": {"ok"}}
+    assert set(RunFolder(folder).info().costs) == {cell.key for cell in RunFolder(folder).info().cells}
+    assert here("report", str(folder)).returncode == 0
+    assert (folder / "table.csv").exists()

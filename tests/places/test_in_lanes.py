@@ -1,6 +1,6 @@
 """Lanes: they measure at the same time, each bundle in one of them, and a lane that is lost loses nothing but time."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import suppress
 from itertools import islice
 
@@ -23,7 +23,7 @@ BUNDLE = {cell.key: bundle.number for bundle in bundles(INFO.cells) for cell in 
 
 def shared(records: list[Record], lanes: int) -> Rounds:
     jobs = CellJobs(INFO, Ledger.of(records), check_cells=CHECKS)
-    return Rounds([jobs] * lanes, bundles(INFO.cells))
+    return Rounds([jobs] * lanes, deque(bundles(INFO.cells)))
 
 
 @settings(max_examples=40, deadline=None)
@@ -106,5 +106,7 @@ def test_lanes_of_unlike_devices_have_ledgers_of_their_own_and_take_nothing_from
     jobs = [CellJobs(INFO, Ledger(), check_cells=CHECKS) for _ in range(2)]
     records: list[Record] = []
     with suppress(NoPlaceError):
-        records.extend(record for _, record in carry_out_in_lanes(Rounds(jobs, bundles(INFO.cells)), [Head(), Head(last=1)]))
+        records.extend(
+            record for _, record in carry_out_in_lanes(Rounds(jobs, deque(bundles(INFO.cells))), [Head(), Head(last=1)])
+        )
     assert {record.outcome.status for record in records if isinstance(record.outcome, Failed)} == {Status.CRASHED}
