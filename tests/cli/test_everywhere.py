@@ -31,6 +31,9 @@ report: {{tables: [summary], plots: []}}
 """
 
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
 @dataclass
 class Where:
     """The words that say where, and what it is made of."""
@@ -41,14 +44,7 @@ class Where:
     slurm: dict[str, str] | None = None
 
 
-@pytest.fixture(
-    params=[
-        "one lane",
-        "two lanes",
-        pytest.param("ray", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
-        pytest.param("slurm", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
-    ]
-)
+@pytest.fixture(params=["one lane", "two lanes", "ray", "slurm"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Where]:
     with ExitStack() as opened:
         if request.param == "ray":
@@ -148,8 +144,6 @@ def shown() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("attnbench ")]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_commands_of_the_page_do_what_it_says(attnbench: Run, tmp_path: Path) -> None:
     (tmp_path / "scaling").write_text(SUITE.replace("everywhere", "scaling").replace(json.dumps(METHODS), '["softmax.sdpa"]'))
     devices, on_ray, on_slurm, shard, merge, again = shown()

@@ -67,6 +67,7 @@ def test_parts_of_one_run_folder_are_measured_by_processes_of_their_own(
     assert attnbench("verify", str(folder)).stdout.count("records of this run, all of one environment") == 1
 
 
+@pytest.mark.slow
 def test_a_part_that_is_being_measured_keeps_others_out(start: Start, attnbench: Run, only_run: Find, suite: Write) -> None:
     process = start("run", suite(SUITE.replace("replicates: 1", "replicates: 9")))
     wait_for_records(only_run, 1)
@@ -95,6 +96,7 @@ def test_a_share_without_a_bundle_is_refused(attnbench: Run, suite: Write) -> No
     assert "--shard 4/4: the suite has only 3 bundles to share out" in done.stderr
 
 
+@pytest.mark.slow
 def test_runs_of_unlike_suites_are_not_merged(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     assert attnbench("run", suite(SUITE), "--methods", "plain:Plain", "--N", "65", "--results", "a").returncode == 0
     assert attnbench("run", suite(SUITE), "--methods", "plain:Plain", "--N", "96", "--results", "b").returncode == 0
