@@ -33,7 +33,9 @@ def said(tmp_path: Path) -> list[str]:
 
 
 def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> None:
-    text = slurm.script(Path("/shared/my runs/1"), "scaling", 32, "--gres=gpu:1 --time=2:00:00 -p 'big mem'", Path("/home/me"))
+    text = slurm.script(
+        Path("/shared/my runs/1"), "scaling", 32, "--gres=gpu:1 --time=2:00:00 -p 'big mem'", Path("/elsewhere")
+    )
     lines = text.splitlines()
     assert lines[:6] == [
         "#!/bin/bash",
@@ -44,7 +46,7 @@ def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> Non
         "#SBATCH --requeue",
     ]
     assert lines[6:9] == ["#SBATCH --gres=gpu:1", "#SBATCH --time=2:00:00", "#SBATCH -p 'big mem'"]
-    assert lines[9] == "cd /home/me || exit 1"
+    assert lines[9] == "cd /elsewhere || exit 1"
     assert lines[10].endswith("""-m attnbench run --resume '/shared/my runs/1' --shard "$SLURM_ARRAY_TASK_ID/32\"""")
 
 
