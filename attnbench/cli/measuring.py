@@ -3,6 +3,7 @@
 import shlex
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,13 @@ if TYPE_CHECKING:
 
 measuring = typer.Typer()
 _RESULTS = Path("results")
+_GOES_WITH = {
+    **dict.fromkeys(("--address", "--resource"), ("ray",)),
+    **dict.fromkeys(("--array", "--sbatch", "--wait", "--dry-run"), ("slurm",)),
+    **dict.fromkeys(("--devices", "--lanes"), ("",)),
+    **dict.fromkeys(("--shard", "--fresh"), ("", "ray")),
+}
+"""Where options of `run` mean something; the empty word is this machine."""
 
 
 @measuring.command()
@@ -101,7 +109,10 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     with at_work(yes=yes) as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
-        if one_of(["", "ray", "slurm"], on, "on") == "slurm":
+        asked = {"--address": address, "--resource": resource, "--array": array, "--sbatch": sbatch, "--wait": wait}
+        asked |= {"--dry-run": dry_run, "--devices": devices, "--lanes": lanes, "--shard": shard, "--fresh": fresh}
+        refuse_strays(one_of(["ray", "slurm"], on, "on") if on else on, asked)
+        if on == "slurm":
             only = Only(methods=methods, N=words(n), workloads=words(workloads), causal=causal)
             given = attnbench.submit(suite, resume=resume, only=only, array=array, sbatch=sbatch, dry_run=dry_run, **how)
             follow(given, terminal, dry_run=dry_run, wait=wait)
@@ -130,6 +141,17 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not made.measured:
         terminal.say("no cell was measured")
         sys.exit(FAILED)
+
+
+def refuse_strays(on: str, asked: Mapping[str, object]) -> None:
+    """Raise UsageError for an option that says nothing where the run is measured; else it would be passed over in silence."""
+    from attnbench.schema.errors import UsageError
+
+    places = {"": "a run on this machine", "ray": "--on ray", "slurm": "--on slurm"}
+    for option, given in asked.items():
+        where = _GOES_WITH[option]
+        if given and on not in where:
+            raise UsageError(f"{option} goes with {' or '.join(places[each] for each in where)}")
 
 
 def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool) -> None:

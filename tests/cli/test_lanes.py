@@ -87,3 +87,24 @@ def test_lanes_that_there_are_not_are_refused(
     assert done.returncode in {1, 2}
     assert why in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--dry-run",), "--dry-run goes with --on slurm"),
+        (("--wait", "--on", "ray"), "--wait goes with --on slurm"),
+        (("--array", "3"), "--array goes with --on slurm"),
+        (("--address", "auto", "--on", "slurm"), "--address goes with --on ray"),
+        (("--lanes", "2", "--on", "ray"), "--lanes goes with a run on this machine"),
+        (("--shard", "1/2", "--on", "slurm"), "--shard goes with a run on this machine or --on ray"),
+        (("--on", "kubernetes"), "--on kubernetes: there are: ray, slurm"),
+    ],
+)
+def test_an_option_that_would_say_nothing_is_refused_and_nothing_is_measured(
+    words: tuple[str, ...], why: str, attnbench: Run, suite: Write, tmp_path: Path
+) -> None:
+    done = attnbench("run", suite(BRIEF), *words)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert not (tmp_path / "results").exists()
