@@ -38,6 +38,7 @@ def replicate(worker: Isolation) -> tuple[float, float]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_forked_replicates_cost_a_fraction_of_fresh_ones_and_measure_the_same(
     both: dict[str, Isolation],
 ) -> None:

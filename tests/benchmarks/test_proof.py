@@ -24,6 +24,7 @@ SHAPES = ((Workload.FORWARD, 1024), (Workload.FORWARD, 4096), (Workload.FORWARD_
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_proof_takes_a_tenth_of_a_replicate_or_says_what_it_left_out() -> None:
     shares = []
     with Isolation() as worker:

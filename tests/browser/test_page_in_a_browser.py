@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 # on two cores without a GPU, where a browser draws by itself; processors differ by a factor of two
 LOADED, REACTED = 1.0, 0.2

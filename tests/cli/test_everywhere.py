@@ -31,7 +31,7 @@ report: {{tables: [summary], plots: []}}
 """
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]
 
 
 @dataclass

@@ -85,6 +85,7 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_change_that_changes_nothing_passes_and_a_broken_one_loses_cells(
     project: Callable[[float], None], attnbench: Run, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_change_that_changes_nothing_passes_and_a_broken_one_loses_cells(
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_compare_live_prints_what_gate_judges_and_exits_with_zero(project: Callable[[float], None], attnbench: Run) -> None:
     project(0.010)
     project(0.016)
@@ -253,6 +255,7 @@ def changing(tmp_path: Path, suite: Write) -> Callable[[int], None]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("times", "code"), [(23, 1), (20, 0)], ids=["planted", "clean"])
 def test_a_planted_slow_down_of_15_percent_is_found_and_a_clean_change_passes_unless_noise_hides_either(

@@ -11,6 +11,7 @@ STORM = Path(__file__).with_name("random_kills.py")
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_runs_that_are_killed_at_random_moments_and_resumed_end_whole(tmp_path: Path) -> None:
     """Parent killed with -9, server killed, child killed: while methods are asked, torch is imported, cells are measured."""
@@ -20,6 +21,7 @@ def test_runs_that_are_killed_at_random_moments_and_resumed_end_whole(tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_a_run_under_random_faults_has_the_numbers_of_an_undisturbed_one(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.cli.hour_of_faults", str(tmp_path), "2", "1"]

@@ -35,6 +35,7 @@ def used_by(arguments: list[str], out: Path) -> resource.struct_rusage:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_hundred_thousand_records_are_compared_within_a_gibibyte(tmp_path: Path, written: Written) -> None:
     runs = [written(tmp_path / name, slower, 310) for name, slower in (("old", 1.0), ("new", 1.1))]
     assert sum(map(lines, runs)) > 100_000
@@ -43,6 +44,7 @@ def test_a_hundred_thousand_records_are_compared_within_a_gibibyte(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_hundred_thousand_records_are_reported_within_a_gibibyte(tmp_path: Path, written: Written) -> None:
     run = written(tmp_path / "run", 1.0, 622)
     assert lines(run) == 100_000
@@ -83,6 +85,7 @@ def fill(history: LocalHistory, cache: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_a_trend_of_two_million_points_takes_seconds_and_a_gibibyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

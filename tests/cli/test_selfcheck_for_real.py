@@ -12,7 +12,7 @@ from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
 from tests.cli.conftest import Find, Run, Start, wait_for_records
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]
 
 
 def is_timed(record: Record) -> bool:
