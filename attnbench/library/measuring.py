@@ -18,6 +18,7 @@ from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
 from attnbench.session.scout import Scouted
 from attnbench.store.run_folder import RunFolder
+from attnbench.suite.expand import expand
 
 _ASK_ABOVE = 1000
 
@@ -105,10 +106,8 @@ def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, scene: Scen
     if not asked and not only.methods:
         raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
     loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
-    scouted = scene.scout(suite)
+    scouted = scene.scout(suite, shard.expand if shard else expand)
     check_methods(loaded, scouted)
-    if shard is not None:
-        scouted = replace(scouted, cells=shard.cells(scouted.cells))
     count = len(scouted.cells)
     if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):
         raise UsageError(f"the suite has {count:,} cells; add --yes to measure them all")
@@ -123,9 +122,9 @@ def _go_on(asked: SuiteLike | None, path: Path, shard: Shard | None, scene: Scen
     if shard is not None and info.shard:
         raise ArgumentError("shard", shard, f"{path} is shard {info.shard} of a run already, and goes on without it")
     suite = select(asked, how.impl, how.device, how.replicates)[1] if asked else info.suite
-    scouted = scene.scout(suite, roof=shard is not None or not info.environment_digest)
     cells = shard.cells(info.cells) if shard else info.cells
-    present = scene.describe(scouted).model_copy(update={"id": info.id, "cells": cells, "shard": str(shard or info.shard)})
+    scouted = scene.scout(suite, lambda _: cells, roof=shard is not None or not info.environment_digest)
+    present = scene.describe(scouted).model_copy(update={"id": info.id, "shard": str(shard or info.shard)})
     if shard is not None:
         folder = RunFolder(path, shard.number)
         info = folder.own() if folder.begun else present

@@ -1,5 +1,6 @@
 """The cells of a suite with the least time that each takes; and the methods that are installed. Nothing is measured."""
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +21,21 @@ from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Description, Inquiry, Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Failed
+from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, select
 from attnbench.session.scout import INQUIRY_TIMEOUT, Scouted, environment_of, scout
 from attnbench.store.cache import keep_answer, known_answer, known_roofs
+from attnbench.suite.expand import Bundles, expand
 from attnbench.worker.isolate import Isolation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _UNKNOWN = "unknown"
+_MOST_ASKED = 20_000
+"""The cells about which methods are asked; of a larger suite some are drawn."""
+_LONG = (("days", 1440), ("h", 60))
+"""What is said in place of minutes where there are many, with its minutes."""
 _ALWAYS = ("workload", "mask", "dtype")
 _STEADY, _PROCESS, _CHECK = 0.6, (0.1, 1.0), (0.5, 3.0)
 """Seconds, as they were seen on two cores: of samples of a steady call; a process beside its samples; a check."""
@@ -52,10 +59,12 @@ class Plan:
     scouted: Scouted
     known: Surroundings | None
     """The machine with its roof, where that was ever measured."""
+    share: float = 1.0
+    """The share of the suite's bundles whose cells these are: 1, or of a large suite what was drawn at random."""
 
     @cached_property
     def cells(self) -> tuple[PlannedCell, ...]:
-        """Every cell, in the order of the suite."""
+        """Every cell that was asked about, in the order of the suite."""
         costs, refused = self.scouted.costs(), self.scouted.refusals()
         budget, found = self.scouted.suite.budget, []
         for cell in self.scouted.cells:
@@ -76,15 +85,19 @@ class Plan:
         likely = [planned.cell for planned in self.cells if not planned.note]
         count, refused = len(scouted.cells), len(scouted.refusals())
         untimed = Counter(cell.workload.value for cell in likely if cell.training or not cell.workload.is_timed)
-        low, high = (seconds / 60 for seconds in duration(scouted, likely))
+        low, high = (seconds / 60 for seconds in duration(scouted, likely, self.share))
+        unit, minutes = next((each for each in _LONG if high >= 2 * each[1]), ("min", 1))
+        cells, measured = (f"{number / self.share:,.0f}" for number in (count, count - refused))
         lines = [
-            f"{count} cells, {count - refused} to be measured, x {suite.replicates} replicates, on {suite.device}",
-            f"about {low:.0f} to {high:.0f} min" if high >= 1 else "less than a minute",
+            f"{cells} cells, {measured} to be measured, x {suite.replicates} replicates, on {suite.device}",
+            f"about {low / minutes:.0f} to {high / minutes:.0f} {unit}" if high >= 1 else "less than a minute",
         ]
         lines[-1] += "; cells over budget are rows, and cost little; memory is not predicted"
+        if self.share < 1:
+            lines.insert(0, f"estimated from {count:,} cells, drawn at random from about {cells}")
         if untimed:
-            cells = ", ".join(f"{number} of {workload}" for workload, number in untimed.items())
-            lines.append(f"cells that take as long as they take come on top: {cells}")
+            found = ", ".join(f"{number / self.share:,.0f} of {workload}" for workload, number in untimed.items())
+            lines.append(f"cells that take as long as they take come on top: {found}")
         if any(cell.batch is Batch.LARGEST for cell in scouted.cells):
             lines.append("the searches for the largest B come on top; the time above is that of B = 1")
         if known is None:
@@ -93,7 +106,9 @@ class Plan:
 
     @property
     def table(self) -> Table:
-        """A row a cell, with the conditions that vary within the suite."""
+        """A row a cell, with the conditions that vary within the suite; of a large suite a row a method and workload."""
+        if self.share < 1:
+            return self._by_method()
         others = {name: words for name, words in varied(self.scouted.cells).items() if name not in _ALWAYS}
         rows = []
         for planned in self.cells:
@@ -107,8 +122,26 @@ class Plan:
             f"{self.scouted.suite.name} on {self.scouted.suite.device}", headers, tuple(rows), notes=tuple(self.summary)
         )
 
+    def _by_method(self) -> Table:
+        groups: dict[tuple[str, ...], list[PlannedCell]] = {}
+        for planned in self.cells:
+            groups.setdefault((planned.cell.workload, planned.cell.label), []).append(planned)
+        rows = []
+        for group, cells in sorted(groups.items()):
+            lengths = [planned.cell.problem.N for planned in cells]
+            likely = [planned.seconds for planned in cells if not planned.note and planned.seconds is not None]
+            seconds = f"{units.seconds(min(likely))} to {units.seconds(max(likely))}" if likely else _UNKNOWN
+            why_not = Counter(planned.note for planned in cells if planned.note)
+            counts = (f"{len(cells) / self.share:,.0f}", f"{1 - why_not.total() / len(cells):.0%}")
+            note = why_not.most_common(1)[0][0] if why_not else ""
+            rows.append((*group, f"{min(lengths)} to {max(lengths)}", *counts, seconds, note))
+        headers = ("workload", "method", "N", "cells, about", "measured", "a call, at least", "mostly why not")
+        return Table(
+            f"{self.scouted.suite.name} on {self.scouted.suite.device}", headers, tuple(rows), notes=tuple(self.summary)
+        )
+
     def frame(self) -> "pd.DataFrame":
-        """A row a cell: seconds as numbers, empty where they are unknown."""
+        """A row a cell that was asked about: seconds as numbers, empty where they are unknown."""
         import pandas as pd
 
         def row(planned: PlannedCell) -> dict[str, object]:
@@ -146,20 +179,30 @@ def plan(
     only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
     loaded, asked = select(suite, impl, device, only=only)
     with LocalStation() as station:
-        scouted = scout(asked, station, roof=False, waits=False)
+        scouted = scout(asked, station, lambda suite: expand(suite, _asked_about(suite)), roof=False, waits=False)
         digest = environment.digest(environment_of(station, scouted.surroundings))
     check_methods(loaded, scouted)
-    return Plan(scouted, known_roofs(digest))
+    return Plan(scouted, known_roofs(digest), len(_asked_about(scouted.suite)) / len(Bundles(scouted.suite)))
 
 
-def duration(scouted: Scouted, likely: Sequence[Cell]) -> tuple[float, float]:
-    """Seconds that the timed cells take, checks and memory passes among them: where all is steady, and where nothing is."""
-    suite = scouted.suite
-    timed = [cell for cell in likely if cell.workload.is_timed and not cell.training]
-    checks = len({small.key for cell in likely for small in scouted.check_cells().get(cell.key, ())})
+def _asked_about(suite: Suite) -> Sequence[int]:
+    """The numbers of all bundles, or of those of a large suite that are drawn."""
+    bundles = Bundles(suite)
+    most = max(1, _MOST_ASKED // bundles.most)
+    return range(len(bundles)) if len(bundles) <= most else sorted(random.Random(0).sample(range(len(bundles)), most))  # noqa: S311 - no secret
+
+
+def duration(scouted: Scouted, likely: Sequence[Cell], share: float = 1.0) -> tuple[float, float]:
+    """Seconds that the timed cells take, checks and memory passes among them: where all is steady, and where nothing is.
+
+    The likely cells are that share of all; they have the checks of all.
+    """
+    suite, checked = scouted.suite, scouted.check_cells()
+    timed = sum(cell.workload.is_timed and not cell.training for cell in likely) / share
+    checks = len({small.key for cell in likely for small in checked.get(cell.key, ())})
     samples = (min(_STEADY, suite.budget.seconds), suite.budget.seconds)
     low, high = (
-        len(timed) * (suite.replicates * (loop + process) + min(suite.replicates, suite.memory_replicates) * process)
+        timed * (suite.replicates * (loop + process) + min(suite.replicates, suite.memory_replicates) * process)
         + checks * check
         for loop, process, check in zip(samples, _PROCESS, _CHECK, strict=True)
     )

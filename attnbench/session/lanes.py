@@ -12,7 +12,9 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from attnbench.schema.suite import Suite
 from attnbench.session.scout import Scouted
+from attnbench.suite.expand import Bundles, expand
 from attnbench.worker.portion import ALL, Portion, of_cores, of_gpus
 
 Devices = str | Sequence[str]
@@ -116,3 +118,10 @@ class Shard:
         if not found:
             raise ArgumentError("shard", self, f"the suite has only {len(bundles(cells))} bundles to share out")
         return found
+
+    def expand(self, suite: Suite) -> list[Cell]:
+        """The cells of its share of a suite; no others are made. Raises ArgumentError where it has none, and as `expand`."""
+        count = len(Bundles(suite))
+        if self.number > count:
+            raise ArgumentError("shard", self, f"the suite has only {count} bundles to share out")
+        return expand(suite, range(self.number - 1, count, self.of))

@@ -23,9 +23,10 @@ from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
-from attnbench.session.scout import Scouted, environment_of, scout, surveyed
+from attnbench.session.scout import CellsOf, Scouted, environment_of, scout, surveyed
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder
+from attnbench.suite.expand import expand
 from attnbench.worker.portion import ALL, Portion
 
 
@@ -93,9 +94,9 @@ class Scene:
         for station in self.stations:
             station.__exit__(kind, error, trace)
 
-    def scout(self, suite: Suite, *, roof: bool = True) -> Scouted:
+    def scout(self, suite: Suite, cells_of: CellsOf = expand, *, roof: bool = True) -> Scouted:
         """Ask the first station and the methods there; raises ScoutError, TooManyCellsError, LaneTakenError."""
-        return scout(suite, self.stations[0], roof=roof)
+        return scout(suite, self.stations[0], cells_of, roof=roof)
 
     def describe(self, scouted: Scouted) -> RunInfo:
         """What run.json will say of a run that begins now."""

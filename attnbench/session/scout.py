@@ -1,6 +1,6 @@
 """Scouting: asking the machine and the methods about a suite before anything is measured."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -24,6 +24,10 @@ SURVEY_TIMEOUT = 120.0
 INQUIRY_TIMEOUT = 30.0
 _AT_ONCE = 5000
 """The cells that a method is asked about at a time."""
+
+
+CellsOf = Callable[[Suite], Sequence[Cell]]
+"""Gives those cells of a suite that was resolved for its device which are wanted."""
 
 
 class ScoutError(AttnbenchError):
@@ -106,14 +110,14 @@ def _with_roofs(device: str, cells: Sequence[Cell], station: Station) -> Surroun
     return with_highest_roofs(environment.digest(environment_of(station, surroundings)), surroundings)
 
 
-def scout(suite: Suite, station: Station, *, roof: bool = True, waits: bool = True) -> Scouted:
+def scout(suite: Suite, station: Station, cells_of: CellsOf = expand, *, roof: bool = True, waits: bool = True) -> Scouted:
     """Resolve `device: auto`, expand the suite, and ask every method about its cells.
 
     If it `waits`, no other run measures meanwhile. Raises ScoutError, TooManyCellsError, LaneTakenError.
     """
     surroundings = _survey(suite.device, (), station)
     resolved = suite.resolved(surroundings.device)
-    cells = tuple(expand(resolved))
+    cells = tuple(cells_of(resolved))
     with station.held(surroundings) if waits else nullcontext():
         if roof:
             surroundings = _with_roofs(suite.device, cells, station)

@@ -1,8 +1,9 @@
-"""Expanding a suite to its cells, sorted from small to large."""
+"""Expanding a suite to its cells, bundle by bundle, sorted from small to large."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -10,89 +11,116 @@ from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
 from attnbench.schema.problem import Problem
-from attnbench.schema.suite import MOST_PROCESSES, Axes, Suite
+from attnbench.schema.suite import MOST_PROCESSES, Suite
 from attnbench.schema.training import Training
 from attnbench.suite.load import SuiteError
 
 MOST_CELLS = 100_000
+"""The most cells of one run. A suite may have more, of which shares are measured."""
 # fields of a cell that say how it is run; their axes have the same names
 _CONDITIONS = ("inputs", "recording", "scale", "allocator", "matmul_precision", "clock")
+_MODEL = tuple(Training.model_fields)
 
 
 class TooManyCellsError(UsageError):
-    """A suite whose axes have far too many combinations."""
+    """A run of far too many cells."""
 
 
-def expand(suite: Suite) -> list[Cell]:
-    """Return all cells of a suite that was resolved for its device; small lengths first, one shape after another.
+def expand(suite: Suite, numbers: Sequence[int] | None = None) -> list[Cell]:
+    """Return the cells of a suite that was resolved for its device, small lengths first; or those of some of its bundles.
 
     Raises TooManyCellsError before anything is built, and SuiteError where a combination of axes makes no problem,
     a `when` cannot be decided, or no cell is left.
     """
-    count = _count(suite)
-    if count > MOST_CELLS:
-        raise TooManyCellsError(f"suite {suite.name!r} has {count:,} cells; at most {MOST_CELLS:,} make sense")
+    bundles = Bundles(suite)
+    wanted = range(len(bundles)) if numbers is None else numbers
+    if (count := len(wanted) * bundles.most) > MOST_CELLS:
+        shares = f"; measure shares of it, as --shard 1/{-(-count // MOST_CELLS)}" if count <= 1000 * MOST_CELLS else ""
+        raise TooManyCellsError(f"suite {suite.name!r} has {count:,} cells; at most {MOST_CELLS:,} make sense in a run{shares}")
     try:
-        cells = {cell.key: cell for cell in _cells(suite)}
+        cells = [cell for number in wanted for cell in bundles[number]]
     except ValueError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
         raise SuiteError(f"suite {suite.name!r}: {why}") from None
     if (processes := len(cells) * suite.replicates) > MOST_PROCESSES:
         raise TooManyCellsError(
             f"suite {suite.name!r} has {len(cells):,} cells x {suite.replicates:,} replicates, {processes:,} processes; "
-            f"at most {MOST_PROCESSES:,} make sense"
+            f"at most {MOST_PROCESSES:,} make sense in a run"
         )
     if not cells:
         raise SuiteError(f"suite {suite.name!r}: no cell is left; look at its axes and at every `when`")
-    return list(cells.values())
+    return cells
 
 
-def _count(suite: Suite) -> int:
-    """Count the cells before any `when`, without making them."""
-    axes = suite.axes
-    shape = (axes.N, axes.B or axes.tokens, axes.H, axes.D, axes.M, axes.kv_heads, axes.dtype, axes.causal, axes.padding)
-    shapes = prod(len(axis) or 1 for axis in (*shape, *(getattr(axes, name) for name in _CONDITIONS)))
-    models = prod(len(getattr(suite.training, name)) for name in Training.model_fields) if suite.training else 1
-    works = sum(models if workload.has_model else 1 for workload in suite.workloads)
-    return shapes * works * sum(prod(len(values) for values in method.params.values()) for method in suite.methods)
+class Bundles:
+    """The bundles of a suite: each has the cells of one shape, workload and set of conditions, which are compared.
 
+    A bundle is made when it is asked for, so that a suite may have millions of them.
+    """
 
-def _cells(suite: Suite) -> Iterator[Cell]:
-    """Make the cells for which the `when` of their method holds. Raises ValueError."""
-    methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-    conditions = [
-        dict(zip(_CONDITIONS, values, strict=True)) for values in product(*(getattr(suite.axes, name) for name in _CONDITIONS))
-    ]
-    for (problem, batch), work, condition in product(_problems(suite.axes), _works(suite), conditions):
-        same = {"problem": problem, "batch": batch, "device": suite.device, **work, **condition}
-        for method, when in methods:
+    def __init__(self, suite: Suite) -> None:
+        axes, training, self._suite = suite.axes, suite.training, suite
+        # a value that is listed twice counts once
+        self._model = [_once(getattr(training, name)) for name in _MODEL] if training else []
+        self._works = {workload: prod(map(len, self._model)) if workload.has_model else 1 for workload in suite.workloads}
+        batches, M, kv_heads = axes.B or axes.tokens or (1,), axes.M or (None,), axes.kv_heads or (None,)
+        shape = (sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D, batches, M, kv_heads)
+        conditions = [_once(getattr(axes, name)) for name in _CONDITIONS]
+        self._axes = [*map(_once, shape), range(sum(self._works.values())), *conditions]
+        self._methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
+        self.most = sum(prod(len(values) for values in method.params.values()) for method in suite.methods)
+        """The most cells that one has; a `when` leaves fewer."""
+
+    def __len__(self) -> int:
+        return prod(map(len, self._axes))
+
+    def __getitem__(self, number: int) -> list[Cell]:
+        """Make the cells of one for which the `when` of their method holds, counted from 0. Raises ValueError."""
+        N, dtype, causal, padding, H, D, size, M, kv_heads, work, *conditions = _picked(self._axes, number)
+        batch, tokens = Batch.FIXED, self._suite.axes.tokens
+        if size == "max":
+            size, batch = 1, Batch.LARGEST
+        elif tokens:
+            size, earlier = max(1, size // N), {max(1, each // N) for each in tokens[: tokens.index(size)]}
+            if size in earlier:
+                # fewer or more tokens make the same bundle
+                return []
+        rows, mask = {"B": size, "H": H, "kv_heads": kv_heads or H}, {"causal": causal, "padding": padding}
+        problem = Problem(**rows, N=N, D=D, M=M or D, dtype=dtype, **mask)
+        workload, training = self._workload(work)
+        same = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, "training": training}
+        same |= dict(zip(_CONDITIONS, conditions, strict=True))
+        found: dict[str, Cell] = {}
+        for method, when in self._methods:
             for values in product(*method.params.values()):
                 params = dict(zip(method.params, values, strict=True))
                 cell = Cell.model_validate({"method": method.name, "params": params, **same})
-                if when is not None and not when(cell.values):
-                    continue
-                # a model that only generates needs no data
-                if cell.workload is Workload.TRAIN and cell.training and (why := cell.training.why_not(problem)):
-                    raise ValueError(why)
-                yield cell
+                if when is None or when(cell.values):
+                    found.setdefault(f"{method.name} {sorted(params.items())!r}", cell)
+        # a model that only generates needs no data
+        if found and workload is Workload.TRAIN and training and (why := training.why_not(problem)):
+            raise ValueError(why)
+        return list(found.values())
+
+    def _workload(self, number: int) -> tuple[Workload, Training | None]:
+        """Give the workload of that number, together with a model around the attention where it has one."""
+        for workload, count in self._works.items():
+            if number < count:
+                if not workload.has_model or not self._model:
+                    return workload, None
+                return workload, Training.model_validate(dict(zip(_MODEL, _picked(self._model, number), strict=True)))
+            number -= count
+        raise IndexError(number)
 
 
-def _problems(axes: Axes) -> Iterator[tuple[Problem, Batch]]:
-    """Make all shapes, with the rule for their batch; a batch that is searched for starts from 1."""
-    for N, dtype, causal, padding, H, D in product(sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D):
-        sizes = axes.B or tuple(max(1, tokens // N) for tokens in axes.tokens) or (1,)
-        for size, M, kv_heads in product(sizes, axes.M or (D,), axes.kv_heads or (H,)):
-            B, batch = (1, Batch.LARGEST) if size == "max" else (size, Batch.FIXED)
-            same = {"dtype": dtype, "causal": causal, "padding": padding}
-            yield Problem(B=B, H=H, N=N, D=D, M=M, kv_heads=kv_heads, **same), batch
+def _once(values: Sequence[Any]) -> Sequence[Any]:
+    return list(dict.fromkeys(values))
 
 
-def _works(suite: Suite) -> Iterator[dict[str, Workload | Training]]:
-    """Give each workload, together with each model around the attention where the workload has one."""
-    names = tuple(Training.model_fields)
-    for workload in suite.workloads:
-        if workload.has_model and suite.training is not None:
-            for values in product(*(getattr(suite.training, name) for name in names)):
-                yield {"workload": workload, "training": Training.model_validate(dict(zip(names, values, strict=True)))}
-        else:
-            yield {"workload": workload}
+def _picked(axes: Sequence[Sequence[Any]], number: int) -> list[Any]:
+    """Pick the combination of that number, of which the last axis changes fastest."""
+    picked = []
+    for axis in reversed(axes):
+        number, place = divmod(number, len(axis))
+        picked.append(axis[place])
+    return picked[::-1]

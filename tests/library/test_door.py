@@ -216,6 +216,19 @@ def test_a_plan_is_a_frame_too() -> None:
 
 
 @pytest.mark.usefixtures("warmed")
+def test_a_suite_of_a_million_cells_is_planned_from_some_that_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnbench.library.plan._MOST_ASKED", 90)
+    axes = {"N": list(range(1, 1001)), "H": 1, "D": list(range(1, 334)), "causal": True}
+    plan = attnbench.plan({**SUITE, "axes": axes}, device="cpu")
+    first, second, *_ = plan.summary
+    assert first == "estimated from 90 cells, drawn at random from about 999,000"
+    assert second == "999,000 cells, 666,000 to be measured, x 2 replicates, on cpu"
+    assert [row[1] for row in plan.table.rows] == ["linear.chunked", "linear.full", "softmax.sdpa"]
+    assert [row[3:5] for row in plan.table.rows] == [("333,000", "100%"), ("333,000", "0%"), ("333,000", "100%")]
+    assert plan.table.rows[1][-1].startswith("unsupported")
+
+
+@pytest.mark.usefixtures("warmed")
 def test_a_run_goes_on_from_python_after_it_was_interrupted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ask, told = Isolation.ask, Told()
 

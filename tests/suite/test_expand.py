@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from attnbench import registry
 from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.errors import ArgumentError
 from attnbench.schema.suite import Suite
-from attnbench.suite.expand import TooManyCellsError, expand
+from attnbench.session.lanes import Shard
+from attnbench.suite.expand import Bundles, TooManyCellsError, expand
 from attnbench.suite.load import SuiteError, load, shipped
 
 
@@ -152,6 +154,47 @@ def test_a_condition_may_speak_of_every_axis(when: str, kept: set[tuple[bool, st
 def test_a_cell_that_is_listed_twice_is_measured_once() -> None:
     got = cells(axes={"N": [8, 8, 16]}, methods=["m", "m", {"name": "m", "params": {"a": [1, 1]}}])
     assert [(cell.problem.N, cell.label) for cell in got] == [(8, "m"), (8, "m(a=1)"), (16, "m"), (16, "m(a=1)")]
+
+
+AXES: dict[str, st.SearchStrategy[object]] = {
+    "N": st.lists(st.integers(1, 64), min_size=1, max_size=3),
+    "tokens": st.lists(st.integers(1, 64), min_size=1, max_size=3),
+    "D": st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    "causal": st.lists(st.booleans(), min_size=1, max_size=2),
+    "scale": st.lists(st.sampled_from([1.0, 2.0]), min_size=1, max_size=2),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.fixed_dictionaries(AXES), st.integers(1, 9))
+def test_shares_of_a_suite_have_all_its_cells_and_none_twice(axes: dict[str, object], of: int) -> None:
+    """Also where values are listed twice, and where several numbers of tokens make one batch."""
+    whole = suite(axes=axes, workloads=["forward", "generate"], training={"layers": [1, 1, 2]}, methods=["a", "b", "a"])
+    count = len(Bundles(whole))
+    shares = [expand(whole, range(share, count, of)) for share in range(min(of, count)) if any_cell(whole, share, of)]
+    keys = [cell.key for share in shares for cell in share]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == {cell.key for cell in expand(whole)}
+
+
+def any_cell(whole: Suite, share: int, of: int) -> bool:
+    bundles = Bundles(whole)
+    return any(bundles[number] for number in range(share, len(bundles), of))
+
+
+def test_of_a_suite_of_ten_million_cells_a_share_is_made_without_the_others() -> None:
+    many = suite(axes={"N": list(range(1, 10_001)), "D": list(range(1, 1001))})
+    assert len(Bundles(many)) == 10_000_000
+    with pytest.raises(TooManyCellsError, match="measure shares of it, as --shard 1/100"):
+        expand(many)
+    found = Shard(7, 1000).expand(many)
+    assert len(found) == 10_000
+    assert (found[0].problem.N, found[0].problem.D, found[-1].problem.N) == (1, 7, 10_000)
+
+
+def test_a_share_beyond_the_last_bundle_is_an_error() -> None:
+    with pytest.raises(ArgumentError, match="the suite has only 1 bundles to share out"):
+        Shard(2, 2).expand(suite())
 
 
 def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
