@@ -1,8 +1,9 @@
 """Lanes that measure at the same time, each in a place of its own."""
 
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from queue import SimpleQueue
 
 from attnbench.places.place import Made, Place, Told, carry_out
 from attnbench.schedule.rounds import Rounds
@@ -51,6 +52,7 @@ class _Lanes:
         self._shared, self._places, self._threads, self._begins = shared, places, threads, begins
         self._schedules: list[Schedule] = [shared.schedule(lane) for lane in range(len(places))]
         self._doing: dict[Future[Record], tuple[Job, list[int]]] = {}
+        self._done = SimpleQueue[Future[Record]]()
 
     def go_on(self, lane: int, record: Record | None = None) -> None:
         """Begin a lane, or send it the record of its last job; and start the job that it wants next, if there is one."""
@@ -68,18 +70,20 @@ class _Lanes:
                 return
         if step.settled is None:
             self._begins(lane, step.job)
-        self._doing[self._threads.submit(place.do, step)] = (step.job, [lane])
+        future = self._threads.submit(place.do, step)
+        self._doing[future] = (step.job, [lane])
+        future.add_done_callback(self._done.put)
 
     def records(self) -> Made:
         """Give records until no lane wants anything."""
         while self._doing:
-            for future in wait(self._doing, return_when=FIRST_COMPLETED).done:
-                record, (_, waiting) = future.result(), self._doing.pop(future)
-                yield waiting[0], record
-                for lane in waiting:
-                    self.go_on(lane, record)
-                if self._places[waiting[0]].lost:
-                    self._share_anew(waiting[0])
+            future = self._done.get()
+            record, (_, waiting) = future.result(), self._doing.pop(future)
+            yield waiting[0], record
+            for lane in waiting:
+                self.go_on(lane, record)
+            if self._places[waiting[0]].lost:
+                self._share_anew(waiting[0])
 
     def _share_anew(self, lane: int) -> None:
         """Give what a lost lane had taken to those whose devices are like its own, and wake them where they had finished."""
