@@ -181,7 +181,7 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
 
 @measuring.command()
 def merge(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders that measured shards of one suite.")],
+    runs: Annotated[list[str], typer.Argument(help="Run folders that measured shards of one suite, or the URL of a history.")],
     results: Results = _RESULTS,
 ) -> None:
     """Make one run of several that measured shards of a suite, on whatever machines; those stay as they are."""

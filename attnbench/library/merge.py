@@ -1,6 +1,7 @@
 """Merging runs that measured shares of one suite, on whatever machines, into one run."""
 
 import secrets
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,36 +10,48 @@ from attnbench.schema.errors import UsageError
 from attnbench.schema.run import RunInfo, joined
 from attnbench.session.lanes import Shard
 from attnbench.session.reporter import Reporter
+from attnbench.store.history import open_history
 from attnbench.store.run_folder import RunFolder
 
 
 def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | None = None) -> Run:
     """Copy the records of runs of one suite into a new run; those that are merged stay as they are.
 
-    What was measured on unlike devices is told apart there. Shards that are missing are said.
+    The URL of a history, as s3://bucket/shards, stands for all its runs. What was measured on unlike devices is told apart in
+    the new run. Shards that are missing are said.
     Raises UsageError where the suites are not the same, or two runs measured the same cell; StoreError.
     """
-    # a run of several parts is given as these
-    folders = [part for each in runs for part in _parts(read(each).folder)]
-    if not folders:
-        raise UsageError("name the runs to merge, as attnbench merge results/scaling/*")
-    infos = [folder.own() for folder in folders]
-    _refuse_unlike(folders, infos)
-    now = datetime.now(UTC)
-    made = joined(infos[0], infos[1:])
-    changes = {
-        "id": f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
-        "shard": "",
-        "command": f"attnbench merge, of {len(infos)} runs",
-        "started": min(info.started for info in infos),
-        "cells": tuple(sorted(made.cells, key=lambda cell: cell.problem.N)),
-    }
-    folder = RunFolder.create(Path(results), made.model_copy(update=changes))
-    for number, each in enumerate(folders, 1):
-        folder.adopt(number, each)
+    with ExitStack() as opened:
+        given = [folder for each in runs for folder in _folders(each, opened)]
+        # a run of several parts is given as these
+        folders = [part for each in given for part in _parts(each)]
+        if not folders:
+            raise UsageError("name the runs to merge, as attnbench merge results/scaling/*")
+        infos = [folder.own() for folder in folders]
+        _refuse_unlike(folders, infos)
+        now = datetime.now(UTC)
+        made = joined(infos[0], infos[1:])
+        changes = {
+            "id": f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            "shard": "",
+            "command": f"attnbench merge, of {len(infos)} runs",
+            "started": min(info.started for info in infos),
+            "cells": tuple(sorted(made.cells, key=lambda cell: cell.problem.N)),
+        }
+        folder = RunFolder.create(Path(results), made.model_copy(update=changes))
+        for number, each in enumerate(folders, 1):
+            folder.adopt(number, each)
     if (missing := _missing(infos)) and reporter:
         reporter.say(f"merged without {', '.join(missing)}, which nobody gave")
     return Run(folder)
+
+
+def _folders(run: RunLike, opened: ExitStack) -> list[RunFolder]:
+    """Return the folder of a run, or those of a history at a URL, as long as they are `opened`."""
+    if isinstance(run, str) and "://" in run:
+        history = open_history(run)
+        return [opened.enter_context(history.folder(place)) for place in history.places()]
+    return [read(run).folder]
 
 
 def _parts(folder: RunFolder) -> list[RunFolder]:

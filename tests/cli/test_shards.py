@@ -29,6 +29,11 @@ def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, sui
     assert set(finished([r for r in read(merged) if r.job.phase is not Pass.CHECK]).values()) == {1}
     assert (merged / "index.html").exists()
     assert {file: file.read_bytes() for file in before} == before
+    for folder in (first, second):
+        assert attnbench("history", "add", str(folder), "--to", "shards").returncode == 0
+    stored = attnbench("merge", (tmp_path / "shards").as_uri(), "--results", "stored")
+    assert stored.returncode == 0, stored.stderr
+    assert statuses(read(next((tmp_path / "stored").glob("*/*")))) == WHOLE
     alone = attnbench("merge", str(first), "--results", "alone")
     assert alone.returncode == 0
     assert "merged without 2/2, which nobody gave" in alone.stderr
