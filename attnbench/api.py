@@ -16,12 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Cell, Precision, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.noun import Scalar
-from attnbench.schema.problem import DType, Problem
+from attnbench.schema.problem import HALF, UP_TO_FLOAT32, DType, Problem
 
 __all__ = [
+    "HALF",
+    "UP_TO_FLOAT32",
     "Attention",
     "Causality",
     "Cell",
@@ -89,8 +91,8 @@ class Projection(NamedTuple):
 class Attention(nn.Module, ABC):
     """One attention method, built for one problem.
 
-    A subclass states what it is by class attributes, and its limits in words by `why_not`; the harness never guesses.
-    Its constructor takes the problem and its own keyword parameters.
+    A subclass states what it is and its limits by class attributes, and what these cannot say in words by `why_not`; the
+    harness never guesses. Its constructor takes the problem and its own keyword parameters.
     """
 
     paper: ClassVar[str]
@@ -107,6 +109,20 @@ class Attention(nn.Module, ABC):
     """True where samples of a batch do not influence each other, nor do heads that share no key."""
     rows_choose: ClassVar[bool] = False
     """True where `rows`, given no choices, makes those of its queries itself: `choose` makes all, which may take N²."""
+    causal_only: ClassVar[bool] = False
+    """True where there is no form without a mask; one that has no causal form says so by its causality."""
+    because: ClassVar[str] = ""
+    """Why it is causal only, or has no causal form; or what does the other form."""
+    grouped: ClassVar[bool] = True
+    """True where a head of k and v may serve several heads of q: kv_heads below H."""
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    dtypes: ClassVar[tuple[DType, ...]] = tuple(DType)
+    widths: ClassVar[tuple[int, int]] = (1, 2**16)
+    """The least and the largest D and M."""
+    one_width: ClassVar[bool] = False
+    """True where M must equal D."""
+    tf32: ClassVar[bool] = False
+    """True where it multiplies float32 as TF32, whatever the matmul precision."""
     requires: ClassVar[tuple[str, ...]] = ()
     """The packages needed beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 
@@ -116,26 +132,43 @@ class Attention(nn.Module, ABC):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:  # noqa: ARG003 - the default has no limits
-        """Say why this cell cannot run, in words, or return None."""
+        """Say why this cell cannot run, where no class attribute says it; or return None."""
         return None
 
     @classmethod
     def refusal(cls, cell: Cell) -> str | None:
         """Return the reason why this cell cannot run: by what the class declares, else in its own words by `why_not`."""
-        if cell.workload.decodes and not cls.decodes:
-            return "it does not decode token by token"
-        if cell.workload.decodes and not cell.problem.causal:
-            return "decoding is causal; set causal: true"
-        if cell.problem.padding and not cls.masks:
-            return "it takes no key mask, so there can be no padding"
-        if cell.problem.padding and cell.workload.decodes:
-            return "decoding is without padding"
-        return cls.why_not(cell)
+        p, decodes, (least, most) = cell.problem, cell.workload.decodes, cls.widths
+        because, names = f": {cls.because}" if cls.because else "", {"cpu": "CPUs", "cuda": "CUDA devices"}
+        dtypes = " and ".join(filter(None, (", ".join(cls.dtypes[:-1]), cls.dtypes[-1])))
+        widths = f"up to {most}" if least == 1 else f"from {least} to {most}"
+        found = [
+            (decodes and not cls.decodes, "it does not decode token by token"),
+            (decodes and not p.causal, "decoding is causal; set causal: true"),
+            (p.padding and not cls.masks, "it takes no key mask, so there can be no padding"),
+            (p.padding and decodes, "decoding is without padding"),
+            (cell.device_kind not in cls.devices, f"it runs on {' and '.join(names[each] for each in cls.devices)}"),
+            (cls.causal_only and not p.causal, f"it is causal only{because}; set causal: true"),
+            (cls.causality is Causality.NONE and p.causal, f"it has no causal form{because}; set causal: false"),
+            (p.kv_heads != p.H and not cls.grouped, f"each head of q has its own k and v: kv_heads must equal H={p.H}"),
+            (p.dtype not in cls.dtypes, f"it computes in {dtypes}, not in {p.dtype}"),
+            (p.M != p.D and cls.one_width, f"values are as wide as keys: M={p.M} must equal D={p.D}"),
+            (min(p.D, p.M) < least or max(p.D, p.M) > most, f"it takes widths {widths}, not D={p.D} and M={p.M}"),
+            (
+                cls.tf32 and p.dtype is DType.FLOAT32 and cell.matmul_precision is Precision.HIGHEST,
+                "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do",
+            ),
+        ]
+        return next((why for wrong, why in found if wrong), None) or cls.why_not(cell)
 
     @classmethod
-    @abstractmethod
-    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Return the FLOPs and bytes of one call, by formula. Raises TypeError or ValueError for bad parameters."""
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:  # noqa: ARG003
+        """Return the FLOPs and bytes of one call, by formula; None where there is none, and shares of a roof are unknown.
+
+        Raises TypeError or ValueError for bad parameters.
+        """
+        signature(cls).bind(problem, **params)
+        return None
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - others follow from the length

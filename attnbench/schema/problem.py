@@ -28,6 +28,10 @@ class DType(StrEnum):
         return {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}[self.value]
 
 
+HALF: tuple[DType, ...] = (DType.FLOAT16, DType.BFLOAT16)
+UP_TO_FLOAT32: tuple[DType, ...] = (DType.FLOAT32, *HALF)
+
+
 class Problem(Noun):
     """q [B, H, N, D], k [B, kv_heads, N, D], v [B, kv_heads, N, M] -> o [B, H, N, M].
 

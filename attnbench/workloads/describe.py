@@ -15,7 +15,7 @@ from attnbench.schema.training import Task
 from attnbench.training.reading import NOT_CAUSAL
 from attnbench.workloads.check import check_cells
 
-_STATED = ("paper", "cost", "forward", "reference")
+_STATED = ("paper", "forward", "reference")
 """What every attention has to define."""
 _SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
 

@@ -47,7 +47,7 @@ class Slowed(Attention):
         return method.refusal(cell.model_copy(update={"method": name, "params": {}}))
 
     @classmethod
-    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:
         """Return the cost of the method inside: a wait is no work."""
         return registry.load(_inner(params)).cost(problem, {}, workload)
 

@@ -6,7 +6,7 @@ B or b batch, H heads, N or n tokens, L tokens of a block, E = topk - 1, D query
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workload, default_scale
+from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
 from ..partial.rows import softmax_rows
 from .choosing import Choice, by_mean
@@ -29,20 +29,14 @@ class MobaAttention(Attention):
 
     paper = "arXiv:2502.13189"
     decodes = True
+    causal_only = True
+    because = "blocks are chosen among those before the query's own"
+    grouped = False
 
     def __init__(self, problem: Problem, block: int = CHUNK, topk: int = TOPK) -> None:
         super().__init__(problem)
         refuse_bad_parameters(block, topk)
         self.choice, self.terms = Choice(block, topk - 1), Terms(block, default_scale(problem))
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells and shared heads of k and v."""
-        if not cell.problem.causal:
-            return "it is causal only, because blocks are chosen among those before the query's own; set causal: true"
-        if cell.problem.kv_heads != cell.problem.H:
-            return "each head of q chooses blocks of its own k; kv_heads must equal H"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .moba import CHUNK, TOPK, MobaAttention, choice_of
 from .moba_cost import exact_flops
@@ -28,6 +28,10 @@ class FlaMoba(MobaAttention):
     layout = Layout.BNHD
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
+    devices = ("cuda",)
+    dtypes = HALF  # flash-attn's, which it calls
+    one_width = True
+    widths = (1, _WIDEST)
     ends: Tensor
 
     def __init__(self, problem: Problem, block: int = CHUNK, topk: int = TOPK) -> None:
@@ -42,17 +46,10 @@ class FlaMoba(MobaAttention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse what flash-attn cannot take, and topk=1, with which the package attends to everything."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "flash-linear-attention's kernels run on CUDA devices"
-        if p.dtype not in {DType.FLOAT16, DType.BFLOAT16}:
-            return f"it calls flash-attn, which computes in float16 and bfloat16, not in {p.dtype}"
-        if p.M != p.D or p.D > _WIDEST:
-            return f"it packs keys and values of one width, {_WIDEST} at most: D={p.D}, M={p.M}"
+        """Refuse a single block, of which the package makes all earlier ones."""
         if cell.params.get("topk") == 1:
             return "with topk=1 the package attends to all earlier keys, not to the own block alone"
-        return super().why_not(cell)
+        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

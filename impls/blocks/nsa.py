@@ -7,7 +7,7 @@ query/key width, M value width.
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, Problem, Projection, Scalar, State, Workload, default_scale
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
 
 from ..partial.rows import softmax_rows
 from .choosing import Choice, block_weights, by_weight, most_weighty
@@ -32,18 +32,13 @@ class NsaAttention(Attention):
 
     paper = "arXiv:2502.11089"
     decodes = True
+    causal_only = True
+    because = "blocks are selected among those before the query's own"
 
     def __init__(self, problem: Problem, block: int = 64, selected: int = 16, window: int = 512) -> None:
         super().__init__(problem)
         self.options, self.scale = NsaOptions(block, selected, window), default_scale(problem)
         self.choice = Choice(block, selected - 1)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells."""
-        if cell.problem.causal:
-            return None
-        return "it is causal only, because blocks are selected among those before the query's own; set causal: true"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, nominal_flops
+from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, nominal_flops
 
 from .nsa import NsaAttention
 from .nsa_cost import choice_of, exact_flops, traffic_bytes
@@ -35,6 +35,10 @@ class FlaNsa(NsaAttention):
     layout = Layout.BNHD
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
+    devices = ("cuda",)
+    dtypes = HALF  # those of its window, which is flash-attn's
+    one_width = True
+    widths = (_LEAST, _WIDEST)
 
     def __init__(self, problem: Problem, block: int = 64, selected: int = 16, window: int = 512) -> None:
         import flash_attn  # noqa: F401 - the package misses it only when it is called
@@ -45,18 +49,12 @@ class FlaNsa(NsaAttention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse what the package's tiles and flash-attn cannot take."""
+        """Refuse groups of heads and blocks that its tiles cannot hold."""
         p = cell.problem
-        if cell.device_kind != "cuda":
-            return "flash-linear-attention's kernels run on CUDA devices"
-        if p.dtype not in {DType.FLOAT16, DType.BFLOAT16}:
-            return f"its window is flash-attn's, which computes in float16 and bfloat16, not in {p.dtype}"
-        if p.M != p.D or not _LEAST <= p.D <= _WIDEST:
-            return f"its window takes one width, its tiles {_LEAST} to {_WIDEST}: D={p.D}, M={p.M}"
         R = p.H // p.kv_heads
         if R < _LEAST or not _is_power_of_two(R):
             return f"its tiles hold a group of heads: H / kv_heads must be a power of two, {_LEAST} at least, not {R}"
-        return cls._why_not_these_blocks(cell) or super().why_not(cell)
+        return cls._why_not_these_blocks(cell)
 
     @classmethod
     def _why_not_these_blocks(cls, cell: Cell) -> str | None:

@@ -8,12 +8,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workload, default_scale
+from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
 from ..partial.softmax import Rule, attend
 from .adaptive_span_cost import cost, first_spans, nearest
 from .adaptive_span_reference import adaptive_span_attention, adaptive_span_rows
-from .limits import positive, why_not
+from .limits import positive
 from .span_mask import reach, soft_mask
 from .span_ring import SpanRing
 from .spans import Form, span_attention
@@ -30,16 +30,13 @@ class AdaptiveSpan(Attention):
 
     paper = "arXiv:1905.07799"
     decodes = True
+    causal_only = True
+    grouped = False
 
     def __init__(self, problem: Problem, span: float = 256, ramp: float = 32, sees_itself: bool = False) -> None:
         super().__init__(problem)
         self.form = Form(positive(ramp, "ramp"), default_scale(problem), nearest(sees_itself))
         self.z = nn.Parameter(torch.tensor(first_spans(problem.H, span), dtype=getattr(torch, problem.dtype)))
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells and shared heads of k and v."""
-        return why_not(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -1,8 +1,6 @@
-"""Checks of parameters, and what both attentions refuse."""
+"""Checks of parameters."""
 
 import sys
-
-from attnbench.api import Cell
 
 
 def whole(value: object, name: str, least: int = 1) -> int:
@@ -17,11 +15,3 @@ def positive(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
         raise ValueError(f"{name}={value!r}: must be a number above 0")
     return float(value)
-
-
-def why_not(cell: Cell) -> str | None:
-    """Refuse non-causal cells and shared heads of k and v."""
-    p = cell.problem
-    if not p.causal:
-        return "it is causal only, because it looks back; set causal: true"
-    return None if p.kv_heads == p.H else "each head has parameters of its own: kv_heads must equal H"

@@ -8,10 +8,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, State, Workload, default_scale
+from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
 from ..partial.softmax import Rule, attend, sums
-from .limits import whole, why_not
+from .limits import whole
 from .positions import sinusoids
 from .relative import Form, relative_attention
 from .segment_cache import SegmentCache
@@ -30,6 +30,8 @@ class TransformerXL(Attention):
 
     paper = "arXiv:1901.02860"
     decodes = True
+    causal_only = True
+    grouped = False
     sinusoids: Tensor
 
     def __init__(self, problem: Problem, segment: int = 512, memory: int | None = None) -> None:
@@ -43,11 +45,6 @@ class TransformerXL(Attention):
         self.W_r = nn.Parameter(torch.randn(H, D, D) / math.sqrt(D))
         self.register_buffer("sinusoids", sinusoids(self.segment + self.memory, D), persistent=False)
         self.to(getattr(torch, problem.dtype))
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells and shared heads of k and v."""
-        return why_not(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

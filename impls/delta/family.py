@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Workload, default_scale
+from attnbench.api import Attention, Cost, Problem, Scalar, Workload, default_scale
 
 from ..recurrence.parts import refuse_bad_chunk
 from .cost import Work, cost_by_chunks
@@ -23,6 +23,9 @@ class ByChunks(Attention):
     """
 
     decodes = True
+    causal_only = True
+    because = "its state goes from token to token"
+    grouped = False
     work: ClassVar[Work]
 
     def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None) -> None:
@@ -30,15 +33,6 @@ class ByChunks(Attention):
         self.chunk, self.scale = chunk, default_scale(problem) if scale is None else scale
         refuse_bad_chunk(chunk)
         refuse_bad_scale(self.scale)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells and shared heads of k and v."""
-        if not cell.problem.causal:
-            return "it is causal only, because its state goes from token to token; set causal: true"
-        if cell.problem.kv_heads != cell.problem.H:
-            return "each head of q has its own k and v; kv_heads must equal H"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

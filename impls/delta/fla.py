@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
 from ..recurrence.hopper import why_no_backward
 from .cost import cost_of_package
@@ -31,38 +31,21 @@ class FlaKernels(ByChunks):
     layout = Layout.BNHD
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3")
+    devices = ("cuda",)
+    dtypes = UP_TO_FLOAT32
+    widths = (1, 256)
+    tf32 = True
     operator: ClassVar[tuple[str, str]]
     """Module below fla.ops, and name of the operator in it."""
     names: ClassVar[tuple[str, ...]]
     """Names of the operator's inputs, in our order."""
     tile: ClassVar[int] = 64
     """Tokens of a chunk."""
-    half_only: ClassVar[bool] = False
 
     def __init__(self, problem: Problem, scale: float | None = None) -> None:
         super().__init__(problem, **({} if scale is None else {"scale": scale}))  # type: ignore[arg-type]
         module, name = self.operator
         self.attend: Callable[..., Any] = getattr(import_module(f"fla.ops.{module}"), name)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices other than CUDA, and shapes and dtypes that the kernels cannot take."""
-        if cell.device_kind != "cuda":
-            return "flash-linear-attention's kernels run on CUDA devices"
-        return super().why_not(cell) or cls._why_not_this_shape(cell)
-
-    @classmethod
-    def _why_not_this_shape(cls, cell: Cell) -> str | None:
-        p = cell.problem
-        if p.D > 256:
-            return f"its kernels hold keys of width 256 at most, not D={p.D}"
-        if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32, not in float64"
-        if p.dtype is DType.FLOAT32 and cls.half_only:
-            return "its operator takes no float32; use bfloat16"
-        if p.dtype is DType.FLOAT32 and cell.matmul_precision == "highest":
-            return "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -83,7 +66,7 @@ class FlaDeltaNet(FlaKernels, DeltaNet):
 
     operator = ("delta_rule", "chunk_delta_rule")
     names = ("q", "k", "v", "beta")
-    half_only = True
+    dtypes = HALF
 
 
 class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
@@ -94,8 +77,8 @@ class FlaGatedDeltaNet(FlaKernels, GatedDeltaNet):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse what all these kernels refuse, and training on Hopper where the package does."""
-        return super().why_not(cell) or why_no_backward(cell)
+        """Refuse training on Hopper where the package does."""
+        return why_no_backward(cell)
 
 
 class FlaKimiDelta(FlaKernels, KimiDelta):
@@ -111,7 +94,7 @@ class FlaRwkv7(FlaKernels, Rwkv7):
     operator = ("rwkv7", "chunk_rwkv7")
     names = ("r", "k", "v", "w", "a", "b")
     tile = 16
-    half_only = True
+    dtypes = HALF
 
 
 def _parameters(scale: float | None = None) -> None:

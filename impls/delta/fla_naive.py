@@ -37,19 +37,12 @@ class FlaNaive(ByChunks):
     """Names of the function's inputs, in our order."""
     scaled: ClassVar[bool]
     """Whether the function takes a scale; otherwise 1/√D is built in."""
-    dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)
+    dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)  # others it converts to float32, and does not return as they were
 
     def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None) -> None:
         super().__init__(problem, chunk, **({} if scale is None else {"scale": scale}))
         module, name = self.function
         self.attend: Callable[..., Any] = getattr(import_module(f"fla.ops.{module}"), name)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse dtypes that the function does not return as given, and what the family refuses."""
-        if cell.problem.dtype not in cls.dtypes:
-            return f"it converts some tensors to float32; it returns the dtype of its inputs only for: {', '.join(cls.dtypes)}"
-        return super().why_not(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -118,7 +111,7 @@ class FlaNaiveKimiDelta(FlaNaive, KimiDelta):
         """Refuse training, because the gradient is NaN where a chunk loses more than 88 nats."""
         if cell.workload is Workload.FORWARD_BACKWARD:
             return "it computes exp of hidden pairs, so its gradient is NaN where a chunk loses more than 88 nats"
-        return super().why_not(cell)
+        return None
 
 
 class FlaNaiveRwkv7(FlaNaive, Rwkv7):

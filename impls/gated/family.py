@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Workload
+from attnbench.api import Attention, Cost, Problem, Scalar, Workload
 
 from ..recurrence.linear import linear_attention
 from ..recurrence.parts import refuse_bad_chunk, sums
@@ -40,6 +40,9 @@ class GatedFamily(Attention):
     """
 
     decodes = True
+    causal_only = True
+    because = "its state goes from token to token, and forgets"
+    grouped = False
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem)
@@ -65,15 +68,6 @@ class GatedFamily(Attention):
         """Build the method without allocating its parameters, to compute costs. Raises what the constructor raises."""
         with torch.device("meta"):
             return cls(problem, **params)  # type: ignore[arg-type]
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells and shared heads of k and v."""
-        if not cell.problem.causal:
-            return "a state that forgets what came before is causal; there is no form without a mask"
-        if cell.problem.kv_heads != cell.problem.H:
-            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -28,13 +28,16 @@ class FlaKernels(OfPackage):
 
     tier = Tier.TRITON
     states_again = True
+    devices = ("cuda",)
+    tf32 = True
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices other than CUDA, and dtypes that the kernels cannot take."""
-        if cell.device_kind != "cuda":
-            return "flash-linear-attention's kernels run on CUDA devices"
-        return super().why_not(cell) or _why_not_this_dtype(cell)
+        """Refuse odd widths in bfloat16."""
+        p = cell.problem
+        if p.dtype is DType.BFLOAT16 and (p.D % 2 or p.M % 2):
+            return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
+        return None
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: each [B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""
@@ -46,15 +49,6 @@ class FlaKernels(OfPackage):
     def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401 - the package has no types
         """Call the operator with q, k, v [B, N, H, ·]; returns the output [B, N, H, M] and the last state."""
         raise NotImplementedError
-
-
-def _why_not_this_dtype(cell: Cell) -> str | None:
-    p = cell.problem
-    if p.dtype is DType.FLOAT32 and cell.matmul_precision == "highest":
-        return "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do"
-    if p.dtype is DType.BFLOAT16 and (p.D % 2 or p.M % 2):
-        return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
-    return None
 
 
 class FlaRetNet(FlaKernels, RetNet):

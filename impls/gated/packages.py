@@ -6,7 +6,7 @@ B batch, H heads, N tokens, D query/key width, M value width.
 from inspect import signature
 from typing import ClassVar
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Workload, nominal_flops
+from attnbench.api import UP_TO_FLOAT32, Cost, Layout, Problem, Scalar, Workload, nominal_flops
 
 from .cost import exact_flops, traffic_bytes
 from .family import GatedFamily
@@ -21,16 +21,10 @@ class OfPackage(GatedFamily):
     layout = Layout.BNHD
     decodes = False
     requires = ("fla-core>=0.6", "triton>=3.3")
+    dtypes = UP_TO_FLOAT32
     method: ClassVar[type[GatedFamily]]
     states_again: ClassVar[bool]
     """Whether the backward computes the states between chunks again."""
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse what the method refuses, and float64."""
-        if reason := cls.method.why_not(cell):
-            return reason
-        return "it computes in float32, not in float64" if cell.problem.dtype is DType.FLOAT64 else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -6,7 +6,7 @@ B batch, H heads, N tokens, S landmarks, D query/key width, M value width, T tok
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, io_bytes, nominal_flops
+from attnbench.api import Attention, Causality, Cost, Layout, Problem, Scalar, Workload, io_bytes, nominal_flops
 
 from ..partial.fused import attend
 from ..partial.softmax import sums
@@ -28,22 +28,13 @@ class Nystrom(Attention):
     paper = "arXiv:2102.03902"
     causality = Causality.NONE
     layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
+    because = "a landmark is a mean over a segment, and its inverse mixes all segments"
+    grouped = False
 
     def __init__(self, problem: Problem, landmarks: int = 64, iterations: int = 6, convolution_kernel: int = 0) -> None:
         super().__init__(problem)
         self.options = Options(landmarks, iterations, convolution_kernel)
         self.register_parameter("kernel", _drawn(problem, convolution_kernel) if convolution_kernel else None)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells and shared heads of k and v."""
-        if cell.problem.causal:
-            return "a landmark is a mean over a segment and its inverse mixes all segments: no mask can hide the future"
-        return (
-            "each head of q has landmarks of its own: kv_heads must equal H"
-            if cell.problem.kv_heads != cell.problem.H
-            else None
-        )
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -9,7 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import (
+    Attention,
+    Causality,
+    Cell,
+    Cost,
+    DType,
+    Layout,
+    Problem,
+    Scalar,
+    Tier,
+    Workload,
+    io_bytes,
+    nominal_flops,
+)
 
 from .carrier import Carrier, carried
 from .options import Options
@@ -31,6 +44,9 @@ class PackageNystrom(Attention):
     independent = False
     layout = Layout.BNHD
     requires = ("nystrom-attention>=0.0.14",)
+    because = "a landmark is a mean over a segment, and its inverse mixes all segments"
+    grouped = False
+    dtypes = (DType.FLOAT64, DType.FLOAT32)  # its identity matrix is float32, which products in 16 bits refuse
 
     def __init__(self, problem: Problem, landmarks: int = 64, iterations: int = 6, convolution_kernel: int = 0) -> None:
         from nystrom_attention import NystromAttention
@@ -48,15 +64,8 @@ class PackageNystrom(Attention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse ragged lengths, shared heads of k and v, causal cells, and half precision."""
-        p = cell.problem
-        if p.causal:
-            return "a landmark is a mean over a segment and its inverse mixes all segments: the package has no causal form"
-        if p.kv_heads != p.H:
-            return "the package splits q, k and v into equally many heads: kv_heads must equal H"
-        if p.dtype.bytes == 2:
-            return f"its identity matrix is float32, which its products in {p.dtype} refuse"
-        return _ragged(p.N, cell.params.get("landmarks", 64))
+        """Refuse lengths for which the package makes landmarks of zeros."""
+        return _ragged(cell.problem.N, cell.params.get("landmarks", 64))
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

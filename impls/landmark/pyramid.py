@@ -9,7 +9,6 @@ from torch import Tensor
 from attnbench.api import (
     Attention,
     Causality,
-    Cell,
     Cost,
     Layout,
     Problem,
@@ -41,16 +40,12 @@ class Pyramid(Attention):
     paper = "arXiv:1908.07678"
     causality = Causality.NONE
     layout = Layout.BNHD  # makes the heads of a token one row of a product, and is what fused attention reads
+    because = "an anchor is a mean over tokens before and after"
 
     def __init__(self, problem: Problem, bins: str = _BINS) -> None:
         super().__init__(problem)
         self.levels = anchors_of(bins)
         self.pool = AdaptivePooling(problem.N, self.levels).to(getattr(torch, problem.dtype))
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells."""
-        return "an anchor is a mean over tokens before and after: no mask can hide the future" if cell.problem.causal else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

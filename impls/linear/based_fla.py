@@ -34,6 +34,11 @@ class FlaBased(LinearFamily):
     decodes = False
     masks = False
     requires = ("fla-core>=0.6", "triton>=3.3")
+    devices = ("cuda",)
+    causal_only = True
+    because = "linear.full(feature_map=taylor) does the form without a mask"
+    grouped = False
+    dtypes = (DType.FLOAT32, DType.BFLOAT16)  # sums rounded to float16 pass 65504 at some ten thousand tokens
 
     def __init__(self, problem: Problem, form: str = "parallel") -> None:
         _known(form)
@@ -44,20 +49,10 @@ class FlaBased(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices, widths and dtypes that the kernels cannot take, non-causal cells and shared heads of k and v."""
+        """Refuse widths that the form does not take."""
         p, form = cell.problem, str(cell.params.get("form", "parallel"))
-        if cell.device_kind != "cuda":
-            return "flash-linear-attention's kernels run on CUDA devices"
-        if not p.causal:
-            return "flash-linear-attention's kernels are causal; linear.full(feature_map=taylor) does the form without a mask"
-        if p.kv_heads != p.H:
-            return "each head of q has its own k and v; kv_heads must equal H"
         if form in WIDEST and WIDEST[form] < p.D:
             return f"form={form} takes D up to {WIDEST[form]}, not D={p.D}"
-        if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32, not in float64"
-        if p.dtype is DType.FLOAT16:
-            return "its sums are rounded to float16 and pass 65504 at some ten thousand tokens; use bfloat16"
         return None
 
     @classmethod

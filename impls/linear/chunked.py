@@ -21,6 +21,9 @@ class ChunkedLinear(LinearFamily):
     to the state carried from those before; exact at any N. Raises ValueError where chunk < 1 or eps < 0.
     """
 
+    causal_only = True
+    grouped = False
+
     def __init__(
         self,
         problem: Problem,
@@ -35,11 +38,7 @@ class ChunkedLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells, shared heads of k and v, and the map `efficient`."""
-        if not cell.problem.causal:
-            return "chunks are for the causal form; linear.full does the one without a mask"
-        if cell.problem.kv_heads != cell.problem.H:
-            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
+        """Refuse the feature map that normalises each channel by itself."""
         if cell.params.get("feature_map") == "efficient":
             return (
                 "each channel of the keys is normalised over the keys so far by itself, which no product within a chunk can do "

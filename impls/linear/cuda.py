@@ -5,7 +5,7 @@ B batch, H heads, N tokens, D query/key width, M value width.
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .chunked import ChunkedLinear
 from .cuda_layout import WIDEST, Pass, layout
@@ -28,6 +28,11 @@ class CudaLinear(LinearFamily):
     tier = Tier.CUDA
     masks = True
     requires = ("cuda-core[cu13]>=1.0",)
+    devices = ("cuda",)
+    causal_only = True
+    grouped = False
+    dtypes = UP_TO_FLOAT32
+    widths = (1, WIDEST)  # its state is kept in registers
 
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
         # so that a missing package is noticed here and not in the first call
@@ -36,22 +41,6 @@ class CudaLinear(LinearFamily):
         super().__init__(problem, feature_map, eps)
         refuse_bad_kernel_parameters(feature_map, eps)
         self.feature_map = feature_map
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices, widths and dtypes that the kernels cannot take, non-causal cells and shared heads of k and v."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "its kernels run on CUDA devices"
-        if not p.causal:
-            return "its kernels are causal; linear.full does the form without a mask"
-        if p.kv_heads != p.H:
-            return "each head of q has its own k and v; kv_heads must equal H"
-        if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32, not in float64"
-        if max(p.D, p.M) > WIDEST:
-            return f"its state is kept in registers, which hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

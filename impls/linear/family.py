@@ -27,6 +27,7 @@ class LinearFamily(Attention):
     paper = "arXiv:2006.16236"
     decodes = True
     masks = True
+    because = "linear.full does the form without a mask"
 
     def __init__(
         self, problem: Problem, feature_map: str = "elu_plus_one", eps: float | None = None, features: int | None = None

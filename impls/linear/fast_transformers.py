@@ -29,6 +29,7 @@ class FastTransformersLinear(LinearFamily):
     decodes = True
     masks = True
     requires = ("pytorch-fast-transformers>=0.4",)
+    grouped = False
 
     def __init__(self, problem: Problem, eps: float = 1e-6) -> None:
         from fast_transformers.attention import CausalLinearAttention, LinearAttention
@@ -41,10 +42,8 @@ class FastTransformersLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse shared heads of k and v, narrow dtypes, and on CUDA a package built without it."""
+        """Refuse what the package was not built for, and dtypes that it cannot take."""
         p = cell.problem
-        if p.kv_heads != p.H:
-            return "the package has as many heads of k and v as of q; kv_heads must equal H"
         if cell.device_kind == "cuda" and p.causal and not cell.workload.decodes and _built_without_cuda():
             return "this pytorch-fast-transformers was built without CUDA: build it again where nvcc and a CUDA torch are"
         return _why_not_this_dtype(p)

@@ -32,6 +32,11 @@ class FlaLinear(LinearFamily):
     decodes = False
     masks = False
     requires = ("fla-core>=0.6", "triton>=3.3")
+    devices = ("cuda",)
+    causal_only = True
+    grouped = False
+    dtypes = (DType.FLOAT32, DType.BFLOAT16)  # its denominators in float16 pass 65504 at a thousand tokens
+    tf32 = True
     operator: ClassVar[str]
     """Name of the operator in fla.ops.linear_attn."""
     tensor_cores: ClassVar[bool] = True
@@ -44,25 +49,8 @@ class FlaLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices, dtypes and widths that the kernels cannot take, non-causal cells and shared heads of k and v."""
+        """Refuse odd widths in bfloat16."""
         p = cell.problem
-        if cell.device_kind != "cuda":
-            return "flash-linear-attention's kernels run on CUDA devices"
-        if not p.causal:
-            return "flash-linear-attention's kernels are causal; linear.full does the form without a mask"
-        if p.kv_heads != p.H:
-            return "each head of q has its own k and v; kv_heads must equal H"
-        return cls._why_not_this_dtype(cell)
-
-    @classmethod
-    def _why_not_this_dtype(cls, cell: Cell) -> str | None:
-        p = cell.problem
-        if p.dtype is DType.FLOAT64:
-            return "its kernels add in float32, not in float64"
-        if p.dtype is DType.FLOAT16:
-            return "its denominators are float16 and pass 65504 at a thousand tokens; use bfloat16"
-        if p.dtype is DType.FLOAT32 and cls.tensor_cores and cell.matmul_precision == "highest":
-            return "it multiplies float32 as TF32; set matmul_precision: high to compare it with others that do"
         if p.dtype is DType.BFLOAT16 and cls.tensor_cores and (p.D % 2 or p.M % 2):
             return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
         return None
@@ -111,6 +99,7 @@ class FlaRecurrent(FlaLinear):
 
     operator = "fused_recurrent_linear_attn"
     tensor_cores = False
+    tf32 = False
 
 
 def _parameters(feature_map: str = "elu_plus_one") -> None:

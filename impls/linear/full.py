@@ -5,7 +5,7 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 
 from torch import Tensor
 
-from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Workload
+from attnbench.api import Causality, Cost, Problem, Scalar, Workload
 
 from .family import LinearFamily
 from .full_product import linear_attention_by_state
@@ -20,13 +20,7 @@ class FullLinear(LinearFamily):
 
     causality = Causality.NONE
     decodes = False
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells and decoding."""
-        if cell.workload.decodes:
-            return "every query sees every key; linear.chunked and the other causal forms decode"
-        return "every query sees every key; linear.chunked does the causal form" if cell.problem.causal else None
+    because = "every query sees every key; linear.chunked does the causal form"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

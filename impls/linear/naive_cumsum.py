@@ -7,7 +7,7 @@ scales.
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, Problem, Scalar, Workload
+from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .exponential import Exponential, nothing
 from .family import LinearFamily
@@ -23,10 +23,7 @@ class NaiveCumsumLinear(LinearFamily):
     of the first key that is seen, and overflow where a later one exceeds it by 88 in float32.
     """
 
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells."""
-        return None if cell.problem.causal else "cumulative sums are the causal form; linear.full does the one without a mask"
+    causal_only = True
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

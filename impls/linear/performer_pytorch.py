@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, DType, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import Attention, Causality, Cost, DType, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .parameters import refuse_bad_features
 
@@ -31,6 +31,12 @@ class PerformerPytorchFavor(Attention):
     causality = Causality.NONE
     # it imports distutils, which left Python in 3.12 and now comes with setuptools
     requires = ("performer-pytorch>=1.1.4",) if sys.version_info < (3, 12) else ("performer-pytorch>=1.1.4", "setuptools")
+    because = (
+        "its causal keys are stabilised by a maximum over all positions, so that earlier outputs depend on later keys; "
+        "linear.chunked with feature_map: favor is causal"
+    )
+    grouped = False
+    dtypes = (DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16)  # the inverse of a sum of features passes 65504
 
     def __init__(self, problem: Problem, features: int = 256) -> None:
         with warnings.catch_warnings():
@@ -40,21 +46,6 @@ class PerformerPytorchFavor(Attention):
         super().__init__(problem)
         refuse_bad_features(features)
         self.attention: Any = FastAttention(dim_heads=problem.D, nb_features=features, causal=False)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells, shared heads of k and v, and float16, whose range is too small for the features."""
-        if cell.problem.causal:
-            return (
-                "performer-pytorch stabilises causal keys by a maximum over all positions, so that earlier outputs depend on "
-                "later keys, and its causal form for CPUs takes the length of a chunk for their number; linear.chunked with "
-                "feature_map: favor is causal"
-            )
-        if cell.problem.kv_heads != cell.problem.H:
-            return "the package has as many heads of k and v as of q; kv_heads must equal H"
-        if cell.problem.dtype is DType.FLOAT16:
-            return "it divides by a sum of features, whose inverse passes 65504, the largest float16"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

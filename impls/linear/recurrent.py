@@ -5,7 +5,7 @@ B batch, H heads, N tokens, D query/key width, C width of φ, M value width, W v
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, Problem, Scalar, Workload
+from attnbench.api import Cost, Problem, Scalar, Workload
 
 from .family import LinearFamily
 from .recurrent_product import linear_attention_by_tokens
@@ -20,17 +20,8 @@ class RecurrentLinear(LinearFamily):
     to do. The backward's sums are float64.
     """
 
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse non-causal cells and shared heads of k and v."""
-        p = cell.problem
-        if not p.causal:
-            return "token by token is the causal form; linear.full does the one without a mask"
-        return (
-            None
-            if p.kv_heads == p.H
-            else "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
-        )
+    causal_only = True
+    grouped = False
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -6,7 +6,7 @@ B batch, H heads, N tokens, D query/key width, M value width, L tokens of a chun
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
 from .chunked import ChunkedLinear
 from .family import LinearFamily
@@ -28,6 +28,11 @@ class TritonLinear(LinearFamily):
     tier = Tier.TRITON
     masks = True
     requires = ("triton>=3.4",)
+    devices = ("cuda",)
+    causal_only = True
+    grouped = False
+    dtypes = UP_TO_FLOAT32
+    widths = (1, WIDEST)
 
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
@@ -38,22 +43,6 @@ class TritonLinear(LinearFamily):
         self.feature_map = feature_map
         # the operator itself: what torch.library makes of a function cannot be copied, and methods are
         self.attend = torch.ops.attnbench.causal_linear_attention_triton.default
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices, widths and dtypes that the kernels cannot take, non-causal cells and shared heads of k and v."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "it runs on CUDA devices"
-        if not p.causal:
-            return "its kernels are causal; linear.full does the form without a mask"
-        if p.kv_heads != p.H:
-            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
-        if p.dtype is DType.FLOAT64:
-            return "tensor cores have no float64; its sums are float32"
-        if max(p.D, p.M) > WIDEST:
-            return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
-        return None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Layout, default_scale
+from attnbench.api import Attention, Causality, Layout, default_scale
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
@@ -27,16 +27,7 @@ class ProjectedKeys(Attention):
     causality = Causality.NONE
     masks = True
     layout = Layout.BNHD  # makes the heads of a token one row of a product, and is what fused attention reads
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells."""
-        if not cell.problem.causal:
-            return None
-        return (
-            "each projected key mixes all positions, so no mask can hide the future: a triangle over the projected keys, as "
-            "linformer-pytorch has it, leaks it"
-        )
+    because = "each projected key mixes all positions; a triangle over them, as linformer-pytorch has it, leaks the future"
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], bool [B, N] -> [B, H, N, M], differentiable."""

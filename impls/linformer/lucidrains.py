@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Attention, Causality, Cost, Layout, Problem, Scalar, Tier, Workload, default_scale
 
 from ..partial.rows import softmax_rows
 from .carrier import Carrier, carried
@@ -30,6 +30,9 @@ class LucidrainsLinformer(Attention):
     causality = Causality.NONE
     layout = Layout.BNHD
     requires = ("linformer>=0.2.3",)
+    because = "each projected key mixes all positions"
+    grouped = False
+    one_width = True
 
     def __init__(self, problem: Problem, k: int = 256) -> None:
         from linformer import LinformerSelfAttention
@@ -41,16 +44,6 @@ class LucidrainsLinformer(Attention):
         self.attention.to_q, self.attention.to_k, self.attention.to_v = self._given
         self.attention.to_out = nn.Identity()
         self.to(getattr(torch, p.dtype))
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells, shared heads of k and v, and values of another width than keys."""
-        p = cell.problem
-        if p.causal:
-            return "each projected key mixes all positions: the package has no causal form"
-        if p.kv_heads != p.H:
-            return "the package splits q, k and v into equally many heads: kv_heads must equal H"
-        return f"the package has one width for keys and values: M={p.M} must equal D={p.D}" if p.M != p.D else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

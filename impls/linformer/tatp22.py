@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale
+from attnbench.api import Attention, Causality, Cost, Problem, Scalar, Tier, Workload, default_scale
 
 from ..partial.rows import softmax_rows
 from .cost import cost_of_package
@@ -32,21 +32,12 @@ class Tatp22Linformer(Attention):
     causality = Causality.NONE
     # the package imports matplotlib, with which it draws
     requires = ("linformer-pytorch>=0.19.3", "matplotlib")
+    because = "its flag hides a triangle over the projected keys, each of which mixes all positions"
+    grouped = False
 
     def __init__(self, problem: Problem, k: int = 256, sharing: str = "headwise") -> None:
         super().__init__(problem)
         self.heads = heads_of(problem, Options(k, sharing)).to(getattr(torch, problem.dtype))
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells and shared heads of k and v."""
-        p = cell.problem
-        if p.causal:
-            return (
-                "its causal flag hides a triangle over the projected keys, each of which mixes all positions: earlier outputs "
-                "still depend on later tokens"
-            )
-        return "the package has as many heads of k and v as of q; kv_heads must equal H" if p.kv_heads != p.H else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

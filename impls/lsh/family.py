@@ -31,11 +31,6 @@ def refuse_two_tensors(q: Tensor, k: Tensor) -> None:
         raise ValueError("queries and keys of LSH attention are one tensor: call it with (qk, qk, v)")
 
 
-def why_not_heads(problem: Problem) -> str | None:
-    """Refuse fewer heads of keys than of queries."""
-    return "queries and keys are one tensor, so kv_heads must equal H" if problem.kv_heads != problem.H else None
-
-
 def least_bytes(p: Problem, workload: Workload) -> float:
     """Count the bytes of reading qk and v and writing o; the backward reads qk, v and dL/do, and writes two gradients."""
     trains = workload is Workload.FORWARD_BACKWARD

@@ -33,6 +33,8 @@ class FastTransformersLSH(SharedQK):
     causality = Causality.VALUES_ONLY
     layout = Layout.BNHD
     requires = ("pytorch-fast-transformers>=0.4",)
+    grouped = False
+    one_width = True
 
     def __init__(self, problem: Problem, rounds: int = 4, bucket_size: int = 64, bits: int = 8, masked: bool = False) -> None:
         from fast_transformers.attention.reformer_attention import ReformerAttention

@@ -25,10 +25,6 @@ class Options:
 
     def why_not(self, p: Problem) -> str | None:
         """Say in words why the package cannot attend this problem with these options, or return None."""
-        if p.kv_heads != p.H:
-            return "queries and keys are one tensor, so kv_heads must equal H"
-        if p.M != p.D:
-            return f"the package returns values as wide as keys: M={p.M} must equal D={p.D}"
         if p.N % self.bucket_size:
             return f"N={p.N} must be a multiple of bucket_size = {self.bucket_size}"
         if p.dtype.bytes == 2:

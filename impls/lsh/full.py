@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload, nominal_flops
+from attnbench.api import Causality, Cost, Problem, Scalar, Tier, Workload, nominal_flops
 
 from ..partial.backend import backend_that_ran
 from ..partial.widths import one_width
-from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
+from .family import SharedQK, least_bytes, refuse_two_tensors
 from .reference import SELF
 from .shared_qk import shared_qk_attention, shared_qk_rows
 from .temperature import scale_of
@@ -31,15 +31,11 @@ class FullSharedQK(SharedQK):
 
     tier = Tier.LIBRARY
     causality = Causality.FULL
+    grouped = False
 
     def __init__(self, problem: Problem, temperature: str = "package") -> None:
         super().__init__(problem)
         self.scale = scale_of(temperature, problem)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse shared heads of k and v."""
-        return why_not_heads(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -6,9 +6,9 @@ B batch, H heads, R rounds, N tokens, D query/key width, M value width.
 import torch
 from torch import Tensor
 
-from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Workload, takes
+from attnbench.api import Causality, Cost, Problem, Scalar, Workload, takes
 
-from .family import SharedQK, refuse_two_tensors, why_not_heads
+from .family import SharedQK, refuse_two_tensors
 from .reference import Rules, lsh_attention
 from .reformer_cost import cost_of_reformer
 from .reformer_hiding import Hiding
@@ -32,16 +32,12 @@ class ReformerLSH(SharedQK):
 
     causality = Causality.VALUES_ONLY
     __signature__ = takes(ReformerOptions)
+    grouped = False
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         super().__init__(problem)
         self.options = options = ReformerOptions(**params)  # type: ignore[arg-type]
         self.scale = scale_of(options.temperature, problem)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse shared heads of k and v."""
-        return why_not_heads(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

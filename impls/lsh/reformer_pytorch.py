@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnbench.api import Causality, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, dense_flops
 
-from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
+from .family import SharedQK, least_bytes, refuse_two_tensors
 from .options import Options
 from .reference import Rules, lsh_attention
 from .shared_qk import shared_qk_attention
@@ -29,6 +29,8 @@ class ReformerPytorchLSH(SharedQK):
     tier = Tier.LIBRARY
     causality = Causality.VALUES_ONLY
     requires = ("reformer-pytorch>=1.4.4",)
+    grouped = False
+    one_width = True
 
     def __init__(
         self,
@@ -53,17 +55,12 @@ class ReformerPytorchLSH(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse odd numbers of buckets, different widths, shared heads, and flags that contradict each other."""
+        """Refuse lengths and dtypes that these options cannot take."""
         try:
             options = Options(**cell.params)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return None  # a mistake, not a limit: the constructor says what is right
-        p = cell.problem
-        if reason := why_not_heads(p):
-            return reason
-        if p.M != p.D:
-            return f"the package returns values as wide as keys: M={p.M} must equal D={p.D}"
-        return options.why_not(p)
+        return options.why_not(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

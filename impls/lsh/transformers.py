@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnbench.api import Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, nominal_flops
 
-from .family import SharedQK, least_bytes, refuse_two_tensors, why_not_heads
+from .family import SharedQK, least_bytes, refuse_two_tensors
 from .shared_qk import shared_qk_attention
 from .transformers_options import Options
 from .transformers_reference import transformers_attention
@@ -31,6 +31,8 @@ class TransformersLSH(SharedQK):
     causality = Causality.VALUES_ONLY
     layout = Layout.BNHD
     requires = ("transformers>=5",)
+    grouped = False
+    one_width = True
 
     def __init__(self, problem: Problem, rounds: int = 4, bucket_size: int = 64, look_forward: bool = False) -> None:
         from transformers.models.reformer.configuration_reformer import ReformerConfig
@@ -59,17 +61,12 @@ class TransformersLSH(SharedQK):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse ragged lengths, a single chunk, different widths, shared heads, and half precision where it would be wrong."""
+        """Refuse lengths and dtypes that these options cannot take."""
         try:
             options = Options(**cell.params)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return None  # a mistake, not a limit: the constructor says what is right
-        p = cell.problem
-        if reason := why_not_heads(p):
-            return reason
-        if p.M != p.D:
-            return f"the package has one width for keys and values: M={p.M} must equal D={p.D}"
-        return options.why_not(p)
+        return options.why_not(cell.problem)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -6,12 +6,12 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, default_scale
+from attnbench.api import Attention, Causality, Cost, Layout, Problem, Scalar, Workload, default_scale
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
 from .blocks import block_count, means, spread
-from .limits import refuse_bad_factor, why_not_causal
+from .limits import refuse_bad_factor
 from .reference import averages, averaging, softmax_attention
 from .work import fused_cost
 
@@ -27,16 +27,12 @@ class FunnelPooling(Attention):
     paper = "arXiv:2006.03236"
     causality = Causality.NONE
     layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
+    because = "a mean over a block shows each of its tokens the later ones"
 
     def __init__(self, problem: Problem, factor: int = 2) -> None:
         super().__init__(problem)
         refuse_bad_factor(factor)
         self.factor = factor
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells."""
-        return why_not_causal(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

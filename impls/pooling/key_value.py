@@ -5,12 +5,12 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, default_scale
+from attnbench.api import Attention, Causality, Cost, Layout, Problem, Scalar, Workload, default_scale
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
 from .blocks import block_count, means, visible_blocks, visible_means
-from .limits import refuse_bad_factor, why_not_causal
+from .limits import refuse_bad_factor
 from .reference import averages, averaging, softmax_attention
 from .work import fused_cost
 
@@ -26,16 +26,12 @@ class KeyValuePooling(Attention):
     causality = Causality.NONE
     layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
     masks = True
+    because = "a mean over a block shows each of its tokens the later ones"
 
     def __init__(self, problem: Problem, factor: int = 4) -> None:
         super().__init__(problem)
         refuse_bad_factor(factor)
         self.factor = factor
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells."""
-        return why_not_causal(cell)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

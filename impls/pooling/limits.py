@@ -1,6 +1,4 @@
-"""The checks of `factor` and `keep`, and why pooled attentions refuse causal cells."""
-
-from attnbench.api import Cell
+"""The checks of `factor` and `keep`."""
 
 
 def refuse_bad_factor(factor: object) -> None:
@@ -13,10 +11,3 @@ def refuse_bad_share(keep: object) -> None:
     """Raise ValueError unless keep is a share above 0, at most 1."""
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise ValueError(f"keep={keep!r}: must be a number above 0, at most 1")
-
-
-def why_not_causal(cell: Cell) -> str | None:
-    """Refuse causal cells, because a mean contains later tokens."""
-    if not cell.problem.causal:
-        return None
-    return "a mean over a block shows each of its tokens the later ones, so there is no causal form; set causal: false"

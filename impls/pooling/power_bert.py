@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Workload, default_scale
+from attnbench.api import Attention, Causality, Cost, Problem, Scalar, Workload, default_scale
 
 from ..partial.fused import attend
 from ..partial.rows import softmax_rows
@@ -28,18 +28,12 @@ class PowerBert(Attention):
     paper = "arXiv:2001.08950"
     causality = Causality.NONE
     independent = False  # all heads of a sample choose together
+    because = "a token is kept for the attention that it gets from later ones"
 
     def __init__(self, problem: Problem, keep: float = 0.5) -> None:
         super().__init__(problem)
         refuse_bad_share(keep)
         self.kept, self.scale = kept_count(problem.N, keep), default_scale(problem)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse causal cells."""
-        if not cell.problem.causal:
-            return None
-        return "a token is kept for the attention that it gets from later ones, so there is no causal form; set causal: false"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import HALF, Cost, Layout, Problem, Scalar, Tier, Workload
 
 from .exact import ExactSoftmax
 from .work import cost, fused_flops, refuse_parameters
@@ -25,23 +25,15 @@ class FlashAttnSoftmax(ExactSoftmax):
     tier = Tier.LIBRARY
     layout = Layout.BNHD
     requires = ("flash-attn>=2.5",)
+    devices = ("cuda",)
+    dtypes = HALF
+    one_width = True
+    widths = (1, 256)
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         package: Any = import_module("flash_attn")
         self._attend = package.flash_attn_func
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices, dtypes and widths that flash-attn cannot take."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "flash-attn runs on CUDA only"
-        if p.dtype not in {DType.FLOAT16, DType.BFLOAT16}:
-            return f"flash-attn computes in float16 and bfloat16, not in {p.dtype}"
-        if p.M != p.D:
-            return f"flash-attn takes values as wide as keys: M={p.M} must equal D={p.D}"
-        return f"flash-attn takes widths up to 256: D={p.D}" if p.D > 256 else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

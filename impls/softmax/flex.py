@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
+from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Problem, Scalar, Tier, Workload
 
 from .block_mask import block_mask
 from .exact import ExactSoftmax
@@ -28,6 +28,7 @@ class FlexSoftmax(ExactSoftmax):
     paper = "arXiv:2412.05496"
     tier = Tier.COMPILED
     masks = True
+    dtypes = UP_TO_FLOAT32
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -36,10 +37,8 @@ class FlexSoftmax(ExactSoftmax):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse float64, training on a CPU, and on CUDA widths below those of tensor cores."""
+        """Refuse narrow heads on CUDA, and training on a CPU."""
         p = cell.problem
-        if p.dtype is DType.FLOAT64:
-            return "FlexAttention computes in float32, bfloat16 and float16"
         if cell.device_kind == "cuda":
             return f"on CUDA FlexAttention takes widths from 16: D={p.D}, M={p.M}" if min(p.D, p.M) < 16 else None
         return "FlexAttention has no backward on a CPU" if cell.workload is Workload.FORWARD_BACKWARD else None

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attnbench.api import Cell, Layout, Problem, Workload
+from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Layout, Problem, Workload
 
 from . import limits
 from .sdpa import SdpaSoftmax
@@ -60,6 +60,7 @@ class FlashSdpa(ForcedSdpa):
 
     paper = "arXiv:2307.08691"
     backend = SDPBackend.FLASH_ATTENTION
+    one_width = True
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -72,17 +73,23 @@ class EfficientSdpa(ForcedSdpa):
 
     paper = "arXiv:2112.05682"
     backend = SDPBackend.EFFICIENT_ATTENTION
+    devices = ("cuda",)
+    dtypes = UP_TO_FLOAT32
+    grouped = False
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse what torch's dispatcher refuses."""
-        return limits.efficient(cell)
+        """Refuse widths that are not aligned for tensor cores."""
+        return limits.misaligned(cell.problem, 8 if cell.problem.dtype in HALF else 4)
 
 
 class CudnnSdpa(ForcedSdpa):
     """cuDNN's fused attention, by torch, with the algorithm of Dao et al. 2022."""
 
     backend = SDPBackend.CUDNN_ATTENTION
+    devices = ("cuda",)
+    dtypes = HALF
+    widths = (1, 256)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

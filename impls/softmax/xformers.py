@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
 from .exact import ExactSoftmax
+from .limits import misaligned
 from .work import cost, fused_flops, refuse_parameters
 
 
@@ -25,6 +26,9 @@ class XformersSoftmax(ExactSoftmax):
     tier = Tier.LIBRARY
     layout = Layout.BNHD
     requires = ("xformers>=0.0.23",)
+    devices = ("cuda",)
+    dtypes = UP_TO_FLOAT32
+    grouped = False
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -33,16 +37,8 @@ class XformersSoftmax(ExactSoftmax):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse CPUs, float64, shared heads of k and v, and widths that are not aligned."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "the kernels of xformers run on CUDA only"
-        if p.dtype is DType.FLOAT64:
-            return "xformers computes in float32, bfloat16 and float16"
-        if p.kv_heads != p.H:
-            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
-        multiple = 16 // p.dtype.bytes
-        return f"widths must be multiples of {multiple}: D={p.D}, M={p.M}" if p.D % multiple or p.M % multiple else None
+        """Refuse widths that are not aligned for its kernels."""
+        return misaligned(cell.problem, 16 // cell.problem.dtype.bytes)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

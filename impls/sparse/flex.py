@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, DType, Problem, Scalar, Tier, Workload
+from attnbench.api import UP_TO_FLOAT32, Cell, Problem, Scalar, Tier, Workload
 
 from .factorised import Fixed, Strided
 from .family import SparseAttention
@@ -30,6 +30,7 @@ class FlexSparse(SparseAttention):
     """
 
     tier = Tier.COMPILED
+    dtypes = UP_TO_FLOAT32
     pattern_type: ClassVar[type[Pattern]]
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
@@ -39,10 +40,8 @@ class FlexSparse(SparseAttention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse float64, training on a CPU, and on CUDA widths below those of tensor cores."""
+        """Refuse narrow heads on CUDA, and training on a CPU."""
         p = cell.problem
-        if p.dtype is DType.FLOAT64:
-            return "FlexAttention computes in float32, bfloat16 and float16"
         if cell.device_kind == "cuda":
             return f"on CUDA FlexAttention takes widths from 16: D={p.D}, M={p.M}" if min(p.D, p.M) < 16 else None
         return "FlexAttention has no backward on a CPU" if cell.workload is Workload.FORWARD_BACKWARD else None

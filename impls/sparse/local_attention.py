@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload, default_scale, io_bytes, nominal_flops
+from attnbench.api import Attention, Cost, Problem, Scalar, Tier, Workload, default_scale, io_bytes, nominal_flops
 
 from ..partial.rows import seen_by, softmax_rows
 from .neighbours import Window
@@ -28,6 +28,7 @@ class LocalAttentionWindow(Attention):
     paper = "arXiv:2004.05150"
     tier = Tier.LIBRARY
     requires = ("local-attention>=1.11",)
+    grouped = False
 
     def __init__(self, problem: Problem, window: int = 256) -> None:
         from local_attention import LocalAttention
@@ -38,12 +39,6 @@ class LocalAttentionWindow(Attention):
         self._attend: Any = LocalAttention(
             window, causal=problem.causal, autopad=True, exact_windowsize=True, use_rotary_pos_emb=False
         )
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse shared heads of k and v."""
-        p = cell.problem
-        return None if p.kv_heads == p.H else "the package pairs heads of q and k one to one: kv_heads must equal H"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -6,7 +6,7 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, DType, Problem, Scalar, Tier, Workload
+from attnbench.api import UP_TO_FLOAT32, Problem, Scalar, Tier, Workload
 
 from .factorised import Fixed, Strided
 from .family import SparseAttention
@@ -27,6 +27,9 @@ class TritonSparse(SparseAttention):
 
     tier = Tier.TRITON
     requires = ("triton>=3.4",)
+    devices = ("cuda",)
+    dtypes = UP_TO_FLOAT32
+    widths = (1, WIDEST)
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
@@ -36,18 +39,6 @@ class TritonSparse(SparseAttention):
         self.described = described(self.pattern)
         # the operator itself: what torch.library makes of a function cannot be copied, and methods are
         self.attend = torch.ops.attnbench.sparse_attention_triton.default
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices other than CUDA, float64, and widths whose tiles do not fit into a multiprocessor."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "it runs on CUDA devices"
-        if p.dtype is DType.FLOAT64:
-            return "its sums are float32, not float64"
-        if max(p.D, p.M) > WIDEST:
-            return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
-        return None
 
     @classmethod
     def executed_flops(cls, problem: Problem, pattern: Pattern, workload: Workload) -> float:

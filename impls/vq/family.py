@@ -43,10 +43,10 @@ class VQFamily(QuantisedKeys):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse shared heads of k and v, and a bias by position without causality."""
+        """Refuse a bias by position without causality."""
         if cell.params.get("bias") == RELATIVE and not cell.problem.causal:
             return "without a mask all keys are in the table, which knows no positions; bias must be none"
-        return super().why_not(cell)
+        return None
 
     @abstractmethod
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cell, Problem
+from attnbench.api import Attention, Problem
 
 from . import reference
 from .codebook import Codebook, nearest, rows_of
@@ -27,18 +27,12 @@ class QuantisedKeys(Attention):
 
     paper = "arXiv:2309.16354"
     decodes = True
+    grouped = False
 
     def __init__(self, problem: Problem, quantisation: Quantisation) -> None:
         super().__init__(problem)
         self.quantisation, self.factor = quantisation, quantisation.factor(problem.D)
         self.codebook = Codebook.drawn(problem.H, quantisation.codes, problem.D, self.factor)
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        """Refuse shared heads of k and v."""
-        if cell.problem.kv_heads != cell.problem.H:
-            return "heads of k and v that serve several heads of q are not implemented; kv_heads must equal H"
-        return None
 
     def adapt(self, *inputs: Tensor) -> None:
         """Fit the codebook to the keys."""

@@ -6,7 +6,7 @@ B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M v
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Problem, Scalar, Tier, Workload
+from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Problem, Scalar, Tier, Workload
 
 from .family import VQFamily
 from .options import NONE, SERIAL, VQOptions
@@ -24,6 +24,9 @@ class TritonVQ(VQFamily):
 
     tier = Tier.TRITON
     requires = ("triton>=3.4",)
+    devices = ("cuda",)
+    dtypes = UP_TO_FLOAT32
+    widths = (1, WIDEST)
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
@@ -43,14 +46,7 @@ class TritonVQ(VQFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse devices other than CUDA, float64, a bias, and widths whose tiles do not fit into a multiprocessor."""
-        p = cell.problem
-        if cell.device_kind != "cuda":
-            return "it runs on CUDA devices"
-        if p.dtype is DType.FLOAT64:
-            return "its sums are float32, not float64"
-        if max(p.D, p.M) > WIDEST:
-            return f"its tiles hold widths up to {WIDEST}, not D={p.D} and M={p.M}"
+        """Refuse a bias and reductions that its kernels do not have."""
         if cell.params.get("bias", NONE) != NONE:
             return "its kernels add no bias; vq.blockwise does"
         if cell.params.get("reduction", SERIAL) != SERIAL:

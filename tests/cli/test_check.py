@@ -72,7 +72,7 @@ def test_a_method_whose_other_calls_are_correct_says_which_are_not(here: Run) ->
         (("nobody:Knows",), "nobody:Knows: there is no module 'nobody', here or installed"),
         (("plain:Plan",), "plain has no 'Plan'; did you mean 'Plain'?"),
         (("math:sqrt",), "math:sqrt is not an attention"),
-        (("faulty:Unfinished",), "faulty:Unfinished is not finished: it has no paper, no cost, no reference"),
+        (("faulty:Unfinished",), "faulty:Unfinished is not finished: it has no paper, no reference"),
         (("faulty:NeedsAPackage",), "pip install 'a-package-that-nobody-has>=2'"),
         (("import_raises:Method",), "import_raises:Method: RuntimeError: cannot be imported today (import_raises.py:"),
         (("plain:Plain", "--param", "chunk=3"), "--param chunk: the method has no such parameter"),

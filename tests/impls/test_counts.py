@@ -7,8 +7,8 @@ import torch
 
 from attnbench import Problem
 from attnbench.api import Workload, io_bytes, nominal_flops
-from attnbench.registry import load
 from attnbench.schema.cost import Cost
+from tests.impls.contract.subjects import cost_of
 
 FORWARD, BOTH, STEP, TOTAL = tuple(Workload)[:4]
 Params = dict[str, Any]
@@ -19,7 +19,7 @@ def problem_of(**shape: Any) -> Problem:
 
 
 def cost(name: str, workload: Workload = FORWARD, params: Params | None = None, **shape: Any) -> Cost:
-    return load(name).cost(problem_of(**shape), params or {}, workload)
+    return cost_of(name, problem_of(**shape), workload, params)
 
 
 def executed(name: str, workload: Workload = FORWARD, params: Params | None = None, **shape: Any) -> float:
@@ -54,7 +54,7 @@ class TestSoftmax:
     def test_padding_lessens_what_is_needed_but_not_what_is_nominal(self, causal: bool) -> None:
         problem = Problem(B=3, H=2, N=10, D=4, M=3, padding=0.5, causal=causal)
         pairs = sum(min(i + 1, n) if causal else n for n in problem.lengths for i in range(10))
-        found = load("softmax.naive").cost(problem, {}, FORWARD)
+        found = cost_of("softmax.naive", problem)
         assert found.exact_flops == 2 * 2 * pairs * 7
         assert found.nominal_flops == nominal_flops(problem, FORWARD)
 

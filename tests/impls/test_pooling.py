@@ -9,10 +9,9 @@ from torch import Tensor
 
 from attnbench import Problem, build
 from attnbench.measure.profiler_memory import torch_profiler_peak
-from attnbench.registry import load
 from attnbench.schema.cell import Workload
 from tests.impls.contract.calls import Call
-from tests.impls.contract.subjects import Variant
+from tests.impls.contract.subjects import Variant, cost_of
 
 NAMES = ["key_value", "funnel"]
 elimination: Any = import_module("attnbench_impls.pooling.elimination")
@@ -124,7 +123,7 @@ def test_the_same_are_kept_however_many_scores_are_held(monkeypatch: pytest.Monk
 
 def test_choosing_costs_all_scores_once_and_attending_only_those_of_the_kept() -> None:
     def exact(workload: Workload, keep: float) -> float:
-        return load("pooling.power_bert").cost(Problem(B=2, H=4, N=100, D=8, M=6), {"keep": keep}, workload).exact_flops
+        return cost_of("pooling.power_bert", Problem(B=2, H=4, N=100, D=8, M=6), workload, {"keep": keep}).exact_flops
 
     scores, attended = 2 * 2 * 4 * 100 * 100 * 8, 2 * 2 * 4 * 25 * 25 * (8 + 6)
     assert exact(Workload.FORWARD, 0.25) == scores + attended

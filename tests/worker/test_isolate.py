@@ -270,7 +270,7 @@ ODD = {
     "WritesNonsense": "half a letter: ?",
     "CostsNothingKnown": "cost.nominal_flops: input should be greater than or equal to 0",
     "RefusesWithANumber": "why_not: input should be a valid string; it is 7",
-    "Unfinished": "faulty:Unfinished is not finished: it has no paper, no cost, no reference",
+    "Unfinished": "faulty:Unfinished is not finished: it has no paper, no reference",
 }
 
 

@@ -139,9 +139,7 @@ def test_all_that_a_class_lacks_is_named_at_once(folder: Path) -> None:
     (folder / "my_attention.py").write_text(
         "from attnbench.api import Attention\nclass Mine(Attention):\n    def forward(self, q, k, v):\n        return v\n"
     )
-    with pytest.raises(
-        registry.UnknownMethodError, match=r"is not finished: it has no paper, no cost, no reference; attnbench"
-    ):
+    with pytest.raises(registry.UnknownMethodError, match=r"is not finished: it has no paper, no reference; attnbench"):
         describe(Inquiry(method="my_attention:Mine"))
 
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from attnbench import registry
-from attnbench.api import Attention, Cell, Problem, Tier, Workload
+from attnbench.api import Attention, Cell, Cost, Problem, Tier, Workload
 from tests.impls.contract.method import BOTH, FORWARD, Method, Params
 
 NAMES = os.environ.get("ATTNBENCH_CONTRACT", "").split() or list(registry.catalogue())
@@ -41,6 +41,13 @@ def declared() -> dict[str, Method]:
     for file in sorted((Path(__file__).parent / "families").glob("*.py")):
         found |= import_module(f"tests.impls.contract.families.{file.stem}").METHODS
     return found
+
+
+def cost_of(name: str, problem: Problem, workload: Workload = FORWARD, params: Params | None = None) -> Cost:
+    """By the formula of a method that has one."""
+    cost = registry.load(name).cost(problem, params or {}, workload)
+    assert cost is not None
+    return cost
 
 
 @dataclass(frozen=True)

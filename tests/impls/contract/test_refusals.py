@@ -1,12 +1,14 @@
 """A method says in words what it cannot do, in the same words as all others where it can, and what mistake was made."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from attnbench import registry
-from attnbench.api import Attention, Cell, Problem, Workload
+from attnbench.api import Attention, Causality, Cell, DType, Problem, Workload
 from attnbench.registry import UnsupportedError
+from attnbench.schema.cell import Precision
 from tests.impls.contract.method import FORWARD, Method, Params
 from tests.impls.contract.subjects import NAMES, OURS, Variant, declared
 
@@ -79,8 +81,34 @@ def test_what_a_class_declares_is_refused_in_the_words_of_all(name: str) -> None
         else:
             assert refusal(workload, causal=False) == "decoding is causal; set causal: true"
             assert refusal(workload, causal=True, padding=0.5) is not None
-    if not kind.masks:
-        assert refusal(FORWARD, padding=0.5) == "it takes no key mask, so there can be no padding"
+
+
+DECLARED: dict[str, tuple[Callable[[type[Attention]], bool], Params, str]] = {
+    "masks": (lambda kind: kind.masks, {"padding": 0.5}, "it takes no key mask, so there can be no padding"),
+    "a form without a mask": (lambda kind: not kind.causal_only, {"causal": False}, "it is causal only"),
+    "a causal form": (lambda kind: kind.causality is not Causality.NONE, {"causal": True}, "it has no causal form"),
+    "grouped heads": (lambda kind: kind.grouped, {"H": 32, "kv_heads": 2}, "each head of q has its own k and v"),
+    "a CPU": (lambda kind: "cpu" in kind.devices, {"device": "cpu"}, "it runs on CUDA devices"),
+    "two widths": (lambda kind: not kind.one_width, {"D": 64, "M": 32}, "values are as wide as keys: M=32 must equal D=64"),
+    "wide heads": (lambda kind: kind.widths[1] >= 1024, {"D": 1024, "M": 1024}, "it takes widths "),
+    **{
+        dtype: (lambda kind, dtype=dtype: dtype in kind.dtypes, {"dtype": dtype}, "it computes in ")  # type: ignore[misc]
+        for dtype in DType
+    },
+}
+
+
+@pytest.mark.parametrize("what", DECLARED)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_limit_that_a_class_declares_is_refused_in_the_words_of_all_and_no_other(name: str, what: str) -> None:
+    takes, change, words = DECLARED[what]
+    kind, shape = registry.load(name), possible(name)
+    device = change.get("device", kind.devices[0])
+    problem = shape.model_copy(update={key: value for key, value in change.items() if key != "device"})
+    said = kind.refusal(Cell(method=name, problem=problem, device=device, matmul_precision=Precision.HIGH))
+    assert (said or "").startswith(words) != takes(kind), said
+    if what in {"a form without a mask", "a causal form"} and not takes(kind):
+        assert kind.because in (said or "")
 
 
 @pytest.mark.parametrize("name", NAMES)

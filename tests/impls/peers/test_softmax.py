@@ -10,6 +10,7 @@ from torch import Tensor
 from attnbench import Problem, build
 from attnbench.api import Cell, Workload
 from attnbench.registry import MissingPackageError, load
+from tests.impls.contract.subjects import cost_of
 from tests.impls.peers.stand_ins import Calls, install
 
 FLASH, XFORMERS = "softmax.flash_attn", "softmax.xformers"
@@ -81,7 +82,7 @@ def test_nothing_is_copied_on_the_way_in_or_out(name: str, calls: Calls, inputs_
 def test_without_the_package_there_is_a_cost_a_limit_and_a_pip_line(name: str, line: str) -> None:
     method, problem = load(name), Problem(N=64, dtype="bfloat16")
     assert method.requires[0].startswith(line)
-    assert method.cost(problem, {}, Workload.FORWARD_BACKWARD).executed_flops > 0
+    assert cost_of(name, problem, Workload.FORWARD_BACKWARD).executed_flops > 0
     assert method.refusal(Cell(method=name, problem=problem, device="cuda")) is None
     assert not {"flash_attn", "xformers"} & set(sys.modules)
     with pytest.raises(MissingPackageError, match=line):

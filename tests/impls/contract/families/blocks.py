@@ -15,10 +15,6 @@ CUTS = (
 )
 
 
-def seq(shape: Params) -> Params:
-    return {"causal": True, **shape}
-
-
 METHODS = {
     # their queries are grouped by the blocks that they choose: later ones may change how a sum is cut
     "blocks.moba": Method(
@@ -27,7 +23,6 @@ METHODS = {
         bends=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
         any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "topk": st.integers(1, 6)}),
         cuts=CUTS,
-        limits=(({"causal": False}, "it is causal"), (seq({"kv_heads": 1}), "kv_heads must equal H")),
         mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}),
     ),
     "blocks.nsa": Method(
@@ -46,20 +41,13 @@ METHODS = {
             {"block": st.integers(1, 20), "selected": st.integers(3, 7), "window": st.integers(1, 90)}
         ),
         cuts=(CUTS[0] | cut("blocks.tiles", _STAIRS=20), CUTS[1]),
-        limits=(({"causal": False}, "it is causal"),),
         mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
     ),
     "blocks.moba_fla": Method(
         limits=(
             (MOBA, None),
             ({**MOBA, "topk": 2}, None),
-            ({**MOBA, "device": "cpu"}, "run on CUDA devices"),
-            ({**MOBA, "dtype": "float32"}, "not in float32"),
-            ({**MOBA, "M": 32}, "D=64, M=32"),
-            ({**MOBA, "D": 512}, "256 at most"),
             ({**MOBA, "topk": 1}, "attends to all earlier keys"),
-            ({**MOBA, "kv_heads": 1}, "kv_heads must equal H"),
-            ({**MOBA, "causal": False}, "it is causal"),
         )
     ),
     "blocks.nsa_fla": Method(
@@ -67,16 +55,11 @@ METHODS = {
             (NSA, None),
             ({**NSA, "selected": "many"}, None),
             ({**NSA, "M": 64}, None),
-            ({**NSA, "device": "cpu"}, "run on CUDA devices"),
-            ({**NSA, "dtype": "float32"}, "not in float32"),
-            ({**NSA, "M": 32}, "D=64, M=32"),
-            ({**NSA, "D": 8}, "16 to 256"),
             ({**NSA, "kv_heads": 4}, "16 at least, not 8"),
             ({**NSA, "H": 48}, "a power of two, 16 at least, not 24"),
             ({**NSA, "block": 48}, "a power of two, 16 at least, not 48"),
             ({**NSA, "selected": 12}, "not selected=12"),
             ({**NSA, "block": 16}, "must be at least twice selected=16"),
-            ({**NSA, "causal": False}, "it is causal"),
         )
     ),
 }

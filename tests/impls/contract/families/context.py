@@ -8,8 +8,6 @@ SEQ: Params = {"causal": True}
 LIMITS: tuple[tuple[Params, str | None], ...] = (
     (SEQ, None),
     ({}, "set causal: true"),
-    ({**SEQ, "kv_heads": 2}, "kv_heads must equal H"),
-    ({**SEQ, "padding": 0.5}, "no key mask"),
 )
 
 METHODS = {

@@ -28,12 +28,7 @@ METHODS = {
             rough=({}, {"chunk": 16}, {"chunk": 32}) if name in {"hgrn2", "mamba2"} else (),
             any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
             cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
-            limits=(
-                (SEQ, None),
-                ({}, "no form without a mask"),
-                ({**SEQ, "kv_heads": 2}, "kv_heads must equal H"),
-                ({**SEQ, "padding": 0.5}, "no key mask"),
-            ),
+            limits=((SEQ, None),),
             mistakes=({"chunk": 0}, *MISTAKES.get(name, ())),
         )
         for name in NAMES
@@ -45,11 +40,6 @@ METHODS = {
                 (GPU, None),
                 ({**GPU, "dtype": "float16"}, None),
                 ({**GPU, "dtype": "float32", "matmul_precision": "high"}, None),
-                ({**GPU, "causal": False}, "no form without a mask"),
-                ({**GPU, "kv_heads": 2}, "kv_heads must equal H"),
-                ({**GPU, "dtype": "float64"}, "computes in float32"),
-                ({**GPU, "device": "cpu"}, "run on CUDA devices"),
-                ({**GPU, "dtype": "float32"}, "set matmul_precision: high"),
                 *((({**GPU, "D": 63}, "even widths"),) if name == "gla" else ()),
             ),
             mistakes=MISTAKES.get(name, ()),
@@ -65,9 +55,6 @@ METHODS = {
             limits=(
                 (SEQ, None),
                 ({**GPU}, None),
-                ({}, "no form without a mask"),
-                ({**SEQ, "kv_heads": 2}, "kv_heads must equal H"),
-                ({**SEQ, "dtype": "float64"}, "computes in float32"),
             ),
             mistakes=MISTAKES.get(name, ()),
         )

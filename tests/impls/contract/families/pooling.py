@@ -7,23 +7,19 @@ from tests.impls.contract.method import Method, Params
 FACTORS: tuple[Params, ...] = ({}, *({"factor": factor} for factor in (1, 2, 5)))
 ANY = st.fixed_dictionaries({"factor": st.integers(1, 50)})
 BAD: tuple[Params, ...] = ({"factor": 0}, {"factor": -1}, {"factor": 2.0}, {"factor": True})
-CAUSAL: tuple[Params, str | None] = ({"causal": True}, "there is no causal form")
 
 METHODS = {
     "pooling.key_value": Method(
         variants=FACTORS,
         any_params=ANY,
-        limits=(CAUSAL, ({"padding": 0.5}, None)),
+        limits=(({"padding": 0.5}, None),),
         mistakes=BAD,
     ),
-    "pooling.funnel": Method(
-        variants=FACTORS, any_params=ANY, limits=(CAUSAL, ({"padding": 0.5}, "no key mask")), mistakes=BAD
-    ),
+    "pooling.funnel": Method(variants=FACTORS, any_params=ANY, mistakes=BAD),
     "pooling.power_bert": Method(
         variants=({}, *({"keep": keep} for keep in (0.1, 0.3, 1))),
         rough=({"keep": 0.1},),  # with few keys, the gradients of torch's kernel are rounded more than those of the definition
         any_params=st.fixed_dictionaries({"keep": st.floats(0, 1, exclude_min=True)}),
-        limits=(({"causal": True}, "there is no causal form"), ({"padding": 0.5}, "no key mask")),
         mistakes=({"keep": 0}, {"keep": -0.5}, {"keep": 1.5}, {"keep": True}, {"keep": "half"}),
     ),
 }

@@ -69,9 +69,6 @@ METHODS = {
                 ({**ON_CUDA, "N": 1, **CAUSAL}, None),
                 ({**ON_CUDA, "dtype": "float16", "D": 128, "M": 1}, None),
                 ({**ON_CUDA, "kv_heads": 2}, None),
-                ({}, "runs on CUDA devices"),
-                ({**ON_CUDA, "dtype": "float64"}, "sums are float32"),
-                ({**ON_CUDA, "D": 257}, "widths up to 256, not D=257 and M=257"),
             ),
         )
         for name in PATTERNS
@@ -82,8 +79,6 @@ METHODS = {
                 ({}, None),
                 ({"dtype": "bfloat16", "D": 8}, None),
                 ({"workload": "forward_backward"}, "no backward on a CPU"),
-                ({"dtype": "float64"}, "float32, bfloat16 and float16"),
-                ({"padding": 0.5}, "it takes no key mask"),
                 ({**ON_CUDA, "workload": "forward_backward"}, None),
                 ({**ON_CUDA, "D": 8}, "widths from 16: D=8"),
             )
@@ -100,7 +95,7 @@ METHODS = {
     "sparse.local_attention": Method(
         variants=({"window": 1}, {"window": 7}, {"window": 64}),
         any_params=st.fixed_dictionaries({"window": st.integers(1, 20)}),
-        limits=(({"N": 65, **CAUSAL}, None), ({"kv_heads": 2}, "kv_heads must equal H")),
+        limits=(({"N": 65, **CAUSAL}, None),),
         mistakes=({"window": 0},),
     ),
 }

@@ -7,7 +7,6 @@ from tests.impls.contract.method import Method, Params, cut, unfused
 SMALL: Params = {"codes": 6, "block": 8}
 GPU: Params = {"device": "cuda", "B": 1, "H": 8, "N": 4096, "dtype": "bfloat16", "causal": True}
 OPTIONS: tuple[Params, ...] = ({"codes": 0}, {"codes": 2.5}, {"tau": 0.0}, {"tau": "big"}, {"normalise": 1})
-SHARED: tuple[Params, str] = ({"kv_heads": 2}, "kv_heads must equal H")
 ALONE: tuple[Params, str | None] = ({"causal": True}, None)
 
 CUTS = (unfused("partial.softmax", "vq.block_attention") | cut("vq.block_attention", ROOM=1, TOKENS=1, TILE=1),)
@@ -38,7 +37,6 @@ METHODS = {
         ),
         cuts=CUTS,
         limits=(
-            SHARED,
             ALONE,
             ({}, None),
             ({"bias": "relative"}, "knows no positions"),
@@ -49,11 +47,11 @@ METHODS = {
     "vq.gau": Method(
         variants=(SMALL, {**SMALL, "bias": "relative"}, {**SMALL, "gradient_through_table": False}, {"codes": 6, "block": 4}),
         cuts=CUTS,
-        limits=(SHARED, ALONE, ({}, None)),
+        limits=(ALONE, ({}, None)),
     ),
     "vq.quantised": Method(
         variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}),
-        limits=(SHARED, ALONE, ({}, None)),
+        limits=(ALONE, ({}, None)),
         mistakes=OPTIONS,
     ),
     "vq.triton": Method(
@@ -66,11 +64,6 @@ METHODS = {
         limits=(
             *((shape, None) for shape in (GPU, {**GPU, "causal": False}, {**GPU, "N": 1, "dtype": "float32"})),
             ({**GPU, "dtype": "float16", "D": 256, "M": 1, "codes": 7, "block": 3, "gradient_through_table": False}, None),
-            ({**GPU, "device": "cpu"}, "runs on CUDA devices"),
-            ({**GPU, "dtype": "float64"}, "sums are float32"),
-            ({**GPU, "D": 257}, "widths up to 256, not D=257 and M=257"),
-            ({**GPU, "M": 300}, "widths up to 256"),
-            ({**GPU, "kv_heads": 2}, "kv_heads must equal H"),
             ({**GPU, "bias": "relative"}, "no bias; vq.blockwise does"),
             ({**GPU, "reduction": "scan"}, "leave reduction out"),
         ),
