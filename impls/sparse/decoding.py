@@ -34,10 +34,16 @@ def state_of(caches: Caches, k: Tensor, v: Tensor, capacity: int) -> SparseState
     return SparseState(keys, values, k.shape[2], capacity)
 
 
-def step(caches: Caches, scale: float, inputs: tuple[Tensor, Tensor, Tensor], state: SparseState) -> tuple[Tensor, SparseState]:
+def step(
+    caches: Caches,
+    scale: float,
+    inputs: tuple[Tensor, Tensor, Tensor],
+    state: SparseState,
+    sinks: Tensor | None = None,
+) -> tuple[Tensor, SparseState]:
     """Attend one token, updating the state in place. Raises ValueError where it is full.
 
-    [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state.
+    [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state. `sinks` [H] are one more score for each head.
     """
     q, k, v = (x.detach() for x in inputs)
     token = state.length
@@ -47,14 +53,14 @@ def step(caches: Caches, scale: float, inputs: tuple[Tensor, Tensor, Tensor], st
         cache.write(values, v, token)
     after = replace(state, length=token + 1)
     if len(caches.shares) == 1:
-        return _attended(caches.shares[0], scale, q, after, v.shape[-1]), after
+        return _attended(caches.shares[0], scale, q, after, v.shape[-1], sinks), after
     o = v.new_empty(*q.shape[:3], v.shape[-1])
     for share in caches.shares:
-        o[:, share.heads] = _attended(share, scale, q, after, v.shape[-1])
+        o[:, share.heads] = _attended(share, scale, q, after, v.shape[-1], sinks)
     return o, after
 
 
-def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int) -> Tensor:
+def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int, sinks: Tensor | None) -> Tensor:
     """Attend for the heads of a share: [b, H, 1, D] -> [b, heads of the share, 1, M]; a query that sees nothing gets 0."""
     rows, rule = q[:, share.heads], Rule(scale)
     parts: list[Part] = []
@@ -69,7 +75,11 @@ def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int)
     outer = (q.shape[0], share.count, 1)
     if not parts:
         return q.new_zeros(*outer, M)
-    return merged([(o.reshape(*outer, M), logsumexp.reshape(outer)) for o, logsumexp in parts])
+    parts = [(o.reshape(*outer, M), logsumexp.reshape(outer)) for o, logsumexp in parts]
+    if sinks is not None:
+        logsumexp = sinks.detach()[share.heads].to(parts[0][1].dtype).view(1, -1, 1).expand(outer)
+        parts.append((parts[0][0].new_zeros(()), logsumexp))
+    return merged(parts)
 
 
 def merged(parts: list[Part]) -> Tensor:

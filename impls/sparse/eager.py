@@ -1,8 +1,9 @@
-"""The patterns in plain torch, below N²: `sparse.strided`, `.fixed`, `.local`, `.atrous`, `.window`, `.longformer`."""
+"""The patterns in plain torch, below N²: `sparse.strided`, `.fixed` … `.longformer`, and a window with sinks."""
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from attnbench.api import Problem, Workload
+from attnbench.api import Problem, Scalar, Workload
 
 from ..partial.fused import queries_at_once
 from ..partial.softmax import is_fused
@@ -23,7 +24,7 @@ class EagerSparse(SparseAttention):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; K divides H."""
-        return union_attention(q, k, v, plan(self.pattern, self.shape(q.shape[2]), is_fused(q)), self.scale)
+        return union_attention(q, k, v, plan(self.pattern, self.shape(q.shape[2]), is_fused(q)), self.scale, self.sinks)
 
     @classmethod
     def executed_flops(cls, problem: Problem, pattern: Pattern, workload: Workload) -> float:
@@ -65,6 +66,20 @@ class EagerWindow(EagerSparse):
 
     paper = "arXiv:2004.05150"
     pattern_type = Window
+
+
+class EagerSinkWindow(EagerWindow):
+    """A sliding window in which each head learns a sink: one more score in its softmax, whose weight goes to no value.
+
+    gpt-oss, model card (arXiv:2508.10925): a learned bias in the denominator of the softmax, so that a query may attend to
+    nothing. Sinks are drawn N(0, 1), where a model learns them.
+    """
+
+    paper = "arXiv:2508.10925"
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        super().__init__(problem, **params)
+        self.sinks = nn.Parameter(torch.randn(problem.H).to(getattr(torch, problem.dtype)))
 
 
 class EagerLongformer(EagerSparse):

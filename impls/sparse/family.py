@@ -8,7 +8,7 @@ from inspect import Signature
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale, io_bytes, nominal_flops, takes
 
@@ -43,6 +43,7 @@ class SparseAttention(Attention):
         super().__init__(problem)
         self.pattern = self.pattern_type.of(problem, params)
         self.causal, self.scale = problem.causal, default_scale(problem)
+        self.sinks: nn.Parameter | None = None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -73,14 +74,14 @@ class SparseAttention(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Compute softmax over the keys that the dense mask shows; a query that sees none gets 0."""
-        return masked_softmax_attention(q, k, v, self.pattern.seen(self.shape(q.shape[2]), q.device))
+        return masked_softmax_attention(q, k, v, self.pattern.seen(self.shape(q.shape[2]), q.device), self.sinks)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Compute softmax over the keys that the pattern, as it is printed, shows to the queries `at`."""
         N, h = len(k), torch.tensor(head, device=at.device)
         printed = self.pattern.sees(self.shape(N), at.unsqueeze(1), torch.arange(N, device=at.device), h)
         seen = printed & seen_by(at, N, causal=self.causal, key_mask=key_mask)
-        return softmax_rows(q[at], k, v, self.scale, seen)
+        return softmax_rows(q[at], k, v, self.scale, seen, None if self.sinks is None else self.sinks[head])
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend to the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""
@@ -89,7 +90,7 @@ class SparseAttention(Attention):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one token, and attend to the kept keys that it sees. Raises ValueError beyond the capacity."""
-        return step(self._caches(state.capacity), self.scale, (q, k, v), state)
+        return step(self._caches(state.capacity), self.scale, (q, k, v), state, self.sinks)
 
     def prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend causally in O(n) memory: [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], n ≥ 0."""
@@ -97,7 +98,7 @@ class SparseAttention(Attention):
         if not n:
             return v.new_empty(*q.shape[:3], v.shape[3])
         walks = plan(self.pattern, Shape(n, self.problem.H, causal=True), is_fused(q))
-        return union_attention(q, k, v, walks, self.scale)
+        return union_attention(q, k, v, walks, self.scale, self.sinks)
 
     def _caches(self, capacity: int) -> Caches:
         # room for no token is laid out as for one, and never written

@@ -27,20 +27,21 @@ class Union:
     scale: float
 
 
-def union_attention(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> Tensor:
+def union_attention(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float, sinks: Tensor | None = None) -> Tensor:
     """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; a query that sees nothing gets 0.
 
-    Differentiable once. Keeps q, k, v, the output and the logsumexp of each query, and computes the rest again (Dao et al.
-    2022, appendix B.2). Raises ValueError where shapes do not fit.
+    `sinks` [H] are one more score for each head, whose weight goes to nothing. Differentiable once. Keeps q, k, v, the output
+    and the logsumexp of each query, and computes the rest again (Dao et al. 2022, appendix B.2). Raises ValueError where shapes
+    do not fit.
     """
     _fits(q, k, v, plan)
     union, shape = Union(plan, (q.shape[1], k.shape[1]), scale), (*q.shape[:3], v.shape[-1])
     # copies, unless the rows of heads are evenly spaced already
     q, k, v = (x.contiguous().flatten(0, 1) for x in (q, k, v))
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        out: Tensor = _UnionAttention.apply(q, k, v, union)  # type: ignore[no-untyped-call]
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, sinks)):
+        out: Tensor = _UnionAttention.apply(q, k, v, sinks, union)  # type: ignore[no-untyped-call]
     else:
-        out, _ = _forward((q, k, v), union)
+        out, _ = _forward((q, k, v), union, sinks)
     return out.view(shape)
 
 
@@ -58,28 +59,43 @@ class _UnionAttention(torch.autograd.Function):
     """`union_attention` with its gradient; autograd would keep every part's output."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, union: Union) -> Tensor:  # noqa: ANN401 - torch's own bag
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, union: Union) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Attend, and keep the logsumexp for the backward."""
-        out, logsumexp = _forward((q, k, v), union)
+        out, logsumexp = _forward((q, k, v), union, sinks)
         ctx.union = union
-        ctx.save_for_backward(q, k, v, out, logsumexp)
+        ctx.save_for_backward(q, k, v, sinks, out, logsumexp)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Add up the gradients of all rectangles."""
-        q, k, v, out, logsumexp = ctx.saved_tensors
-        return *_backward(g.contiguous(), (q, k, v), (out, logsumexp), ctx.union), None
+        q, k, v, sinks, out, logsumexp = ctx.saved_tensors
+        gradients = _backward(g.contiguous(), (q, k, v), (out, logsumexp), ctx.union)
+        if sinks is None:
+            return *gradients, None, None
+        # a sink has no value: as that of any score, its gradient is P (0 - rowsum(dO ∘ O))
+        weights = (_of_rows(sinks, logsumexp) - logsumexp).exp()
+        by_head = -(weights * (g * out).sum(-1, dtype=weights.dtype)).view(-1, len(sinks), q.shape[1]).sum((0, 2))
+        return *gradients, by_head.to(sinks.dtype), None
 
 
-def _forward(inputs: Inputs, union: Union) -> tuple[Tensor, Tensor]:
-    """Compute [B·H, N, D], [B·K, N, D], [B·K, N, M] -> output [B·H, N, M], logsumexp [B·H, N]."""
+def _of_rows(sinks: Tensor, logsumexp: Tensor) -> Tensor:
+    """Return the sink of each row of heads, [H] -> [B·H, 1]."""
+    return sinks.to(logsumexp.dtype).repeat(len(logsumexp) // len(sinks)).unsqueeze(1)
+
+
+def _forward(inputs: Inputs, union: Union, sinks: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Compute [B·H, N, D], [B·K, N, D], [B·K, N, M] -> output [B·H, N, M], logsumexp [B·H, N], of the sinks too."""
     q, _, v = inputs
     out = q.new_empty(*q.shape[:2], v.shape[-1], dtype=sums(q.dtype))
     logsumexp, rules = out.new_empty(q.shape[:2]), _Rules(union.scale, out)
     for turn in turns(union.plan.forward, q, union.heads):
         _attend(turn, inputs, (out, logsumexp), rules)
+    if sinks is not None:
+        rows = _of_rows(sinks, logsumexp)
+        out *= torch.sigmoid(logsumexp - rows).unsqueeze(-1)
+        logsumexp = torch.logaddexp(logsumexp, rows)
     return out.to(q.dtype), logsumexp
 
 

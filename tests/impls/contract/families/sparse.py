@@ -85,6 +85,13 @@ METHODS = {
         )
         for name in PATTERNS
     },
+    "sparse.window_sinks": Method(
+        variants=PATTERNS["window"],
+        rough=PATTERNS["window"],  # the gradient of a sink is one sum over all tokens
+        any_params=st.fixed_dictionaries({"window": st.integers(1, 50)}),
+        grows=9,
+        mistakes=({"window": 0},),
+    ),
     "sparse.topk": Method(
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
         any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
