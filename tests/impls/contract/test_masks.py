@@ -44,9 +44,9 @@ def test_hidden_keys_and_values_cannot_be_seen_in_any_bit(variant: Variant, dtyp
         call = Call(variant, problem)
         for mask in (padding_mask(problem, "cpu"), with_holes(3, 33, 0.4)):
             assert mask is not None
-            q, k, v = call.inputs
+            q, k, v, *gates = call.inputs
             hidden = ~mask[:, None, :, None]
-            moved = call.forward(q, k.masked_fill(hidden, 30), v.masked_fill(hidden, 1000), key_mask=mask)
+            moved = call.forward(q, k.masked_fill(hidden, 30), v.masked_fill(hidden, 1000), *gates, key_mask=mask)
             assert torch.equal(moved, call.forward(key_mask=mask))
 
 

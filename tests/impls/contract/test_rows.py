@@ -59,14 +59,13 @@ def rows_of(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | Non
 def test_rows_do_not_see_what_a_mask_hides(variant: Variant) -> None:
     problem = next(variant.problems(40, {"H": 2, "padding": 0.5}))
     method = variant.build(problem)
-    q, k, v = type(method).inputs(method.problem, torch.Generator().manual_seed(1))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(1))
     key_mask = torch.arange(40) < torch.tensor([[30], [7]])
-    whole = method.reference(q, k, v, key_mask=key_mask)
+    whole = method.reference(*inputs, key_mask=key_mask)
     at = torch.tensor([0, 3, 39])
     rows: Any = method.rows
-    torch.testing.assert_close(
-        rows(1, at, q[1, 1], k[1, 1], v[1, 1], key_mask=key_mask[1]), whole[1, 1, at], rtol=0, atol=1e-10
-    )
+    own = rows(1, at, *(x[1, 1] for x in inputs), key_mask=key_mask[1])
+    torch.testing.assert_close(own, whole[1, 1, at], rtol=0, atol=1e-10)
 
 
 LONG = ["linear.chunked", "gated.mamba2", "delta.kda", "lsh.reformer", "vq.blockwise", "sparse.fixed"]
