@@ -55,6 +55,12 @@ METHODS = {
             ({"causal": True, "workload": "decode_total"}, "the first step has one"),
         )
     ),
+    "softmax.differential": Method(
+        variants=({}, {"layer": 12}),
+        rough=({}, {"layer": 12}),  # the gradient of λ is one sum over all tokens
+        limits=(({"D": 7}, "D=7 must be even"), ({"M": 16, "kv_heads": 2, "padding": 0.5}, None)),
+        mistakes=({"layer": 0}, {"layer": 1.5}),
+    ),
     "softmax.flex": Method(
         limits=(
             ({}, None),
