@@ -1,6 +1,6 @@
 """Softmax attention by every way to compute it."""
 
-from tests.impls.contract.method import Method, Params
+from tests.impls.contract.method import Method, Params, cut, unfused
 
 ON_A_GPU: Params = {"dtype": "bfloat16", "device": "cuda"}
 
@@ -60,6 +60,10 @@ METHODS = {
         rough=({}, {"layer": 12}),  # the gradient of λ is one sum over all tokens
         limits=(({"D": 7}, "D=7 must be even"), ({"M": 16, "kv_heads": 2, "padding": 0.5}, None)),
         mistakes=({"layer": 0}, {"layer": 1.5}),
+    ),
+    "softmax.fox": Method(
+        cuts=(cut("softmax.forgetting_product", TOKENS=7), unfused("partial.softmax")),
+        limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
     ),
     "softmax.flex": Method(
         limits=(
