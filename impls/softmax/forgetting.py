@@ -33,8 +33,9 @@ class ForgettingState:
 class ForgettingSoftmax(Attention):
     """o_i = Σ_j F_ij exp(q_i·k_j / √D) v_j / Σ_j F_ij exp(q_i·k_j / √D) over j ≤ i, where F_ij = Π f_l over j < l ≤ i.
 
-    Lin et al. 2025, *Forgetting Transformer*, section 3; in O(N²) time and O(N) memory, by tiles. Inputs are q, k, v and log f [B, H, N] ≤ 0. Norms of q and k, and the
-    gate and norm of the output that the paper's Pro block adds, are not part of the attention.
+    Lin et al. 2025, *Forgetting Transformer*, section 3; in O(N²) time and O(N) memory, by tiles. Inputs are q, k, v and log f
+    [B, H, N] ≤ 0. Norms of q and k, and the gate and norm of the output that the paper's Pro block adds, are not part of the
+    attention.
     """
 
     paper = "arXiv:2503.02130"
