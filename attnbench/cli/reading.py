@@ -233,7 +233,12 @@ def record(
 @reading.command()
 def export(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; several for asv, otava and parquet.")],
-    to: Annotated[str, typer.Option(help="pytest-benchmark, asv, otava, pyperf, github-action-benchmark, bencher or parquet.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="pytest-benchmark, asv, otava, pyperf, github-action-benchmark, bencher, parquet or parquet-records."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(

@@ -2,7 +2,8 @@
 
 Where several processes measure parts of a run, each has its own run.3.json and records.3.jsonl beside run.json; who reads the
 folder reads them all. Appending is durable. A torn last line and lines that cannot be read are set aside with the reason, and
-never lost. Where `gzip` made a run smaller that is to be kept, records.jsonl.gz is read in place of records.jsonl.
+never lost. Where records.jsonl is not there, records.jsonl.gz (as `gzip` makes it) is read, or records.parquet (as
+`attnbench export` does).
 """
 
 import errno
@@ -29,7 +30,7 @@ from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.files import open_to_read, open_to_write, sync, write_durably
 
 RUN, _PLAN = "run.json", "plan.json"
-_OURS = re.compile(r"(?:plan\.json|run(?:\.\d+)?\.json|records(?:\.\d+)?\.jsonl(?:\.gz)?)")
+_OURS = re.compile(r"(?:plan\.json|run(?:\.\d+)?\.json|records(?:\.\d+)?\.(?:jsonl(?:\.gz)?|parquet))")
 _PART = re.compile(r"run\.(\d+)\.json")
 _Stored = TypeVar("_Stored", bound=Noun)
 
@@ -82,11 +83,11 @@ class RunFolder:
 
     def adopt(self, number: int, other: "RunFolder") -> None:
         """Take in a run as a part: its run.json, and a copy of its records. Raises StoreError."""
-        part, (records, packed) = RunFolder(self.path, number), other._records()
+        part = RunFolder(self.path, number)
         part.rewrite(other.own())
         try:
-            source, target = (packed, part._records()[1]) if not records.exists() else (records, part._records()[0])
-            if source.exists():
+            if (source := other._stored()) is not None:
+                target = dict(zip(other._records(), part._records(), strict=True))[source]
                 with open_to_read(source) as stored, os.fdopen(open_to_write(target, os.O_WRONLY | os.O_CREAT), "wb") as copy:
                     shutil.copyfileobj(stored, copy)
                 sync(target)
@@ -160,45 +161,44 @@ class RunFolder:
 
     def own_records(self, refused: Callable[[str], object] = str) -> Iterator[Record]:
         """Give those that are not of its parts. Raises StoreError."""
-        file, packed = self._records()
-        if not file.exists() and packed.exists():
-            file = packed
-        try:
-            with open_to_read(file) as stored, gzip.open(stored) if file == packed else nullcontext(stored) as lines:
-                for line in lines:
-                    if not line.strip():
-                        continue
-                    record = _try_parse(line)
-                    if isinstance(record, Record):
-                        yield record
-                    else:
-                        refused(record)
-        except FileNotFoundError:
+        file = self._stored()
+        if file is None:
             return
+        try:
+            for line in _lines(file):
+                if not line.strip():
+                    continue
+                record = _try_parse(line)
+                if isinstance(record, Record):
+                    yield record
+                else:
+                    refused(record)
         except (OSError, EOFError, zlib.error) as error:
             raise StoreError(f"cannot read {file}: {_words(error)}") from error
 
     def size(self) -> int:
         """Return the bytes of all records; only a run that is whole is compressed, and so has more than any other."""
-        files = [file for part in (self, *self.parts()) for file in part._records() if file.is_file()]
-        return sys.maxsize if any(file.suffix == ".gz" for file in files) else sum(file.stat().st_size for file in files)
+        files = [file for part in (self, *self.parts()) if (file := part._stored()) is not None]
+        is_kept = any(file.suffix != ".jsonl" for file in files)
+        return sys.maxsize if is_kept else sum(file.stat().st_size for file in files)
 
-    def _records(self) -> tuple[Path, Path]:
-        """Return the file of the records, and the one that has them where they were compressed."""
-        name = self._named("records", "jsonl")
-        return self.path / name, self.path / f"{name}.gz"
+    def _records(self) -> tuple[Path, ...]:
+        """Return the file of the records, and those that may have them in its place."""
+        return tuple(self.path / self._named("records", ending) for ending in ("jsonl", "jsonl.gz", "parquet"))
+
+    def _stored(self) -> Path | None:
+        return next((file for file in self._records() if file.exists()), None)
 
     def repair(self) -> list[Record]:
         """Prepare the records of this part for appending, and return them. Raises StoreError.
 
         Bad lines and a torn end go to records.aside with the reason, the rest stays. Compressed records are expanded.
         """
-        file, packed = self._records()
+        file = self._records()[0]
         try:
-            if packed.exists() and not file.exists():
-                with open_to_read(packed) as stored:
-                    write_durably(file, gzip.decompress(stored.read()))
-                packed.unlink()
+            if (kept := self._stored()) not in {file, None}:
+                write_durably(file, b"".join(_lines(kept)))
+                kept.unlink()
             with open_to_read(file) as stored:
                 lines = [line for line in stored.read().split(b"\n") if line.strip()]
         except FileNotFoundError:
@@ -227,7 +227,7 @@ class RunFolder:
 
     def append(self, record: Record) -> None:
         """Add one record and wait until it is on the disk. Raises StoreError, and then leaves no half line."""
-        file, _ = self._records()
+        file = self._records()[0]
         if self._left is not None and not (file.exists() and _state(file.lstat()) == self._left):
             raise StoreError(
                 f"{file} was removed, replaced or changed by another program since the last record was added to it"
@@ -239,6 +239,26 @@ class RunFolder:
         except (OSError, ValueError) as error:
             self._left = left
             raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    """Give the lines of records that are kept in a file. Raises OSError, EOFError, zlib.error, StoreError."""
+    if file.suffix == ".parquet":
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise StoreError(f"{file} is read by pyarrow, which is not installed: pip install 'attnbench[parquet]'") from None
+        try:
+            with open_to_read(file) as stored:
+                for batch in parquet.ParquetFile(stored, page_checksum_verification=True).iter_batches(
+                    1000, columns=["record"]
+                ):
+                    yield from (f"{line}\n".encode() for line in batch.column(0).to_pylist())
+        except ArrowException as error:
+            raise StoreError(f"cannot read {file}: {_words(error)}") from error
+        return
+    with open_to_read(file) as stored, gzip.open(stored) if file.suffix == ".gz" else nullcontext(stored) as lines:
+        yield from lines
 
 
 def _try_parse(line: bytes) -> Record | str:

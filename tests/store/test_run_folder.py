@@ -45,17 +45,25 @@ def test_a_new_folder_has_no_records_and_reading_makes_none(folder: RunFolder) -
     assert {file.name for file in folder.path.iterdir()} == {"run.json"}
 
 
-def pack(folder: RunFolder) -> Path:
-    """What `gzip records.jsonl` does."""
-    packed = records_file(folder).with_suffix(".jsonl.gz")
-    packed.write_bytes(gzip.compress(records_file(folder).read_bytes()))
+def pack(folder: RunFolder, ending: str = "jsonl.gz") -> Path:
+    """What `gzip records.jsonl` does, or an export as Parquet."""
+    packed = records_file(folder).with_suffix(f".{ending}")
+    if ending == "parquet":
+        from pyarrow import parquet, table
+
+        parquet.write_table(table({"record": records_file(folder).read_text().splitlines()}), packed, write_page_checksum=True)
+    else:
+        packed.write_bytes(gzip.compress(records_file(folder).read_bytes()))
     records_file(folder).unlink()
     return packed
 
 
-def test_compressed_records_are_read_and_expanded_before_more_are_added(folder: RunFolder, numbered: Numbered) -> None:
+@pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
+def test_compressed_records_are_read_and_expanded_before_more_are_added(
+    folder: RunFolder, numbered: Numbered, ending: str
+) -> None:
     whole = fill(folder, numbered)
-    packed = pack(folder)
+    packed = pack(folder, ending)
     assert notes(RunFolder(folder.path).records()) == [0, 1, 2]
     assert packed.exists()
     again = RunFolder(folder.path)
@@ -69,13 +77,14 @@ def test_compressed_records_are_read_and_expanded_before_more_are_added(folder: 
     "spoil", [lambda data: data[:-9], lambda data: b"x" + data, lambda data: data[:30] + b"xxxx" + data[34:]]
 )
 @pytest.mark.parametrize("call", ["records", "repair"])
+@pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
 def test_compressed_records_that_are_torn_are_a_store_error_and_stay(
-    folder: RunFolder, numbered: Numbered, call: str, spoil: Callable[[bytes], bytes]
+    folder: RunFolder, numbered: Numbered, call: str, ending: str, spoil: Callable[[bytes], bytes]
 ) -> None:
     fill(folder, numbered)
-    packed = pack(folder)
+    packed = pack(folder, ending)
     packed.write_bytes(spoil(packed.read_bytes()))
-    with pytest.raises(StoreError, match=r"cannot read .*records\.jsonl"):
+    with pytest.raises(StoreError, match=r"cannot read .*records\."):
         getattr(RunFolder(folder.path), call)()
     assert packed.exists()
 

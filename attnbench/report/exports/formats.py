@@ -34,4 +34,5 @@ FORMATS: Mapping[str, Format] = {
     "github-action-benchmark-bigger": Format(flat.BIGGER, partial(flat.github_action, bigger=True)),
     "bencher": Format(flat.BENCHER, flat.bencher),
     "parquet": Format(parquet.FILE, parquet.make, many=True, text=False),
+    "parquet-records": Format(parquet.RECORDS, parquet.make_records, raw=True, text=False),
 }

@@ -1,10 +1,16 @@
-"""Parquet: all columns of table.csv, each of one type in every run, a row for each cell, failures included."""
+"""Parquet: all columns of table.csv, each of one type in every run, a row for each cell; or a row for each record.
 
+Failures are rows too.
+"""
+
+import io
 from collections.abc import Sequence
 
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import Export, ExportError, Source
 from attnbench.report.frame import frame
+from attnbench.schema.outcome import Failed
+from attnbench.schema.record import Record
 from attnbench.schema.training import Training
 
 FILE = "cells.parquet"
@@ -17,6 +23,10 @@ _TYPES = {
     **{name: "Int64" for name, field in Training.model_fields.items() if field.annotation is int},
 }
 """By column; figures are floats, counters of memory integers, and all others texts."""
+
+
+RECORDS = "records.parquet"
+_PIP = "Parquet is written by pyarrow, which is not installed: pip install 'attnbench[parquet]'"
 
 
 def make(sources: Sequence[Source]) -> Export:
@@ -48,5 +58,49 @@ def make(sources: Sequence[Source]) -> Export:
     try:
         content = whole.to_parquet(None, engine="pyarrow", index=False)
     except ImportError:
-        raise ExportError("Parquet is written by pyarrow, which is not installed: pip install 'attnbench[parquet]'") from None
+        raise ExportError(_PIP) from None
     return Export({FILE: content})
+
+
+def make_records(sources: Sequence[Source]) -> Export:
+    """Write all records of a run with their samples, and each as the line that records.jsonl has of it.
+
+    In a run folder it is read where records.jsonl is not there. Raises ExportError where pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ExportError(_PIP) from None
+    (source,) = sources
+    texts = ("cell", "method", "workload", "pass", "status", "reason", "host", "device", "started", "record")
+    numbers = {"N": pyarrow.int64(), "replicate": pyarrow.int64(), "attempt": pyarrow.int64(), "seconds": pyarrow.float64()}
+    samples = {"samples": pyarrow.map_(pyarrow.string(), pyarrow.list_(pyarrow.float64()))}
+    schema = pyarrow.schema({**{name: pyarrow.string() for name in texts}, **numbers, **samples})
+    with io.BytesIO() as made:
+        with parquet.ParquetWriter(made, schema, compression="zstd", write_page_checksum=True) as writer:
+            for start in range(0, len(source.records), 1000):
+                rows = list(map(_row, source.records[start : start + 1000]))
+                writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+        return Export({RECORDS: made.getvalue()})
+
+
+def _row(record: Record) -> dict[str, object]:
+    job, outcome = record.job, record.outcome
+    failed = {"status": outcome.status, "reason": outcome.reason} if isinstance(outcome, Failed) else {"status": "ok"}
+    return {
+        "cell": job.cell.key,
+        "method": job.cell.label,
+        "workload": job.cell.workload,
+        "pass": job.phase,
+        **failed,
+        "host": record.host,
+        "device": record.device,
+        "started": record.started,
+        "record": record.line(),
+        "N": job.cell.problem.N,
+        "replicate": job.replicate,
+        "attempt": job.attempt,
+        "seconds": record.seconds,
+        "samples": {name: list(series.values) for name, series in outcome.samples.items()},
+    }

@@ -9,6 +9,8 @@ from attnbench.report.exports import parquet
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import ExportError, Source
 from attnbench.report.frame import frame
+from attnbench.schema.outcome import Failed
+from attnbench.store.run_folder import RunFolder
 from tests.report.conftest import Synthetic
 from tests.report.exports.conftest import Maker
 
@@ -89,6 +91,19 @@ def test_pandas_reads_it_back(maker: Maker, small: Synthetic, tmp_path: Path) ->
     assert kinds["reason"] in {"string", "string[pyarrow]", "large_string[pyarrow]"}
     assert "double" in kinds["time_medians_s_per_call"]
     assert kinds["time_medians_s_per_call"].startswith("list<")
+
+
+def test_the_records_of_a_run_folder_may_be_kept_as_parquet(maker: Maker, small: Synthetic, tmp_path: Path) -> None:
+    source = maker.source(small)
+    folder = RunFolder.create(tmp_path, source.findings.run)
+    (folder.path / "records.parquet").write_bytes(parquet.make_records([source]).files["records.parquet"])
+    assert folder.records() == list(source.records)
+    table = pd.read_parquet(folder.path / "records.parquet")
+    assert list(table["method"]) == [record.job.cell.label for record in source.records]
+    for status, samples, record in zip(table["status"], table["samples"], source.records, strict=True):
+        assert status == (record.outcome.status if isinstance(record.outcome, Failed) else "ok")
+        kept = {name: tuple(values) for name, values in samples}
+        assert kept == {name: series.values for name, series in record.outcome.samples.items()}
 
 
 def test_what_was_learnt_and_by_which_model_is_in_it(written: list[pd.DataFrame], maker: Maker, learning: Synthetic) -> None:
