@@ -8,7 +8,7 @@ from attnbench.measure import environment
 from attnbench.places.station import Station
 from attnbench.schedule.bisection import of_lengths
 from attnbench.schedule.cells import CellJobs
-from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.ledger import CHANCE, Ledger
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Answer, Description, Inquiry, Prospect, Surroundings, Survey
@@ -151,8 +151,9 @@ def _survey(device: str, ceilings: tuple[str, ...], station: Station) -> Surroun
 
 
 def _answer(station: Station, question: Inquiry | Survey, timeout: float) -> Answer:
-    """Return the answer; if the process died, ask once more, for it may have been killed from outside."""
-    answer, _ = station.ask(question, timeout)
-    if isinstance(answer, Failed) and answer.status is Status.CRASHED:
+    """Return the answer; a process that died may have been killed from outside: then ask again, as often as a job is tried."""
+    for _ in range(CHANCE[Status.CRASHED]):
         answer, _ = station.ask(question, timeout)
+        if not (isinstance(answer, Failed) and answer.status is Status.CRASHED):
+            break
     return answer

@@ -207,7 +207,7 @@ def family(pid: int) -> dict[str, psutil.Process]:
 def finals(records: list[Record], cell: Cell) -> dict[tuple[Pass, int], str]:
     """By pass and replicate, how a cell ended; raises where it did so twice.
 
-    A job that a kill ended is tried once more, and only the last attempt counts.
+    A job that a kill ended is tried again, twice at most, and only the last attempt counts.
     """
     found: dict[tuple[Pass, int], str] = {}
     attempts: Counter[tuple[Pass, int]] = Counter()

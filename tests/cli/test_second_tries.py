@@ -67,6 +67,18 @@ def test_whatever_process_a_stray_kill_ends_its_job_is_done_by_another(
     assert (lost.job.phase, lost.job.cell.key, 1) in {(r.job.phase, r.job.cell.key, r.job.attempt) for r in records if r.ok}
 
 
+@pytest.mark.slow
+def test_two_stray_kills_while_a_method_is_asked_leave_it_in_the_run(attnbench: Run, suite: Write, tmp_path: Path) -> None:
+    dies = """if not (CALLS.exists() and CALLS.stat().st_size > 1):
+    CALLS.open("a").write("x")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    (tmp_path / "unlucky.py").write_text(UNLUCKY.format(killed=0, slow=False) + dies)
+    done = attnbench("run", suite(SUITE), "--replicates", "1")
+    assert done.returncode == 0, done.stderr
+    assert all(record.ok for record in of(tmp_path).records())
+
+
 def test_one_slow_call_puts_no_cell_over_its_budget(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     (tmp_path / "unlucky.py").write_text(UNLUCKY.format(killed=0, slow=True))
     done = attnbench("run", suite(SUITE.replace("N: 64", "N: 64, B: 2")))
