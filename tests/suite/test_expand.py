@@ -271,7 +271,7 @@ def test_scaling_on_a_gpu_divides_65536_tokens_by_the_length() -> None:
 @pytest.mark.parametrize("name", ["quick", "scaling", "boundary-1"])
 def test_the_main_suites_ask_each_method_only_for_what_it_has_a_form_for(name: str) -> None:
     cells = expand(load(name).suite.resolved("cpu"))
-    refused = {(cell.label, cell.workload.value): registry.load(cell.method).why_not(cell) for cell in cells}
+    refused = {(cell.label, cell.workload.value): registry.load(cell.method).refusal(cell) for cell in cells}
     assert not {cell: why for cell, why in refused.items() if why}
     assert {cell.method.partition(".")[0] for cell in cells} >= {"softmax", "linear", "sparse", "lsh", "linformer", "vq"}
 

@@ -70,7 +70,7 @@ def on_cpu(library: Callable[[Any], ctypes.CDLL], monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(layouts.Layout, "segment", lambda _, heads, N: min(N, segment))
 
     # what would compile for a GPU is not needed, and nothing is refused for the want of one
-    monkeypatch.setattr(load("linear.cuda"), "why_not", classmethod(lambda *_: None))
+    monkeypatch.setattr(load("linear.cuda"), "refusal", classmethod(lambda *_: None))
     for name in ("cuda", "cuda.core"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     use()
