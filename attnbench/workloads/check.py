@@ -259,8 +259,6 @@ def _distance(a: Tensor, b: Tensor) -> float:
 
 def _future(method: Attention, inputs: tuple[Tensor, ...], keywords: dict[str, Any], tolerance: float) -> _Finding:
     """Change all tokens after the middle (only values, if the method sees later keys): earlier outputs must not change."""
-    if method.causality is Causality.NONE:
-        return _Finding("causality (the method has none)", 1.0, 0.5)
     middle = method.problem.N // 2
 
     def with_other_future(x: Tensor) -> Tensor:

@@ -20,17 +20,17 @@ from .work import FLASH_BACKWARD, cost
 class DifferentialSoftmax(SdpaSoftmax):
     """(softmax(q₁ k₁ᵀ / √(D/2)) - λ softmax(q₂ k₂ᵀ / √(D/2))) v, Ye et al. 2024, section 2.1, by torch's fused kernels.
 
-    q₁ and q₂ are the halves of q, as k₁ and k₂ are of k. λ = exp(a·b) - exp(c·d) + 0.8 - 0.6 exp(-0.3 (layer - 1)) for all
-    heads; a, b, c and d [D/2] are learned, and drawn N(0, 0.01). The norm of each head is not part of the attention. Raises
-    ValueError where layer < 1.
+    q₁ and q₂ are the halves of q, as k₁ and k₂ are of k. λ = exp(a·b) - exp(c·d) + 0.8 - 0.6 exp(-0.3 layer) for all heads,
+    the first layer being 0; a, b, c and d [D/2] are learned, and drawn N(0, 0.01). The norm of each head is not part of the
+    attention. Raises ValueError where layer < 0.
     """
 
     paper = "arXiv:2410.05258"
 
-    def __init__(self, problem: Problem, layer: int = 1) -> None:
+    def __init__(self, problem: Problem, layer: int = 0) -> None:
         super().__init__(problem)
         _refuse_bad_layer(layer)
-        self.scale, self.first = default_scale(_half(problem)), 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
+        self.scale, self.first = default_scale(_half(problem)), 0.8 - 0.6 * math.exp(-0.3 * layer)
         self.weights = nn.Parameter((0.1 * torch.randn(4, problem.D // 2)).to(getattr(torch, problem.dtype)))
 
     @classmethod
@@ -91,6 +91,6 @@ def _half(problem: Problem) -> Problem:
     return problem.model_copy(update={"D": max(1, problem.D // 2)})
 
 
-def _refuse_bad_layer(layer: int = 1) -> None:
-    if isinstance(layer, bool) or not isinstance(layer, int) or layer < 1:
-        raise ValueError(f"layer={layer!r}: must be a whole number, 1 or more")
+def _refuse_bad_layer(layer: int = 0) -> None:
+    if isinstance(layer, bool) or not isinstance(layer, int) or layer < 0:
+        raise ValueError(f"layer={layer!r}: must be a whole number, 0 or more")

@@ -339,7 +339,7 @@ def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
     attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
 ) -> None:
     both = ONE.replace('"plain:Plain"', '"plain:Plain", "import_killed:Method"')
-    done = attnbench("run", suite(both), **(never := kills(2)))
+    done = attnbench("run", suite(both), **(never := kills(3)))
     assert done.returncode == 0, done.stderr
     before = read(only_run())
     assert statuses(before) == {"plain:Plain": {"ok"}, "import_killed:Method": {"crashed"}}
@@ -348,7 +348,7 @@ def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
     assert again.returncode == 0, again.stderr
     assert set(RunFolder(only_run()).info().methods) == {"plain:Plain", "import_killed:Method"}
     assert read(only_run()) == before
-    kills(2)
+    kills(3)
     silent = attnbench("run", "--resume", str(only_run()), **never)
     assert silent.returncode == 2
     assert "what could be asked then, and cannot now:\n  method.import_killed:Method: SIGKILL" in silent.stderr

@@ -60,7 +60,7 @@ def test_numbers_truths_and_words_are_told_apart(refused: Refused) -> None:
     ("words", "says"),
     [
         (("softmax.nave",), "no method 'softmax.nave'; did you mean 'softmax.naive', 'softmax"),
-        (("linear.full", "--causal"), "linear.full cannot be shown: every query sees every key; linear.chunked does the"),
+        (("linear.full", "--causal"), "linear.full cannot be shown: it has no causal form: every query sees every key;"),
         (("lsh.reformer_pytorch",), "lsh.reformer_pytorch cannot be shown: N=16 must be a multiple of 2 * bucket_size = 128"),
         (("linear.chunked", "--param", "chnk=3"), "--param chnk: the method has no such parameter; did you mean 'chunk'?"),
         (("softmax.naive", "--param", "chunk=3"), "it has: none"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.attention import flex_attention
 
 from attnbench import Problem, build
-from attnbench.api import Workload
+from attnbench.api import DType, Workload
 from attnbench.registry import load
 from tests.impls.contract.subjects import Variant
 from tests.impls.contract.test_causality import test_the_future_changes_nothing_before_it as nothing_from_the_future
@@ -55,6 +55,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     forward_only = classmethod(lambda _, cell: "no backward" if cell.workload is Workload.FORWARD_BACKWARD else None)
     for kind in (load("softmax.flex"), flex.FlexSparse):
         monkeypatch.setattr(kind, "why_not", forward_only)
+        monkeypatch.setattr(kind, "dtypes", tuple(DType))
     if "CUDA" in request.param:
         make = flex.unions
         monkeypatch.setattr(flex, "unions", lambda *args, sink: make(*args, sink=False))

@@ -135,7 +135,6 @@ def test_a_wrong_gradient_of_a_parameter_is_incorrect() -> None:
         ("LeaksKeys", "causality (earlier"),
         # later keys may be seen by a method that says so, and later values by none
         ("LeaksValuesAsWell", "causality (earlier"),
-        ("NeverCausal", "causality (the method has none)"),
     ],
 )
 def test_a_causal_call_that_sees_the_future_is_incorrect(name: str, said: str) -> None:

@@ -37,7 +37,6 @@ def test_a_window_with_sinks_is_that_of_gpt_oss() -> None:
 def test_the_first_lambda_is_that_of_diff_llama() -> None:
     from transformers.models.diffllama.modeling_diffllama import lambda_init_fn
 
-    for layer in (1, 5):
+    for layer in (0, 5):
         method: Any = Variant("softmax.differential", {"layer": layer}).build(Problem(N=8, D=16))
-        # theirs are counted from 0
-        assert method.first == pytest.approx(lambda_init_fn(layer - 1))
+        assert method.first == pytest.approx(lambda_init_fn(layer))

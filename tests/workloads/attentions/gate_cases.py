@@ -203,10 +203,6 @@ class LeaksValuesAsWell(LeaksTheFuture):
     causality = Causality.VALUES_ONLY
 
 
-class NeverCausal(Right):
-    causality = Causality.NONE
-
-
 class Wide(Right):
     """As good as the dtype allows: computes in float32."""
 

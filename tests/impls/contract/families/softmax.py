@@ -59,7 +59,7 @@ METHODS = {
         variants=({}, {"layer": 12}),
         rough=({}, {"layer": 12}),  # the gradient of λ is one sum over all tokens
         limits=(({"D": 7}, "D=7 must be even"), ({"M": 16, "kv_heads": 2, "padding": 0.5}, None)),
-        mistakes=({"layer": 0}, {"layer": 1.5}),
+        mistakes=({"layer": -1}, {"layer": 1.5}),
     ),
     "softmax.fox": Method(
         cuts=(cut("softmax.forgetting_product", TOKENS=7), unfused("partial.softmax")),
