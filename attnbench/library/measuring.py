@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-from attnbench.library.runs import Run
+from attnbench.library.runs import Run, is_large
 from attnbench.places import ray
 from attnbench.places.in_lanes import carry_out_in_lanes
 from attnbench.places.ray import RayStation
@@ -81,7 +81,8 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
         if parts[0].cores:
             scene.say(f"{len(parts)} lanes share caches, memory bandwidth and clocks: their times are those of a busy machine")
         with scene.writing(folder, "its cell is measured again") as records:
-            known = folder.info() if folder.begun else present
+            # the file of a new run is not read again: a hundred thousand cells take a fifth of a gibibyte
+            known = folder.info() if resume is not None and folder.begun else present
             # a part may have been begun on another node
             each = scene.lanes(known.with_answers_of(present) if folder.part is None else joined(present, [known]))
             if (info := each[0]) != known or not folder.begun:
@@ -94,10 +95,9 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             kept = "what was measured is kept; go on with: attnbench run --resume {}"
             shared = shared_out(scouted, each, [place.device for place in places], records, scene.say)
             scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
-            made = Run(folder)
-            if folder.part is None and not made.is_large:
-                made.report()
-    return made
+            if folder.part is None and not is_large(info):
+                Run(folder).report()
+    return Run(folder)
 
 
 def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:

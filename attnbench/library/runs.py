@@ -66,8 +66,8 @@ class Run:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has more cells than anybody reads in tables: then none are made unless they are asked for."""
-        return len(self.info.cells) > _LARGE
+        """Whether it has more cells than anybody reads in tables."""
+        return is_large(self.info)
 
     def records(self) -> Iterator[Record]:
         """The raw records with all their samples, in the order they were written."""
@@ -231,6 +231,11 @@ class Figures(tuple["Figure", ...]):
 
 
 RunLike = Run | Path | str
+
+
+def is_large(info: RunInfo) -> bool:
+    """Whether a run has more cells than anybody reads in tables: then none are made unless they are asked for."""
+    return len(info.cells) > _LARGE
 
 
 def read(run: RunLike) -> Run:
