@@ -26,6 +26,7 @@ report: {{tables: [summary], plots: []}}
 """
 
 
+@pytest.mark.slow
 def test_in_two_lanes_each_fault_costs_its_own_cells_and_each_bundle_stays_on_its_cores(
     attnbench: Run, suite: Write, only_run: Find
 ) -> None:

@@ -249,6 +249,7 @@ def test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on(
     assert set(finished(read(only_run())).values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
@@ -335,6 +336,7 @@ def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again(
     assert statuses(read(only_run())) == {"import_killed:Method": {"ok"}}
 
 
+@pytest.mark.slow
 def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
     attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
 ) -> None:

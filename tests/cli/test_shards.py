@@ -42,6 +42,7 @@ def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, sui
     assert "both measured the same 4 cells; merge only one of them" in twice.stderr
 
 
+@pytest.mark.slow
 def test_parts_of_one_run_folder_are_measured_by_processes_of_their_own(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:

@@ -30,7 +30,10 @@ def booby_trapped(folder: Path) -> Path:
     return mark
 
 
-@pytest.mark.parametrize("command", [("doctor",), ("plan", "s.yaml"), ("run", "s.yaml"), ("run", "s.yaml", "--fresh")])
+@pytest.mark.parametrize(
+    "command",
+    [("doctor",), ("plan", "s.yaml"), ("run", "s.yaml"), pytest.param(("run", "s.yaml", "--fresh"), marks=pytest.mark.slow)],
+)
 def test_a_folder_s_own_modules_and_its_git_programs_are_not_started(
     command: tuple[str, ...], suite: Write, tmp_path: Path
 ) -> None:

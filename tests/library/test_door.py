@@ -292,6 +292,7 @@ def test_a_class_of_one_s_own_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert found.set_index("method").status.to_dict() == {"softmax.sdpa": "ok", "plain:Plain": "ok"}
 
 
+@pytest.mark.slow
 def test_the_notebook_of_the_documentation_draws_its_picture_in_ten_lines(tmp_path: Path) -> None:
     script = (ROOT / "docs" / "notebook.py").read_text(encoding="utf-8")
     lines = [line for line in script.splitlines()[1:] if line.strip() and not line.startswith("#")]
