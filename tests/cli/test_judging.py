@@ -212,7 +212,7 @@ def test_a_margin_finer_than_the_machine_resolves_is_refused(
 
 
 # two tries each; more for a series
-TRIES = int(os.environ.get("ATTNBENCH_TRIES", "2"))
+TRIES = int(os.environ.get("ATTNBENCH_TRIES", "1"))
 GATE = ("gate", "s.yaml", "--base", "HEAD~1", "--margin", "8%", "--max-replicates", "20")
 RESOLVED = 0.04
 """Half of an interval's width below which there is no excuse: 15 % and nothing are told apart at a margin of 8 %."""
