@@ -147,7 +147,7 @@ class Attention(nn.Module, ABC):
             (decodes and not p.causal, "decoding is causal; set causal: true"),
             (p.padding and not cls.masks, "it takes no key mask, so there can be no padding"),
             (p.padding and decodes, "decoding is without padding"),
-            (cell.device_kind not in cls.devices, f"it runs on {' and '.join(names[each] for each in cls.devices)}"),
+            (cell.device_kind not in cls.devices, f"it runs on {' and '.join(names.get(each, each) for each in cls.devices)}"),
             (cls.causal_only and not p.causal, f"it is causal only{because}; set causal: true"),
             (cls.causality is Causality.NONE and p.causal, f"it has no causal form{because}; set causal: false"),
             (p.kv_heads != p.H and not cls.grouped, f"each head of q has its own k and v: kv_heads must equal H={p.H}"),
