@@ -1,16 +1,16 @@
 """The delta rule by chunks and by tokens, with or without a decay.
 
 X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width, G = 1 or D decays of a token; b batch,
-H heads. Inputs in order: q, k, v, strengths β, and log decays where there are any.
+H heads, W writes in a chunk, one or more a token. Inputs in order: q, k, v, strengths β, and log decays where there are any.
 """
 
 import torch
 from torch import Tensor
 
 from ..recurrence.decay import Decay, NoDecay
+from ..recurrence.walk import Inputs
 from .feedback import feedback, solve
 from .pairs import pairs
-from .segments import Inputs
 
 
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -24,11 +24,25 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """
     q, k, v, beta, *log_decay = inputs
     decay = Decay.of(log_decay[0]) if log_decay else NoDecay()
-    among_keys, from_queries = pairs(decay, (k, q), (k,))
-    asked = torch.cat((v, -decay.read(k)), -1) * beta
-    given, reads = solve(among_keys * beta, asked).split((v.shape[-1], k.shape[-1]), -1)
-    u, met, state = feedback(reads, given, decay.write(k), state, decay.carry)
-    return (decay.read(q) @ met).add_(from_queries @ u), state
+    removed = k * beta
+    scores = pairs(decay, (removed, q), (k,))
+    return corrected(scores, v * beta, (decay.read(removed), decay.read(q), decay.write(k)), state, decay.carry)
+
+
+def corrected(
+    scores: tuple[Tensor, ...], v: Tensor, decayed: tuple[Tensor, Tensor, Tensor], state: Tensor, carry: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Correct each write by what is there, U = v - reads S - tril(scores₀, -1) U, and compute the outputs.
+
+    `scores` are those of what is removed with the keys [X, S, W, W], of which what is below the diagonal counts, and of the
+    queries with the keys [X, S, L, W]; v [X, S, W, M]; `decayed` what is removed and the queries, each with what is left
+    there of the state at the chunk's start, [X, S, W, D] and [X, S, L, D], and the keys with what is left of them at its end,
+    [X, S, W, D]. Returns o [X, S, L, M] and the state after the chunks.
+    """
+    (among, from_queries), (removed, q, k) = scores, decayed
+    given, reads = solve(among, torch.cat((v, -removed), -1)).split((v.shape[-1], k.shape[-1]), -1)
+    u, met, state = feedback(reads, given, k, state, carry)
+    return (q @ met).add_(from_queries @ u), state
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:

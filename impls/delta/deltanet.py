@@ -7,15 +7,15 @@ from torch import Tensor
 
 from attnbench.api import Problem, Projection
 
+from ..recurrence.walk import Inputs
 from . import delta_rule
 from .cost import DELTA
-from .family import ByChunks
+from .family import DeltaFamily
 from .gates import strength, unit
 from .reference import delta_attention, delta_rows
-from .segments import Inputs
 
 
-class DeltaNet(ByChunks):
+class DeltaNet(DeltaFamily):
     """Delta rule S_t = S_{t-1} + β_t k_t (v_t - S_{t-1}ᵀ k_t)ᵀ, o_t = scale S_tᵀ q_t, by chunks in O(N (L + D) M).
 
     Yang et al. 2024, eq. 1 and section 3. Inputs are q, k, v and β [B, H, N] in (0, 1). `admit` gives q and k length 1: the

@@ -5,13 +5,12 @@ k, v, log decays w, a, b.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..recurrence.decay import Decay, left
+from ..recurrence.walk import Inputs
 from .feedback import feedback, solve
-from .pairs import pairs
-from .segments import Inputs
+from .pairs import one_later, pairs
 
 
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,8 +28,8 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     decay = Decay.of(w)
     rk, rb, ak, ab = pairs(decay, (r, a.roll(-1, 2)), (k, b))
     # the first token reads the state before the chunk, which no pair covers
-    asked = torch.cat((_one_later(ak) @ v, a * left(decay.c - w, decay.kind)), -1)
-    given, reads = solve(-_one_later(ab), asked).split((v.shape[-1], a.shape[-1]), -1)
+    asked = torch.cat((one_later(ak) @ v, a * left(decay.c - w, decay.kind)), -1)
+    given, reads = solve(-one_later(ab), asked).split((v.shape[-1], a.shape[-1]), -1)
     p, met, state = feedback(reads, given, decay.write(b), state, decay.carry, decay.write(k).mT @ v)
     return (decay.read(r) @ met).add_(rk @ v).add_(rb @ p), state
 
@@ -41,8 +40,3 @@ def by_token(inputs: Inputs, state: Tensor) -> Tensor:
     p = a @ state
     state.mul_(w.exp().mT).addcmul_(b.mT, p).addcmul_(k.mT, v)
     return r @ state
-
-
-def _one_later(pairs: Tensor) -> Tensor:
-    """Move rows to the next token: the first becomes 0, the last is dropped; [X, S, L, L]."""
-    return F.pad(pairs[:, :, :-1], (0, 0, 1, 0))

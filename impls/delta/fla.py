@@ -12,16 +12,16 @@ from torch import Tensor
 from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
 from ..recurrence.hopper import why_no_backward
+from ..recurrence.parts import refuse_bad_scale
 from .cost import cost_of_package
 from .deltanet import DeltaNet
-from .family import ByChunks
+from .family import DeltaFamily
 from .gated_deltanet import GatedDeltaNet
 from .kda import KimiDelta
-from .parameters import refuse_bad_scale
 from .rwkv7 import Rwkv7
 
 
-class FlaKernels(ByChunks):
+class FlaKernels(DeltaFamily):
     """A chunked Triton operator of flash-linear-attention, with chunks of 64 tokens (RWKV-7: 16) and decays as logarithms.
 
     The scale is passed on; the package's own default is 1/√D (RWKV-7: 1).

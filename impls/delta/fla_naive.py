@@ -15,13 +15,13 @@ from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Work
 
 from .cost import cost_of_package
 from .deltanet import DeltaNet
-from .family import ByChunks
+from .family import DeltaFamily
 from .gated_deltanet import GatedDeltaNet
 from .kda import KimiDelta
 from .rwkv7 import Rwkv7
 
 
-class FlaNaive(ByChunks):
+class FlaNaive(DeltaFamily):
     """A naive chunked function of flash-linear-attention, whose triangular systems are solved row by row.
 
     N is padded with zeros to whole chunks inside the timed call, as users of the function must do. Queries are scaled there too
@@ -52,7 +52,7 @@ class FlaNaive(ByChunks):
         return cost_of_package(problem, cls.work, workload, L, tokens=padded, inverse=1, training=3)
 
     @staticmethod
-    def _plain(problem: Problem, chunk: int = 64, scale: float | None = None) -> ByChunks:
+    def _plain(problem: Problem, chunk: int = 64, scale: float | None = None) -> DeltaFamily:
         """Build our own form with these parameters: it raises what the constructor would raise, without the package."""
         return DeltaNet(problem, chunk, scale)
 

@@ -40,6 +40,11 @@ def pairs(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tenso
     return tuple(x[:, :, :L, :L] for x in scores) if empty else scores
 
 
+def one_later(pairs: Tensor) -> Tensor:
+    """Move rows to the next token: the first becomes 0, the last is dropped; [X, S, L, L]."""
+    return F.pad(pairs[:, :, :-1], (0, 0, 1, 0))
+
+
 @dataclass(frozen=True)
 class _Meeting:
     """Queries in blocks of h tokens that meet keys in blocks of h tokens, and the decay of both to their meeting point."""

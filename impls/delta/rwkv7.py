@@ -9,15 +9,15 @@ from torch import Tensor
 
 from attnbench.api import Problem, Projection
 
+from ..recurrence.walk import Inputs
 from . import dplr
 from .cost import DPLR
-from .family import ByChunks
+from .family import DeltaFamily
 from .gates import unit
 from .reference import dplr_attention, dplr_rows
-from .segments import Inputs
 
 
-class Rwkv7(ByChunks):
+class Rwkv7(DeltaFamily):
     """Diagonal plus low-rank transition, S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ r_t."""
 
     paper = "arXiv:2503.14456"

@@ -7,7 +7,10 @@ from attnbench import Problem
 from tests.impls.contract.calls import Call
 from tests.impls.contract.subjects import Variant
 
-GATES = {"gated.mamba2": 3, "gated.gla": 3, "delta.gated_deltanet": 4, "delta.kda": 4, "delta.rwkv7": 3}
+GATES = {
+    **{"gated.mamba2": 3, "gated.gla": 3, "delta.gated_deltanet": 4, "delta.kda": 4, "delta.rwkv7": 3},
+    **{"delta.gated_deltanet2": 5, "delta.comba": 4, "delta.gated_deltaproduct": 6},
+}
 """Where its log decays (of mamba2: its time steps) stand among a method's inputs."""
 
 

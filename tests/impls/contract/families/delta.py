@@ -4,25 +4,28 @@ from hypothesis import strategies as st
 
 from tests.impls.contract.method import Method, Params, cut
 
-NAMES = ("deltanet", "gated_deltanet", "kda", "rwkv7")
+WITH_PEERS = ("deltanet", "gated_deltanet", "kda", "rwkv7")
+NAMES = (*WITH_PEERS, "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct")
 VARIANTS: tuple[Params, ...] = ({}, {"chunk": 16}, {"scale": 1.0})
+OWN: dict[str, tuple[Params, ...]] = {"comba": ({"correction": 0.02},)}
 SCALES: tuple[Params, ...] = ({"scale": float("inf")}, {"scale": "1"}, {"scale": float("nan")})
+MISTAKES: dict[str, tuple[Params, ...]] = {"comba": ({"correction": float("inf")}, {"correction": "1"})}
 SEQ: Params = {"causal": True}
 GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
 
 METHODS = {
     **{
         f"delta.{name}": Method(
-            variants=VARIANTS,
+            variants=(*VARIANTS, *OWN.get(name, ())),
             grows=4,
             sums=True,
             # products of other sizes add up in another order
-            bends=VARIANTS,
+            bends=(*VARIANTS, *OWN.get(name, ())),
             rough=VARIANTS if name == "rwkv7" else (),
             any_params=st.fixed_dictionaries({"chunk": st.integers(1, 70)}),
             cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
             limits=((SEQ, None),),
-            mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES),
+            mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES, *MISTAKES.get(name, ())),
         )
         for name in NAMES
     },
@@ -40,7 +43,7 @@ METHODS = {
             ),
             mistakes=({"scale": float("nan")},),
         )
-        for name in NAMES
+        for name in WITH_PEERS
     },
     **{
         f"delta.{name}_fla_naive": Method(
@@ -56,6 +59,6 @@ METHODS = {
             ),
             mistakes=({"scale": float("nan")},),
         )
-        for name in NAMES
+        for name in WITH_PEERS
     },
 }

@@ -1,9 +1,9 @@
 """Walk along the sequence in parts of some chunks, keeping only the states between parts for the backward.
 
 X rows (batch and heads folded), N tokens, S chunks of L tokens in a part, D query/key width, M value width. A form maps the
-inputs of a part, each [X, S, L, ·], and the state [X, D, M] before it to its output [X, S, L, M] and the state after it. The
-backward computes what is in between again, part by part, from the last to the first: memory beside inputs, output and gradients
-is that of one part, whose tensors fit into a CPU's cache.
+inputs of a part, each [X, S, L, ·], and the state before it, [X, D, M] unless told, to its output [X, S, L, M] and the state
+after it. The backward computes what is in between again, part by part, from the last to the first: memory beside inputs,
+output and gradients is that of one part, whose tensors fit into a CPU's cache.
 """
 
 from collections.abc import Callable
@@ -13,35 +13,37 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..recurrence.parts import Part, groups, parts, sums
+from .parts import Part, groups, parts, sums
 
 Inputs = tuple[Tensor, ...]
 """Inputs of a form: q, k, v, and whatever else it takes."""
 Form = Callable[[Inputs, Tensor], tuple[Tensor, Tensor]]
 
 
-def attend(form: Form, inputs: Inputs, chunk: int) -> Tensor:
-    """Attend: each [B, H, N, ·] -> o [B, H, N, M], differentiable once."""
+def attend(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None) -> Tensor:
+    """Attend: each [B, H, N, ·] -> o [B, H, N, M], differentiable once; `size` is that of the state, D × M by default."""
     rows = tuple(x.flatten(0, 1) for x in inputs)
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        o: Tensor = _ByParts.apply(form, chunk, *rows)  # type: ignore[no-untyped-call]
+        o: Tensor = _ByParts.apply(form, chunk, size, *rows)  # type: ignore[no-untyped-call]
     else:
-        o, _ = _walk(form, chunk, rows)
+        o, _ = _walk(form, chunk, size, rows)
     return o.view(inputs[2].shape)
 
 
-def attend_and_keep(form: Form, inputs: Inputs, chunk: int) -> tuple[Tensor, Tensor]:
-    """Attend without gradients, and return the state after the last token [B, H, D, M], float32 at least; N may be 0."""
+def attend_and_keep(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None) -> tuple[Tensor, Tensor]:
+    """Attend without gradients, and return the state after the last token [B, H, *size], float32 at least; N may be 0."""
     with torch.no_grad():
-        o, state = _walk(form, chunk, tuple(x.flatten(0, 1) for x in inputs))
+        o, state = _walk(form, chunk, size, tuple(x.flatten(0, 1) for x in inputs))
     return o.view(inputs[2].shape), state.unflatten(0, inputs[2].shape[:2])
 
 
-def _walk(form: Form, chunk: int, inputs: Inputs, met: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-    """Compute the output [X, N, M] and the last state [X, D, M]; append the state before each part to `met`."""
+def _walk(
+    form: Form, chunk: int, size: tuple[int, int] | None, inputs: Inputs, met: list[Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute the output [X, N, M] and the last state [X, *size]; append the state before each part to `met`."""
     q, _, v = inputs[:3]
     o = v.new_empty(v.shape)
-    last = v.new_zeros(v.shape[0], q.shape[-1], v.shape[-1], dtype=sums(v.dtype))
+    last = v.new_zeros(v.shape[0], *(size or (q.shape[-1], v.shape[-1])), dtype=sums(v.dtype))
     for some in groups(v.shape[0], v.is_cuda):
         rows, state = tuple(x[some] for x in inputs), torch.zeros_like(last[some])
         for part in parts(rows[0], v.shape[-1], chunk):
@@ -63,10 +65,10 @@ class _ByParts(torch.autograd.Function):
     """`_walk` with its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, form: Form, chunk: int, *inputs: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
+    def forward(ctx: Any, form: Form, chunk: int, size: tuple[int, int] | None, *inputs: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Attend, and keep the states between parts."""
         met: list[Tensor] = []
-        o, _ = _walk(form, chunk, inputs, met)
+        o, _ = _walk(form, chunk, size, inputs, met)
         ctx.form, ctx.chunk = form, chunk
         ctx.save_for_backward(*inputs, *met)
         ctx.count = len(inputs)
@@ -83,7 +85,7 @@ class _ByParts(torch.autograd.Function):
             slope: Tensor | None = None
             for part in reversed(parts(rows[0], g.shape[-1], ctx.chunk)):
                 slope = _pull_back(ctx.form, (part, rows, met.pop()), (g[some], slope), slopes)
-        return None, None, *gradients
+        return None, None, None, *gradients
 
 
 def _pull_back(form: Form, given: tuple[Part, Inputs, Tensor], outer: tuple[Tensor, Tensor | None], slopes: Inputs) -> Tensor:
