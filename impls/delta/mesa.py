@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from attnbench.api import Cost, Problem, Scalar, Workload
+from attnbench.api import Cost, Problem, Projection, Scalar, Workload
 
+from ..recurrence.by_chunks import ByChunks
 from ..recurrence.decay import Decay
 from ..recurrence.states import states
 from ..recurrence.walk import Inputs
@@ -24,12 +25,13 @@ ROUNDS = 200
 """The rounds of conjugate gradients at most, however badly conditioned a system is."""
 
 
-class MesaNet(GatedDeltaNet):
+class MesaNet(ByChunks):
     """o_t = scale G_t (H_t + Λ)⁻¹ q_t with H_t = α_t H_{t-1} + β_t k_t k_tᵀ and G_t = α_t G_{t-1} + β_t v_t k_tᵀ.
 
     Von Oswald et al. 2025, *MesaNet*, section 3, in O(N R (L + D) D) for R rounds of conjugate gradients: as many as some
     tokens together need to be as exact as their dtype, where the paper takes 30 for all. Inputs are those of Gated DeltaNet.
-    Λ = diag(0.25 + softplus(x)) [H, D] is learned, and 1 at first.
+    Λ = diag(0.25 + softplus(x)) [H, D] is learned, and 1 at first. What it executes depends on its inputs, so its FLOPs are
+    not counted.
     """
 
     paper = "arXiv:2506.05233"
@@ -45,10 +47,25 @@ class MesaNet(GatedDeltaNet):
         return self.problem.D, self.problem.D + self.problem.M
 
     @classmethod
-    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:  # type: ignore[override]  # noqa: ARG003
-        """Return None: how many rounds it takes depends on the inputs. Raises TypeError or ValueError on bad parameters."""
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:  # noqa: ARG003
+        """Return None. Raises TypeError or ValueError on bad parameters."""
         cls(problem, **params)  # type: ignore[arg-type]
         return None
+
+    @classmethod
+    def projections(cls, problem: Problem) -> tuple[Projection, ...]:
+        """Name those of Gated DeltaNet."""
+        return GatedDeltaNet.projections(problem)
+
+    @classmethod
+    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
+        """Return what Gated DeltaNet takes."""
+        return GatedDeltaNet.admit(problem, *raw)
+
+    @classmethod
+    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw what Gated DeltaNet draws."""
+        return GatedDeltaNet.inputs(problem, generator)
 
     @property
     def weights(self) -> Tensor:
@@ -87,7 +104,8 @@ class MesaNet(GatedDeltaNet):
         state.mul_(g.exp()).addcmul_((k * beta).mT, torch.cat((k, v), -1))
         of_keys, of_values = state.split((k.shape[-1], v.shape[-1]), -1)
         x = torch.linalg.solve(of_keys + torch.eye(k.shape[-1], dtype=q.dtype, device=q.device), q.mT)
-        return x.mT @ of_values
+        o: Tensor = x.mT @ of_values
+        return o
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """Build H of each token from all tokens, and solve its system directly."""

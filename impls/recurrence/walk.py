@@ -21,7 +21,11 @@ Form = Callable[[Inputs, Tensor], tuple[Tensor, Tensor]]
 
 
 def attend(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None) -> Tensor:
-    """Attend: each [B, H, N, ·] -> o [B, H, N, M], differentiable once; `size` is that of the state, D × M by default."""
+    """Attend: each [B, H, N, ·] -> o [B, H, N, M], differentiable once; `size` is that of the state, D × M by default.
+
+    What is the same for all tokens, such as the parameters of a head, may be [B, H, 1, ·], and comes to the form as [X, 1, 1,
+    ·].
+    """
     rows = tuple(x.flatten(0, 1) for x in inputs)
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         o: Tensor = _ByParts.apply(form, chunk, size, *rows)  # type: ignore[no-untyped-call]
@@ -58,7 +62,12 @@ def _walk(
 
 def _in_chunks(part: Part, rows: Inputs, kind: torch.dtype) -> Inputs:
     # products read rows of all chunks at once and would copy them each time if they were not dense
-    return tuple(part.of(x).to(kind).contiguous() for x in rows)
+    return tuple(_of(part, x).to(kind).contiguous() for x in rows)
+
+
+def _of(part: Part, x: Tensor) -> Tensor:
+    """Select the part of [X, N, ·], or all of what all tokens share, [X, 1, ·] -> [X, 1, 1, ·]."""
+    return x.unsqueeze(1) if x.shape[1] == 1 else part.of(x)
 
 
 class _ByParts(torch.autograd.Function):
@@ -79,7 +88,7 @@ class _ByParts(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Go through each group of rows from the last part to the first, carrying dL/dS."""
         inputs, met = ctx.saved_tensors[: ctx.count], list(ctx.saved_tensors[ctx.count :])
-        gradients = tuple(x.new_empty(x.shape) for x in inputs)
+        gradients = tuple(x.new_zeros(x.shape) if x.shape[1] == 1 else x.new_empty(x.shape) for x in inputs)
         for some in reversed(groups(g.shape[0], g.is_cuda)):
             rows, slopes = tuple(x[some] for x in inputs), tuple(x[some] for x in gradients)
             slope: Tensor | None = None
@@ -99,7 +108,11 @@ def _pull_back(form: Form, given: tuple[Part, Inputs, Tensor], outer: tuple[Tens
     leaves = [x.detach().requires_grad_() for x in (*chunks, state)]
     with torch.enable_grad():
         outputs = form(tuple(leaves[:-1]), leaves[-1])
-    *inner, before = torch.autograd.grad(outputs, leaves, (dense_g, torch.zeros_like(state) if slope is None else slope))
+    after = torch.zeros_like(state) if slope is None else slope
+    *inner, before = torch.autograd.grad(outputs, leaves, (dense_g, after), materialize_grads=True)
     for x, one in zip(slopes, inner, strict=True):
-        part.of(x).copy_(one)
+        if x.shape[1] == 1:
+            x.add_(one.squeeze(1))
+        else:
+            part.of(x).copy_(one)
     return before

@@ -11,7 +11,12 @@ from attnbench.api import Attention, Cost, Problem, Workload, io_bytes, nominal_
 from tests.impls.contract.method import BOTH, FORWARD, STEP, TOTAL, Params
 from tests.impls.contract.subjects import NAMES, Variant, cost_of, each
 
-STATED = [name for name in NAMES if registry.load(name).cost.__func__ is not Attention.cost.__func__]  # type: ignore[attr-defined]
+STATED = [
+    name
+    for name in NAMES
+    if registry.load(name).cost.__func__ is not Attention.cost.__func__  # type: ignore[attr-defined]
+    and Variant(name).method.counted
+]
 """The methods with a formula."""
 COUNTED = ("nominal_flops", "exact_flops", "executed_flops", "traffic_bytes")
 

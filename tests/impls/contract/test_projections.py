@@ -9,7 +9,7 @@ from attnbench.api import Attention, Cell, Layout, Problem, Tier, Workload
 from tests.impls.contract.subjects import NAMES
 
 P = Problem(B=2, H=4, N=33, D=8, M=12, causal=True)
-PACED = {f"delta.{name}" for name in ("gated_deltanet", "kda", "gated_deltanet2", "comba", "gated_deltaproduct")}
+PACED = {f"delta.{name}" for name in ("gated_deltanet", "kda", "gated_deltanet2", "comba", "gated_deltaproduct", "mesa")}
 """Their decays start at a pace that is drawn after all tokens."""
 
 

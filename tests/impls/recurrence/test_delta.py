@@ -37,8 +37,8 @@ def by_tokens(name: str, call: Call) -> Tensor:
             q_t = q_t - d * k_t
             S = (log_decay.exp() * one - b * beta * k_t @ k_t.mT) @ S + beta * k_t @ v_t.mT
         elif name.endswith("deltaproduct"):
-            beta, keys, values, *log_decay = gates
-            S = S if name == "deltaproduct" else log_decay[0].unsqueeze(-1).exp() * S
+            beta, keys, values, *decays = gates
+            S = S if name == "deltaproduct" else decays[0].unsqueeze(-1).exp() * S
             for j, (k_j, v_j) in enumerate(((k_t, v_t), (keys, values))):
                 b_j = beta[:, :, j : j + 1]
                 S = (one - b_j * k_j @ k_j.mT) @ S + b_j * k_j @ v_j.mT
@@ -56,7 +56,9 @@ def by_tokens(name: str, call: Call) -> Tensor:
 def test_the_definition_is_the_recurrence_of_the_paper(name: str, N: int) -> None:
     call = called(name, N=N, M=5)
     want = by_tokens(name, call)
-    same(call.results("reference"), [want, *torch.autograd.grad(want, [*call.inputs, *call.method.parameters()], call.g)], 1e-10)
+    same(
+        call.results("reference"), [want, *torch.autograd.grad(want, [*call.inputs, *call.method.parameters()], call.g)], 1e-10
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
