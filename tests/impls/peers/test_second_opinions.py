@@ -45,7 +45,8 @@ def test_the_first_lambda_is_that_of_diff_llama() -> None:
 def theirs_of(call: Call, function: Any, names: str, **more: Any) -> torch.Tensor:
     """What a function of flash-linear-attention gives of our inputs, by its own names for them and in its own order."""
     inputs = dict(zip(names.split(), (x.detach().transpose(1, 2) for x in call.inputs), strict=True))
-    return function(**inputs, **more)[0].transpose(1, 2)
+    theirs: torch.Tensor = function(**inputs, **more)[0].transpose(1, 2)
+    return theirs
 
 
 def recurrent(name: str, **shape: int) -> Call:
@@ -130,3 +131,13 @@ def test_stretches_are_those_of_flash_linear_attention() -> None:
     call = recurrent("gated.log_linear")
     theirs = naive_log_linear_attn(*(x.detach().transpose(1, 2) for x in call.inputs), scale=None)
     near(call, theirs.transpose(1, 2))
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_reflections_between_tokens_are_those_of_flash_linear_attention(kv_heads: int) -> None:
+    from fla.ops.path_attn.naive import naive_path_attn
+
+    call = Call(Variant("softmax.path"), Problem(B=2, H=4, kv_heads=kv_heads, N=300, D=16, causal=True))
+    inputs = (x.detach().transpose(1, 2) for x in call.inputs)
+    theirs = naive_path_attn(*inputs, g=torch.zeros(2, 300, 4), scale=0.25)
+    torch.testing.assert_close(call.forward(), theirs.transpose(1, 2), rtol=0, atol=2e-5)

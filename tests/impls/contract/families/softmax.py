@@ -65,6 +65,11 @@ METHODS = {
         cuts=(cut("softmax.forgetting_product", TOKENS=7), unfused("partial.softmax")),
         limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
     ),
+    "softmax.path": Method(
+        grows=16,
+        cuts=(cut("softmax.path_product", TOKENS=7), unfused("partial.softmax")),
+        limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
+    ),
     "softmax.flex": Method(
         limits=(
             ({}, None),
