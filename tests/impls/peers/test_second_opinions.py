@@ -141,3 +141,19 @@ def test_reflections_between_tokens_are_those_of_flash_linear_attention(kv_heads
     inputs = (x.detach().transpose(1, 2) for x in call.inputs)
     theirs = naive_path_attn(*inputs, g=torch.zeros(2, 300, 4), scale=0.25)
     torch.testing.assert_close(call.forward(), theirs.transpose(1, 2), rtol=0, atol=2e-5)
+
+
+def test_chosen_tokens_are_those_of_flash_linear_attention() -> None:
+    from fla.ops.dsa.naive import naive_dsa, naive_dsa_indexer
+
+    call = Call(Variant("sparse.dsa", {"k": 20}), Problem(B=2, H=8, kv_heads=2, N=97, D=16, causal=True))
+    q, k, v, index_q, index_k, w = (x.detach().transpose(1, 2) for x in call.inputs)
+    assert call.choices is not None
+    ours = call.choices[:, 0]
+    theirs = naive_dsa(q, k, v, None, None, None, indices=ours)
+    torch.testing.assert_close(call.forward(), theirs.transpose(1, 2), rtol=0, atol=2e-6)
+    # tokens that no index head answers to are alike to theirs
+    scores = torch.einsum("bthe,bse->bths", index_q, index_k[:, :, 0]).relu().mul(w.unsqueeze(-1)).sum(2)
+    chosen = naive_dsa_indexer(index_q, index_k[:, :, 0], w, topk=20, activation="relu")
+    mine, other = (scores.gather(2, x.clamp(min=0)).masked_fill(x < 0, 0).sort(-1).values for x in (ours, chosen))
+    torch.testing.assert_close(mine, other, rtol=0, atol=1e-4)

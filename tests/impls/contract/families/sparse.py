@@ -99,6 +99,13 @@ METHODS = {
         limits=(({"N": 65, **CAUSAL, "workload": "decode"}, None),),
         mistakes=({"k": 0},),
     ),
+    "sparse.dsa": Method(
+        variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
+        any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
+        cuts=(cut("sparse.dsa", SCORES=1, ROWS=4) | cut("sparse.kept_keys", SCORES=1), cut("sparse.dsa", ROWS=7)),
+        limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
+        mistakes=({"k": 0},),
+    ),
     "sparse.local_attention": Method(
         variants=({"window": 1}, {"window": 7}, {"window": 64}),
         any_params=st.fixed_dictionaries({"window": st.integers(1, 20)}),
