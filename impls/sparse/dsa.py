@@ -62,9 +62,9 @@ class DeepSeekSparse(Attention):
     """Softmax over the `k` tokens s ≤ t with the largest Σ_i w_ti ReLU(q'_ti · k'_s): O(N²) index scores, O(N k) attention.
 
     DeepSeek-AI 2025, *DeepSeek-V3.2*, section 2.1, eq. 1-2. Inputs are q, k, v, and of the scorer q' [B, I, N, E], k' [B, 1,
-    N, E], and w [B, I, N]. Exactly min(k, t) tokens are kept, and all heads keep the same. The choice has no gradient: the
-    paper trains the scorer on the weights of dense attention. `k` is 256, and 2048 in the paper's model. Raises ValueError on
-    a bad k.
+    N, E], and w [B, I, N]. Exactly min(k, t) tokens are kept, and all heads keep the same. The choice has no gradient: as in
+    the paper the scorer is trained by a loss of its own, `penalty`. `k` is 256, and 2048 in the paper's model. Raises
+    ValueError on a bad k.
     """
 
     paper = "arXiv:2512.02556"
@@ -155,6 +155,31 @@ class DeepSeekSparse(Attention):
         seen = torch.zeros(len(at), len(k) + 1, dtype=torch.bool, device=q.device)
         seen.scatter_(1, torch.where(choices[at] < 0, len(k), choices[at]), value=True)
         return softmax_rows(q[at], k, v, self.scale, seen[:, :-1])
+
+    def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
+        """Return what the scorer is trained on, section 2.1.1: how far it is from the weights of the tokens that it chose.
+
+        This is the mean over tokens of KL(mean of all heads' weights, softmax of the index scores), with a gradient to the
+        scorer.
+        """
+        q, k, _, index_q, index_k, w = inputs
+        assert choices is not None
+        k, total, start = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1), w.new_zeros((), dtype=torch.float32), 0
+        for _, stop in _blocks(q.shape[2], q.shape[1]):
+            some = slice(start, stop)
+            kept = choices[:, 0, some]
+            absent, at = kept < 0, kept.clamp(min=0)
+            with torch.no_grad():
+                scores = (q[:, :, some] @ k.mT * self.scale).float().take_along_dim(at.unsqueeze(1), -1)
+                wanted = scores.masked_fill(absent.unsqueeze(1), -math.inf).softmax(-1).mean(1)
+            index = _scores(index_q[:, :, some], index_k, w[:, :, some]).float().take_along_dim(at, -1)
+            log_found = index.masked_fill(absent, -math.inf).log_softmax(-1).masked_fill(absent, 0)
+            total = total + (torch.xlogy(wanted, wanted) - wanted * log_found).sum()
+            start = stop
+        return total / (q.shape[0] * q.shape[2])
+
+    def learn(self, *inputs: Tensor, choices: Tensor | None) -> None:
+        """Do nothing: all that is learned has a gradient."""
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:
         """Softmax attention over all keys: the scorer is left out."""

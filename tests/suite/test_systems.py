@@ -105,6 +105,7 @@ SYSTEMS = [
     row("Kimi Delta Attention", "delta.kda", "peers_recurrent"),
     row("RWKV-7", "delta.rwkv7", "peers_recurrent"),
     row("DeepSeek Sparse Attention", "sparse.dsa", "atlas"),
+    row("MLA", "softmax.mla", "atlas"),
     row("PaTH", "softmax.path", "atlas"),
     row("Gated DeltaNet-2", "delta.gated_deltanet2", "atlas"),
     row("Comba", "delta.comba", "atlas"),
