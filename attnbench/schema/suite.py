@@ -134,6 +134,7 @@ class TrainingAxes(Noun):
     pairs: Integers = (8,)
     shortest: Many[int] = (0,)
     layers: Integers = (4,)
+    softmax_every: Many[int] = (0,)
     feedforward: Integers = (4,)
     mixtures: Integers = (10,)
     updates: Integers = (3000,)
