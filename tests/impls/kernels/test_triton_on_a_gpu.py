@@ -88,7 +88,7 @@ def test_the_same_call_gives_the_same_bits_in_any_layout(variant: Variant, dtype
 
 def test_one_segment_a_head_or_many_give_the_same() -> None:
     """With as many heads as fill the GPU there is one; with the first alone there are many."""
-    programs: int = import_module("attnbench_impls.linear.triton_tuning").PROGRAMS
+    programs: int = import_module("attnbench_impls.linear.triton.tuning").PROGRAMS
     call = called(LINEAR, B=programs, H=1, N=1000, dtype="bfloat16")
     first = tuple(x[:1].detach().requires_grad_() for x in call.inputs)
     assert call.g is not None

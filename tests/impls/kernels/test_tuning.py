@@ -16,7 +16,7 @@ from attnbench.registry import load
 tuned: dict[str, Any] = {
     family: import_module(f"attnbench_impls.{family}.triton_tuning") for family in ("linear", "sparse", "vq")
 }
-plan: Any = import_module("attnbench_impls.vq.triton_plan")
+plan: Any = import_module("attnbench_impls.vq.triton.plan")
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
 KINDS = {"linear": ("bf16", "tf32", "ieee"), "sparse": ("half", "tf32", "ieee"), "vq": ("half", "tf32", "ieee")}
 
