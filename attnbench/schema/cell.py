@@ -11,6 +11,9 @@ from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
 
+COMPILE = "+compile"
+"""What follows the name of a method that torch.compile is to compile: `linear.chunked+compile`."""
+
 
 class Workload(StrEnum):
     """What is done with a method."""

@@ -114,6 +114,9 @@ class Axes(Noun):
     matmul_precision: Many[Lax[Precision]] = Field(
         default=(Precision.HIGHEST,), description="of products in float32, as torch.set_float32_matmul_precision takes it"
     )
+    compile: Many[bool] = Field(
+        default=(False,), description="whether torch.compile compiles the method: [false, true] puts both side by side"
+    )
     clock: Many[Lax[ClockMode]] = Field(
         default=(ClockMode.DEFAULT,), description="which clock times a call; by default the one that suits device and workload"
     )
