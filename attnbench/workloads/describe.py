@@ -94,7 +94,7 @@ def version(name: str, method: type[Attention]) -> str:
 
 
 def source_digest(method: type[Attention]) -> str:
-    """Return eight hex digits over the class's file; in a package, over its folder and all that is imported from there by `.`."""
+    """Return eight hex digits over the class's file; in a package, over its folder and all that it imports by dots."""
     file = Path(inspect.getfile(method))
     waiting, found = _sources(file.parent) if (file.parent / "__init__.py").exists() else [file], set[Path]()
     while waiting:
