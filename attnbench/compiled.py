@@ -17,7 +17,7 @@ COMPILERS = ("g++", "clang++", "c++")
 
 @cache
 def compiled(method: type[Attention]) -> type[Attention]:
-    """Return the class of a method that is compiled at its first call, with static shapes; it refuses what the method refuses."""
+    """Return the class of a method that is compiled at its first call, with static shapes; it refuses what that refuses."""
 
     class Compiled(method):  # type: ignore[misc, valid-type]
         tier = Tier.COMPILED
