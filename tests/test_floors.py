@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = (
     {"schema", "measure", "version"},
     {"api", "suite", "store", "analyze"},
-    {"compiled", "report"},
+    {"forms", "report"},
     {"registry"},
     {"training"},
     {"workloads"},

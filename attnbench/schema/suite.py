@@ -114,6 +114,10 @@ class Axes(Noun):
     matmul_precision: Many[Lax[Precision]] = Field(
         default=(Precision.HIGHEST,), description="of products in float32, as torch.set_float32_matmul_precision takes it"
     )
+    packed: Many[bool] = Field(
+        default=(False,),
+        description="whether the sequences of a padded batch lie in one row instead: [false, true] shows the price",
+    )
     compile: Many[bool] = Field(
         default=(False,), description="whether torch.compile compiles the method: [false, true] puts both side by side"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from attnbench.schema.cell import COMPILE, Batch, Cell, Workload
+from attnbench.schema.cell import COMPILE, PACKED, Batch, Cell, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
 from attnbench.schema.problem import Problem
@@ -68,7 +68,8 @@ class Bundles:
         conditions = [_once(getattr(axes, name)) for name in _CONDITIONS]
         self._axes = [*map(_once, shape), range(sum(self._works.values())), *conditions]
         self._methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-        self._suffixes = _once([COMPILE if compiles else "" for compiles in axes.compile])
+        forms = product(_once(axes.packed), _once(axes.compile))
+        self._suffixes = [PACKED * packs + COMPILE * compiles for packs, compiles in forms]
         self.most = len(self._suffixes) * sum(prod(len(values) for values in m.params.values()) for m in suite.methods)
         """The most cells that one has; a `when` leaves fewer."""
 

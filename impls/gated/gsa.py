@@ -38,6 +38,7 @@ class GatedSlots(Attention):
 
     paper = "arXiv:2409.07146"
     decodes = True
+    packs = True
     causal_only = True
     because = "its slots go from token to token, and forget"
     grouped = False

@@ -36,6 +36,7 @@ class LogLinear(Attention):
 
     paper = "arXiv:2506.04761"
     decodes = True
+    packs = True
     causal_only = True
     because = "its states go from token to token"
     grouped = False

@@ -27,6 +27,7 @@ class LinearFamily(Attention):
     paper = "arXiv:2006.16236"
     decodes = True
     masks = True
+    packs = True
     because = "linear.full does the form without a mask"
 
     def __init__(

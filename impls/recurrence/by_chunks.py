@@ -19,6 +19,7 @@ class ByChunks(Attention):
     """
 
     decodes = True
+    packs = True
     causal_only = True
     because = "its state goes from token to token"
     grouped = False

@@ -10,7 +10,7 @@ import re
 from attnbench.report.text.names import shorten
 from attnbench.schema.cell import Cell
 
-_METHOD = re.compile(r"[A-Za-z_][\w.:]*(\+compile)?", re.ASCII)
+_METHOD = re.compile(r"[A-Za-z_][\w.:]*(\+packed)?(\+compile)?", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 # texts that would read as other values do

@@ -40,6 +40,7 @@ class TttLinear(Attention):
 
     paper = "arXiv:2407.04620"
     decodes = True
+    packs = True
     causal_only = True
     because = "its model is trained from token to token"
     grouped = False

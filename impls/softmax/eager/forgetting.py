@@ -42,6 +42,7 @@ class ForgettingSoftmax(Attention):
     causal_only = True
     because = "a token forgets what came before it"
     decodes = True
+    packs = True
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)

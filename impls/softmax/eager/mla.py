@@ -27,6 +27,7 @@ class LatentSoftmax(Attention):
 
     paper = "arXiv:2405.04434"
     decodes = True
+    packs = True
     grouped = False
     widths = (2, 2**16)
 

@@ -21,6 +21,7 @@ class NaiveSoftmax(CachedSoftmax):
     """
 
     paper = "arXiv:1706.03762"
+    packs = True
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

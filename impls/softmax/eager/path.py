@@ -42,6 +42,7 @@ class PathSoftmax(Attention):
     causal_only = True
     because = "a reflection lies between a token and those before it"
     decodes = True
+    packs = True
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)

@@ -27,6 +27,7 @@ class SdpaSoftmax(CachedSoftmax):
 
     paper = "arXiv:2205.14135"
     tier = Tier.LIBRARY
+    packs = True
     layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
 
     @classmethod

@@ -65,6 +65,7 @@ class EagerWindow(EagerSparse):
     """Beltagy et al. 2020, section 3.1: a sliding window, in plain torch."""
 
     paper = "arXiv:2004.05150"
+    packs = True
     pattern_type = Window
 
 
