@@ -1,4 +1,4 @@
-"""Forms of a method that its name asks for: `+compile`, by torch.compile, and `+packed`, documents in one row without padding."""
+"""Forms of a method that its name asks for: `+compile`, by torch.compile, and `+packed`, documents in one row."""
 
 import inspect
 import shutil
@@ -55,7 +55,7 @@ def compiled(method: type[Attention]) -> type[Attention]:
 def packed(method: type[Attention]) -> type[Attention]:
     """Return the class of a method for documents that lie one after the other in one row, none of which sees another.
 
-    Its problem names their lengths, or is a padded batch whose sequences they are. By its definition each document is by itself.
+    Its problem names their lengths, or is a padded batch whose sequences they are. By definition each is by itself.
     """
 
     class Packed(method):  # type: ignore[misc, valid-type]
@@ -90,9 +90,8 @@ def packed(method: type[Attention]) -> type[Attention]:
 
         def reference(self, *inputs: Tensor) -> Tensor:
             """Compute the definition of each document by itself."""
-            return torch.cat(
-                [super(Packed, self).reference(*part) for part in _documents(inputs, self.problem.documents, 2)], 2
-            )
+            define = super().reference
+            return torch.cat([define(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
 
         def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:
             """Compute the rows `at`, each by the document that it is in."""
@@ -105,7 +104,8 @@ def packed(method: type[Attention]) -> type[Attention]:
 
         def exact(self, *inputs: Tensor) -> Tensor:
             """Attend by softmax within each document."""
-            return torch.cat([super(Packed, self).exact(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
+            exact = super().exact
+            return torch.cat([exact(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
 
     return _named_as(method, Packed)
 

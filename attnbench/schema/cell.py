@@ -12,7 +12,7 @@ from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
 
 COMPILE, PACKED = "+compile", "+packed"
-"""What follows the name of a method that torch.compile is to compile, or whose documents lie in one row: `linear.chunked+packed`."""
+"""What follows the name of a method that torch.compile compiles, or whose documents lie in one row: `linear.full+packed`."""
 
 
 def plain_name(method: str) -> str:

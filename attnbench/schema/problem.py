@@ -47,14 +47,14 @@ class Problem(Noun):
     dtype: Lax[DType] = DType.FLOAT32
     causal: bool = False
     padding: float = Field(default=0.0, ge=0, lt=1, description="share of the keys that the last row of the batch hides")
-    documents: tuple[int, ...] = Field(
-        default=(), description="tokens of each document, where a row has several; their sum is N"
-    )
+    documents: tuple[int, ...] = Field(default=(), description="tokens of each document of a row; their sum is N")
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> Self:
+    def _fits(self) -> Self:
         if self.H % self.kv_heads:
             raise ValueError(f"kv_heads={self.kv_heads} must divide H={self.H}")
+        if self.documents and sum(self.documents) != self.N:
+            raise ValueError(f"documents={self.documents} must add up to N={self.N}")
         return self
 
     if TYPE_CHECKING:
