@@ -116,7 +116,7 @@ class Axes(Noun):
     )
     packed: Many[bool] = Field(
         default=(False,),
-        description="whether sequences of a padded batch lie in one row instead: [false, true] shows the price",
+        description="whether sequences of a padded batch lie in one row: [false, true] shows the price",
     )
     compile: Many[bool] = Field(
         default=(False,), description="whether torch.compile compiles the method: [false, true] puts both side by side"
