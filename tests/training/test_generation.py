@@ -113,16 +113,12 @@ def test_a_hybrid_goes_step_by_step_where_all_of_its_layers_do(model_of: Make) -
     assert reader_of(model_of("lsh.reformer", softmax_every=2), 2).way == ANEW
 
 
-@pytest.mark.parametrize("method", ["linear.chunked", "lsh.reformer"])
-def test_a_hybrid_says_what_it_says_at_once(model_of: Make, method: str) -> None:
-    model = trained(model_of(method, softmax_every=2, dtype="float64", N=24))
+def test_a_hybrid_says_what_it_says_at_once(model_of: Make) -> None:
+    model = trained(model_of("linear.chunked", softmax_every=2, dtype="float64", N=24))
     tokens = torch.randint(6, (3, 24), generator=torch.Generator().manual_seed(4))
     with torch.inference_mode():
-        torch.manual_seed(0)
         whole, _ = model(tokens)
-        reader = reader_of(model, 3)
-        torch.manual_seed(0)
-        said = reader.read(tokens)
+        said = reader_of(model, 3).read(tokens)
     torch.testing.assert_close(said, whole[:, -1], rtol=1e-8, atol=1e-8)
 
 
