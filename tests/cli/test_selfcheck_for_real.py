@@ -42,7 +42,7 @@ def test_one_that_was_interrupted_goes_on_and_is_reported(start: Start, attnbenc
 def test_methods_that_cannot_be_measured_are_told(here: Run, only_run: Find, tmp_path: Path) -> None:
     refused = here("selfcheck", "--method", "linear.chunked")
     assert refused.returncode == 2
-    assert "--method linear.chunked: unsupported: chunks are for the causal form" in refused.stderr
+    assert "--method linear.chunked: unsupported: it is causal only" in refused.stderr
     broken = here("selfcheck", "--method", "import_raises:Method")
     assert broken.returncode == 2
     assert "--method import_raises:Method: error:" in broken.stderr
