@@ -23,7 +23,7 @@ def test_a_compiled_method_computes_what_it_did() -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
     with compiled.observe() as noted:
         compiled(q, k, v)
-    assert noted["graphs"] >= 1
+    assert noted["graphs"] not in {0, None}
 
 
 def test_it_is_described_as_its_own_and_refuses_what_is_no_eager_method() -> None:

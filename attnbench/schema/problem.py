@@ -47,7 +47,9 @@ class Problem(Noun):
     dtype: Lax[DType] = DType.FLOAT32
     causal: bool = False
     padding: float = Field(default=0.0, ge=0, lt=1, description="share of the keys that the last row of the batch hides")
-    documents: tuple[int, ...] = Field(default=(), description="tokens of each document of a row; their sum is N")
+    documents: tuple[int, ...] = Field(
+        default=(), description="tokens of each document of a row; their sum is N", exclude_if=lambda lengths: not lengths
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -22,7 +22,7 @@ def test_a_suite_puts_a_method_beside_itself_compiled(attnbench: Run, suite: Wri
     compiled = found["softmax.naive+compile"]
     assert isinstance(found["softmax.naive"], Measured)
     assert isinstance(compiled, Measured)
-    assert float(compiled.facts["graphs"]) >= 1
+    assert compiled.facts["graphs"] not in {0, None}
     table = (only_run() / "table.md").read_text(encoding="utf-8")
     assert "softmax.naive+compile" in table
     assert "its tier is library: only eager methods are compiled" in table
