@@ -121,8 +121,8 @@ def test_the_operator_of_vq_compiles_into_one_graph() -> None:
 
 @pytest.mark.parametrize("family", ["linear", "sparse", "vq"])
 def test_other_blocks_can_be_timed(family: str) -> None:
-    measure: Any = import_module(f"attnbench_impls.{family}.triton_measure")
-    tuning: Any = import_module(f"attnbench_impls.{family}.triton_tuning")
+    measure: Any = import_module(f"attnbench_impls.{family}.triton.measure")
+    tuning: Any = import_module(f"attnbench_impls.{family}.triton.tuning")
     problem = Problem(B=1, H=2, N=1024, D=32, dtype="bfloat16", causal=True)
     window: Any = load("sparse.window_triton")
     about = {
