@@ -36,6 +36,7 @@ class TritonLinear(LinearFamily):
 
     def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
+        from . import product  # noqa: F401 - it defines the operator
 
         refuse_bad_kernel_parameters(feature_map, eps)
         super().__init__(problem, feature_map, eps)

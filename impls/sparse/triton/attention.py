@@ -33,6 +33,7 @@ class TritonSparse(SparseAttention):
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
+        from . import product  # noqa: F401 - it defines the operator
 
         super().__init__(problem, **params)
         self.described = described(self.pattern)
