@@ -5,7 +5,7 @@ B batch, H heads, N tokens, D query/key width, M value width. Tensors are [B, H,
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
@@ -107,6 +107,8 @@ class Attention(nn.Module, ABC):
     """True where `forward` and `reference` take `key_mask`, bool [B, N], False for keys that no query of that row may see."""
     independent: ClassVar[bool] = True
     """True where samples of a batch do not influence each other, nor do heads that share no key."""
+    packs: ClassVar[bool] = False
+    """True where documents of any length may lie one after the other in one row, none of which sees another."""
     rows_choose: ClassVar[bool] = False
     """True where `rows`, given no choices, makes those of its queries itself: `choose` makes all, which may take N²."""
     causal_only: ClassVar[bool] = False
@@ -221,6 +223,15 @@ class Attention(nn.Module, ABC):
     @abstractmethod
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D] [B, H, N, D] [B, H, N, M] -> [B, H, N, M], differentiable."""
+
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:
+        """Attend documents of so many tokens that lie one after the other: [1, heads, N, ·] each -> [1, H, N, M].
+
+        By default one by one with `attend`, which is `forward`; override it where all can be attended at once. Called only
+        where the class `packs`.
+        """
+        parts = (x.split(lengths, 2) for x in inputs)
+        return torch.cat([attend(*part) for part in zip(*parts, strict=True)], 2)
 
     @abstractmethod
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

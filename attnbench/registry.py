@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from packaging.requirements import Requirement
 
 from attnbench.measure.environment import version
+from attnbench.schema.cell import COMPILE, PACKED, plain_name
 from attnbench.schema.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,12 +54,18 @@ def catalogue() -> dict[str, EntryPoint]:
 
 def find(name: str) -> EntryPoint:
     """Return the entry point of a method; `my_module:MyAttention` and `my.py:MyAttention` are entry points of their own."""
+    name = plain_name(name)
     if ":" in name:
         return EntryPoint(name=name, value=name, group=GROUP)
     try:
         return catalogue()[name]
     except KeyError:
         raise UnknownMethodError(no_method(name)) from None
+
+
+def is_known(name: str) -> bool:
+    """Say whether a method of that name is installed, whatever form of it the name asks for."""
+    return plain_name(name) in catalogue()
 
 
 def no_method(name: str) -> str:
@@ -75,6 +82,11 @@ def meant_by(name: str, known: Iterable[str]) -> str:
 
 def load(name: str) -> "type[Attention]":
     """Import one method. Raises UnknownMethodError, MissingPackageError, or whatever its own module raises."""
+    if plain_name(name) != name:
+        from attnbench.forms import compiled, packed
+
+        form = compiled if name.endswith(COMPILE) else packed
+        return form(load(name.removesuffix(COMPILE if form is compiled else PACKED)))
     entry = find(name)
     found = _addressed(name) if ":" in name else _imported(name, entry.module, entry.load)
     if not _is_attention(found):

@@ -16,6 +16,7 @@ from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
 from attnbench.report.questions.published.page import Shown, published_page
 from attnbench.report.site.runs import Kind, kind_of
+from attnbench.report.text.models import layers_of
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
@@ -168,7 +169,7 @@ def record(
     if not trained:
         raise UsageError(f"{folder.path}: nothing was trained in this run")
     label = pick_one(method, {cell.label: None for cell in cells}, "method")
-    own = [(f"{t.task} with N={c.problem.N} and {t.layers} layers", c, t) for c, t in trained if c.label == label]
+    own = [(f"{t.task} with N={c.problem.N} and {layers_of(t)}", c, t) for c, t in trained if c.label == label]
     meant = [(words, c) for words, c, t in own if task in {None, t.task.value} and N in {None, c.problem.N}]
     if not meant:
         there = "; ".join(sorted({words for words, *_ in own}))

@@ -11,6 +11,14 @@ from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
 
+COMPILE, PACKED = "+compile", "+packed"
+"""What follows the name of a method that torch.compile compiles, or whose documents lie in one row: `linear.full+packed`."""
+
+
+def plain_name(method: str) -> str:
+    """Return the name of a method without the forms that it asks for."""
+    return method.removesuffix(COMPILE).removesuffix(PACKED)
+
 
 class Workload(StrEnum):
     """What is done with a method."""
@@ -140,6 +148,12 @@ class Cell(Noun):
         """The sha256 of the canonical JSON."""
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def laid(self) -> Self:
+        """The cell as it is measured: documents that are packed lie in one row."""
+        packed = PACKED in self.method and not self.problem.documents
+        return self.model_copy(update={"problem": self.problem.in_one_row}) if packed else self
 
     @property
     def values(self) -> dict[str, Scalar]:

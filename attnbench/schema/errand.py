@@ -85,8 +85,8 @@ class Job(Noun):
 
     @property
     def sized(self) -> Cell:
-        """The cell with the batch that was found for it, if one was searched for."""
-        return self.cell if self.B is None else self.cell.reshaped(B=self.B)
+        """The cell as it is measured, with the batch that was found for it, if one was searched for."""
+        return (self.cell if self.B is None else self.cell.reshaped(B=self.B)).laid
 
 
 class Inquiry(Noun):

@@ -47,11 +47,16 @@ class Problem(Noun):
     dtype: Lax[DType] = DType.FLOAT32
     causal: bool = False
     padding: float = Field(default=0.0, ge=0, lt=1, description="share of the keys that the last row of the batch hides")
+    documents: tuple[int, ...] = Field(
+        default=(), description="tokens of each document of a row; their sum is N", exclude_if=lambda lengths: not lengths
+    )
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> Self:
+    def _fits(self) -> Self:
         if self.H % self.kv_heads:
             raise ValueError(f"kv_heads={self.kv_heads} must divide H={self.H}")
+        if self.documents and sum(self.documents) != self.N:
+            raise ValueError(f"documents={self.documents} must add up to N={self.N}")
         return self
 
     if TYPE_CHECKING:
@@ -62,6 +67,11 @@ class Problem(Noun):
     def lengths(self) -> tuple[int, ...]:
         """The number of keys of each row: nearly N in the first, falling to (1 - padding) N in the last; at least one."""
         return tuple(max(1, self.N - round(self.padding * self.N * (b + 1) / self.B)) for b in range(self.B))
+
+    @property
+    def in_one_row(self) -> Self:
+        """The same documents without padding, one after the other: one row of as many tokens as `lengths` has in all."""
+        return self.model_copy(update={"B": 1, "N": sum(self.lengths), "padding": 0.0, "documents": self.lengths})
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields as JSON data without defaults, for the key of a cell."""

@@ -114,6 +114,13 @@ class Axes(Noun):
     matmul_precision: Many[Lax[Precision]] = Field(
         default=(Precision.HIGHEST,), description="of products in float32, as torch.set_float32_matmul_precision takes it"
     )
+    packed: Many[bool] = Field(
+        default=(False,),
+        description="whether sequences of a padded batch lie in one row: [false, true] shows the price",
+    )
+    compile: Many[bool] = Field(
+        default=(False,), description="whether torch.compile compiles the method: [false, true] puts both side by side"
+    )
     clock: Many[Lax[ClockMode]] = Field(
         default=(ClockMode.DEFAULT,), description="which clock times a call; by default the one that suits device and workload"
     )
@@ -134,6 +141,7 @@ class TrainingAxes(Noun):
     pairs: Integers = (8,)
     shortest: Many[int] = (0,)
     layers: Integers = (4,)
+    softmax_every: Many[int] = (0,)
     feedforward: Integers = (4,)
     mixtures: Integers = (10,)
     updates: Integers = (3000,)

@@ -49,6 +49,7 @@ class Training(Noun):
     pairs: int = Field(default=8, ge=1, description="keys with a value, in recall")
     shortest: int = Field(default=0, ge=0, description="symbols of the shortest word of copy; 0: all have the same length")
     layers: int = Field(default=4, ge=1, description="of the Transformer")
+    softmax_every: int = Field(default=0, ge=0, description="every n-th layer has exact softmax attention instead; 0: none")
     feedforward: int = Field(default=4, ge=1, description="hidden width of the feed-forward part, in widths of the model")
     mixtures: int = Field(default=10, ge=1, description="logistics of the mixture, for pixels")
     updates: int = Field(default=3000, ge=1, description="the one stopping rule")

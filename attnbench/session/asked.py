@@ -61,7 +61,7 @@ class Only:
         for text in (name for each in texts for name in split_names(each)):
             name, bracket, rest = text.partition("(")
             if not set(name) & set("*?["):
-                if not own and name.strip() not in registry.catalogue() and not is_address(name.strip()):
+                if not own and not registry.is_known(name.strip()) and not is_address(name.strip()):
                     raise ArgumentError("methods", name.strip(), registry.no_method(name.strip()))
                 params = parameters(rest.removesuffix(")").split(","), "methods") if bracket else {}
                 found.append(Method(name=name.strip(), params={key: (value,) for key, value in params.items()}))
@@ -96,11 +96,10 @@ def select(
 
     on = {kind: written(override, {}) for kind, override in suite.on.items()}
     suite = validated(written(suite, axes) | fields | {"on": on}, fields | axes)
-    known = registry.catalogue()
     wrong = [
         loaded.error((*place, "name"), registry.no_method(method.name))
         for place, method in _methods(suite)
-        if ":" not in method.name and method.name not in known
+        if ":" not in method.name and not registry.is_known(method.name)
     ]
     if wrong:
         raise UsageError("\n".join(wrong))
@@ -225,7 +224,7 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
     own = {method.name for _, method in _methods(suite)}
     known = [*own, *(name for name in registry.catalogue() if name not in own)]
     for name in names:
-        if name not in known and not is_address(name):
+        if name not in own and not registry.is_known(name) and not is_address(name):
             has = f"the suite has: {', '.join(sorted(own))}"
             raise ArgumentError(argument, name, f"no such method; {registry.meant_by(name, known)}{has}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.cell import COMPILE, PACKED, Batch, Cell, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
 from attnbench.schema.problem import Problem
@@ -68,7 +68,9 @@ class Bundles:
         conditions = [_once(getattr(axes, name)) for name in _CONDITIONS]
         self._axes = [*map(_once, shape), range(sum(self._works.values())), *conditions]
         self._methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-        self.most = sum(prod(len(values) for values in method.params.values()) for method in suite.methods)
+        forms = product(_once(axes.packed), _once(axes.compile))
+        self._suffixes = [PACKED * packs + COMPILE * compiles for packs, compiles in forms]
+        self.most = len(self._suffixes) * sum(prod(len(values) for values in m.params.values()) for m in suite.methods)
         """The most cells that one has; a `when` leaves fewer."""
 
     def __len__(self) -> int:
@@ -92,11 +94,11 @@ class Bundles:
         same |= dict(zip(_CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
         for method, when in self._methods:
-            for values in product(*method.params.values()):
+            for suffix, *values in product(self._suffixes, *method.params.values()):
                 params = dict(zip(method.params, values, strict=True))
-                cell = Cell.model_validate({"method": method.name, "params": params, **same})
+                cell = Cell.model_validate({"method": method.name + suffix, "params": params, **same})
                 if when is None or when(cell.values):
-                    found.setdefault(f"{method.name} {sorted(params.items())!r}", cell)
+                    found.setdefault(f"{cell.method} {sorted(params.items())!r}", cell)
         # a model that only generates needs no data
         if found and workload is Workload.TRAIN and training and (why := training.why_not(problem)):
             raise ValueError(why)

@@ -29,11 +29,22 @@ class Learns(Protocol):
         """Change the state, once an update, after the backward."""
 
 
+EXACT = "softmax.sdpa"
+"""What has its turn in a hybrid, whose other layers have the method of the cell."""
+
+
 def attention_of(cell: Cell, layer: int, layers: int) -> Attention:
-    """Build the method of a cell for one layer, whose number its constructor may ask for. Raises what the registry raises."""
-    asked = inspect.signature(registry.load(cell.method)).parameters
+    """Build the method of a cell for one layer, counted from 0, whose number its constructor may ask for.
+
+    In a hybrid the last of every `softmax_every` layers has softmax attention. Raises what the registry raises.
+    """
+    if cell.training and cell.training.softmax_every and (layer + 1) % cell.training.softmax_every == 0:
+        name, params = EXACT, {}
+    else:
+        name, params = cell.method, cell.params
+    asked = inspect.signature(registry.load(name)).parameters
     told = {name: value for name, value in (("layer", layer), ("layers", layers)) if name in asked}
-    method = registry.build_for(cell.call.model_copy(update={"params": {**told, **cell.params}}))
+    method = registry.build_for(cell.call.model_copy(update={"method": name, "params": {**told, **params}}))
     return method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
 
 

@@ -38,14 +38,14 @@ def attentions_by_length(model: Transformer, B: int) -> dict[int, list[Attention
     A length is left out where the method refuses it, where its weights would have other shapes, or where the method would be
     another function because of its length (by a stride of √N, say). Raises UnsupportedError where not even N is left.
     """
-    cell = model.cell.call
+    cell = model.cell
     method, found = registry.load(cell.method), {}
     for n in lengths(cell.problem.N):
         shorter = cell.reshaped(N=n, B=B)
-        if not method.refusal(shorter) and (layers := _layers(model, shorter)) is not None:
+        if not method.refusal(shorter.call) and (layers := _layers(model, shorter)) is not None:
             found[n] = layers
     if cell.problem.N not in found:
-        reason = method.refusal(cell) or f"it cannot be built anew for B={B}"
+        reason = method.refusal(cell.call) or f"it cannot be built anew for B={B}"
         raise registry.UnsupportedError(f"{cell.method} cannot make sequences: {reason}")
     return found
 
@@ -167,11 +167,11 @@ Reader = ByStep | Anew
 
 
 def reader_of(model: Transformer, B: int) -> Reader:
-    """Return a reader that goes step by step if the method decodes and does not itself attend the whole prefix each time.
+    """Return a reader that goes step by step if all layers decode and do not themselves attend the whole prefix each time.
 
     Raises ValueError where the problem is not causal, and UnsupportedError where the method cannot make sequences.
     """
     if not model.cell.problem.causal:
         raise ValueError(NOT_CAUSAL)
-    attention = model.layers[0].attention
-    return ByStep(model, B) if attention.decodes and not attention.recomputes else Anew(model, B)
+    attentions = [block.attention for block in model.layers]
+    return ByStep(model, B) if all(x.decodes and not x.recomputes for x in attentions) else Anew(model, B)

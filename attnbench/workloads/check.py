@@ -87,7 +87,8 @@ def check(job: Job) -> Outcome:
 
     Raises whatever the method raises.
     """
-    setting, p = whole(job.cell, job.seed), job.cell.problem
+    setting = whole(job.sized, job.seed)
+    p = setting.cell.problem
     dense = p.B * p.H * p.N**2 <= _DENSE or type(setting.method).rows is Attention.rows
     counter = FlopCounterMode(display=False)
     try:

@@ -17,7 +17,7 @@ from attnbench.workloads.check import check_cells
 
 _STATED = ("paper", "forward", "reference")
 """What every attention has to define."""
-_SIBLING = re.compile(r"^\s*from \.\.(\w+)", re.MULTILINE)
+_RELATIVE = re.compile(r"^\s*from (\.+)([\w.]*) import \(?([\w, ]*)", re.MULTILINE)
 
 
 def describe(inquiry: Inquiry) -> Description:
@@ -94,21 +94,26 @@ def version(name: str, method: type[Attention]) -> str:
 
 
 def source_digest(method: type[Attention]) -> str:
-    """Return eight hex digits over the class's file; in a package, over its folder and those beside it that it imports."""
+    """Return eight hex digits over the class's file; in a package, over its folder and all that it imports by dots."""
     file = Path(inspect.getfile(method))
-    files = [file]
-    if (file.parent / "__init__.py").exists():
-        own = _sources(file.parent)
-        imported = {name for each in own if each.suffix == ".py" for name in _SIBLING.findall(each.read_text())}
-        files = [*own, *(each for name in sorted(imported) for each in _sources(file.parent.parent / name))]
+    waiting, found = _sources(file.parent) if (file.parent / "__init__.py").exists() else [file], set[Path]()
+    while waiting:
+        each = waiting.pop()
+        if each in found or not each.is_file():
+            continue
+        found.add(each)
+        for dots, module, names in _RELATIVE.findall(each.read_text()) if each.suffix == ".py" else ():
+            target = each.parents[: len(dots)][-1].joinpath(*filter(None, module.split(".")))
+            # what is imported is a file, or the files of a folder
+            waiting += [target.with_suffix(".py"), *(target / f"{name.strip()}.py" for name in names.split(","))]
     digest = hashlib.sha256()
-    for each in files:
+    for each in sorted(found):
         digest.update(each.name.encode() + each.read_bytes())
     return digest.hexdigest()[:8]
 
 
 def _sources(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.glob("*") if each.suffix in {".py", ".cu"})
+    return [each for each in folder.glob("*") if each.suffix in {".py", ".cu"}]
 
 
 def survey(question: Survey) -> Surroundings:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..partial.cache import KvCache
 from ..partial.softmax import sums
-from .heads import block_means
+from .eager.heads import block_means
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D q
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
-from .choosing import Choice
+from .eager.choosing import Choice
 from .work import WALKS, Pairs, causal_pairs, products
 
 

@@ -6,9 +6,9 @@ width.
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
-from .choosing import Choice
+from .eager.choosing import Choice
+from .eager.tiles import Stairs, Window
 from .nsa_options import NsaOptions
-from .tiles import Stairs, Window
 from .work import WALKS, Pairs, causal_pairs, products
 
 GATES = 3

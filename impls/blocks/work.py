@@ -12,7 +12,7 @@ from torch import Tensor
 from attnbench.api import Problem, Workload
 
 from ..partial.fused import queries_at_once
-from .choosing import Choice
+from .eager.choosing import Choice
 
 WALKS = {Workload.FORWARD: 2, Workload.FORWARD_BACKWARD: 7}
 """Matrix products per pair in a fused kernel: two forward; five backward, which are scores again, dP, dq, dk and dv."""

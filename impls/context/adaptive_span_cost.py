@@ -5,9 +5,9 @@ B batch, H heads, N tokens, n queries that may see a key, w keys within a span, 
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
+from .eager.sliding_tiles import Tiles, lengths, tiles
+from .eager.span_mask import ramp_distances, reach
 from .limits import positive
-from .sliding_tiles import Tiles, lengths, tiles
-from .span_mask import ramp_distances, reach
 
 
 def first_spans(H: int, span: float) -> list[float]:

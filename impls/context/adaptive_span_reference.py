@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from .span_mask import soft_mask
+from .eager.span_mask import soft_mask
 
 
 def adaptive_span_attention(q: Tensor, k: Tensor, v: Tensor, z: Tensor, ramp: float, nearest: int) -> Tensor:

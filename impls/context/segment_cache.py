@@ -9,7 +9,7 @@ from typing import Self
 from torch import Tensor
 
 from ..partial.cache import refuse_beyond
-from .segments import Segments
+from .eager.segments import Segments
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ B batch, H heads, N tokens, L tokens of a segment, D query/key width, M value wi
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
+from .eager.segments import Segments
 from .limits import whole
-from .segments import Segments
 
 
 def cost(p: Problem, workload: Workload, segment: int = 512, memory: int | None = None) -> Cost:

@@ -1,4 +1,4 @@
-"""FLOPs and bytes of the chunked forms in delta_rule.py, dplr.py and segments.py.
+"""FLOPs and bytes of the chunked forms in delta_rule.py, dplr.py and recurrence/walk.py.
 
 B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width.
 """
@@ -22,16 +22,35 @@ class Work:
     """Inputs of width D beside q and k."""
     narrow: int
     """Inputs of one number for each token."""
+    values: int = 0
+    """Inputs of width M beside v."""
+    writes: int = 1
+    """Writes of each token, which are rows of the triangular system."""
 
     def gates(self, p: Problem) -> int:
         """Count the numbers of a token in inputs other than q, k and v."""
-        return self.wide * p.D + self.narrow
+        return self.wide * p.D + self.values * p.M + self.narrow
 
 
 DELTA = Work(reads=3, pairs=2, sums=1, wide=0, narrow=1)
 GATED_DELTA = Work(reads=3, pairs=2, sums=1, wide=0, narrow=2)
 KDA = Work(reads=3, pairs=2, sums=1, wide=1, narrow=1)
 DPLR = Work(reads=4, pairs=4, sums=3, wide=3, narrow=0)
+GATED_DELTA_2 = Work(reads=3, pairs=2, sums=1, wide=2, narrow=0, values=1)
+
+
+def product_of(steps: int, decays: int) -> Work:
+    """Count the products of a delta rule that writes `steps` times a token, with so many decays of a token."""
+    extra = steps - 1
+    return Work(
+        reads=2 * steps + 1,
+        pairs=steps * (steps + 1),
+        sums=steps,
+        wide=extra,
+        narrow=steps + decays,
+        values=extra,
+        writes=steps,
+    )
 
 
 def cost_by_chunks(p: Problem, work: Work, chunk: int, workload: Workload) -> Cost:
@@ -80,5 +99,5 @@ def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
     tail = p.N % chunk
     squares = (p.N - tail) * chunk + tail * tail
     products = squares * 2.0 * (work.pairs * p.D + work.sums * p.M) + p.N * 2.0 * work.reads * p.D * p.M
-    system = squares * float(p.D + p.M)
+    system = squares * work.writes**2 * float(p.D + p.M)
     return (4 * products + 5 * system) if trains else products + system

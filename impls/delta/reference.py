@@ -23,9 +23,19 @@ def delta_attention(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Te
     H, N] or [B, H, N, D] -> [B, H, N, M], unscaled.
     """
     beta = beta.unsqueeze(-1)
-    c = _sums(torch.zeros_like(beta) if log_decay is None else log_decay)
-    u = _solve(beta * _met(k, k, c, c), beta * v)
-    return _met(q, k, c, c).tril() @ u
+    return corrected_attention(q, k, beta * v, beta * k, torch.zeros_like(beta) if log_decay is None else log_decay)
+
+
+def corrected_attention(q: Tensor, k: Tensor, v: Tensor, removed: Tensor, log_decay: Tensor, *, early: bool = False) -> Tensor:
+    """Compute O = tril(Q Kᵀ) (I + tril(E Kᵀ, -1))⁻¹ V, E being what is removed, with pairs multiplied by exp(c_i - c_j).
+
+    So S_t = Diag(α_t) S_{t-1} + k_t (v_t - (Diag(α_t) S_{t-1})ᵀ e_t)ᵀ; where it reads `early`, e_t reads S_{t-1} before it
+    decays. [B, H, N, D] twice, [B, H, N, M], [B, H, N, D], log decay [B, H, N] or [B, H, N, D] or a column -> [B, H, N, M],
+    unscaled.
+    """
+    c = _sums(log_decay)
+    at = c - log_decay.view(c.shape) if early else c
+    return _met(q, k, c, c).tril() @ _solve(_met(removed, k, at, c), v)
 
 
 def dplr_attention(r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -47,17 +57,24 @@ def delta_rows(at: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_de
     k_t v_tᵀ, o_t = S_tᵀ q_t, a few tokens at a time: u_t, what they write at k_t, solves the same triangular system as above,
     with the state before them on its right-hand side.
     """
-    g = q.new_zeros(len(q), 1) if log_decay is None else log_decay.view(len(q), -1)
+    beta = beta.unsqueeze(-1)
+    return corrected_rows(at, q, k, beta * v, beta * k, torch.zeros_like(beta) if log_decay is None else log_decay)
+
+
+def corrected_rows(
+    at: Tensor, q: Tensor, k: Tensor, v: Tensor, removed: Tensor, log_decay: Tensor, *, early: bool = False
+) -> Tensor:
+    """Compute the recurrence of `corrected_attention` for one head, a few tokens at a time, and return tokens `at`."""
 
     def walk(some: Rows, state: Tensor) -> tuple[Tensor, Tensor]:
-        q, k, v, beta, g = some
+        q, k, v, removed, g = some
         c = g.cumsum(0)
-        met = (k * c.exp()) @ state
-        u = _solve(beta * _near(k, k, c, c), beta * (v - met))
+        reads_at = c - g if early else c
+        u = _solve(_near(removed, k, reads_at, c), v - (removed * reads_at.exp()) @ state)
         o = (q * c.exp()) @ state + _near(q, k, c, c).tril() @ u
         return o, state * c[-1].exp().unsqueeze(-1) + (k * (c[-1] - c).exp()).mT @ u
 
-    return _walked(walk, (q, k, v, beta.unsqueeze(-1), g), at)
+    return _walked(walk, (q, k, v, removed, log_decay.view(len(q), -1)), at)
 
 
 def dplr_rows(at: Tensor, r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ class GatedFamily(Attention):
     """
 
     decodes = True
+    packs = True
     causal_only = True
     because = "its state goes from token to token, and forgets"
     grouped = False

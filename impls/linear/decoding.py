@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .causal_product import attend, cut
-from .exponential import Exponential
-from .feature_map import FeatureMap
-from .keys import Terms, nothing_yet, sum_of_keys
-from .recurrent_product import attend_by_tokens
-from .segments import width
+from .eager.causal_product import attend, cut
+from .eager.keys import Terms, nothing_yet, sum_of_keys
+from .eager.recurrent_product import attend_by_tokens
+from .eager.segments import width
+from .maps.exponential import Exponential
+from .maps.feature_map import FeatureMap
 
 CHUNK = 64
 """Number of tokens that `extend` takes in one product."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from attnbench.api import Attention, Problem, Scalar
 
 from .decoding import LinearState, extend, state_of, step
-from .keys import Terms
-from .maps import feature_map as map_of_name
+from .eager.keys import Terms
+from .maps.by_name import feature_map as map_of_name
 from .parameters import refuse_bad_eps
 from .reference import linear_attention, linear_rows
 
@@ -27,6 +27,7 @@ class LinearFamily(Attention):
     paper = "arXiv:2006.16236"
     decodes = True
     masks = True
+    packs = True
     because = "linear.full does the form without a mask"
 
     def __init__(

@@ -2,7 +2,7 @@
 
 import math
 
-from .feature_map import elementwise
+from .maps.feature_map import elementwise
 
 
 def refuse_bad_eps(eps: float) -> None:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..partial.rows import seen_by
-from .exponential import Exponential
-from .feature_map import FeatureMap
+from .maps.exponential import Exponential
+from .maps.feature_map import FeatureMap
 
 
 def linear_attention(

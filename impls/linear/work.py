@@ -10,9 +10,9 @@ import torch
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
 
-from .exponential import Exponential
+from .eager.segments import width
 from .family import LinearFamily
-from .segments import width
+from .maps.exponential import Exponential
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Decay:
 
     def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
         """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i (`strict`: j < i), else 0: [X, S, L, D] twice -> [X, S, L, L]."""
-        scores = (q @ k.mT).mul_(self._pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
+        scores = (q @ k.mT).mul_(self.pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
         return _lower(scores, -1) if strict else scores
 
     def read(self, q: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class Decay:
         return left(self.c[:, :, -1], self.kind).unsqueeze(-1)
 
     @cached_property
-    def _pairs_left(self) -> Tensor:
+    def pairs_left(self) -> Tensor:
         """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
         c = self.c.to(self.kind) if self.most_lost <= EXACT else self.c
         # above the diagonal the difference is positive

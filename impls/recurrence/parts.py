@@ -3,6 +3,7 @@
 X rows (batch and heads folded), N tokens, S chunks of L tokens in a part.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -57,3 +58,9 @@ def refuse_bad_chunk(chunk: int) -> None:
     """Raise ValueError unless chunk is a whole number of tokens, at least 1."""
     if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
         raise ValueError(f"chunk={chunk!r}: it counts tokens and must be a whole number, 1 or more")
+
+
+def refuse_bad_scale(scale: float) -> None:
+    """Raise ValueError unless scale is a finite number."""
+    if isinstance(scale, bool | str) or not math.isfinite(scale):
+        raise ValueError(f"scale={scale!r}: the output is multiplied by it and it must be a finite number")

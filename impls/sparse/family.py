@@ -14,13 +14,13 @@ from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, def
 
 from ..partial.rows import seen_by, softmax_rows
 from ..partial.softmax import is_fused
-from .decoding import state_of, step
-from .decoding_caches import Caches, caches_for
-from .decoding_cost import decoding_cost
-from .pattern import Pattern, Shape
-from .plan import plan
+from .decoding.caches import Caches, caches_for
+from .decoding.cost import decoding_cost
+from .decoding.steps import state_of, step
+from .eager.plan import plan
+from .eager.union import union_attention
+from .patterns.pattern import Pattern, Shape
 from .reference import masked_softmax_attention
-from .union import union_attention
 from .work import exact_flops
 
 

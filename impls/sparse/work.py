@@ -7,8 +7,8 @@ from itertools import repeat
 
 from attnbench.api import Problem, Workload
 
-from .band import Band
-from .pattern import Pattern, Shape
+from .patterns.band import Band
+from .patterns.pattern import Pattern, Shape
 
 
 def exact_flops(p: Problem, pattern: Pattern, workload: Workload) -> float:

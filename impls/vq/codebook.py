@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..partial.softmax import sums
-from .rms import rms_norm
-from .straight_through import straight_through
+from .eager.rms import rms_norm
+from .eager.straight_through import straight_through
 
 LEAST_COUNT = 0.01
 """Least count by which the sums of a code are divided."""

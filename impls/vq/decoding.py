@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from ..partial.softmax import Rule, attend, merge_, sums
-from .tables import block_tables
+from .eager.tables import block_tables
 
 
 @dataclass(frozen=True)

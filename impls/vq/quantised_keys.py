@@ -11,9 +11,9 @@ from attnbench.api import Attention, Problem
 
 from . import reference
 from .codebook import Codebook, nearest, rows_of
+from .eager.rms import rms_norm
+from .eager.straight_through import straight_through
 from .options import Quantisation
-from .rms import rms_norm
-from .straight_through import straight_through
 
 COMMITMENT = 1e-4
 """Weight of the commitment loss beside the loss of the task."""

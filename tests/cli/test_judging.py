@@ -218,7 +218,7 @@ RESOLVED = 0.04
 """Half of an interval's width below which there is no excuse: 15 % and nothing are told apart at a margin of 8 %."""
 # real work, a few milliseconds of it, whose amount is known
 WORKS = """
-from attnbench_impls.softmax.sdpa import SdpaSoftmax
+from attnbench_impls.softmax.library.sdpa import SdpaSoftmax
 
 
 class {name}(SdpaSoftmax):

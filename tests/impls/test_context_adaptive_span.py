@@ -13,7 +13,7 @@ from attnbench.api import Workload
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
-tiling: Any = import_module("attnbench_impls.context.sliding_tiles")
+tiling: Any = import_module("attnbench_impls.context.eager.sliding_tiles")
 
 NAME = "context.adaptive_span"
 EITHER = pytest.mark.parametrize("sees_itself", [False, True])

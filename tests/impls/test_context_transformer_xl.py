@@ -10,8 +10,8 @@ from attnbench import Problem, build
 from tests.impls.contract.calls import Call
 from tests.impls.contract.subjects import Variant
 
-positions: Any = import_module("attnbench_impls.context.positions")
-segments: Any = import_module("attnbench_impls.context.segments")
+positions: Any = import_module("attnbench_impls.context.eager.positions")
+segments: Any = import_module("attnbench_impls.context.eager.segments")
 
 
 def called(N: int, segment: int, memory: int | None = None, **shape: Any) -> Call:

@@ -115,7 +115,16 @@ class TestRecurrences:
         assert found.exact_flops == 100 * 3 * 2 * 32 * 16
         assert found.traffic_bytes == 4 * 100 * (32 + 32 + 16 + 16 + 1)
 
-    @pytest.mark.parametrize("name", ["deltanet", "gated_deltanet", "kda", "rwkv7"])
+    def test_two_writes_a_token_are_counted_as_two(self) -> None:
+        found = seq("delta.gated_deltaproduct", FORWARD, {"chunk": 64}, B=1, H=1, N=100, D=32, M=16)
+        squares = 64**2 + 36**2
+        # K Kᵀ of 2 L writes and Q Kᵀ; the triangular system; the sums over pairs; W S, Kᵀ U and Q S
+        assert found.executed_flops == squares * (6 * 2 * 32 + 4 * (32 + 16) + 2 * 2 * 16) + 100 * 5 * 2 * 32 * 16
+        assert found.exact_flops == 100 * 5 * 2 * 32 * 16
+        # the second key and value, two strengths and a decay
+        assert found.traffic_bytes == 4 * 100 * (3 * 32 + 3 * 16 + 2 + 1)
+
+    @pytest.mark.parametrize("name", ["deltanet", "gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "deltaproduct"])
     def test_a_delta_step_moves_the_state(self, name: str) -> None:
         assert seq(f"delta.{name}", STEP, N=100, D=32, M=16).traffic_bytes > 2 * (2 * 4 * 32 * 16 * 4)
 

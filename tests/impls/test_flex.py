@@ -20,11 +20,11 @@ from tests.impls.contract.test_masks import (
 from tests.impls.contract.test_values import test_values_and_gradients_are_those_of_the_definition as same_values
 from tests.impls.sparse.strategies import PATTERNS, Shape, factorised, neighbours
 
-flex: Any = import_module("attnbench_impls.sparse.flex")
-calls: Any = import_module("attnbench_impls.sparse.flex_calls")
-flex_blocks: Any = import_module("attnbench_impls.sparse.flex_blocks")
-layouts: Any = import_module("attnbench_impls.sparse.flex_layout")
-blocks: Any = import_module("attnbench_impls.softmax.block_mask")
+flex: Any = import_module("attnbench_impls.sparse.library.flex")
+calls: Any = import_module("attnbench_impls.sparse.library.flex_calls")
+flex_blocks: Any = import_module("attnbench_impls.sparse.library.flex_blocks")
+layouts: Any = import_module("attnbench_impls.sparse.library.flex_layout")
+blocks: Any = import_module("attnbench_impls.softmax.library.block_mask")
 
 SOFTMAX = Variant("softmax.flex")
 SPARSE = [

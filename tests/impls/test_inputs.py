@@ -12,7 +12,7 @@ from attnbench import registry
 from attnbench.api import Layout, Problem, draw, laid_out
 
 P = Problem(B=2, H=4, N=33, D=8, M=12, causal=True)
-GATED = {"delta.gated_deltanet", "delta.kda"}
+GATED = {"delta.gated_deltanet", "delta.kda", "delta.gated_deltanet2", "delta.comba", "delta.gated_deltaproduct", "delta.mesa"}
 Recipe = Callable[[Callable[[int, int], Tensor], torch.Generator], tuple[Tensor, ...]]
 
 

@@ -17,9 +17,9 @@ from tests.impls.contract.subjects import Variant
 from tests.impls.test_linear_maps import MAPS, PAIRS, linear
 
 # by name: installed under another name than that of its folder
-prefix: Any = import_module("attnbench_impls.linear.prefix")
-segments: Any = import_module("attnbench_impls.linear.segments")
-causal_product: Any = import_module("attnbench_impls.linear.causal_product")
+prefix: Any = import_module("attnbench_impls.linear.eager.prefix")
+segments: Any = import_module("attnbench_impls.linear.eager.segments")
+causal_product: Any = import_module("attnbench_impls.linear.eager.causal_product")
 
 
 @given(N=st.integers(1, 500), B=st.integers(1, 40), C=st.integers(1, 3000), chunk=st.integers(1, 600))

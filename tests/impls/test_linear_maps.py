@@ -15,8 +15,8 @@ from tests.impls.contract.calls import Call
 from tests.impls.contract.subjects import Variant
 
 # by name: installed under another name than that of its folder
-maps: Any = import_module("attnbench_impls.linear.maps")
-favor: Any = import_module("attnbench_impls.linear.favor")
+maps: Any = import_module("attnbench_impls.linear.maps.by_name")
+favor: Any = import_module("attnbench_impls.linear.maps.favor")
 
 MAPS = ["elu_plus_one", "relu", "squared_relu", "cosine", "quadratic", "favor", "efficient"]
 FORMS = ["linear.full", "linear.chunked", "linear.recurrent", "linear.naive_cumsum"]

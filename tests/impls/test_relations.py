@@ -40,6 +40,7 @@ def test_one_is_the_other(name: str, params: Params, other: tuple[str, Params], 
     [
         *((f"linear.{name}", {}) for name in ("full", "chunked", "recurrent")),
         *((f"delta.{name}", {"chunk": 3}) for name in ("deltanet", "gated_deltanet", "kda", "rwkv7")),
+        *((f"delta.{name}", {"chunk": 3}) for name in ("gated_deltanet2", "comba", "gated_deltaproduct")),
     ],
 )
 def test_the_gradient_is_that_of_finite_differences(name: str, params: Params) -> None:

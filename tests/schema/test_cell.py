@@ -33,6 +33,7 @@ OTHER_CELL: dict[str, object] = {
     "training": {"task": "copy"},
 }
 OTHER_PROBLEM = {"B": 1, "H": 8, "N": 512, "D": 32, "M": 8, "kv_heads": 2, "dtype": "float32", "causal": False, "padding": 0.5}
+OTHER_PROBLEM["documents"] = (256, 256)
 
 
 def test_the_key_of_a_cell_is_the_one_that_was_always_written() -> None:

@@ -125,7 +125,7 @@ class Written:
 def test_a_class_of_one_s_own_is_named_by_its_address() -> None:
     from attnbench.registry import load
 
-    assert address(load("softmax.sdpa")) == "attnbench_impls.softmax.sdpa:SdpaSoftmax"
+    assert address(load("softmax.sdpa")) == "attnbench_impls.softmax.library.sdpa:SdpaSoftmax"
     with pytest.raises(ArgumentError, match="Written is not an attention"):
         address(Written)
 

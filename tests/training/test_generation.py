@@ -23,6 +23,12 @@ DECODING: list[tuple[str, dict[str, Any]]] = [
     ("vq.blockwise", {"codes": 8, "block": 4}),
     ("context.transformer_xl", {"segment": 4}),
     ("blocks.nsa", {}),
+    ("softmax.path", {}),
+    ("softmax.mla", {}),
+    ("sparse.dsa", {"k": 4}),
+    ("gated.log_linear", {"chunk": 4}),
+    ("delta.mesa", {}),
+    ("delta.ttt_linear", {"mini_batch": 4}),
 ]
 
 LETTERS = Alphabet(65, start=64)
@@ -100,6 +106,20 @@ def test_tokens_come_as_often_as_the_model_says() -> None:
 )
 def test_what_decodes_goes_step_by_step_and_the_rest_begins_anew(model_of: Make, method: str, way: str) -> None:
     assert reader_of(model_of(method), 2).way == way
+
+
+def test_a_hybrid_goes_step_by_step_where_all_of_its_layers_do(model_of: Make) -> None:
+    assert reader_of(model_of("linear.chunked", softmax_every=2), 2).way == STEP_BY_STEP
+    assert reader_of(model_of("lsh.reformer", softmax_every=2), 2).way == ANEW
+
+
+def test_a_hybrid_says_what_it_says_at_once(model_of: Make) -> None:
+    model = trained(model_of("linear.chunked", softmax_every=2, dtype="float64", N=24))
+    tokens = torch.randint(6, (3, 24), generator=torch.Generator().manual_seed(4))
+    with torch.inference_mode():
+        whole, _ = model(tokens)
+        said = reader_of(model, 3).read(tokens)
+    torch.testing.assert_close(said, whole[:, -1], rtol=1e-8, atol=1e-8)
 
 
 def test_a_sixteenth_more_is_computed_at_most() -> None:

@@ -139,6 +139,12 @@ def test_patterns_alternate_by_layer(model_of: Make) -> None:
     assert [vars(block.attention)["pattern"].layer for block in model.layers] == [0, 1]
 
 
+def test_in_a_hybrid_the_last_of_every_n_layers_has_softmax_attention(model_of: Make) -> None:
+    model = model_of("linear.chunked", params={"chunk": 8}, layers=4, softmax_every=2)
+    assert [type(block.attention).__name__ for block in model.layers] == ["ChunkedLinear", "SdpaSoftmax"] * 2
+    assert {type(block.attention).__name__ for block in model_of("linear.chunked").layers} == {"ChunkedLinear"}
+
+
 def test_fewer_heads_of_keys_make_a_smaller_projection(model_of: Make) -> None:
     assert model_of("softmax.sdpa", kv_heads=1).layers[0].into.out_features == 16 + 8 + 8
 

@@ -10,7 +10,7 @@ import re
 from attnbench.report.text.names import shorten
 from attnbench.schema.cell import Cell
 
-_METHOD = re.compile(r"[A-Za-z_][\w.:]*", re.ASCII)
+_METHOD = re.compile(r"[A-Za-z_][\w.:]*(\+packed)?(\+compile)?", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 # texts that would read as other values do
@@ -39,7 +39,10 @@ def series_name(cell: Cell) -> str:
     words = [_NO_FILE.sub("_", word.replace(":", "~")) for word in _kind(cell)]
     if not _is_plain(cell):
         return ".".join([*words, f"{_NO_FILE.sub('_', cell.method)[:60]}-{_digest(cell)}"])
-    label = [cell.method.replace(":", "~"), *(f"{name}={value}" for name, value in sorted(cell.params.items()))]
+    label = [
+        cell.method.replace(":", "~").replace("+", "-"),
+        *(f"{name}={value}" for name, value in sorted(cell.params.items())),
+    ]
     # only a large number has a plus, as in 1e+16
     return ".".join([*words, "-".join(label).replace("+", "")])
 

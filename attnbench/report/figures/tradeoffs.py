@@ -20,7 +20,7 @@ _LOSSES: dict[Workload, tuple[str, ...]] = {
     Workload.NUMERICS: (ROUNDING, GRADIENT_ROUNDING),
     Workload.TRAIN: ("wrong", LOSS),
 }
-_MODEL = ("task", "data", "layers", "feedforward", "mixtures")
+_MODEL = ("task", "data", "layers", "softmax_every", "feedforward", "mixtures")
 """The settings of a model that also apply to generating."""
 _Beside = Callable[[CellSummary], CellSummary | None]
 """Gives for a cell that has a quality the cell that has a cost."""

@@ -137,4 +137,4 @@ def _same(place: Place) -> _Key:
     same = (place.method, problem.N, problem.D, problem.M, problem.causal, problem.dtype, problem.padding)
     if model is None:
         return same
-    return (*same, problem.H, model.task, model.data, model.layers, model.feedforward, model.mixtures)
+    return (*same, problem.H, model.task, model.data, model.layers, model.softmax_every, model.feedforward, model.mixtures)

@@ -6,6 +6,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import ACCURACY, ERROR_RATE
+from attnbench.schema.training import Training
 from attnbench.schema.units import three_digits
 
 
@@ -44,10 +45,16 @@ def model_note(summaries: Sequence[CellSummary]) -> str:
     models = dict[str, None]()
     for cell in (summary.cell for summary in summaries):
         if cell.training:
-            layers, p = f"{cell.training.layers} layer{'s' if cell.training.layers > 1 else ''}", cell.problem
+            p = cell.problem
             size = f"H={p.H}, D={p.D} (width {p.H * p.D}), feed-forward {cell.training.feedforward}×"
-            models[f"a pre-norm Transformer of {layers}, {size}"] = None
+            models[f"a pre-norm Transformer of {layers_of(cell.training)}, {size}"] = None
     return f"Model: {'; '.join(models)}, around the attention of each method." if models else ""
+
+
+def layers_of(training: Training) -> str:
+    """Say how many layers a model has, and how many of them have softmax attention in a hybrid."""
+    layers = f"{training.layers} layer{'s' if training.layers > 1 else ''}"
+    return f"{layers}, one in {training.softmax_every} with softmax attention" if training.softmax_every else layers
 
 
 def chance(summary: CellSummary, of: str) -> float | None:

@@ -48,6 +48,8 @@ class Method:
     """Whether its state is sums over all tokens: of one size, in float32 at least, and the same however it was reached."""
     steps_alike: bool = False
     """Whether a step costs the same wherever it is, as it does over sums."""
+    counted: bool = True
+    """Whether its FLOPs follow from the shape; not where they depend on its inputs."""
     limits: tuple[tuple[Params, str | None], ...] = ()
     """Fields of a problem or a cell and parameters, and words of the reason why that cannot be; None where it can. N = 256."""
     mistakes: tuple[Params, ...] = ()

@@ -96,7 +96,9 @@ def test_neither_other_samples_nor_other_heads_matter(variant: Variant) -> None:
     # the same numbers in the third head of the second sample, others everywhere else
     changed = {id(x): y.clone() for x, y in zip(call.inputs, call.drawn(8), strict=True)}
     for x in call.inputs:
-        changed[id(x)][1, 2] = x[1, 2].detach()
+        # what chooses for all heads belongs to each
+        head = 2 if x.shape[1] == call.problem.H else slice(None)
+        changed[id(x)][1, head] = x[1, head].detach()
     before, after = call.forward(), call.forward(*(changed[id(x)] for x in call.inputs))
     same([after[1, 2]], [before[1, 2]], call.off_by / 100)
     assert not torch.equal(after[0], before[0])
@@ -111,6 +113,6 @@ def test_keys_that_serve_neighbouring_heads_do_as_if_each_head_had_them(variant:
             return  # of another number of heads, they are others
         other.load_state_dict(known)
         heads = apart.H // shared.kv_heads
-        repeated = (x if x.shape[1] == apart.H else x.repeat_interleave(heads, dim=1) for x in call.inputs)
+        repeated = (x.repeat_interleave(heads, dim=1) if x.shape[1] == shared.kv_heads else x for x in call.inputs)
         with torch.no_grad():
             same([call.method(*call.inputs)], [other(*repeated)], call.off_by)

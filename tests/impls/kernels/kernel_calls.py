@@ -101,7 +101,7 @@ class OfOperator:
 
     def put(self, ask: Ask, inputs: list[Tensor], what: str = "evaluate", **more: Any) -> list[Any]:
         """By the kernels: the output, and with a g the gradients of q, k and v."""
-        operator = "attnbench_impls.vq.triton_product:vq_attention"
+        operator = "attnbench_impls.vq.triton.product:vq_attention"
         return ask(what, operator=operator, how=self.how, inputs=[x.detach() for x in inputs], **more)
 
     def defined(self, inputs: list[Tensor], g: Tensor) -> list[Tensor]:

@@ -8,7 +8,7 @@ import torch
 
 pytest.importorskip("cuda.core")
 
-compiling: Any = import_module("attnbench_impls.linear.cuda_compile")
+compiling: Any = import_module("attnbench_impls.linear.cuda.compiling")
 
 
 class Log:

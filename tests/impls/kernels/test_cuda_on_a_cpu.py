@@ -22,10 +22,10 @@ from tests.impls.contract.subjects import Variant
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 # by name: installed under another name than that of its folder
-compiling: Any = import_module("attnbench_impls.linear.cuda_compile")
-launching: Any = import_module("attnbench_impls.linear.cuda_launch")
-layouts: Any = import_module("attnbench_impls.linear.cuda_layout")
-product: Any = import_module("attnbench_impls.linear.cuda_product")
+compiling: Any = import_module("attnbench_impls.linear.cuda.compiling")
+launching: Any = import_module("attnbench_impls.linear.cuda.launch")
+layouts: Any = import_module("attnbench_impls.linear.cuda.layout")
+product: Any = import_module("attnbench_impls.linear.cuda.product")
 
 HERE = Path(__file__).parent / "cuda_on_cpu"
 # a width that is no multiple of anything, one vector wide, and one beyond 64, for which eight lanes share a column

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cuda
 @pytest.fixture(autouse=True)
 def product() -> Any:
     pytest.importorskip("cuda.core", minversion="1.0")
-    return import_module("attnbench_impls.linear.cuda_product")
+    return import_module("attnbench_impls.linear.cuda.product")
 
 
 def called(**shape: Any) -> Call:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from attnbench.api import Problem, Workload
 
 # by name: installed under another name than that of its folder
-triton: Any = import_module("attnbench_impls.sparse.triton")
-walks: Any = import_module("attnbench_impls.sparse.triton_walks")
-tuning: Any = import_module("attnbench_impls.sparse.triton_tuning")
-cost: Any = import_module("attnbench_impls.sparse.triton_cost")
-factorised: Any = import_module("attnbench_impls.sparse.factorised")
-neighbours: Any = import_module("attnbench_impls.sparse.neighbours")
+triton: Any = import_module("attnbench_impls.sparse.triton.attention")
+walks: Any = import_module("attnbench_impls.sparse.triton.walks")
+tuning: Any = import_module("attnbench_impls.sparse.triton.tuning")
+cost: Any = import_module("attnbench_impls.sparse.triton.cost")
+factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
+neighbours: Any = import_module("attnbench_impls.sparse.patterns.neighbours")
 work: Any = import_module("attnbench_impls.sparse.work")
-Shape: Any = import_module("attnbench_impls.sparse.pattern").Shape
+Shape: Any = import_module("attnbench_impls.sparse.patterns.pattern").Shape
 FORWARD = Workload.FORWARD
 MODES = st.sampled_from(["merged", "per_head", "by_layer"])
 PATTERNS = st.one_of(

@@ -220,9 +220,9 @@ WINDOW = sparse("window", {"window": 20}, {"H": 2, "M": 8, "kv_heads": 1}, 30)
 @pytest.mark.parametrize(
     ("operator", "kernels", "how"),
     [
-        ("linear.triton_product:causal_linear_attention", linear(130), lambda _: ("elu_plus_one", 1e-6)),
-        ("sparse.triton_product:sparse_attention", WINDOW, lambda kernels: (kernels.method.described, kernels.method.causal)),
-        ("vq.triton_product:vq_attention", OfOperator((8, True, True), {"N": 20, "M": 8}), lambda kernels: kernels.how),
+        ("linear.triton.product:causal_linear_attention", linear(130), lambda _: ("elu_plus_one", 1e-6)),
+        ("sparse.triton.product:sparse_attention", WINDOW, lambda kernels: (kernels.method.described, kernels.method.causal)),
+        ("vq.triton.product:vq_attention", OfOperator((8, True, True), {"N": 20, "M": 8}), lambda kernels: kernels.how),
     ],
     ids=["linear", "sparse", "vq"],
 )

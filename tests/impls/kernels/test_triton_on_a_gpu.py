@@ -88,7 +88,7 @@ def test_the_same_call_gives_the_same_bits_in_any_layout(variant: Variant, dtype
 
 def test_one_segment_a_head_or_many_give_the_same() -> None:
     """With as many heads as fill the GPU there is one; with the first alone there are many."""
-    programs: int = import_module("attnbench_impls.linear.triton_tuning").PROGRAMS
+    programs: int = import_module("attnbench_impls.linear.triton.tuning").PROGRAMS
     call = called(LINEAR, B=programs, H=1, N=1000, dtype="bfloat16")
     first = tuple(x[:1].detach().requires_grad_() for x in call.inputs)
     assert call.g is not None
@@ -121,8 +121,8 @@ def test_the_operator_of_vq_compiles_into_one_graph() -> None:
 
 @pytest.mark.parametrize("family", ["linear", "sparse", "vq"])
 def test_other_blocks_can_be_timed(family: str) -> None:
-    measure: Any = import_module(f"attnbench_impls.{family}.triton_measure")
-    tuning: Any = import_module(f"attnbench_impls.{family}.triton_tuning")
+    measure: Any = import_module(f"attnbench_impls.{family}.triton.measure")
+    tuning: Any = import_module(f"attnbench_impls.{family}.triton.tuning")
     problem = Problem(B=1, H=2, N=1024, D=32, dtype="bfloat16", causal=True)
     window: Any = load("sparse.window_triton")
     about = {

@@ -9,8 +9,8 @@ import torch
 from tests.impls.kernels.conftest import Ask
 from tests.impls.kernels.kernel_calls import OfMethod, OfOperator, assert_close
 
-cost: Any = import_module("attnbench_impls.vq.triton_cost")
-plan: Any = import_module("attnbench_impls.vq.triton_plan")
+cost: Any = import_module("attnbench_impls.vq.triton.cost")
+plan: Any = import_module("attnbench_impls.vq.triton.plan")
 
 
 def linear(N: int, feature_map: str = "elu_plus_one", **shape: Any) -> OfMethod:

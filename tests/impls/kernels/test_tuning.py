@@ -14,9 +14,9 @@ from attnbench.registry import load
 
 # by name: installed under another name than that of its folder
 tuned: dict[str, Any] = {
-    family: import_module(f"attnbench_impls.{family}.triton_tuning") for family in ("linear", "sparse", "vq")
+    family: import_module(f"attnbench_impls.{family}.triton.tuning") for family in ("linear", "sparse", "vq")
 }
-plan: Any = import_module("attnbench_impls.vq.triton_plan")
+plan: Any = import_module("attnbench_impls.vq.triton.plan")
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
 KINDS = {"linear": ("bf16", "tf32", "ieee"), "sparse": ("half", "tf32", "ieee"), "vq": ("half", "tf32", "ieee")}
 

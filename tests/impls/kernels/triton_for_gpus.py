@@ -33,7 +33,7 @@ def module(family: str, name: str) -> Any:
 
 
 def linear(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
-    kernels, p = module("linear", "triton_kernels"), module("linear", "triton_product").plan(x, x, "elu_plus_one")
+    kernels, p = module("linear", "triton.kernels"), module("linear", "triton.product").plan(x, x, "elu_plus_one")
     for name in names:
         if name == "scan":
             constants = {"PLACES": 64, "BLOCK": 64, "REVERSE": True}
@@ -44,24 +44,24 @@ def linear(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
 
 def sparse(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
     """For each walk of two patterns."""
-    patterns, described = module("sparse", "factorised"), module("sparse", "triton_tables").described
+    patterns, described = module("sparse", "patterns.factorised"), module("sparse", "triton.tables").described
     for pattern in (patterns.Strided(128), patterns.Fixed(128)):
-        p = module("sparse", "triton_launch").plan((x, x, x), described(pattern), True)
+        p = module("sparse", "triton.launch").plan((x, x, x), described(pattern), True)
         for name in names:
             for job in p.jobs(getattr(p.blocks, name), of_keys=name == "keys"):
-                yield name, getattr(module("sparse", "triton_kernels"), f"{name}_kernel"), job.constants()
+                yield name, getattr(module("sparse", "triton.kernels"), f"{name}_kernel"), job.constants()
 
 
 def vq(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
-    p = module("vq", "triton_product").launcher(x, x, 512, 512, causal=True)
+    p = module("vq", "triton.product").launcher(x, x, 512, 512, causal=True)
     for name in names:
         if name in {"tables", "shares"}:
             M = p.widths["M"]
-            constants = {"M": M, "BM": p.widths["BM"], "BS": module("vq", "triton_tuning").merged(M)}
+            constants = {"M": M, "BM": p.widths["BM"], "BS": module("vq", "triton.tuning").merged(M)}
             constants |= {"num_warps": 4, "enable_fp_fusion": True}
         else:
             constants = {**p.constants(name), **({"TABLE": True} if name == "keys" else {})}
-        yield name, getattr(module("vq", "triton_kernels"), f"{name}_kernel"), constants
+        yield name, getattr(module("vq", "triton.kernels"), f"{name}_kernel"), constants
 
 
 def built(kernel: Any, constants: dict[str, Any], dtype: str, capability: int) -> Any:

@@ -17,7 +17,7 @@ from attnbench import registry
 from attnbench.api import Problem
 
 Request = dict[str, Any]
-tuning: Any = import_module("attnbench_impls.sparse.triton_tuning")
+tuning: Any = import_module("attnbench_impls.sparse.triton.tuning")
 
 
 def evaluate(request: Request) -> list[Tensor]:
@@ -50,7 +50,7 @@ def opcheck(request: Request) -> list[Any]:
 
 def tables(request: Request) -> list[Tensor]:
     """The tables of vq.triton."""
-    product: Any = import_module("attnbench_impls.vq.triton_product")
+    product: Any = import_module("attnbench_impls.vq.triton.product")
     q, _, v, codes, codebook = request["inputs"]
     block, causal, _ = request["how"]
     return list(product.tables(product.launcher(q, v, codebook.shape[1], block, causal=causal), v, codes))

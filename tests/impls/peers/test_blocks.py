@@ -12,11 +12,11 @@ from torch import Tensor
 from attnbench import Problem
 from tests.impls.peers.stand_ins import Calls, install
 
-moba: Any = import_module("attnbench_impls.blocks.moba")
-nsa: Any = import_module("attnbench_impls.blocks.nsa")
-FlaMoba: Any = import_module("attnbench_impls.blocks.moba_fla").FlaMoba
-FlaNsa: Any = import_module("attnbench_impls.blocks.nsa_fla").FlaNsa
-heads: Any = import_module("attnbench_impls.blocks.heads")
+moba: Any = import_module("attnbench_impls.blocks.eager.moba")
+nsa: Any = import_module("attnbench_impls.blocks.eager.nsa")
+FlaMoba: Any = import_module("attnbench_impls.blocks.peers.moba_fla").FlaMoba
+FlaNsa: Any = import_module("attnbench_impls.blocks.peers.nsa_fla").FlaNsa
+heads: Any = import_module("attnbench_impls.blocks.eager.heads")
 MOBA: dict[str, Any] = {"B": 2, "H": 3, "N": 40, "D": 8, "causal": True, "dtype": "float64"}
 NSA: dict[str, Any] = {"B": 2, "H": 32, "kv_heads": 2, "N": 40, "D": 16, "causal": True, "dtype": "float64"}
 

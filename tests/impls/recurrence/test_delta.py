@@ -1,4 +1,4 @@
-"""The delta rules and RWKV-7: what they compute, whatever the chunks."""
+"""The delta rules, RWKV-7 and what extends them: what they compute, whatever the chunks."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from attnbench import Problem
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
-ALL = ["deltanet", "gated_deltanet", "kda", "rwkv7"]
+ALL = ["deltanet", "gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct"]
 
 
 def called(name: str, params: dict[str, Any] | None = None, **shape: Any) -> Call:
@@ -18,21 +18,36 @@ def called(name: str, params: dict[str, Any] | None = None, **shape: Any) -> Cal
     return Call(Variant(f"delta.{name}", params or {}), problem)
 
 
-def by_tokens(name: str, inputs: Any, scale: float) -> Tensor:
+def by_tokens(name: str, call: Call) -> Tensor:
     """The recurrences as the papers print them, one token after the other, a matrix for each transition."""
-    q, k, v, *rest = inputs
-    S, outputs = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]), []
+    q, k, v, *rest = call.inputs
+    method: Any = call.method
+    S, outputs, one = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]), [], torch.eye(q.shape[-1], dtype=q.dtype)
     for t in range(q.shape[2]):
         q_t, k_t, v_t, *gates = (x[:, :, t].unsqueeze(-1) for x in (q, k, v, *rest))
         if name == "rwkv7":
             w, a, b = gates
-            S = (w.exp() * torch.eye(q.shape[-1], dtype=q.dtype) + b @ a.mT) @ S + k_t @ v_t.mT
+            S = (w.exp() * one + b @ a.mT) @ S + k_t @ v_t.mT
+        elif name == "gated_deltanet2":
+            b, w, log_decay = gates
+            S = (one - k_t @ (b * k_t).mT) @ (log_decay.exp() * S) + k_t @ (w * v_t).mT
+        elif name == "comba":
+            beta, log_decay = (x.unsqueeze(-1) for x in gates)
+            b, d = method.feedback.sigmoid().view(-1, 1, 1), method.correction.view(-1, 1, 1)
+            q_t = q_t - d * k_t
+            S = (log_decay.exp() * one - b * beta * k_t @ k_t.mT) @ S + beta * k_t @ v_t.mT
+        elif name.endswith("deltaproduct"):
+            beta, keys, values, *decays = gates
+            S = S if name == "deltaproduct" else decays[0].unsqueeze(-1).exp() * S
+            for j, (k_j, v_j) in enumerate(((k_t, v_t), (keys, values))):
+                b_j = beta[:, :, j : j + 1]
+                S = (one - b_j * k_j @ k_j.mT) @ S + b_j * k_j @ v_j.mT
         else:
             beta, log_decay = gates[0].unsqueeze(-1), gates[1] if len(gates) > 1 else torch.zeros_like(gates[0])
             log_decay = log_decay if log_decay.dim() == 4 else log_decay.unsqueeze(-1)
             S = log_decay.exp() * S
             S = S - beta * k_t @ (k_t.mT @ S) + beta * k_t @ v_t.mT
-        outputs.append(scale * (S.mT @ q_t).squeeze(-1))
+        outputs.append(method.scale * (S.mT @ q_t).squeeze(-1))
     return torch.stack(outputs, 2)
 
 
@@ -40,8 +55,10 @@ def by_tokens(name: str, inputs: Any, scale: float) -> Tensor:
 @pytest.mark.parametrize("name", ALL)
 def test_the_definition_is_the_recurrence_of_the_paper(name: str, N: int) -> None:
     call = called(name, N=N, M=5)
-    want = by_tokens(name, call.inputs, call.method.scale)
-    same(call.results("reference"), [want, *torch.autograd.grad(want, call.inputs, call.g)], 1e-10)
+    want = by_tokens(name, call)
+    same(
+        call.results("reference"), [want, *torch.autograd.grad(want, [*call.inputs, *call.method.parameters()], call.g)], 1e-10
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -75,6 +92,35 @@ class TestIdentities:
         *inputs, g = gated.inputs
         same([kda.forward(*inputs, g.unsqueeze(-1).expand(-1, -1, -1, 8))], [gated.forward()], 1e-12)
 
+    def test_with_one_gate_for_all_gated_deltanet2_is_kda(self) -> None:
+        kda, two = called("kda"), called("gated_deltanet2")
+        q, k, v, beta, g = kda.inputs
+        gates = (beta.unsqueeze(-1).expand(-1, -1, -1, width) for width in (8, 8))
+        same([two.forward(q, k, v, *gates, g)], [kda.forward()], 1e-12)
+
+    def test_a_closed_loop_that_corrects_no_query_is_the_delta_rule_where_nothing_decays(self) -> None:
+        comba, plain = called("comba"), called("deltanet")
+        with torch.no_grad():
+            comba.method.feedback.fill_(torch.inf)
+            comba.method.correction.zero_()
+        *inputs, g = comba.inputs
+        same([comba.forward(*inputs, torch.zeros_like(g))], [plain.forward(*inputs)], 1e-12)
+
+    def test_a_product_whose_second_write_has_no_strength_is_the_delta_rule(self) -> None:
+        product, plain = called("deltaproduct"), called("deltanet")
+        q, k, v, beta, *further = product.inputs
+        beta = beta * torch.tensor([1.0, 0.0])
+        same([product.forward(q, k, v, beta, *further)], [plain.forward(q, k, v, beta[..., 0])], 1e-12)
+
+    def test_two_writes_a_token_are_the_delta_rule_over_twice_the_tokens(self) -> None:
+        product = called("gated_deltaproduct")
+        q, k, v, beta, keys, values, g = product.inputs
+        k, v = (torch.stack(x, 3).flatten(2, 3) for x in ((k, keys), (v, values)))
+        g = torch.stack((g, torch.zeros_like(g)), -1).flatten(2)
+        twice = called("gated_deltanet", N=130)
+        o = twice.forward(q.repeat_interleave(2, 2), k, v, beta.flatten(2), g)[:, :, 1::2]
+        same([product.forward()], [o], 1e-12)
+
     def test_rwkv7_with_the_step_of_the_delta_rule_is_kda(self) -> None:
         kda, rwkv7 = called("kda"), called("rwkv7", {"scale": 8**-0.5})
         q, k, v, beta, g = kda.inputs
@@ -91,10 +137,10 @@ class TestIdentities:
 
 
 @pytest.mark.parametrize(("nats", "dtype"), [(3.0, "float32"), (100.0, "float32"), (100.0, "float64"), (1e4, "float64")])
-@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7"])
+@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "gated_deltaproduct"])
 def test_however_fast_the_state_fades_nothing_overflows(name: str, nats: float, dtype: str) -> None:
     call = called(name, B=1, N=130, dtype=dtype)
     # every token of every other row of the state, or every other token
     with torch.no_grad():
-        call.inputs[3 if name == "rwkv7" else 4][..., ::2] *= nats
+        call.inputs[3 if name == "rwkv7" else -1][..., ::2] *= nats
     same(call.results(), call.results("reference"), 1e-9 if dtype == "float64" else 2e-3)

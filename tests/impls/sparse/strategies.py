@@ -5,9 +5,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-factorised: Any = import_module("attnbench_impls.sparse.factorised")
-neighbours: Any = import_module("attnbench_impls.sparse.neighbours")
-Shape: Any = import_module("attnbench_impls.sparse.pattern").Shape
+factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
+neighbours: Any = import_module("attnbench_impls.sparse.patterns.neighbours")
+Shape: Any = import_module("attnbench_impls.sparse.patterns.pattern").Shape
 MODES = st.sampled_from(["merged", "per_head", "by_layer"])
 CONVENTIONS = st.sampled_from(["paper", "code"])
 

@@ -14,8 +14,8 @@ from attnbench.workloads.decoding import cut
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
-cache: Any = import_module("attnbench_impls.sparse.cache")
-decoding: Any = import_module("attnbench_impls.sparse.decoding")
+cache: Any = import_module("attnbench_impls.sparse.decoding.cache")
+decoding: Any = import_module("attnbench_impls.sparse.decoding.steps")
 
 NAMES = ["strided", "fixed", "local", "atrous", "window", "longformer"]
 

@@ -13,15 +13,15 @@ from torch import Tensor
 from attnbench import Problem, build
 from tests.impls.sparse.strategies import PATTERNS
 
-cover: Any = import_module("attnbench_impls.sparse.cover")
-factorised: Any = import_module("attnbench_impls.sparse.factorised")
-neighbours: Any = import_module("attnbench_impls.sparse.neighbours")
-pattern: Any = import_module("attnbench_impls.sparse.pattern")
-plans: Any = import_module("attnbench_impls.sparse.plan")
+cover: Any = import_module("attnbench_impls.sparse.eager.cover")
+factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
+neighbours: Any = import_module("attnbench_impls.sparse.patterns.neighbours")
+pattern: Any = import_module("attnbench_impls.sparse.patterns.pattern")
+plans: Any = import_module("attnbench_impls.sparse.eager.plan")
 reference: Any = import_module("attnbench_impls.sparse.reference")
-rows: Any = import_module("attnbench_impls.sparse.rows")
+rows: Any = import_module("attnbench_impls.sparse.eager.rows")
 softmax: Any = import_module("attnbench_impls.partial.softmax")
-union: Any = import_module("attnbench_impls.sparse.union")
+union: Any = import_module("attnbench_impls.sparse.eager.union")
 
 
 SHAPES = st.builds(pattern.Shape, st.integers(1, 50), st.sampled_from([1, 2, 4]), st.booleans())

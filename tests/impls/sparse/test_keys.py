@@ -13,13 +13,13 @@ from attnbench import Problem, build
 from attnbench.api import Workload
 from attnbench.measure.profiler_memory import saved_for_backward
 
-package: Any = import_module("attnbench_impls.sparse.local_attention")
-neighbours: Any = import_module("attnbench_impls.sparse.neighbours")
-pattern: Any = import_module("attnbench_impls.sparse.pattern")
-plans: Any = import_module("attnbench_impls.sparse.plan")
-masked: Any = import_module("attnbench_impls.sparse.masked")
-topk: Any = import_module("attnbench_impls.sparse.topk")
-selection: Any = import_module("attnbench_impls.sparse.selection")
+package: Any = import_module("attnbench_impls.sparse.peers.local_attention")
+neighbours: Any = import_module("attnbench_impls.sparse.patterns.neighbours")
+pattern: Any = import_module("attnbench_impls.sparse.patterns.pattern")
+plans: Any = import_module("attnbench_impls.sparse.eager.plan")
+masked: Any = import_module("attnbench_impls.sparse.library.masked")
+topk: Any = import_module("attnbench_impls.sparse.chosen.topk")
+selection: Any = import_module("attnbench_impls.sparse.chosen.selection")
 
 Local, TopK = package.LocalAttentionWindow, topk.TopKAttention
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
@@ -42,7 +42,7 @@ NAMES = ["strided", "fixed", "local", "atrous", "window", "longformer"]
 def test_scores_that_are_in_memory_are_bounded_too() -> None:
     for stride in (16, 256):
         shape = plans.Shape(2**15, 8, True)
-        ways = plans.plan(import_module("attnbench_impls.sparse.factorised").Strided(stride), shape, False)
+        ways = plans.plan(import_module("attnbench_impls.sparse.patterns.factorised").Strided(stride), shape, False)
         for walk in (*ways.forward, *ways.backward):
             most = max(walk.rows * r.queries.count * r.queries.length * r.keys.length for r in walk.rectangles)
             assert most <= plans.SCORES

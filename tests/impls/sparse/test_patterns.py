@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from attnbench import Problem
 from tests.impls.sparse.strategies import PATTERNS
 
-pattern: Any = import_module("attnbench_impls.sparse.pattern")
-factorised: Any = import_module("attnbench_impls.sparse.factorised")
+pattern: Any = import_module("attnbench_impls.sparse.patterns.pattern")
+factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
 work: Any = import_module("attnbench_impls.sparse.work")
 
 Shape = pattern.Shape

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnbench import Problem, build
 
 module: Any = import_module("attnbench_impls.vq.codebook")
-tables: Any = import_module("attnbench_impls.vq.tables")
+tables: Any = import_module("attnbench_impls.vq.eager.tables")
 Codebook = module.Codebook
 
 

@@ -8,9 +8,9 @@ FLA: Params = {"device": "cuda", "N": 512, "dtype": "bfloat16", "causal": True}
 MOBA, NSA = {**FLA, "H": 3}, {**FLA, "H": 32, "kv_heads": 2}
 
 CUTS = (
-    cut("blocks.lists", QUERIES=30, HEADS=2, SORTED=50)
-    | cut("blocks.own_block", QUERIES=30)
-    | cut("blocks.choosing", SCORES=60),
+    cut("blocks.eager.lists", QUERIES=30, HEADS=2, SORTED=50)
+    | cut("blocks.eager.own_block", QUERIES=30)
+    | cut("blocks.eager.choosing", SCORES=60),
     unfused("partial.softmax"),
 )
 
@@ -40,7 +40,7 @@ METHODS = {
         any_params=st.fixed_dictionaries(
             {"block": st.integers(1, 20), "selected": st.integers(3, 7), "window": st.integers(1, 90)}
         ),
-        cuts=(CUTS[0] | cut("blocks.tiles", _STAIRS=20), CUTS[1]),
+        cuts=(CUTS[0] | cut("blocks.eager.tiles", _STAIRS=20), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
     ),
     "blocks.moba_fla": Method(

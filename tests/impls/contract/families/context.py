@@ -25,8 +25,8 @@ METHODS = {
         ),
         any_params=st.fixed_dictionaries({"segment": st.integers(1, 45), "memory": st.integers(0, 50)}),
         cuts=(
-            *(cut("context.relative", SCORES=scores) for scores in (1, 16 * 32 * 2, 16 * 32 * 5)),
-            unfused("partial.softmax", "context.relative"),
+            *(cut("context.eager.relative", SCORES=scores) for scores in (1, 16 * 32 * 2, 16 * 32 * 5)),
+            unfused("partial.softmax", "context.eager.relative"),
         ),
         limits=LIMITS,
         mistakes=({"segment": 0}, {"memory": -1}, {"segment": 2.0}),
@@ -46,10 +46,10 @@ METHODS = {
         ),
         cuts=(
             *(
-                cut("context.sliding_tiles", _TOGETHER=together, _ROWS=rows, _HEAD=7)
+                cut("context.eager.sliding_tiles", _TOGETHER=together, _ROWS=rows, _HEAD=7)
                 for together, rows in ((1, 1), (64, 2), (100, 1))
             ),
-            unfused("partial.softmax", "context.sliding"),
+            unfused("partial.softmax", "context.eager.sliding"),
         ),
         limits=LIMITS,
         mistakes=({"span": 0}, {"ramp": -1.0}, {"ramp": float("inf")}, {"sees_itself": 1}),

@@ -4,28 +4,43 @@ from hypothesis import strategies as st
 
 from tests.impls.contract.method import Method, Params, cut
 
-NAMES = ("deltanet", "gated_deltanet", "kda", "rwkv7")
+WITH_PEERS = ("deltanet", "gated_deltanet", "kda", "rwkv7")
+NAMES = (*WITH_PEERS, "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct", "mesa")
 VARIANTS: tuple[Params, ...] = ({}, {"chunk": 16}, {"scale": 1.0})
+OWN: dict[str, tuple[Params, ...]] = {"comba": ({"correction": 0.02},)}
 SCALES: tuple[Params, ...] = ({"scale": float("inf")}, {"scale": "1"}, {"scale": float("nan")})
+MISTAKES: dict[str, tuple[Params, ...]] = {"comba": ({"correction": float("inf")}, {"correction": "1"})}
+CUTS = tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3))
 SEQ: Params = {"causal": True}
 GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
 
 METHODS = {
     **{
         f"delta.{name}": Method(
-            variants=VARIANTS,
+            variants=(*VARIANTS, *OWN.get(name, ())),
             grows=4,
+            counted=name != "mesa",
             sums=True,
             # products of other sizes add up in another order
-            bends=VARIANTS,
+            bends=(*VARIANTS, *OWN.get(name, ())),
             rough=VARIANTS if name == "rwkv7" else (),
             any_params=st.fixed_dictionaries({"chunk": st.integers(1, 70)}),
-            cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
+            cuts=CUTS,
             limits=((SEQ, None),),
-            mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES),
+            mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES, *MISTAKES.get(name, ())),
         )
         for name in NAMES
     },
+    "delta.ttt_linear": Method(
+        grows=4,
+        variants=({}, {"mini_batch": 5}),
+        # the gradients of the first model and of its norm are sums over all tokens
+        rough=({}, {"mini_batch": 5}),
+        any_params=st.fixed_dictionaries({"mini_batch": st.integers(1, 70)}),
+        cuts=CUTS,
+        limits=((SEQ, None), ({**SEQ, "M": 32}, "M=32 must equal D=64")),
+        mistakes=({"mini_batch": 0}, {"mini_batch": 2.5}, {"mini_batch": True}),
+    ),
     **{
         f"delta.{name}_fla": Method(
             grows=4,
@@ -40,7 +55,7 @@ METHODS = {
             ),
             mistakes=({"scale": float("nan")},),
         )
-        for name in NAMES
+        for name in WITH_PEERS
     },
     **{
         f"delta.{name}_fla_naive": Method(
@@ -56,6 +71,6 @@ METHODS = {
             ),
             mistakes=({"scale": float("nan")},),
         )
-        for name in NAMES
+        for name in WITH_PEERS
     },
 }

@@ -13,6 +13,7 @@ MISTAKES: dict[str, tuple[Params, ...]] = {
     "hgrn2": ({"lower_bound": 1.0}, {"lower_bound": -0.5}),
 }
 NAMES = ("retnet", "lightning", "mamba2", "gla", "hgrn2")
+CUTS = tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3))
 SEQ: Params = {"causal": True}
 GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
 
@@ -27,12 +28,30 @@ METHODS = {
             # the gradient of mamba2's A_log is one sum over all tokens
             rough=({}, {"chunk": 16}, {"chunk": 32}) if name in {"hgrn2", "mamba2"} else (),
             any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
-            cuts=tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3)),
+            cuts=CUTS,
             limits=((SEQ, None),),
             mistakes=({"chunk": 0}, *MISTAKES.get(name, ())),
         )
         for name in NAMES
     },
+    "gated.gsa": Method(
+        grows=4,
+        sums=True,
+        variants=({}, {"chunk": 16}),
+        bends=({}, {"chunk": 16}),
+        any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
+        cuts=CUTS,
+        limits=((SEQ, None),),
+        mistakes=({"chunk": 0},),
+    ),
+    "gated.log_linear": Method(
+        grows=4 * 1.25,
+        variants=({}, {"chunk": 16}),
+        any_params=st.fixed_dictionaries({"chunk": st.sampled_from([2**j for j in range(8)])}),
+        cuts=CUTS,
+        limits=((SEQ, None),),
+        mistakes=({"chunk": 0}, {"chunk": 48}),
+    ),
     **{
         f"gated.{name}_fla": Method(
             grows=4,

@@ -23,7 +23,7 @@ def fla(changes: Params) -> Params:
     return {"causal": True, "dtype": "bfloat16", "device": "cuda", **changes}
 
 
-CUTS = tuple(cut("linear.segments", ROWS=rows, HEADS=heads) for rows in (1, 24) for heads in (1, 3))
+CUTS = tuple(cut("linear.eager.segments", ROWS=rows, HEADS=heads) for rows in (1, 24) for heads in (1, 3))
 NUMBERS = ({"eps": -1e-6}, {"eps": "small"})
 FLA_LIMITS: tuple[Limit, ...] = (
     (fla({}), None),

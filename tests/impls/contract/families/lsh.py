@@ -30,7 +30,7 @@ METHODS = {
                 "factorise": st.sampled_from(["auto", True]),
             }
         ),
-        cuts=tuple(cut("lsh.reformer_rows", ROWS=rows, AT_ONCE=many) for rows, many in ((1, 8), (500, 40), (500, 10**6))),
+        cuts=tuple(cut("lsh.eager.rows", ROWS=rows, AT_ONCE=many) for rows, many in ((1, 8), (500, 40), (500, 10**6))),
         mistakes=(
             *COUNTS,
             {"temperature": "warm"},
@@ -62,7 +62,7 @@ METHODS = {
     "lsh.full": Method(
         variants=({}, {"temperature": "paper"}),
         # as on a GPU, whose kernels want each row of the mask at a multiple of 16 bytes
-        cuts=tuple({"attnbench_impls.lsh.full._step": lambda _, step=step: step} for step in (1, 8)),
+        cuts=tuple({"attnbench_impls.lsh.eager.full._step": lambda _, step=step: step} for step in (1, 8)),
         mistakes=({"temperature": "hot"}, {"temperature": 1}),
     ),
     "lsh.transformers": Method(

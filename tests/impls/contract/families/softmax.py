@@ -62,7 +62,15 @@ METHODS = {
         mistakes=({"layer": -1}, {"layer": 1.5}),
     ),
     "softmax.fox": Method(
-        cuts=(cut("softmax.forgetting_product", TOKENS=7), unfused("partial.softmax")),
+        cuts=(cut("softmax.eager.forgetting_product", TOKENS=7), unfused("partial.softmax")),
+        limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
+    ),
+    "softmax.mla": Method(
+        limits=(({"M": 16}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal")),
+    ),
+    "softmax.path": Method(
+        grows=16,
+        cuts=(cut("softmax.eager.path_product", TOKENS=7), unfused("partial.softmax")),
         limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
     ),
     "softmax.flex": Method(

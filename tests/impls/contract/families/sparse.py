@@ -95,8 +95,21 @@ METHODS = {
     "sparse.topk": Method(
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
         any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
-        cuts=(cut("sparse.selection", SCORES=1) | cut("sparse.kept_keys", SCORES=1), cut("sparse.selection", SCORES=100)),
+        cuts=(
+            cut("sparse.chosen.selection", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1),
+            cut("sparse.chosen.selection", SCORES=100),
+        ),
         limits=(({"N": 65, **CAUSAL, "workload": "decode"}, None),),
+        mistakes=({"k": 0},),
+    ),
+    "sparse.dsa": Method(
+        variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
+        any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
+        cuts=(
+            cut("sparse.chosen.dsa", SCORES=1, ROWS=4) | cut("sparse.chosen.kept_keys", SCORES=1),
+            cut("sparse.chosen.dsa", ROWS=7),
+        ),
+        limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
         mistakes=({"k": 0},),
     ),
     "sparse.local_attention": Method(

@@ -9,7 +9,7 @@ GPU: Params = {"device": "cuda", "B": 1, "H": 8, "N": 4096, "dtype": "bfloat16",
 OPTIONS: tuple[Params, ...] = ({"codes": 0}, {"codes": 2.5}, {"tau": 0.0}, {"tau": "big"}, {"normalise": 1})
 ALONE: tuple[Params, str | None] = ({"causal": True}, None)
 
-CUTS = (unfused("partial.softmax", "vq.block_attention") | cut("vq.block_attention", ROOM=1, TOKENS=1, TILE=1),)
+CUTS = (unfused("partial.softmax", "vq.eager.block_attention") | cut("vq.eager.block_attention", ROOM=1, TOKENS=1, TILE=1),)
 
 
 METHODS = {

@@ -1,0 +1,123 @@
+"""Forms of a method that its name asks for: `+compile`, by torch.compile, and `+packed`, documents in one row."""
+
+import inspect
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload
+
+COMPILERS = ("g++", "clang++", "c++")
+"""What torch.compile looks for on a CPU; a GPU needs Triton, which comes with torch."""
+
+
+@cache
+def compiled(method: type[Attention]) -> type[Attention]:
+    """Return the class of a method that is compiled at its first call, with static shapes; it refuses what that refuses."""
+
+    class Compiled(method):  # type: ignore[misc, valid-type]
+        tier = Tier.COMPILED
+        decodes = False
+
+        def __init__(self, problem: Problem, **params: Scalar) -> None:
+            super().__init__(problem, **params)
+            self.compile(dynamic=False)
+
+        @classmethod
+        def why_not(cls, cell: Cell) -> str | None:
+            """Refuse what is compiled already, and a machine without a compiler."""
+            if method.tier is not Tier.EAGER:
+                return f"its tier is {method.tier}: only eager methods are compiled"
+            if cell.device_kind == "cpu" and not any(map(shutil.which, COMPILERS)):
+                return f"torch.compile needs a C++ compiler: {', '.join(COMPILERS)}"
+            reason: str | None = super().why_not(cell)
+            return reason
+
+        @contextmanager
+        def observe(self) -> Iterator[dict[str, Scalar]]:
+            """Record also how many graphs this process compiled, and where Python had to step in between."""
+            # torch imports its compiler at the first use
+            from torch._dynamo.utils import counters
+
+            with super().observe() as noted:
+                yield noted
+            noted |= {"graphs": counters["stats"]["unique_graphs"], "graph_breaks": sum(counters["graph_break"].values())}
+
+    return _named_as(method, Compiled)
+
+
+@cache
+def packed(method: type[Attention]) -> type[Attention]:
+    """Return the class of a method for documents that lie one after the other in one row, none of which sees another.
+
+    Its problem names their lengths, or is a padded batch whose sequences they are. By definition each is by itself.
+    """
+
+    class Packed(method):  # type: ignore[misc, valid-type]
+        decodes = masks = False
+
+        @classmethod
+        def refusal(cls, cell: Cell) -> str | None:
+            """Refuse what has nothing to pack, or cannot be packed; and what the method refuses of the row that is made."""
+            if not cell.problem.padding and not cell.problem.documents:
+                return "there is nothing to pack: set padding, whose sequences are laid into one row"
+            if cell.workload not in {Workload.FORWARD, Workload.FORWARD_BACKWARD}:
+                return "whole sequences are packed; take forward or forward_backward"
+            if not method.packs:
+                return "it does not attend documents of any length"
+            reason: str | None = super().refusal(cell.laid)
+            return reason
+
+        @classmethod
+        def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:
+            """Add up the costs of all documents."""
+            single = problem.model_copy(update={"B": 1, "padding": 0.0, "documents": ()})
+            lengths = problem.documents or problem.lengths
+            costs = [method.cost(single.model_copy(update={"N": N}), params, workload) for N in lengths]
+            if any(cost is None for cost in costs):
+                return None
+            return Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
+
+        def forward(self, *inputs: Tensor) -> Tensor:
+            """Attend all documents: [1, heads, N, ·] each -> [1, H, N, M]."""
+            o: Tensor = self.attend_documents(super().forward, inputs, self.problem.documents)
+            return o
+
+        def reference(self, *inputs: Tensor) -> Tensor:
+            """Compute the definition of each document by itself."""
+            define = super().reference
+            return torch.cat([define(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
+
+        def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:
+            """Compute the rows `at`, each by the document that it is in."""
+            found, start = [], 0
+            for part in _documents(inputs, self.problem.documents, 0):
+                own = at[(at >= start) & (at < start + len(part[0]))] - start
+                found += [super().rows(head, own, *part)] if len(own) else []
+                start += len(part[0])
+            return torch.cat(found)
+
+        def exact(self, *inputs: Tensor) -> Tensor:
+            """Attend by softmax within each document."""
+            exact = super().exact
+            return torch.cat([exact(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
+
+    return _named_as(method, Packed)
+
+
+def _documents(inputs: tuple[Tensor, ...], lengths: tuple[int, ...], dim: int) -> Iterator[tuple[Tensor, ...]]:
+    """Cut the inputs at the borders between documents."""
+    for start, stop in pairwise(accumulate(lengths, initial=0)):
+        yield tuple(x.narrow(dim, start, stop - start) for x in inputs)
+
+
+def _named_as(method: type[Attention], form: type[Attention]) -> type[Attention]:
+    """Give a form the name, the place and the signature of its method, by which it is described."""
+    form.__name__, form.__qualname__, form.__module__ = method.__name__, method.__qualname__, method.__module__
+    form.__doc__, form.__signature__ = method.__doc__, inspect.signature(method)  # type: ignore[attr-defined]
+    return form

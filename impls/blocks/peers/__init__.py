@@ -1,0 +1,1 @@
+"""Attention over blocks of other packages."""

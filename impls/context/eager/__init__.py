@@ -1,0 +1,1 @@
+"""Attention with a limited reach in plain torch."""

@@ -1,0 +1,1 @@
+"""The delta family in plain torch."""

@@ -1,0 +1,166 @@
+"""Scores of the queries of a token with the keys up to it, for several kinds of both under one decay.
+
+X rows (batch and heads folded), S chunks of L tokens, D query/key width, n blocks of h tokens, R kinds of queries, K of keys. c
+is the sum of log decays from the chunk's start to a token, its own included (recurrence/decay.py), by row of the state.
+
+As there, pairs in blocks that lose little are one product of factors exp(c_i - m) and exp(m - c_j), m halfway, and pairs
+further apart are split at the border b between the two halves of a longer block: exp(c_i - b) exp(b - c_j), both at most 1.
+Here the exponentials are taken once for all kinds, and the backward computes them again instead of keeping them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ...recurrence.decay import FACTORED, Decay, NoDecay, left
+
+Kinds = tuple[list[Tensor], list[Tensor]]
+"""Kinds of queries, and kinds of keys, each [X, S, n, h, D] or [X, S, L, D]."""
+
+
+def pairs(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0, for every kind of query with every kind of key.
+
+    All [X, S, L, D] -> R K tensors [X, S, L, L], those of one query next to each other. Differentiable once where the decay is
+    by row of the state.
+    """
+    if isinstance(decay, NoDecay) or decay.c.shape[-1] == 1:
+        return tuple(decay.pairs(q, k) for q in queries for k in keys)
+    L = decay.c.shape[2]
+    empty = (1 << (L - 1).bit_length()) - L
+    # padded tokens decay no further, since sums of log decays must not grow again
+    c = torch.cat((decay.c, decay.c[:, :, -1:].expand(-1, -1, empty, -1)), 2) if empty else decay.c
+    kinds = tuple(F.pad(x, (0, 0, 0, empty)) for x in (*queries, *keys)) if empty else (*queries, *keys)
+    scores: tuple[Tensor, ...] = _ByRow.apply(c, len(queries), *kinds)  # type: ignore[no-untyped-call]
+    return tuple(x[:, :, :L, :L] for x in scores) if empty else scores
+
+
+def one_later(pairs: Tensor) -> Tensor:
+    """Move rows to the next token: the first becomes 0, the last is dropped; [X, S, L, L]."""
+    return F.pad(pairs[:, :, :-1], (0, 0, 1, 0))
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """Queries in blocks of h tokens that meet keys in blocks of h tokens, and the decay of both to their meeting point."""
+
+    h: int
+    query_left: Tensor
+    key_left: Tensor
+    own: bool
+    """Whether queries and keys are the same blocks; otherwise they are the second and the first half of blocks of 2 h."""
+
+    def late(self, x: Tensor, dim: int = 2) -> Tensor:
+        """Select the tokens of the queries: L -> n, h along `dim`, a view."""
+        return _blocks(x, dim, self.h) if self.own else _blocks(x, dim, 2, self.h).select(dim + 1, 1)
+
+    def early(self, x: Tensor, dim: int = 2) -> Tensor:
+        """Select the tokens of the keys: L -> n, h along `dim`, a view."""
+        return _blocks(x, dim, self.h) if self.own else _blocks(x, dim, 2, self.h).select(dim + 1, 0)
+
+    def at(self, scores: Tensor) -> Tensor:
+        """Select the pairs that meet: [X, S, L, L] -> [X, S, n, h, h], a view."""
+        return self.late(self.early(scores, 3), 2).diagonal(dim1=2, dim2=4).permute(0, 1, 4, 2, 3)
+
+    def faded(self, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> Kinds:
+        """Multiply queries and keys by their decays: each [X, S, n, h, D]."""
+        return [self.late(q) * self.query_left for q in queries], [self.early(k) * self.key_left for k in keys]
+
+
+def _blocks(x: Tensor, dim: int, *size: int) -> Tensor:
+    blocks: Tensor = x.unflatten(dim, (-1, *size))
+    return blocks
+
+
+def _meetings(c: Tensor, kind: torch.dtype) -> Iterator[_Meeting]:
+    """Cover every pair of tokens once: first within blocks that lose little, then between halves of longer blocks."""
+    h, L = _longest_block(c), c.shape[2]
+    blocks = c.unflatten(2, (-1, h))
+    halfway = (blocks[:, :, :, :1] + blocks[:, :, :, -1:]) / 2
+    yield _Meeting(h, (blocks - halfway).to(kind).exp_(), (halfway - blocks).to(kind).exp_(), own=True)
+    while h < L:
+        first, second = c.unflatten(2, (-1, 2, h)).unbind(3)
+        border = first[:, :, :, -1:]
+        yield _Meeting(h, left(second - border, kind), left(border - first, kind), own=False)
+        h *= 2
+
+
+def _longest_block(c: Tensor) -> int:
+    """Find the longest block, L, L / 2, …, that loses no more than FACTORED nats.
+
+    Takes 1 on a GPU, where reading the values would synchronise.
+    """
+    h = c.shape[2]
+    while h > 1 and (c.is_cuda or float((c[:, :, ::h] - c[:, :, h - 1 :: h]).amax()) > FACTORED):
+        h //= 2
+    return h
+
+
+class _ByRow(torch.autograd.Function):
+    """`pairs` for decays by row with its gradient, for L a power of 2."""
+
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, count: int, *kinds: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401 - torch's own bag
+        """Compute the scores, meeting by meeting."""
+        scores: list[Tensor] = []
+        for meeting in _meetings(c, kinds[0].dtype):
+            queries, keys = meeting.faded(kinds[:count], kinds[count:])
+            products = [q @ k.mT for q in queries for k in keys]
+            if meeting.own:
+                scores = [_on_the_diagonal(x.tril_()) for x in products]
+            else:
+                for x, product in zip(scores, products, strict=True):
+                    meeting.at(x).copy_(product)
+        ctx.save_for_backward(c, *kinds)
+        ctx.count = count
+        return tuple(scores)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
+        """Compute gradients; dL/dc = Σ q dL/dq - Σ k dL/dk, as c_i goes with each q_i, and -c_j with each k_j."""
+        c, *kinds = ctx.saved_tensors
+        queries, keys = tuple(kinds[: ctx.count]), tuple(kinds[ctx.count :])
+        dqueries, dkeys = [torch.zeros_like(x) for x in queries], [torch.zeros_like(x) for x in keys]
+        for meeting in _meetings(c, kinds[0].dtype):
+            _pull_back(meeting, g, meeting.faded(queries, keys), (dqueries, dkeys))
+        dc = torch.zeros_like(queries[0])
+        for q, dq in zip(queries, dqueries, strict=True):
+            dc.addcmul_(q, dq)
+        for k, dk in zip(keys, dkeys, strict=True):
+            dc.addcmul_(k, dk, value=-1)
+        return dc.to(c.dtype), None, *dqueries, *dkeys
+
+
+def _on_the_diagonal(own: Tensor) -> Tensor:
+    """Place blocks on the diagonal: [X, S, n, h, h] -> [X, S, n h, n h], zeros elsewhere."""
+    n, h = own.shape[2:4]
+    if n == 1:
+        return own.squeeze(2)
+    scores = own.new_zeros(*own.shape[:2], n, h, n, h)
+    scores.diagonal(dim1=2, dim2=4).copy_(own.permute(0, 1, 3, 4, 2))
+    return scores.flatten(4, 5).flatten(2, 3)
+
+
+def _pull_back(meeting: _Meeting, g: tuple[Tensor, ...], faded: Kinds, slopes: Kinds) -> None:
+    """Add the share of one meeting to dL/dq and dL/dk, [X, S, L, D] each, from dL/dscores."""
+    queries, keys = faded
+    pairs = [meeting.at(x).tril() if meeting.own else meeting.at(x) for x in g]
+    for r, dq in enumerate(slopes[0]):
+        of_query = pairs[r * len(keys) : (r + 1) * len(keys)]
+        meeting.late(dq).addcmul_(_sum_of_products(of_query, keys), meeting.query_left)
+    for s, dk in enumerate(slopes[1]):
+        of_key = [x.mT for x in pairs[s :: len(keys)]]
+        meeting.early(dk).addcmul_(_sum_of_products(of_key, queries), meeting.key_left)
+
+
+def _sum_of_products(a: list[Tensor], b: list[Tensor]) -> Tensor:
+    first, *others = (x @ y for x, y in zip(a, b, strict=True))
+    for product in others:
+        first += product
+    return first

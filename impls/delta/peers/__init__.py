@@ -1,0 +1,1 @@
+"""The delta family of other packages."""

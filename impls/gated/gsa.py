@@ -1,0 +1,159 @@
+"""GSA: a bounded memory of slots that forget, read by a softmax.
+
+B batch, H heads, N tokens, D query/key width, M value width, Z = D slots; X rows (batch and heads folded), S chunks of L
+tokens.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
+
+from ..recurrence.decay import FACTORED, left
+from ..recurrence.linear import linear_attention
+from ..recurrence.parts import refuse_bad_chunk, sums
+from ..recurrence.state import RecurrentState
+from ..recurrence.states import states
+from ..recurrence.walk import Inputs, attend, attend_and_keep
+from .cost import cost_by_chunks
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The keys [b, H, D, Z] and the values [b, H, Z, M] that the slots hold, float32 at least."""
+
+    keys: Tensor
+    values: RecurrentState
+
+
+class GatedSlots(Attention):
+    """K̃_t = Diag(α_t) K̃_{t-1} + (1 - α_t) k_tᵀ, Ṽ_t alike from v_t, and o_t = Ṽ_tᵀ softmax(K̃_t q_t / √D), in O(N (L + D) Z).
+
+    Zhang et al. 2024, *Gated Slot Attention*, section 3; Z = D slots and 1/√D are from the authors' code. Inputs are q, k, v
+    and log α [B, H, N, Z] ≤ 0; the gate that α comes from is not part of the attention. Raises ValueError where chunk < 1.
+    """
+
+    paper = "arXiv:2409.07146"
+    decodes = True
+    packs = True
+    causal_only = True
+    because = "its slots go from token to token, and forget"
+    grouped = False
+
+    def __init__(self, problem: Problem, chunk: int = 64) -> None:
+        super().__init__(problem)
+        refuse_bad_chunk(chunk)
+        self.chunk, self.scale = chunk, default_scale(problem)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Count two gated linear attentions, one that writes keys and one that reads values. Raises as the constructor does."""
+        chunk, slots = cls(problem, **params).chunk, problem.D  # type: ignore[arg-type]
+        by_keys = cost_by_chunks(problem.model_copy(update={"M": slots}), chunk, 0, workload)
+        by_values = cost_by_chunks(problem.model_copy(update={"D": slots}), chunk, slots, workload)
+        # the scores of the slots stay within: they are no input of the second
+        tokens = problem.B * problem.H * (1 if workload is Workload.DECODE else problem.N)
+        within = 2.0 * slots * tokens * problem.dtype.bytes * (3 if workload is Workload.FORWARD_BACKWARD else 1)
+        return by_values.model_copy(
+            update={
+                "exact_flops": by_keys.exact_flops + by_values.exact_flops,
+                "executed_flops": by_keys.executed_flops + by_values.executed_flops,
+                "traffic_bytes": by_keys.traffic_bytes + by_values.traffic_bytes - within,
+            }
+        )
+
+    @classmethod
+    def projections(cls, problem: Problem) -> tuple[Projection, ...]:
+        """Name q, k, v, and the Z numbers from which the decay is made."""
+        return *super().projections(problem), Projection("decay", problem.H, problem.D)
+
+    @classmethod
+    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
+        """Return q, k, v, and log α = log σ(-x) / 8, with the authors' temperature 8."""
+        q, k, v, x = super().admit(problem, *raw)
+        # -softplus(x) is log σ(-x), and unlike logsigmoid(-x) keeps the memory layout
+        return q, k, v, F.softplus(x) / -8
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]
+        """Attend: [B, H, N, D] twice, [B, H, N, M], [B, H, N, Z] -> [B, H, N, M], any N, differentiable once."""
+        taken_in = -log_decay.expm1()
+        scores = attend(_scores, (q, k, taken_in, log_decay), self.chunk)
+        chosen = (scores * self.scale).softmax(-1)
+        return linear_attention(chosen, taken_in, v, log_decay, chunk=self.chunk)[0]
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]
+        """Compute both memories of every token as sums over all tokens."""
+        c = log_decay.cumsum(2, dtype=torch.float64)
+        later = torch.ones(c.shape[2], c.shape[2], dtype=torch.bool, device=c.device).triu(1).unsqueeze(-1)
+        nats_BHNNZ = (c.unsqueeze(3) - c.unsqueeze(2)).masked_fill(later, -torch.inf)
+        kept_BHNNZ = nats_BHNNZ.to(sums(v.dtype)).exp().to(v.dtype) * -log_decay.expm1().unsqueeze(2)
+        scores_BHNZ = torch.einsum("bhij,bhijz->bhiz", q @ k.mT * self.scale, kept_BHNNZ)
+        return torch.einsum("bhiz,bhijz,bhjm->bhim", scores_BHNZ.softmax(-1), kept_BHNNZ, v)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002 - all heads alike
+        """Compute both memories of the tokens `at`."""
+        c, found = log_decay.cumsum(0, dtype=torch.float64), []
+        for i in at.tolist():
+            kept = (c[i] - c[: i + 1]).to(v.dtype).exp() * -log_decay[: i + 1].expm1()
+            found.append((self.scale * kept.mT @ k[: i + 1] @ q[i]).softmax(-1) @ kept.mT @ v[: i + 1])
+        return torch.stack(found)
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002
+        """Softmax attention over all keys: the memory that slots bound."""
+        return super().exact(q, k, v)
+
+    def prefill(  # type: ignore[override]
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        log_decay: Tensor,
+        *,
+        capacity: int,  # noqa: ARG002 - the slots are of one size
+    ) -> tuple[Tensor, State]:
+        """Attend to n ≥ 0 tokens, and return what the slots hold after them."""
+        taken_in = -log_decay.expm1()
+        scores, keys = attend_and_keep(_scores, (q, k, taken_in, log_decay), self.chunk)
+        o, values = linear_attention((scores * self.scale).softmax(-1), taken_in, v, log_decay, chunk=self.chunk)
+        return o, Slots(keys, RecurrentState(values))
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
+        """Attend one token: let the slots forget, write key and value into them in place, and read them."""
+        kind = state.keys.dtype
+        q, k, log_decay = (x.detach().to(kind) for x in (q, k, log_decay))
+        taken_in = -log_decay.expm1()
+        keys = state.keys.mul_(log_decay.exp()).addcmul_(k.mT, taken_in)
+        values = state.values.then(taken_in, v, log_decay)
+        return values.read((q @ keys * self.scale).softmax(-1), 1.0).to(v.dtype), Slots(keys, values)
+
+
+def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Score the slots by their keys: q, k [X, S, L, D], what each slot takes in and its log decay [X, S, L, Z] -> [X, S, L, Z].
+
+    `state` are the keys [X, D, Z] before the chunks; returns those after them too. A slot is a column of this state, so that
+    its decay is a factor of sums, not of products: Σ_j (q_i · k_j) s_jz exp(c_iz - c_jz) with exp(c_i - c_j) = exp(c_i - r)
+    exp(r - c_j), r halfway. Chunks that lose too much for that are cut into shorter ones.
+    """
+    q, k, taken_in, log_decay = inputs
+    L = length = q.shape[2]
+    while length > 1 and _most_lost(log_decay, length) > FACTORED:
+        length = next(x for x in range(length - 1, 0, -1) if L % x == 0)
+    q, k, taken_in, log_decay = (x.unflatten(2, (-1, length)).flatten(1, 2) for x in inputs)
+    # what the first token loses is part of no pair, and may be so much that sums with it would keep few digits
+    first = log_decay[:, :, :1]
+    c = torch.cat((torch.zeros_like(first), log_decay[:, :, 1:]), 2).cumsum(2)
+    end = c[:, :, -1:]
+    halfway = end / 2
+    written = (taken_in * left(end - c, c.dtype)).mT @ k
+    met, last = states(left(end + first, c.dtype).mT, written, state.mT)
+    within = ((q @ k.mT).tril() @ (taken_in * (halfway - c).exp())) * (c - halfway).exp()
+    return (within + (q @ met.mT) * left(c + first, c.dtype)).view(inputs[2].shape), last.mT
+
+
+def _most_lost(log_decay: Tensor, length: int) -> float:
+    """Find the most nats that a slot loses from the first to the last token of chunks of this length."""
+    chunks = log_decay.detach().unflatten(2, (-1, length))
+    return -float(chunks[:, :, :, 1:].sum(3).amin())

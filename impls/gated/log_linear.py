@@ -1,0 +1,208 @@
+"""Log-linear attention: a state for each of O(log N) stretches of the past, as in a Fenwick tree.
+
+B, b batch, H heads, N, n tokens, D query/key width, M value width, J levels; X rows (batch and heads folded), S chunks of L
+tokens.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, io_bytes, nominal_flops
+
+from ..recurrence.decay import Decay
+from ..recurrence.parts import refuse_bad_chunk
+from ..recurrence.walk import Inputs, attend, attend_and_keep
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """The states of stretches of 1, 2, 4, … tokens, [b, H, J, D, M]: of 2^j tokens where bit j of the count is set."""
+
+    sums: Tensor
+    count: int
+
+
+class LogLinear(Attention):
+    """o_t = Σ_ℓ λ_t^(ℓ) S_t^(ℓ)ᵀ q_t / √D, where S^(ℓ) sums up the decayed k_s v_sᵀ of 2^(ℓ-1) tokens, and S^(0) is that of t.
+
+    Guo et al. 2025, *Log-Linear Attention*, section 3, over Mamba-2's recurrence; in O(N (L + D log N) M). A token s < t is
+    of the level of the highest bit in which s and t differ, so that recent tokens have short stretches. Inputs are q, k, v,
+    log α [B, H, N] ≤ 0 and λ [B, H, N, J] > 0, J = 1 + ⌈log₂ N⌉; 1/√D is the authors' code's. Raises ValueError unless chunk
+    is a power of two.
+    """
+
+    paper = "arXiv:2506.04761"
+    decodes = True
+    packs = True
+    causal_only = True
+    because = "its states go from token to token"
+    grouped = False
+
+    def __init__(self, problem: Problem, chunk: int = 64) -> None:
+        super().__init__(problem)
+        refuse_bad_chunk(chunk)
+        if chunk & (chunk - 1):
+            raise ValueError(f"chunk={chunk!r}: stretches are halved down to a token, so it must be a power of two")
+        self.chunk, self.scale = chunk, default_scale(problem)
+        self.chunks = -(-problem.N // chunk)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Count the products of chunks and of stretches that are read. Raises TypeError or ValueError on bad parameters."""
+        p, method = problem, cls(problem, **params)  # type: ignore[arg-type]
+        L, trains = method.chunk, workload is Workload.FORWARD_BACKWARD
+        state, pair, times = 2.0 * p.D * p.M, 2.0 * (p.D + p.M), 3.0 if trains else 1.0
+        tokens = range(p.N - 1, p.N) if workload is Workload.DECODE else range(p.N)
+        stretches = sum(t.bit_count() for t in tokens)
+        gates = (2 * len(tokens) + stretches) * p.dtype.bytes * times
+        if workload.decodes:
+            exact = executed = len(tokens) * (state + pair) + stretches * state
+            # a stretch is read and decays, and one is written
+            gates += 2.0 * (len(tokens) + stretches) * p.D * p.M * max(4, p.dtype.bytes)
+        else:
+            # a short stretch is read at least cost pair by pair
+            cheapest = [min(state, 2**j * pair) for j in range(levels(p.N))]
+            read = sum(cheapest[j] for t in tokens for j in range(t.bit_length()) if t >> j & 1)
+            exact = (len(tokens) * (state + pair) + read) * times
+            squares = (p.N - p.N % L) * L + (p.N % L) ** 2
+            far = sum(n.bit_count() * min(L, p.N - n * L) for n in range(method.chunks))
+            executed = (squares * pair + (p.N + far) * state) * (4 if trains else 1)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=p.B * p.H * exact,
+            executed_flops=p.B * p.H * executed,
+            traffic_bytes=io_bytes(p, workload) + p.B * p.H * gates,
+        )
+
+    @classmethod
+    def projections(cls, problem: Problem) -> tuple[Projection, ...]:
+        """Name q, k, v, the number from which the decay is made, and those for the levels."""
+        p = problem
+        return *super().projections(p), Projection("decay", p.H, 1), Projection("levels", p.H, levels(p.N))
+
+    @classmethod
+    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
+        """Return q, k, v, log α = log σ(-x) / 16 as of GLA, and λ = softplus(y)."""
+        q, k, v, x, y = super().admit(problem, *raw)
+        return q, k, v, F.softplus(x).squeeze(-1) / -16, F.softplus(y)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor) -> Tensor:  # type: ignore[override]
+        """Attend: [B, H, N, D] twice, [B, H, N, M], [B, H, N], [B, H, N, J] -> [B, H, N, M], differentiable once."""
+        return attend(self._form, (q, k, v, log_decay.unsqueeze(-1), scales), self.chunk, self._size)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor) -> Tensor:  # type: ignore[override]
+        """Weight all N × N pairs by what is left of them and by their level."""
+        c = log_decay.cumsum(2, dtype=torch.float64)
+        later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
+        left = (
+            (c.unsqueeze(3) - c.unsqueeze(2))
+            .masked_fill(later, -torch.inf)
+            .to(torch.promote_types(v.dtype, torch.float32))
+            .exp()
+        )
+        level = _level(torch.arange(q.shape[2], device=q.device)).expand(*scales.shape[:2], -1, -1)
+        return ((q @ k.mT * self.scale) * left.to(v.dtype) * scales.gather(-1, level)) @ v
+
+    def rows(  # type: ignore[override]
+        self,
+        head: int,  # noqa: ARG002 - all heads alike
+        at: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        log_decay: Tensor,
+        scales: Tensor,
+    ) -> Tensor:
+        """Weight the pairs of the tokens `at`."""
+        c, found = log_decay.cumsum(0, dtype=torch.float64), []
+        for i in at.tolist():
+            left = (c[i] - c[: i + 1]).to(v.dtype).exp()
+            level = torch.tensor([(i ^ j).bit_length() for j in range(i + 1)], device=q.device)
+            found.append((k[: i + 1] @ q[i] * self.scale * left * scales[i, level]) @ v[: i + 1])
+        return torch.stack(found)
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002
+        """Softmax attention over all keys; this is not meant to approximate it."""
+        return super().exact(q, k, v)
+
+    def prefill(  # type: ignore[override]
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        log_decay: Tensor,
+        scales: Tensor,
+        *,
+        capacity: int,  # noqa: ARG002 - the levels are those of the problem
+    ) -> tuple[Tensor, State]:
+        """Attend to whole chunks of the prompt at once, and to the tokens that remain one by one."""
+        whole = q.shape[2] - q.shape[2] % self.chunk
+        first = (x[:, :, :whole] for x in (q, k, v, log_decay.unsqueeze(-1), scales))
+        o, kept = attend_and_keep(self._form, tuple(first), self.chunk, self._size)
+        sums = kept.new_zeros(*kept.shape[:2], levels(self.problem.N), q.shape[3], v.shape[3])
+        finest = self.chunk.bit_length() - 1
+        held = kept[:, :, :-1].unflatten(2, (-1, q.shape[3]))[:, :, : sums.shape[2] - finest]
+        sums[:, :, finest : finest + held.shape[2]] = held
+        state, outputs = Stretches(sums, whole), [o]
+        for t in range(whole, q.shape[2]):
+            o, state = self.step(*(x[:, :, t : t + 1] for x in (q, k, v, log_decay, scales)), state=state)
+            outputs.append(o)
+        return torch.cat(outputs, 2), state
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
+        """Read one token's stretches and itself, and join stretches of one length in place, as a counter carries."""
+        sums, count, dtype = state.sums, state.count, v.dtype
+        q, k, v, log_decay, scales = (x.detach().to(sums.dtype) for x in (q, k, v, log_decay, scales))
+        o, joined = (q * k).sum(-1, keepdim=True) * scales[..., :1] * v, k.mT @ v
+        for j in (j for j in range(count.bit_length()) if count >> j & 1):
+            stretch = sums[:, :, j].mul_(log_decay.exp().unsqueeze(-1))
+            o = o + (q * scales[..., j + 1 : j + 2]) @ stretch
+        j = 0
+        while count >> j & 1:
+            joined, j = joined + sums[:, :, j], j + 1
+        sums[:, :, j] = joined
+        return (o * self.scale).to(dtype), replace(state, count=count + 1)
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        """Return the size of a state for each length of stretches, and a row that counts the chunks."""
+        return self.chunks.bit_length() * self.problem.D + 1, self.problem.M
+
+    def _form(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute some chunks: q, k [X, S, L, D], v [X, S, L, M], log decays [X, S, L, 1], λ [X, S, L, J] -> o [X, S, L, M]."""
+        q, k, v, log_decay, scales = inputs
+        decay, D, finest = Decay.of(log_decay), q.shape[-1], self.chunk.bit_length() - 1
+        level = _level(torch.arange(q.shape[2], device=q.device)).expand(*scales.shape[:2], -1, -1)
+        o = (decay.pairs(q, k) * scales.gather(-1, level)) @ v
+        asked, added, carry = decay.read(q), decay.write(k).mT @ v, decay.carry
+        count = int(state[0, -1, 0])
+        held = dict(enumerate(state[:, :-1].split(D, 1)))
+        far = []
+        for n in range(q.shape[1]):
+            bits = [j for j in held if (count + n) >> j & 1]
+            if bits:
+                by_level = scales[:, n, :, [finest + 1 + j for j in bits]]
+                asks = (asked[:, n].unsqueeze(-2) * by_level.unsqueeze(-1)).flatten(-2)
+                far.append(asks @ torch.cat([held[j] for j in bits], 1))
+            else:
+                far.append(torch.zeros_like(o[:, n]))
+            joined, j = added[:, n], 0
+            while (count + n) >> j & 1:
+                joined, j = joined + carry[:, n] * held[j], j + 1
+            held = {i: (joined if i == j else held[i] if i < j else carry[:, n] * held[i]) for i in held}
+        counted = F.pad(state.new_full((len(q), 1, 1), float(count + q.shape[1])), (0, v.shape[-1] - 1))
+        return (o + torch.stack(far, 1)) * self.scale, torch.cat((*held.values(), counted), 1)
+
+
+def levels(N: int) -> int:
+    """Count the levels of N tokens: the token itself, and a bit for each in which two positions may differ."""
+    return 1 + (N - 1).bit_length()
+
+
+def _level(at: Tensor) -> Tensor:
+    """Return the level of each pair of positions, int64 [n, n]: the number of bits up to the highest in which they differ."""
+    exponent: Tensor = torch.frexp((at.unsqueeze(1) ^ at).double()).exponent
+    return exponent.long()

@@ -1,0 +1,1 @@
+"""Linear attention by CUDA kernels of our own."""

@@ -1,0 +1,74 @@
+"""Causal linear attention in plain torch, chunked over the sequence.
+
+B batch, H heads, N tokens, L tokens of a chunk, D query/key width, C width of φ, M value width, W value width with its column
+of ones.
+"""
+
+from torch import Tensor
+
+from attnbench.api import Cell, Cost, Problem, Scalar, Workload
+
+from ...recurrence.parts import refuse_bad_chunk
+from ..family import LinearFamily
+from ..work import Sizes, decoding_cost, linear_cost
+from .causal_product import causal_linear_attention
+
+
+class ChunkedLinear(LinearFamily):
+    """Causal linear attention o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + eps), in O(N (L + D) M).
+
+    Katharopoulos et al. 2020, eq. 9-12; φ(x) = elu(x) + 1 is their eq. 7. No 1/√D. Each chunk adds the masked product within it
+    to the state carried from those before; exact at any N. Raises ValueError where chunk < 1 or eps < 0.
+    """
+
+    causal_only = True
+    grouped = False
+
+    def __init__(
+        self,
+        problem: Problem,
+        chunk: int = 64,
+        feature_map: str = "elu_plus_one",
+        eps: float | None = None,
+        features: int | None = None,
+    ) -> None:
+        super().__init__(problem, feature_map, eps, features)
+        refuse_bad_chunk(chunk)
+        self.chunk = chunk
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse the feature map that normalises each channel by itself."""
+        if cell.params.get("feature_map") == "efficient":
+            return (
+                "each channel of the keys is normalised over the keys so far by itself, which no product within a chunk can do "
+                "without overflow; linear.recurrent does it"
+            )
+        return None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Count L (C + W) multiplications within a chunk and 2 C W through the state per token, and those of φ.
+
+        The backward repeats the products of φ(q) φ(k) and of the state, and adds its own. Raises TypeError or ValueError on bad
+        parameters.
+        """
+        method = cls.on_paper(problem, params)
+        s, N, tail = Sizes(problem, method), problem.N, problem.N % method.chunk
+        if workload.decodes:
+            return decoding_cost(s, workload)
+        C, wide = s.C, s.wide
+        forward, backward = method.phi.flops(problem.D)
+        pairs = (N - tail) * method.chunk + tail * tail
+        work = 2.0 * (pairs * (C + wide) + 2 * N * C * wide) + 2 * N * forward
+        if workload is Workload.FORWARD_BACKWARD:
+            work += 2.0 * (pairs * (3 * C + 2 * wide) + N * 5 * C * wide) + 2 * N * (forward + backward)
+        return linear_cost(s, workload, problem.B * problem.kv_heads * work)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
+        o = causal_linear_attention(
+            q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), self.terms(key_mask, q.shape[1]), self.chunk
+        )
+        o_BHNM: Tensor = o.unflatten(0, v.shape[:2])
+        return o_BHNM

@@ -1,0 +1,1 @@
+"""The feature maps of linear attention."""

@@ -1,0 +1,1 @@
+"""Linear attention of other packages."""

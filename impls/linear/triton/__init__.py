@@ -1,0 +1,1 @@
+"""Linear attention by Triton kernels of our own."""

@@ -1,0 +1,90 @@
+"""Causal linear attention by our own Triton kernels: chunks on tensor cores, segments side by side.
+
+B batch, H heads, N tokens, D query/key width, M value width, L tokens of a chunk, S segments of T tokens.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+
+from ..eager.chunked import ChunkedLinear
+from ..family import LinearFamily
+from ..maps.feature_map import without_hidden
+from ..parameters import refuse_bad_kernel_parameters
+from ..work import Sizes, decoding_cost
+from .tuning import WIDEST, Cut, Launch, arithmetic, blocks, cut, padded, splits
+
+
+class TritonLinear(LinearFamily):
+    """Causal linear attention o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i + eps), in O(N (L + D) M), with its own backward.
+
+    Katharopoulos et al. 2020, eq. 9-15. φ is applied inside the kernels; exact at any N. Products take bfloat16 as it is,
+    float16 as tf32, float32 by torch's float32 matmul precision; all sums are float32. Keeps the output, one denominator a row
+    and one state a segment; the number of segments is what fills a GPU, whatever N is. Differentiable once, same bits in every
+    run, no copies of inputs whose last dimension is dense. Raises ValueError on an unknown feature map or where eps < 0.
+    """
+
+    tier = Tier.TRITON
+    masks = True
+    requires = ("triton>=3.4",)
+    devices = ("cuda",)
+    causal_only = True
+    grouped = False
+    dtypes = UP_TO_FLOAT32
+    widths = (1, WIDEST)
+
+    def __init__(self, problem: Problem, feature_map: str = "elu_plus_one", eps: float = 1e-6) -> None:
+        # needs triton, which if missing should be noticed here and not in the first call
+        from . import product  # noqa: F401 - it defines the operator
+
+        refuse_bad_kernel_parameters(feature_map, eps)
+        super().__init__(problem, feature_map, eps)
+        self.feature_map = feature_map
+        # the operator itself: what torch.library makes of a function cannot be copied, and methods are
+        self.attend = torch.ops.attnbench.causal_linear_attention_triton.default
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Count FLOPs with the padding of widths and of the last chunk; needs no triton.
+
+        The backward computes its states, dq, dk and dv in a walk each. Raises TypeError or ValueError on bad parameters.
+        """
+        refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
+        if workload.decodes:
+            # the whole family decodes alike, and this class can be built without triton
+            return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
+        p, trains, heads = problem, workload is Workload.FORWARD_BACKWARD, problem.B * problem.H
+        of = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
+        summed = _summed(p, of.sums, cut(heads * splits(p.M, of.attend), p.N))
+        executed = summed + _walked(p.N, of.attend, p.D, p.M)
+        if trains:
+            executed += summed + _walked(p.N, of.values, p.D, p.M)
+            executed += _walked(p.N, of.queries, p.M, p.D) + _walked(p.N, of.keys, p.M, p.D)
+        return Cost(
+            nominal_flops=nominal_flops(p, workload),
+            exact_flops=(3.0 if trains else 1.0) * 4.0 * heads * p.N * p.D * p.M,
+            executed_flops=heads * executed,
+            traffic_bytes=io_bytes(p, workload),
+        )
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
+        k = without_hidden(k, key_mask)
+        o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
+        return o
+
+
+def _walked(N: int, how: Launch, inner: int, width: int) -> float:
+    """Count a walk: scores, their product with the rows, the state read and added to: 2 N (L inner + (L + 2 inner) width).
+
+    Programs that share the columns of a result each compute the scores.
+    """
+    tokens, inner, columns = -(-N // how.chunk) * how.chunk, padded(inner), min(how.columns, padded(width))
+    return 2.0 * tokens * splits(width, how) * (how.chunk * inner + (how.chunk + 2 * inner) * columns)
+
+
+def _summed(p: Problem, how: Launch, parts: Cut) -> float:
+    """Count what all segments but one add to the state: 2 (S - 1) T D M."""
+    columns = splits(p.M, how) * min(how.columns, padded(p.M))
+    return 2.0 * (parts.segments - 1) * parts.tokens * padded(p.D) * columns

@@ -1,0 +1,1 @@
+"""LSH attention in plain torch."""

@@ -1,0 +1,1 @@
+"""LSH attention of other packages."""

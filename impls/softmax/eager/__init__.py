@@ -1,0 +1,1 @@
+"""Softmax attention in plain torch."""

@@ -1,0 +1,116 @@
+"""Softmax attention that forgets: the Forgetting Transformer's attention.
+
+b or B batch, H heads, K heads of k and v, n or N tokens or rows, D query/key width, M value width.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, dense_flops
+
+from ...partial.cache import KvCache
+from ...partial.softmax import Rule, attend
+from ..work import FLASH_BACKWARD, cost, refuse_parameters
+from .forgetting_product import forgetting_attention
+
+
+@dataclass(frozen=True)
+class ForgettingState:
+    """Keys and values, and for each of them the logarithms of all gates up to it, in float64 [b, H, capacity]."""
+
+    cache: KvCache
+    c: Tensor
+
+    @property
+    def length(self) -> int:
+        """Count the tokens so far."""
+        return self.cache.length
+
+
+class ForgettingSoftmax(Attention):
+    """o_i = Σ_j F_ij exp(q_i·k_j / √D) v_j / Σ_j F_ij exp(q_i·k_j / √D) over j ≤ i, where F_ij = Π f_l over j < l ≤ i.
+
+    Lin et al. 2025, *Forgetting Transformer*, section 3; in O(N²) time and O(N) memory, by tiles. Inputs are q, k, v and log f
+    [B, H, N] ≤ 0. Norms of q and k, and the gate and norm of the output that the paper's Pro block adds, are not part of the
+    attention.
+    """
+
+    paper = "arXiv:2503.02130"
+    causal_only = True
+    because = "a token forgets what came before it"
+    decodes = True
+    packs = True
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.scale = default_scale(problem)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Count as fused softmax attention does, and read the gates. Raises TypeError on any parameter."""
+        refuse_parameters(params)
+        trains = workload is Workload.FORWARD_BACKWARD
+        plain = cost(problem, workload, executed=0)
+        executed = plain.exact_flops if workload.decodes else dense_flops(problem) * ((2 + FLASH_BACKWARD) / 2 if trains else 1)
+        tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * problem.N}.get(workload, problem.N)
+        gates = tokens * problem.B * problem.H * problem.dtype.bytes
+        return plain.model_copy(update={"executed_flops": executed, "traffic_bytes": plain.traffic_bytes + gates})
+
+    @classmethod
+    def projections(cls, problem: Problem) -> tuple[Projection, ...]:
+        """Name q, k, v, and the number from which the gate is made."""
+        return *super().projections(problem), Projection("gate", problem.H, 1)
+
+    @classmethod
+    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
+        """Return q, k, v and log f = log σ(x)."""
+        q, k, v, x = super().admit(problem, *raw)
+        return q, k, v, -F.softplus(-x).squeeze(-1)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], [B, H, N] -> [B, H, N, M]."""
+        return forgetting_attention(q, k, v, log_gates, self.scale)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]
+        """Compute all N × N scores, with log F added to them."""
+        group = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        c = log_gates.cumsum(-1)
+        scores_BHNN = q @ k.mT * self.scale + c.unsqueeze(-1) - c.unsqueeze(-2)
+        later_NN = torch.ones(scores_BHNN.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        return scores_BHNN.masked_fill(later_NN, -torch.inf).softmax(-1) @ v
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002 - all heads alike
+        """Compute the scores of the queries `at` with all keys."""
+        c = log_gates.cumsum(-1)
+        scores = q[at] @ k.mT * self.scale + c[at].unsqueeze(-1) - c
+        later = torch.arange(len(k), device=at.device) > at.unsqueeze(1)
+        return scores.masked_fill(later, -torch.inf).softmax(-1) @ v
+
+    def exact(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]
+        """The same: nothing is approximated."""
+        return self.reference(q, k, v, log_gates)
+
+    def prefill(  # type: ignore[override]
+        self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, *, capacity: int
+    ) -> tuple[Tensor, State]:
+        """Attend to the prompt, and keep keys, values and sums. Raises ValueError where it does not fit."""
+        cache, n = KvCache.of(k, v, capacity), q.shape[2]
+        c = torch.zeros(*log_gates.shape[:2], capacity, dtype=torch.float64, device=q.device)
+        c[..., :n] = log_gates.detach().to(c.dtype).cumsum(-1)
+        o = self(q, k, v, log_gates) if n else v.new_empty(*q.shape[:3], v.shape[3])
+        return o, ForgettingState(cache, c)
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
+        """Append one token, and attend to all of them. Raises ValueError beyond the capacity."""
+        at, cache = state.length, state.cache.then(k, v)
+        before = state.c[..., at - 1 : at] if at else torch.zeros_like(state.c[..., :1])
+        state.c[..., at : at + 1] = before + log_gates.detach()
+        since = (state.c[..., at : at + 1] - state.c[..., : at + 1]).to(torch.promote_types(q.dtype, torch.float32))
+        # heads of q that share a head of k and v are rows of one product
+        heads = q.shape[0], k.shape[1], q.shape[1] // k.shape[1]
+        o, _ = attend(q.detach().reshape(*heads, -1), cache.keys, cache.values, Rule(self.scale, bias=since.view(*heads, -1)))
+        return o.reshape(*q.shape[:3], -1).to(q.dtype), replace(state, cache=cache)

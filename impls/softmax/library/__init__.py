@@ -1,0 +1,1 @@
+"""Softmax attention by torch's own kernels."""

@@ -1,0 +1,80 @@
+"""Softmax attention by FlexAttention, compiled.
+
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
+"""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Problem, Scalar, Tier, Workload
+
+from ..exact import ExactSoftmax
+from ..work import cost, exact_flops, refuse_parameters
+from .block_mask import block_mask
+
+
+class FlexSoftmax(ExactSoftmax):
+    """`torch.compile(flex_attention)`: one fused kernel generated for the shape, which skips hidden blocks of 128 × 128.
+
+    Dong et al. 2024, in O(N²) time and O(N) memory. The causal block mask is built once for each length and device, at the
+    first call; that of a key mask at each call, because every batch has its own. The first call compiles for seconds, on a CPU
+    with a C++ compiler. No backward on a CPU, and no decoding.
+    """
+
+    paper = "arXiv:2412.05496"
+    tier = Tier.COMPILED
+    masks = True
+    dtypes = UP_TO_FLOAT32
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self._flex = _compiled()
+        self._causal_masks: dict[tuple[int, torch.device], BlockMask] = {}
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse narrow heads on CUDA, and training on a CPU."""
+        p = cell.problem
+        if cell.device_kind == "cuda":
+            return f"on CUDA FlexAttention takes widths from 16: D={p.D}, M={p.M}" if min(p.D, p.M) < 16 else None
+        return "FlexAttention has no backward on a CPU" if cell.workload is Workload.FORWARD_BACKWARD else None
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Compute the cost of a fused kernel that skips all that is hidden: a lower bound, as edge blocks are computed whole.
+
+        Raises TypeError on any parameter.
+        """
+        refuse_parameters(params)
+        # a backward computes the scores again: seven products where the definition has six
+        executed = exact_flops(problem, workload) * (7 / 6 if workload is Workload.FORWARD_BACKWARD else 1)
+        return cost(problem, workload, executed=executed)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], bool [B, N] or None -> [B, H, N, M]; differentiable on CUDA."""
+        grouped = q.shape[1] != k.shape[1]
+        o: Tensor = self._flex(q, k, v, block_mask=self._block_mask(q, key_mask), scale=self.scale, enable_gqa=grouped)
+        return o
+
+    def _block_mask(self, q: Tensor, key_mask: Tensor | None) -> BlockMask | None:
+        N, device = q.shape[2], q.device
+        if key_mask is not None:
+            return block_mask(N, device, causal=self.causal, key_mask=key_mask)
+        if not self.causal:
+            return None
+        if (N, device) not in self._causal_masks:
+            self._causal_masks[N, device] = block_mask(N, device, causal=True)
+        return self._causal_masks[N, device]
+
+
+def _compiled() -> Any:  # noqa: ANN401 - torch.compile gives what it was given
+    """Compile for the one shape that it meets first; another shape compiles again."""
+    with warnings.catch_warnings():
+        # the compiler imports a part of torch that torch itself has deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import torch.utils.mkldnn
+    return torch.compile(flex_attention, dynamic=False)

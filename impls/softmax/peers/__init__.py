@@ -1,0 +1,1 @@
+"""Softmax attention of other packages."""

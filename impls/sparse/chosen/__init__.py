@@ -1,0 +1,1 @@
+"""Sparse attention to keys that are chosen."""

@@ -1,0 +1,1 @@
+"""Decoding by sparse patterns."""

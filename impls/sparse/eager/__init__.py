@@ -1,0 +1,1 @@
+"""Sparse attention in plain torch."""

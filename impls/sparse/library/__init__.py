@@ -1,0 +1,1 @@
+"""Sparse attention by torch's own kernels."""

@@ -1,0 +1,1 @@
+"""Sparse attention by Triton kernels of our own."""

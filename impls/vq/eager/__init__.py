@@ -1,0 +1,1 @@
+"""Attention over quantised keys in plain torch."""

@@ -1,0 +1,1 @@
+"""Attention over quantised keys by Triton kernels of our own."""

@@ -1,0 +1,66 @@
+"""Attention over quantised keys by our own Triton kernels: table and window in one softmax on tensor cores.
+
+B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width.
+"""
+
+import torch
+from torch import Tensor
+
+from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Problem, Scalar, Tier, Workload
+
+from ..family import VQFamily
+from ..options import NONE, SERIAL, VQOptions
+from .cost import cost_by_tiles
+from .tuning import WIDEST
+
+
+class TritonVQ(VQFamily):
+    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after two that build the tables.
+
+    Products of float32 follow torch's float32 matmul precision; sums and tables are float32. Keeps the output and one number a
+    row; the backward builds the tables again. Differentiable once, same bits in every run, no copies of inputs whose last
+    dimension is dense. It has its own reduction of tables, and no bias.
+    """
+
+    tier = Tier.TRITON
+    requires = ("triton>=3.4",)
+    devices = ("cuda",)
+    dtypes = UP_TO_FLOAT32
+    widths = (1, WIDEST)
+
+    def __init__(self, problem: Problem, **params: Scalar) -> None:
+        # needs triton, which if missing should be noticed here and not in the first call
+        from . import product  # noqa: F401 - it defines the operator
+
+        super().__init__(problem, **params)
+        refuse_bias(self.options)
+        # the operator itself: the object that defines it cannot be copied, and methods are, to be checked
+        self.attend = torch.ops.attnbench.vq_attention_triton.default
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Count FLOPs and bytes on a GPU; needs no triton. Raises TypeError or ValueError on bad parameters."""
+        options = VQOptions(**params)  # type: ignore[arg-type]
+        refuse_bias(options)
+        return cost_by_tiles(problem, options, workload)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse a bias and reductions that its kernels do not have."""
+        if cell.params.get("bias", NONE) != NONE:
+            return "its kernels add no bias; vq.blockwise does"
+        if cell.params.get("reduction", SERIAL) != SERIAL:
+            return "its kernels merge their tables one after the other; leave reduction out"
+        return super().why_not(cell)
+
+    def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
+        o: Tensor = self.attend(
+            q, k_hat, v, codes, codebook, self.options.block, self.problem.causal, self.options.gradient_through_table
+        )[0]
+        return o
+
+
+def refuse_bias(options: VQOptions) -> None:
+    """Raise ValueError on a bias, which the kernels would ignore."""
+    if options.bias != NONE:
+        raise ValueError(f"bias={options.bias!r}: must be none; vq.blockwise adds one")

@@ -1,0 +1,39 @@
+"""Methods under torch.compile, by their names: what they compute, and what refuses."""
+
+import pytest
+import torch
+
+from attnbench import build, registry
+from attnbench.api import Cell, Problem
+
+PROBLEM = Problem(B=1, H=2, N=32, D=8, causal=True)
+
+
+@pytest.mark.slow
+def test_a_compiled_method_computes_what_it_did() -> None:
+    plain, compiled = build("softmax.naive", PROBLEM), build("softmax.naive+compile", PROBLEM)
+    q, k, v = (x.requires_grad_() for x in type(plain).inputs(PROBLEM, torch.Generator().manual_seed(7)))
+    g = torch.randn(1, 2, 32, 8)
+    for method in (plain, compiled):
+        o = method(q, k, v)
+        found = o.detach(), *torch.autograd.grad(o, (q, k, v), g)
+        if method is plain:
+            want = found
+    for a, b in zip(found, want, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+    with compiled.observe() as noted:
+        compiled(q, k, v)
+    assert noted["graphs"] not in {0, None}
+
+
+def test_it_is_described_as_its_own_and_refuses_what_is_no_eager_method() -> None:
+    method = registry.load("linear.chunked+compile")
+    assert (method.tier, method.paper, method.decodes) == ("compiled", registry.load("linear.chunked").paper, False)
+    cell = Cell(method="softmax.sdpa+compile", problem=PROBLEM)
+    assert registry.load(cell.method).refusal(cell) == "its tier is library: only eager methods are compiled"
+
+
+def test_without_a_compiler_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    cell = Cell(method="softmax.naive+compile", problem=PROBLEM)
+    assert registry.load(cell.method).refusal(cell) == "torch.compile needs a C++ compiler: g++, clang++, c++"
