@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
+from ...partial.heads import of_each_head
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
@@ -30,7 +31,6 @@ class CudaLinear(LinearFamily):
     requires = ("cuda-core[cu13]>=1.0",)
     devices = ("cuda",)
     causal_only = True
-    grouped = False
     dtypes = UP_TO_FLOAT32
     widths = (1, WIDEST)  # its state is kept in registers
 
@@ -67,8 +67,8 @@ class CudaLinear(LinearFamily):
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
-        k = without_hidden(k, key_mask)
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once."""
+        k, v = of_each_head(q, without_hidden(k, key_mask), v)
         o: Tensor
         o, _ = causal_linear_forward(q, k, v, self.feature_map, float(self.eps))
         return o

@@ -1,13 +1,14 @@
 """Causal linear attention in plain torch, chunked over the sequence.
 
-B batch, H heads, N tokens, L tokens of a chunk, D query/key width, C width of φ, M value width, W value width with its column
-of ones.
+B batch, H heads, K heads of k and v, N tokens, L tokens of a chunk, D query/key width, C width of φ, M value width, W value
+width with its column of ones.
 """
 
 from torch import Tensor
 
 from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 
+from ...partial.heads import of_each_head
 from ...recurrence.parts import refuse_bad_chunk
 from ..family import LinearFamily
 from ..work import Sizes, decoding_cost, linear_cost
@@ -22,7 +23,6 @@ class ChunkedLinear(LinearFamily):
     """
 
     causal_only = True
-    grouped = False
 
     def __init__(
         self,
@@ -63,10 +63,11 @@ class ChunkedLinear(LinearFamily):
         work = 2.0 * (pairs * (C + wide) + 2 * N * C * wide) + 2 * N * forward
         if workload is Workload.FORWARD_BACKWARD:
             work += 2.0 * (pairs * (3 * C + 2 * wide) + N * 5 * C * wide) + 2 * N * (forward + backward)
-        return linear_cost(s, workload, problem.B * problem.kv_heads * work)
+        return linear_cost(s, workload, problem.B * problem.H * work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once."""
+        k, v = of_each_head(q, k, v)
         o = causal_linear_attention(
             q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), self.terms(key_mask, q.shape[1]), self.chunk
         )

@@ -1,12 +1,14 @@
 """Causal linear attention in plain torch, token by token: the recurrent network of the paper's title.
 
-B batch, H heads, N tokens, D query/key width, C width of φ, M value width, W value width with its column of ones.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, C width of φ, M value width, W value width with its
+column of ones.
 """
 
 from torch import Tensor
 
 from attnbench.api import Cost, Problem, Scalar, Workload
 
+from ...partial.heads import of_each_head
 from ..family import LinearFamily
 from ..work import Sizes, decoding_cost, linear_cost
 from .recurrent_product import linear_attention_by_tokens
@@ -21,7 +23,6 @@ class RecurrentLinear(LinearFamily):
     """
 
     causal_only = True
-    grouped = False
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -40,7 +41,8 @@ class RecurrentLinear(LinearFamily):
         return linear_cost(s, workload, s.queries * work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once."""
+        k, v = of_each_head(q, k, v)
         terms = self.terms(key_mask, q.shape[1])
         o: Tensor = linear_attention_by_tokens(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), terms)
         return o.view(v.shape)

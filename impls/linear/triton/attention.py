@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
+from ...partial.heads import of_each_head
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
@@ -30,7 +31,6 @@ class TritonLinear(LinearFamily):
     requires = ("triton>=3.4",)
     devices = ("cuda",)
     causal_only = True
-    grouped = False
     dtypes = UP_TO_FLOAT32
     widths = (1, WIDEST)
 
@@ -69,8 +69,8 @@ class TritonLinear(LinearFamily):
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
-        k = without_hidden(k, key_mask)
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
+        k, v = of_each_head(q, without_hidden(k, key_mask), v)
         o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
         return o
 

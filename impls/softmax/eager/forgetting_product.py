@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend, merge_, pull_back, sums
 
 TOKENS = 1024
@@ -22,8 +23,7 @@ def forgetting_attention(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, sca
 
     Differentiable once; computes in float32 at least. Keeps the inputs, the output and the logsumexp of each query.
     """
-    group, dtype = q.shape[1] // k.shape[1], sums(q.dtype)
-    k, v = (x if group == 1 else x.repeat_interleave(group, dim=1) for x in (k, v))
+    dtype, (k, v) = sums(q.dtype), of_each_head(q, k, v)
     # what counts are small differences of sums over many thousand tokens
     c = log_gates.to(torch.float64).cumsum(-1)
     o: Tensor = _Forgetting.apply(q.to(dtype), k.to(dtype), v.to(dtype), c, scale)  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, dense_flops
 
 from ...partial.cache import KvCache
+from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend, sums
 from ..work import FLASH_BACKWARD, cost, refuse_parameters
 from . import path_product
@@ -84,12 +85,12 @@ class PathSoftmax(Attention):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, w: Tensor, beta: Tensor) -> Tensor:  # type: ignore[override]
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], [B, K, N, D], [B, K, N] -> [B, H, N, M]."""
-        k, v, w, beta = _of_each_head(q, k, v, w, beta)
+        k, v, w, beta = of_each_head(q, k, v, w, beta)
         return path_attention(q, k, v, w, beta, self.scale)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, w: Tensor, beta: Tensor) -> Tensor:  # type: ignore[override]
         """Move all keys by one token after the other, and score them as each query finds them."""
-        k, v, w, beta = _of_each_head(q, k, v, w, beta)
+        k, v, w, beta = of_each_head(q, k, v, w, beta)
         keys, outputs = k[:, :, :0], []
         for i in range(q.shape[2]):
             w_i, q_i = w[:, :, i : i + 1], q[:, :, i : i + 1]
@@ -142,9 +143,3 @@ class PathSoftmax(Attention):
         heads = q.shape[0], k.shape[1], q.shape[1] // k.shape[1]
         o, _ = attend(asks.reshape(*heads, -1), cache.keys, cache.values, Rule(self.scale))
         return o.reshape(*q.shape[:3], -1).to(q.dtype), replace(state, cache=cache)
-
-
-def _of_each_head(q: Tensor, *of_keys: Tensor) -> tuple[Tensor, ...]:
-    """Repeat what belongs to a head of k for the heads of q that it serves."""
-    group = q.shape[1] // of_keys[0].shape[1]
-    return of_keys if group == 1 else tuple(x.repeat_interleave(group, dim=1) for x in of_keys)

@@ -30,6 +30,7 @@ def sparse(name: str, params: dict[str, Any], shape: dict[str, Any], N: int) -> 
 CASES: list[Kernels] = [
     *(linear(N) for N in (1, 63, 64, 257)),
     *(linear(150, name) for name in ("relu", "squared_relu")),
+    linear(70, kv_heads=1),
     *(linear(150, H=1, D=D, M=M) for D, M in ((80, 16), (16, 80), (1, 1))),
     sparse("strided", {"stride": 5}, {**TWO, **ONE}, 63),
     sparse("strided", {"stride": 3, "convention": "code"}, FREE, 40),

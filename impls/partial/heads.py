@@ -1,0 +1,9 @@
+"""Heads of keys and values that serve several neighbouring heads of queries."""
+
+from torch import Tensor
+
+
+def of_each_head(q: Tensor, *of_keys: Tensor) -> tuple[Tensor, ...]:
+    """Repeat what belongs to a head of k, [B, K, N, ...], for the heads of q [B, H, N, D] that it serves: [B, H, N, ...]."""
+    group = q.shape[1] // of_keys[0].shape[1]
+    return of_keys if group == 1 else tuple(x.repeat_interleave(group, dim=1) for x in of_keys)
