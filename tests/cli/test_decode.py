@@ -41,6 +41,7 @@ def run(start: Start, attnbench: Run, suite: Write, only_run: Find) -> tuple[Pat
     return only_run(), done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_a_search_goes_on_and_ends_with_rows_states_and_plots(run: tuple[Path, str]) -> None:
     folder, said = run
     assert set(trials(folder).values()) == {1}, "no trial is made twice"

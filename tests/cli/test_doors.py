@@ -102,6 +102,7 @@ def test_a_folder_whose_name_is_no_text_is_written_into(attnbench: Run, suite: W
 OWN = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
 
 
+@pytest.mark.slow
 def test_all_commands_find_ones_own_class_in_the_folder_they_are_given_in(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     for name in ("mine:Mine", "mine.py:Mine"):

@@ -54,6 +54,7 @@ def project(tmp_path: Path, suite: Write) -> Callable[[float], None]:
     return _commit
 
 
+@pytest.mark.slow
 def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], attnbench: Run, tmp_path: Path) -> None:
     project(0.010)
     project(0.016)

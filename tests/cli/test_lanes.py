@@ -45,6 +45,7 @@ def test_in_two_lanes_each_fault_costs_its_own_cells_and_each_bundle_stays_on_it
     assert no_orphans()
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_all_lanes_and_what_was_in_hand_is_measured_again(
     start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:

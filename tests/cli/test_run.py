@@ -328,6 +328,7 @@ def kills(tmp_path: Path) -> Callable[[int], dict[str, str]]:
     return _arrange
 
 
+@pytest.mark.slow
 def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again(
     attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
 ) -> None:
@@ -356,6 +357,7 @@ def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
     assert "what could be asked then, and cannot now:\n  method.import_killed:Method: SIGKILL" in silent.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_while_it_starts_is_said_and_recorded_and_started_anew(
     attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
 ) -> None:

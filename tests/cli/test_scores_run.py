@@ -125,6 +125,7 @@ replicates: 1
 """
 
 
+@pytest.mark.slow
 def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result(
     here: Run, suite: Write, only_run: Find
 ) -> None:

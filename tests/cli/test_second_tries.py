@@ -79,6 +79,7 @@ def test_two_stray_kills_while_a_method_is_asked_leave_it_in_the_run(attnbench: 
     assert all(record.ok for record in of(tmp_path).records())
 
 
+@pytest.mark.slow
 def test_one_slow_call_puts_no_cell_over_its_budget(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     (tmp_path / "unlucky.py").write_text(UNLUCKY.format(killed=0, slow=True))
     done = attnbench("run", suite(SUITE.replace("N: 64", "N: 64, B: 2")))

@@ -13,6 +13,7 @@ SUITE = BRIEF.replace("N: [65, 96]", "N: [65, 80, 96]")
 WHOLE = {"plain:Plain": {"ok"}, "faulty:Raises": {"error"}}
 
 
+@pytest.mark.slow
 def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     for shard in ("1/2", "2/2"):
         done = attnbench("run", suite(SUITE), "--shard", shard, "--results", f"shard{shard[0]}")

@@ -45,6 +45,7 @@ def test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own(
     assert not (tmp_path / "results").exists(), "nothing was begun"
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_says_for_whom_and_goes_on_once_the_other_is_gone(
     start: Start, suite: Write, measuring: Measuring, tmp_path: Path
 ) -> None:
