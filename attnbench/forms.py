@@ -61,6 +61,9 @@ def packed(method: type[Attention]) -> type[Attention]:
     class Packed(method):  # type: ignore[misc, valid-type]
         decodes = masks = False
 
+        def __init__(self, problem: Problem, **params: Scalar) -> None:
+            super().__init__(problem.in_one_row, **params)
+
         @classmethod
         def refusal(cls, cell: Cell) -> str | None:
             """Refuse what has nothing to pack, or cannot be packed; and what the method refuses of the row that is made."""
@@ -77,11 +80,8 @@ def packed(method: type[Attention]) -> type[Attention]:
         def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:
             """Add up the costs of all documents."""
             single = problem.model_copy(update={"B": 1, "padding": 0.0, "documents": ()})
-            lengths = problem.documents or problem.lengths
-            costs = [method.cost(single.model_copy(update={"N": N}), params, workload) for N in lengths]
-            if any(cost is None for cost in costs):
-                return None
-            return Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
+            lengths = problem.in_one_row.documents
+            return _sum([method.cost(single.model_copy(update={"N": N}), params, workload) for N in lengths])
 
         def forward(self, *inputs: Tensor) -> Tensor:
             """Attend all documents: [1, heads, N, ·] each -> [1, H, N, M]."""
@@ -108,6 +108,13 @@ def packed(method: type[Attention]) -> type[Attention]:
             return torch.cat([exact(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
 
     return _named_as(method, Packed)
+
+
+def _sum(costs: list[Cost | None]) -> Cost | None:
+    """Add costs up; None where one is unknown."""
+    if any(cost is None for cost in costs):
+        return None
+    return Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
 
 
 def _documents(inputs: tuple[Tensor, ...], lengths: tuple[int, ...], dim: int) -> Iterator[tuple[Tensor, ...]]:

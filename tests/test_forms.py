@@ -37,3 +37,19 @@ def test_without_a_compiler_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("shutil.which", lambda _: None)
     cell = Cell(method="softmax.naive+compile", problem=PROBLEM)
     assert registry.load(cell.method).refusal(cell) == "torch.compile needs a C++ compiler: g++, clang++, c++"
+
+
+def test_a_padded_batch_is_built_as_one_row() -> None:
+    method = build("softmax.sdpa+packed", Problem(B=4, H=2, N=64, D=8, causal=True, padding=0.5))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(7))
+    assert method(*inputs).shape == (1, 2, 56 + 48 + 40 + 32, 8)
+    torch.testing.assert_close(method(*inputs), method.reference(*inputs))
+
+
+def test_forms_are_known_by_their_names_together() -> None:
+    both = registry.load("linear.chunked+packed+compile")
+    cell = Cell(method="linear.chunked+packed+compile", problem=PROBLEM.model_copy(update={"B": 4, "padding": 0.5}))
+    assert both.tier == "compiled"
+    assert "C++" in (both.refusal(cell) or "C++")
+    assert registry.is_known(cell.method)
+    assert not registry.is_known("linear.chunked+folded")

@@ -152,8 +152,7 @@ class Cell(Noun):
     @property
     def laid(self) -> Self:
         """The cell as it is measured: documents that are packed lie in one row."""
-        packed = PACKED in self.method and not self.problem.documents
-        return self.model_copy(update={"problem": self.problem.in_one_row}) if packed else self
+        return self.model_copy(update={"problem": self.problem.in_one_row}) if PACKED in self.method else self
 
     @property
     def values(self) -> dict[str, Scalar]:

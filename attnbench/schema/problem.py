@@ -71,6 +71,8 @@ class Problem(Noun):
     @property
     def in_one_row(self) -> Self:
         """The same documents without padding, one after the other: one row of as many tokens as `lengths` has in all."""
+        if self.documents:
+            return self
         return self.model_copy(update={"B": 1, "N": sum(self.lengths), "padding": 0.0, "documents": self.lengths})
 
     def canonical(self) -> dict[str, Any]:

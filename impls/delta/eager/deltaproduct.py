@@ -25,12 +25,17 @@ class DeltaProduct(DeltaFamily):
 
     Siems et al. 2025, *DeltaProduct*, section 3, in O(N (W² L + W D) M). Inputs are q, k, v, strengths β [B, H, N, W] in (0,
     2), which allow reflections, and the keys [B, H, N, (W - 1) D] and values [B, H, N, (W - 1) M] of the further writes. A
-    subclass with another `writes` writes as often.
+    subclass with another `writes`, 2 or more, writes as often.
     """
 
     paper = "arXiv:2502.10297"
     writes: ClassVar[int] = 2
-    work = product_of(2, decays=0)
+    decays: ClassVar[int] = 0
+    """The decays of a token."""
+    work = product_of(writes, decays)
+
+    def __init_subclass__(cls) -> None:
+        cls.work = product_of(cls.writes, cls.decays)
 
     def __init__(self, problem: Problem, chunk: int = 32, scale: float | None = None) -> None:
         super().__init__(problem, chunk, scale)
@@ -87,7 +92,7 @@ class GatedDeltaProduct(DeltaProduct):
     not part of the attention.
     """
 
-    work = product_of(2, decays=1)
+    decays = 1
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnbench import Problem
+from attnbench import Problem, registry
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
@@ -120,6 +120,19 @@ class TestIdentities:
         twice = called("gated_deltanet", N=130)
         o = twice.forward(q.repeat_interleave(2, 2), k, v, beta.flatten(2), g)[:, :, 1::2]
         same([product.forward()], [o], 1e-12)
+
+    def test_a_subclass_may_write_three_times_a_token(self) -> None:
+        twice: Any = registry.load("delta.deltaproduct")
+        thrice: Any = type("Thrice", (twice,), {"writes": 3})
+
+        problem = Problem(B=2, H=2, N=65, D=8, causal=True, dtype="float64")
+        method = thrice(problem, chunk=16)
+        inputs = thrice.inputs(problem, torch.Generator().manual_seed(7))
+        q, k, v, beta, keys, values = inputs
+        k, v = (torch.cat(x, -1).unflatten(-1, (3, 8)).flatten(2, 3) for x in ((k, keys), (v, values)))
+        o = called("deltanet", N=195).forward(q.repeat_interleave(3, 2), k, v, beta.flatten(2))[:, :, 2::3]
+        same([method(*inputs), method.reference(*inputs)], [o, o], 1e-12)
+        assert (twice.work.writes, thrice.work.writes, thrice.work.reads) == (2, 3, 7)
 
     def test_rwkv7_with_the_step_of_the_delta_rule_is_kda(self) -> None:
         kda, rwkv7 = called("kda"), called("rwkv7", {"scale": 8**-0.5})
