@@ -75,9 +75,10 @@ class Lane:
                 # signed before the next in turn can ask who has the device
                 self.wait = True
                 self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
-                holder = {"pid": os.getpid(), "command": self.command, "since": self._since}
-                os.ftruncate(device, 0)
-                os.pwrite(device, json.dumps(holder).encode(), 0)
+                holder = json.dumps({"pid": os.getpid(), "command": self.command, "since": self._since}).encode()
+                # cut to its length, not emptied before: a file system may write an emptied file out when it is closed
+                os.pwrite(device, holder, 0)
+                os.ftruncate(device, len(holder))
             except OSError as error:
                 raise _unusable(file, error) from None
         return device
