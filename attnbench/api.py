@@ -7,10 +7,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -101,6 +101,8 @@ class Attention(nn.Module, ABC):
     layout: ClassVar[Layout] = Layout.BHND
     decodes: ClassVar[bool] = False
     """True where `prefill` and `step` exist."""
+    appends: ClassVar[bool] = False
+    """True where `step` only adds to a state, so that the state before it stays as it was: a cache that grows."""
     recomputes: ClassVar[bool] = False
     """True where decoding attends the whole prefix again for each token, so that a model around it has to do so too."""
     masks: ClassVar[bool] = False
@@ -272,6 +274,20 @@ class Attention(nn.Module, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
 
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend n more tokens, each of which sees those before it, and return the state after them; n > 0.
+
+        [b, heads, n, ·] each -> [b, H, n, M]. The state that is given stays as it was: whoever takes the new tokens back goes
+        on from it. By default one step after the other, from a copy of the state unless the class `appends`; override it
+        where all can be attended at once.
+        """
+        outputs, step = [], cast("Callable[..., tuple[Tensor, State]]", self.step)
+        state = state if self.appends else each_tensor(state, Tensor.clone)
+        for t in range(inputs[0].shape[2]):
+            o, state = step(*(x[:, :, t : t + 1] for x in inputs), state=state)
+            outputs.append(o)
+        return torch.cat(outputs, dim=2), state
+
     def state_bytes(self, state: State) -> int:
         """Return the bytes that a state keeps."""
         return sum(t.numel() * t.element_size() for t in tensors_of(state))
@@ -320,6 +336,19 @@ def tensors_of(state: State) -> list[Tensor]:
     if is_dataclass(state):
         return [t for f in fields(state) for t in tensors_of(getattr(state, f.name))]
     return [t for part in state for t in tensors_of(part)] if isinstance(state, tuple | list) else []
+
+
+def each_tensor(state: State, change: Callable[[Tensor], Tensor]) -> State:
+    """Return a state of the same form, with each of its tensors changed by a function."""
+    if isinstance(state, Tensor):
+        return change(state)
+    if is_dataclass(state) and not isinstance(state, type):
+        return replace(state, **{f.name: each_tensor(getattr(state, f.name), change) for f in fields(state)})
+    if not isinstance(state, tuple | list):
+        return state
+    # a named tuple takes its fields one by one
+    make = getattr(type(state), "_make", type(state))
+    return make(each_tensor(part, change) for part in state)
 
 
 def nominal_flops(problem: Problem, workload: Workload) -> float:

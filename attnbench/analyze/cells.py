@@ -115,7 +115,8 @@ class CellSummary:
     @property
     def tokens(self) -> int:
         """Tokens that come out of one call."""
-        return self.B * (1 if self.cell.workload is Workload.DECODE else self.cell.problem.N)
+        new = self.cell.workload in {Workload.DECODE, Workload.VERIFY}
+        return self.B * (self.cell.new_tokens if new else self.cell.problem.N)
 
     def fact(self, name: str) -> str:
         """A recorded fact in words; empty where there is none."""

@@ -17,8 +17,8 @@ from attnbench.schema.outcome import OUTPUT_ERROR
 NEAR = 0.05
 """Nats per judged token: a model reaches a loss if it stays at most so far above it."""
 _TELLING = (
-    *(Workload.TRAIN, Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.GENERATE),
-    *(Workload.DECODE, Workload.DECODE_TOTAL, Workload.FIDELITY, Workload.NUMERICS),
+    *(Workload.TRAIN, Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.BACKWARD, Workload.PREFILL, Workload.GENERATE),
+    *(Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL, Workload.FIDELITY, Workload.NUMERICS),
 )
 
 

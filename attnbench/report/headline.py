@@ -20,6 +20,8 @@ from attnbench.schema.cell import Workload
 
 _WORKLOADS = {
     Workload.FORWARD_BACKWARD: "forward+backward",
+    Workload.BACKWARD: "backward alone",
+    Workload.VERIFY: "verifying new tokens",
     Workload.DECODE: "decoding, per token",
     Workload.DECODE_TOTAL: "decoding, per sequence",
     Workload.TRAIN: "training",

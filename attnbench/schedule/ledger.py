@@ -188,7 +188,7 @@ def check_group(cell: Cell) -> str:
     """Name all cells for which the same checks hold."""
     kv_heads = 2 if cell.problem.kv_heads == cell.problem.H else 1
     problem = cell.reshaped(N=1, B=1, H=2, kv_heads=kv_heads).problem
-    workload = Workload.DECODE if cell.workload.decodes else Workload.FORWARD
+    workload = Workload.DECODE if cell.workload.makes_state else Workload.FORWARD
     same = Cell(method=cell.method, params=cell.params, problem=problem, device=cell.device, workload=workload)
     return same.model_copy(update={"matmul_precision": cell.matmul_precision}).key
 

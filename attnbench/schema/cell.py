@@ -25,6 +25,12 @@ class Workload(StrEnum):
 
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward_backward"
+    BACKWARD = "backward"
+    """The backward alone, again and again for one forward."""
+    PREFILL = "prefill"
+    """Attend a prompt of N tokens, and make the state that decoding goes on from."""
+    VERIFY = "verify"
+    """Attend the last few of N tokens at once, as a model checks what was guessed for it, and keep the state before them."""
     DECODE = "decode"
     """Decode one more token, the N-th."""
     DECODE_TOTAL = "decode_total"
@@ -49,13 +55,23 @@ class Workload(StrEnum):
         return self not in {Workload.FIDELITY, Workload.NUMERICS}
 
     @property
+    def learns(self) -> bool:
+        """Say whether a call takes gradients."""
+        return self in {Workload.FORWARD_BACKWARD, Workload.BACKWARD, Workload.TRAIN}
+
+    @property
     def decodes(self) -> bool:
-        """Say whether the attention alone is called with one token at a time."""
-        return self in {Workload.DECODE, Workload.DECODE_TOTAL}
+        """Say whether the attention alone is called with new tokens, which follow those of a state."""
+        return self in {Workload.DECODE, Workload.DECODE_TOTAL, Workload.VERIFY}
+
+    @property
+    def makes_state(self) -> bool:
+        """Say whether the attention alone makes a state, or goes on from one."""
+        return self.decodes or self is Workload.PREFILL
 
     @property
     def keeps_state(self) -> bool:
-        """Say whether tokens come one at a time, to the attention alone or to a model around it: then there is a state."""
+        """Say whether new tokens come to the attention alone or to a model around it one after the other: there is a state."""
         return self.decodes or self is Workload.GENERATE
 
 
@@ -104,13 +120,18 @@ class Inputs(StrEnum):
 
 
 _CALLS = {
-    Workload.FIDELITY: Workload.FORWARD,
-    Workload.NUMERICS: Workload.FORWARD,
-    Workload.TRAIN: Workload.FORWARD_BACKWARD,
+    Workload.FIDELITY: (Workload.FORWARD,),
+    Workload.NUMERICS: (Workload.FORWARD,),
+    Workload.BACKWARD: (Workload.FORWARD_BACKWARD,),
+    Workload.PREFILL: (Workload.FORWARD, Workload.DECODE),
+    Workload.VERIFY: (Workload.DECODE,),
+    Workload.TRAIN: (Workload.FORWARD_BACKWARD,),
     # a method that cannot decode attends the whole prefix again for each token
-    Workload.GENERATE: Workload.FORWARD,
+    Workload.GENERATE: (Workload.FORWARD,),
 }
-"""The workload that a method itself is asked about, where a score or a model is built on its calls."""
+"""The workloads that a method itself is asked about, where its calls are only a part of what is measured."""
+NEW_TOKENS = 8
+"""The tokens that are verified at once where a suite does not say."""
 
 
 class Cell(Noun):
@@ -129,6 +150,7 @@ class Cell(Noun):
     clock: Lax[ClockMode] = ClockMode.DEFAULT
     batch: Lax[Batch] = Batch.FIXED
     training: Training | None = Field(default=None, description="the model around the attention, where there is one")
+    new_tokens: int = Field(default=1, ge=1, description="the last tokens of N, which are verified at once")
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields as JSON data without defaults, so that a field added later changes no old key."""
@@ -138,9 +160,19 @@ class Cell(Noun):
     @property
     def call(self) -> Self:
         """The cell as its method sees it: the workload of a single call, without a model around it."""
-        if self.workload not in _CALLS:
-            return self
-        return self.model_copy(update={"workload": _CALLS[self.workload], "training": None})
+        return self.calls[0]
+
+    @property
+    def calls(self) -> tuple[Self, ...]:
+        """All that its method must be able to do, that of a single call first."""
+        same = {"training": None, "new_tokens": 1}
+        works = _CALLS.get(self.workload)
+        return tuple(self.model_copy(update={"workload": work, **same}) for work in works) if works else (self,)
+
+    @property
+    def first_token(self) -> int:
+        """The number of the first token, counted from 0, to which a row of a call's output belongs."""
+        return self.problem.N - self.new_tokens if self.workload.decodes else 0
 
     # not cached: a copy with other fields would take the cached key along
     @property
@@ -158,9 +190,9 @@ class Cell(Noun):
     def values(self) -> dict[str, Scalar]:
         """The names that a `when` condition can use, with their values."""
         about = {"workload": self.workload.value, "device": self.device_kind, "batch": self.batch.value}
-        about |= {"inputs": self.inputs.value}
+        how = {"inputs": self.inputs.value, "scale": self.scale, "new_tokens": self.new_tokens}
         model = self.training.model_dump(mode="json") if self.training else {}
-        return {**self.problem.model_dump(mode="json"), **about, "scale": self.scale, **model, **self.params}
+        return {**self.problem.model_dump(mode="json"), **about, **how, **model, **self.params}
 
     @property
     def label(self) -> str:

@@ -12,7 +12,7 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.training import Training
 
 _PROBLEM = {"B", "H", "N", "D", "M", "kv_heads", "dtype", "causal", "padding"}
-NAMES = frozenset({*_PROBLEM, "workload", "device", "batch", "inputs", "scale", *Training.model_fields})
+NAMES = frozenset({*_PROBLEM, "workload", "device", "batch", "inputs", "scale", "new_tokens", *Training.model_fields})
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,

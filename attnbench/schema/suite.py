@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from attnbench.schema.cell import Allocator, ClockMode, Inputs, Precision, Workload
+from attnbench.schema.cell import NEW_TOKENS, Allocator, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.figures import Figure
 from attnbench.schema.noun import Lax, Noun, Scalar
@@ -120,6 +120,9 @@ class Axes(Noun):
     )
     compile: Many[bool] = Field(
         default=(False,), description="whether torch.compile compiles the method: [false, true] puts both side by side"
+    )
+    new_tokens: Sizes = Field(
+        default=(NEW_TOKENS,), min_length=1, description="the last tokens of N, which the workload verify attends at once"
     )
     clock: Many[Lax[ClockMode]] = Field(
         default=(ClockMode.DEFAULT,), description="which clock times a call; by default the one that suits device and workload"
@@ -245,7 +248,7 @@ class Suite(Noun):
     axes: Axes = Field(description="what varies; every combination is a cell")
     workloads: Many[Lax[Workload]] = Field(
         default=(Workload.FORWARD,),
-        description="forward, forward_backward, decode, decode_total, fidelity, numerics, train, generate",
+        description=", ".join(Workload),
     )
     methods: tuple[Method, ...] = Field(min_length=1, description="what is compared: names, or name, params and when")
     budget: Budget = Field(default=Budget(), description="what one cell may cost")

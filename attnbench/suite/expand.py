@@ -62,7 +62,10 @@ class Bundles:
         axes, training, self._suite = suite.axes, suite.training, suite
         # a value that is listed twice counts once
         self._model = [_once(getattr(training, name)) for name in _MODEL] if training else []
-        self._works = {workload: prod(map(len, self._model)) if workload.has_model else 1 for workload in suite.workloads}
+        self._new = _once(axes.new_tokens)
+        counts = {Workload.VERIFY: len(self._new)}
+        models = prod(map(len, self._model))
+        self._works = {work: models if work.has_model else counts.get(work, 1) for work in suite.workloads}
         batches, M, kv_heads = axes.B or axes.tokens or (1,), axes.M or (None,), axes.kv_heads or (None,)
         shape = (sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D, batches, M, kv_heads)
         conditions = [_once(getattr(axes, name)) for name in _CONDITIONS]
@@ -89,8 +92,8 @@ class Bundles:
                 return []
         rows, mask = {"B": size, "H": H, "kv_heads": kv_heads or H}, {"causal": causal, "padding": padding}
         problem = Problem(**rows, N=N, D=D, M=M or D, dtype=dtype, **mask)
-        workload, training = self._workload(work)
-        same = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, "training": training}
+        workload, more = self._workload(work)
+        same = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, **more}
         same |= dict(zip(_CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
         for method, when in self._methods:
@@ -100,17 +103,21 @@ class Bundles:
                 if when is None or when(cell.values):
                     found.setdefault(f"{cell.method} {sorted(params.items())!r}", cell)
         # a model that only generates needs no data
-        if found and workload is Workload.TRAIN and training and (why := training.why_not(problem)):
+        training = more.get("training")
+        if found and workload is Workload.TRAIN and isinstance(training, Training) and (why := training.why_not(problem)):
             raise ValueError(why)
         return list(found.values())
 
-    def _workload(self, number: int) -> tuple[Workload, Training | None]:
-        """Give the workload of that number, together with a model around the attention where it has one."""
+    def _workload(self, number: int) -> tuple[Workload, dict[str, object]]:
+        """Give the workload of that number, together with what only its cells have: a model, or how many tokens are new."""
         for workload, count in self._works.items():
             if number < count:
+                if workload is Workload.VERIFY:
+                    return workload, {"new_tokens": self._new[number]}
                 if not workload.has_model or not self._model:
-                    return workload, None
-                return workload, Training.model_validate(dict(zip(_MODEL, _picked(self._model, number), strict=True)))
+                    return workload, {}
+                picked = dict(zip(_MODEL, _picked(self._model, number), strict=True))
+                return workload, {"training": Training.model_validate(picked)}
             number -= count
         raise IndexError(number)
 

@@ -55,7 +55,7 @@ _OWN_ERROR = 4
 """How many times as far off as the definition in the dtype a tensor may be: errors of two ways to sum rarely differ more."""
 _FEW, _LUCK = 64, 4
 """A tensor of fewer numbers has a largest error that depends on luck, which counts so many times as much."""
-_PLAIN = {"batch": Batch.FIXED, "training": None, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0}
+_PLAIN = {"batch": Batch.FIXED, "training": None, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0, "new_tokens": 1}
 
 
 def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:
@@ -75,7 +75,7 @@ def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:
 def _allowed(method: type[Attention], cell: Cell, B: int, H: int, N: int) -> Cell | None:
     """Return this cell at another size, with a backward if the method has one; heads that share keys still share them."""
     kv_heads = H if cell.problem.kv_heads == cell.problem.H else 1 if H % 2 else H // 2
-    for workload in (Workload.DECODE,) if cell.workload.decodes else (Workload.FORWARD_BACKWARD, Workload.FORWARD):
+    for workload in (Workload.DECODE,) if cell.workload.makes_state else (Workload.FORWARD_BACKWARD, Workload.FORWARD):
         found = cell.reshaped(B=B, H=H, kv_heads=kv_heads, N=N).model_copy(update={"workload": workload, **_PLAIN})
         if not method.refusal(found):
             return found

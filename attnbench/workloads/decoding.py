@@ -1,17 +1,17 @@
-"""Decoding: one token at context N, or N tokens from an empty state.
+"""Decoding: one token or a few at context N, N tokens from an empty state, or a prompt at once.
 
 The state at context N is made from one drawn sequence and repeated for each row of the batch: the cost depends on the size of a
 state and not on its numbers, and so the inputs of a long prompt never take memory beside a large batch of states.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, State, tensors_of
-from attnbench.schema.cell import Cell
+from attnbench.api import Attention, State, each_tensor, tensors_of
+from attnbench.schema.cell import Cell, Workload
 from attnbench.workloads.inputs import draw_inputs
 from attnbench.workloads.setting import Inputs, Setting, build, each_once, generator, keywords_of, overwrite
 
@@ -21,7 +21,7 @@ _POOL = 64
 
 @dataclass
 class Step(Setting):
-    """A call decodes one token, `inputs`, after all tokens of `state`.
+    """A call decodes one token, or attends a few at once, `inputs`, after all tokens of `state`.
 
     Every call is given the same state, so the context does not grow. A method that sums in place adds the token again each
     time, which changes the numbers but not the cost.
@@ -33,8 +33,9 @@ class Step(Setting):
     seed: int = 0
 
     def forward(self) -> Tensor:
-        """Return the output of the one token."""
-        o, _ = step(self.method, self.inputs, self.state)
+        """Return the output of the new tokens."""
+        attend = extend if self.cell.workload is Workload.VERIFY else step
+        o, _ = attend(self.method, self.inputs, self.state)
         return o
 
     def add_sets(self, count: int) -> None:
@@ -43,13 +44,13 @@ class Step(Setting):
             self.sets.append(_token(type(self.method), self.cell, generator(self.cell, self.seed + 3 * number)))
 
     def refill(self, seed: int) -> None:
-        """Draw another token, and restore the state as it was before any call."""
+        """Draw other tokens, and restore the state as it was before any call."""
         overwrite(self.inputs, _token(type(self.method), self.cell, generator(self.cell, seed)))
         for kept, one in zip(tensors_of(self.state), tensors_of(self.alone), strict=True):
             kept.data.copy_(one if one.shape[0] == 1 else one.repeat(self.cell.problem.B, *(1 for _ in one.shape[1:])))
 
     def sample(self, b: int) -> tuple[Inputs, int]:
-        """Return the prompt, drawn again, and the token."""
+        """Return the prompt, drawn again, and the new tokens."""
         prompt = _prompt(type(self.method), self.cell, generator(self.cell, self.seed))
         joined = {id(x): torch.cat([y, x[b : b + 1]], dim=2) for x, y in zip(self.inputs, prompt, strict=True)}
         return tuple(joined[id(x)] for x in self.inputs), 0
@@ -57,6 +58,19 @@ class Step(Setting):
     def state_bytes(self) -> int:
         """Return the bytes of the state of all N tokens."""
         return self.method.state_bytes(self.state)
+
+
+@dataclass
+class Prompt(Setting):
+    """A call attends all tokens and makes the state after them, which has room for no more."""
+
+    def forward(self) -> Tensor:
+        """Return the output of all tokens."""
+        return prefill(self.method, self.inputs, self.cell.problem.N)[0]
+
+    def state_bytes(self) -> int:
+        """Return the bytes of the state of all N tokens."""
+        return self.method.state_bytes(prefill(self.method, self.inputs, self.cell.problem.N)[1])
 
 
 @dataclass
@@ -100,11 +114,17 @@ class Sequence(Setting):
         return self.method.state_bytes(prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)[1])
 
 
-def one_step(cell: Cell, seed: int) -> Step:
-    """Prepare the N-th token after N - 1 others. Raises what the method raises."""
+def last_tokens(cell: Cell, seed: int) -> Step:
+    """Prepare the last tokens of N, of which one is decoded or some are verified. Raises what the method raises."""
     method, source, p = build(cell, seed), generator(cell, seed), cell.problem
     _, state = prefill(method, _prompt(type(method), cell, source), p.N)
     return Step(cell, method, _token(type(method), cell, source), state=repeated(state, p.B), alone=state, seed=seed)
+
+
+def prompt(cell: Cell, seed: int) -> Prompt:
+    """Prepare a prompt of N tokens. Raises what the method raises."""
+    method = build(cell, seed)
+    return Prompt(cell, method, draw_inputs(type(method), cell, generator(cell, seed)))
 
 
 def sequence(cell: Cell, seed: int) -> Sequence:
@@ -116,15 +136,15 @@ def sequence(cell: Cell, seed: int) -> Sequence:
 
 
 def _prompt(method: type[Attention], cell: Cell, source: torch.Generator) -> Inputs:
-    """Draw all tokens before the last, for one sample."""
-    N = cell.problem.N
+    """Draw all tokens before the new ones, for one sample."""
+    n = cell.first_token
     # inputs of no token cannot be drawn, but can be cut
-    return cut(draw_inputs(method, cell.reshaped(B=1, N=max(1, N - 1)), source), N - 1)
+    return cut(draw_inputs(method, cell.reshaped(B=1, N=max(1, n)), source), n)
 
 
 def _token(method: type[Attention], cell: Cell, source: torch.Generator) -> Inputs:
-    """Draw one token for every sample."""
-    return draw_inputs(method, cell.reshaped(N=1), source)
+    """Draw one token, or the few that are verified, for every sample."""
+    return draw_inputs(method, cell.reshaped(N=cell.new_tokens), source)
 
 
 def prefill(method: Attention, inputs: Inputs, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
@@ -139,6 +159,12 @@ def step(method: Attention, token: Inputs, state: State, choices: Tensor | None 
     return call(*token, state=state, **keywords_of(choices))
 
 
+def extend(method: Attention, tokens: Inputs, state: State) -> tuple[Tensor, State]:
+    """Call the method's `extend` with as many inputs as it takes."""
+    call: Callable[..., tuple[Tensor, State]] = method.extend
+    return call(*tokens, state=state)
+
+
 def share(choices: Tensor | None, stop: int, start: int = 0) -> Tensor | None:
     """Return the choices of tokens start … stop of [B, H, N, ·], as a view; None where there are none."""
     return None if choices is None else choices[:, :, start:stop]
@@ -151,19 +177,15 @@ def cut(inputs: Inputs, stop: int, start: int = 0) -> Inputs:
 
 def repeated(state: State, B: int) -> State:
     """Repeat the state of one sequence B times, in new memory with the layout of the old, the batch outermost."""
-    if isinstance(state, Tensor):
+
+    def many_of(one: Tensor) -> Tensor:
         # heads may be folded into the batch, or there may be no number at all
-        if state.shape[0] != 1 or state.numel() == 0:
-            return state.repeat(B, *(1 for _ in state.shape[1:]))
+        if one.shape[0] != 1 or one.numel() == 0:
+            return one.repeat(B, *(1 for _ in one.shape[1:]))
         # each row gets the strides of the one, with its gaps and overlaps
-        extent = 1 + sum((size - 1) * stride for size, stride in zip(state.shape[1:], state.stride()[1:], strict=True))
-        many = state.new_empty(B, extent)
-        many.copy_(state.as_strided((1, extent), (extent, 1)))
-        return many.as_strided((B, *state.shape[1:]), (extent, *state.stride()[1:]))
-    if is_dataclass(state) and not isinstance(state, type):
-        return replace(state, **{f.name: repeated(getattr(state, f.name), B) for f in fields(state)})
-    if not isinstance(state, tuple | list):
-        return state
-    # a named tuple takes its fields one by one
-    make = getattr(type(state), "_make", type(state))
-    return make(repeated(part, B) for part in state)
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(one.shape[1:], one.stride()[1:], strict=True))
+        many = one.new_empty(B, extent)
+        many.copy_(one.as_strided((1, extent), (extent, 1)))
+        return many.as_strided((B, *one.shape[1:]), (extent, *one.stride()[1:]))
+
+    return each_tensor(state, many_of)

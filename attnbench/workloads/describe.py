@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from attnbench import registry
-from attnbench.api import Attention
+from attnbench.api import Attention, Cost
 from attnbench.measure import devices, roof
-from attnbench.schema.cell import Batch, Cell, ClockMode, Workload
+from attnbench.schema.cell import COMPILE, Batch, Cell, ClockMode, Workload
 from attnbench.schema.errand import Description, Inquiry, Prospect, Roof, Surroundings, Survey
 from attnbench.schema.noun import in_words
 from attnbench.schema.training import Task
@@ -51,16 +51,28 @@ def parameters(method: type[Attention]) -> tuple[str, ...]:
 def prospect(method: type[Attention], cell: Cell) -> Prospect:
     """Return the reason why a cell cannot run, also where its parameters are bad, or else its cost.
 
-    The cost of a model is unknown, because its attention is only a part of it.
+    The cost of a model is unknown, because its attention is only a part of it. That of a backward alone is what it adds to a
+    forward; tokens that are verified cost as much as if they were decoded, but what all of them read is read once at least.
     """
     try:
-        if reason := why_not(cell) or method.refusal(cell.call):
+        if reason := why_not(cell) or next(filter(None, map(method.refusal, cell.calls)), None):
             return Prospect(why_not=reason)
-        cost = method.cost(cell.problem, cell.params, cell.call.workload)
-        return Prospect(cost=None if cell.workload.has_model else cost, checks=check_cells(method, cell))
+        return Prospect(cost=_cost(method, cell), checks=check_cells(method, cell))
     # OverflowError: a parameter may be larger than any float
     except (TypeError, ValueError, OverflowError) as error:
         return Prospect(why_not=in_words(error))
+
+
+def _cost(method: type[Attention], cell: Cell) -> Cost | None:
+    cost = method.cost(cell.problem, cell.params, cell.call.workload)
+    if cost is None or cell.workload.has_model:
+        return None
+    if cell.workload is Workload.BACKWARD:
+        forward = method.cost(cell.problem, cell.params, Workload.FORWARD)
+        return forward and Cost(**{name: max(0.0, x - getattr(forward, name)) for name, x in cost})
+    if cell.workload is Workload.VERIFY:
+        return Cost(**{name: x * (1 if name == "traffic_bytes" else cell.new_tokens) for name, x in cost})
+    return cost
 
 
 def why_not(cell: Cell) -> str | None:
@@ -73,6 +85,12 @@ def why_not(cell: Cell) -> str | None:
             (p.padding > 0, "fidelity is measured without padding"),
             (searched, "fidelity needs a batch that is stated"),
             (p.dtype.bytes == 2, "fidelity is of the definition: float32 or float64"),
+        ],
+        Workload.BACKWARD: [
+            (COMPILE in cell.method, "compiled gradients can be taken once for each forward; measure forward_backward"),
+        ],
+        Workload.VERIFY: [
+            (cell.new_tokens >= p.N, f"{cell.new_tokens} new tokens leave none before them: N must be larger than new_tokens"),
         ],
         Workload.NUMERICS: [(searched, "numerics need a batch that is stated")],
         Workload.GENERATE: [

@@ -8,14 +8,12 @@ from torch import Tensor
 from attnbench.measure import cuda_memory, devices, host_memory, nvml, profiler_memory
 from attnbench.measure.host_memory import Reading
 from attnbench.measure.loop import OverBudgetError
-from attnbench.schema.cell import Workload
 from attnbench.schema.errand import FIT_SHARE, Job
 from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
 from attnbench.workloads.prepare import Generation, Modelled, prepare
 from attnbench.workloads.setting import Setting
 
 Readings = dict[str, Reading]
-_BACKWARD = {Workload.FORWARD_BACKWARD, Workload.TRAIN}
 
 
 def measure_memory(job: Job) -> Measured:
@@ -117,7 +115,7 @@ def on_cuda(setting: Setting) -> Readings:
 
 
 def _saved(setting: Setting, probe: Callable[[Callable[[], Tensor]], Reading]) -> Reading:
-    if setting.cell.workload not in _BACKWARD:
+    if not setting.cell.workload.learns:
         return Reading(None, "torch's allocator after the forward", f"{setting.cell.workload} keeps nothing for a backward")
     return probe(setting.forward)
 

@@ -163,7 +163,10 @@ def generation(cell: Cell, seed: int) -> Generation:
 _PREPARE: dict[Workload, Callable[[Cell, int], Setting]] = {
     Workload.FORWARD: whole,
     Workload.FORWARD_BACKWARD: whole,
-    Workload.DECODE: decoding.one_step,
+    Workload.BACKWARD: whole,
+    Workload.PREFILL: decoding.prompt,
+    Workload.VERIFY: decoding.last_tokens,
+    Workload.DECODE: decoding.last_tokens,
     Workload.DECODE_TOTAL: decoding.sequence,
     Workload.FIDELITY: whole,
     Workload.NUMERICS: whole,

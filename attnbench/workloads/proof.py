@@ -19,8 +19,17 @@ from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import seconds as in_units
-from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, insist_on_reach, shape_in_words, weigh
-from attnbench.workloads.setting import Setting, unique
+from attnbench.workloads.holding import (
+    WrongError,
+    deviations,
+    hold_gradients,
+    hold_rows,
+    insist_on_reach,
+    shape_in_words,
+    tolerance,
+    weigh,
+)
+from attnbench.workloads.setting import Backward, Setting, unique
 from attnbench.workloads.truth import NoTruthError, Place, Truth, last_tokens, places, tokens
 
 _LOOKS = 4
@@ -164,7 +173,8 @@ class Proof:
         setting, p, source = self.setting, self.setting.cell.problem, self.witness.source
         setting.sets, setting.turn = [setting.inputs], 0
         setting.refill(self.seed)
-        looked_at = last_tokens(p.B, p.H, p.N, source) if setting.first_row else places(p.B, p.H, p.N, setting.span, source)
+        first = setting.first_row
+        looked_at = last_tokens(p.B, p.H, p.N, source, first) if first else places(p.B, p.H, p.N, setting.span, source)
         self.choices = None if setting.first_row else setting.choices(self.seed)
         weighed, affordable = [], 0
         if setting.gradient is not None:
@@ -192,9 +202,20 @@ class Proof:
                 self.left_out.append(f"{len(looked_at) - number} of {len(looked_at)} heads of the output")
                 break
             self._row(place, rows)
+        if isinstance(setting, Backward):
+            self._take_again(tensors[1:])
         if any(not torch.equal(rows, rows_of(setting, result, place)) for rows, place in zip(at_once, looked_at, strict=True)):
             raise WrongError("its output went on changing after the call had returned", Status.UNFAIR)
         return seconds
+
+    def _take_again(self, gradients: Sequence[Tensor]) -> None:
+        """Take the gradients of the same forward once more: all timed calls but the first did."""
+        again = self.setting.call()
+        for x, y in zip(gradients, again[1:] if isinstance(again, tuple) else (), strict=True):
+            off = float(deviations(y.reshape(1, -1), x.reshape(1, -1)))
+            if off > tolerance(self.setting.cell):
+                said = f"taken again for the same forward, its gradients are off by {off:.3g}"
+                raise WrongError(f"{said}; measure forward_backward", Status.INCORRECT)
 
     def _truth(self, b: int) -> tuple[Truth, int]:
         """Return the definition on what the present call attends in sample b, and the number of that sample in it."""

@@ -90,7 +90,7 @@ def _step(setting: Setting, source: random.Random) -> Looked:
         _, state = prefill(setting.method, cut(inputs, p.N - 1), p.N)
         token = each_once(cut(inputs, p.N, p.N - 1), lambda x: x.repeat(p.B, *(1 for _ in x.shape[1:])))
         o, _ = step(setting.method, token, repeated(state, p.B))
-    at = last_tokens(p.B, p.H, p.N, source)
+    at = last_tokens(p.B, p.H, p.N, source, p.N - 1)
     truth = Truth(setting.method, inputs, setting.choices(source.getrandbits(31)))
     return truth, [(Place(0, x.h, x.at), o[x.b, x.h]) for x in at], [], ()
 

@@ -110,8 +110,8 @@ class Setting:
 
     @property
     def first_row(self) -> int:
-        """The number of the token that the first row of the output belongs to: decoding returns the last row only."""
-        return self.cell.problem.N - 1 if self.cell.workload.decodes else 0
+        """The number of the token that the first row of the output belongs to: decoding returns the last rows only."""
+        return self.cell.first_token
 
     def sample(self, b: int) -> tuple[Inputs, int]:
         """Return all tokens that sample b of the present call attends, [., heads, N, ·], and the sample's number in them."""
@@ -121,11 +121,37 @@ class Setting:
         """Return the bytes of what a call returns."""
         p, tokens = self.cell.problem, self.cell.problem.N - self.first_row
         size = p.B * p.H * tokens * p.M * self.inputs[-1].element_size()
-        return Reading(size, "B H N M x element size; N = 1 in decoding")
+        return Reading(size, "B H N M x element size; in decoding N is the new tokens")
 
     def state_bytes(self) -> int | None:
         """Return the bytes of the state between tokens; None where none is kept."""
         return None
+
+
+@dataclass
+class Backward(Setting):
+    """A call takes the gradients once more of the one forward that was made of the present inputs."""
+
+    made: Tensor = field(init=False)
+    """The output of that forward."""
+    _seed: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.made = self.forward()
+
+    def call(self) -> object:
+        """Return the output and all gradients."""
+        return self.made, *torch.autograd.grad(self.made, self.leaves(), self.gradient, retain_graph=True)
+
+    def refill(self, seed: int) -> None:
+        """Write other values into the inputs, and make a forward of them; the values of this seed are left as they are."""
+        if seed == self._seed:
+            return
+        self._seed = seed
+        super().refill(seed)
+        torch.manual_seed(seed)
+        self.made = self.forward()
 
 
 def build(cell: Cell, seed: int) -> Attention:
@@ -142,7 +168,7 @@ def set_up(cell: Cell, seed: int) -> None:
         torch.cuda.set_device(cell.device)
     choose_kernels()
     torch.set_float32_matmul_precision(cell.matmul_precision.value)
-    torch.set_grad_enabled(cell.workload in {Workload.FORWARD_BACKWARD, Workload.TRAIN})
+    torch.set_grad_enabled(cell.workload.learns)
     # another seed than that of the inputs, which so do not depend on a method's own draws (rotations, projections)
     torch.manual_seed(seed + 1)
 
@@ -155,14 +181,14 @@ def generator(cell: Cell, seed: int) -> torch.Generator:
 def whole(cell: Cell, seed: int) -> Setting:
     """Prepare a call on all N tokens at once. Raises what the method raises."""
     method, source = build(cell, seed), generator(cell, seed)
-    inputs = draw_inputs(type(method), cell, source)
-    setting = Setting(cell, method, inputs, key_mask=padding_mask(cell.problem, cell.device))
-    if cell.workload is Workload.FORWARD_BACKWARD:
+    inputs, gradient = draw_inputs(type(method), cell, source), None
+    if cell.workload.learns:
         for leaf in unique(list(inputs)):
             leaf.requires_grad_(leaf.is_floating_point())
         # in the method's own layout, as its inputs, so that no backward pays for a transpose
-        setting.gradient = draw(cell.problem, cell.problem.H, cell.problem.M, source, method.layout)
-    return setting
+        gradient = draw(cell.problem, cell.problem.H, cell.problem.M, source, method.layout)
+    kind = Backward if cell.workload is Workload.BACKWARD else Setting
+    return kind(cell, method, inputs, gradient, padding_mask(cell.problem, cell.device))
 
 
 def overwrite(tensors: Inputs, fresh: Inputs) -> None:

@@ -24,7 +24,7 @@ from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import Generation, Modelled, prepare
 from attnbench.workloads.proof import Proof, Witness
 from attnbench.workloads.proof_in_model import prove_generation
-from attnbench.workloads.setting import Setting, unique
+from attnbench.workloads.setting import Backward, Setting, unique
 
 _MOST_SETS = 4
 _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
@@ -106,8 +106,8 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
 
 
 def input_sets(setting: Setting, job: Job) -> int:
-    """Return the number of input sets that calls take in turns: as many as a small share of memory holds; 1 for a graph."""
-    if job.cell.clock is ClockMode.GRAPH or isinstance(setting, Modelled):
+    """Return how many sets of inputs calls take in turns: as many as a small share of memory holds; 1 for a kept graph."""
+    if job.cell.clock is ClockMode.GRAPH or isinstance(setting, Modelled | Backward):
         return 1
     memory = job.limits.memory_bytes or devices.free_bytes(job.cell.device)
     size = sum(x.numel() * x.element_size() for x in unique(list(setting.inputs)))
@@ -124,8 +124,7 @@ def clock_of(cell: Cell) -> Clock:
 
 def state_for(cell: Cell) -> ProcessState:
     """Return the state that this process must have while the cell is measured: the present one, with what the cell states."""
-    learns = cell.workload in {Workload.FORWARD_BACKWARD, Workload.TRAIN}
-    return replace(ProcessState.read(), gradients=learns, matmul_precision=cell.matmul_precision.value)
+    return replace(ProcessState.read(), gradients=cell.workload.learns, matmul_precision=cell.matmul_precision.value)
 
 
 def refuse_impossible(job: Job, samples: list[float]) -> None:
@@ -137,6 +136,8 @@ def refuse_impossible(job: Job, samples: list[float]) -> None:
     """
     limits, median, cell = job.limits, statistics.median(samples), job.cell
     moved = io_bytes(job.sized.problem, cell.call.workload)
+    if cell.workload is Workload.BACKWARD:
+        moved -= io_bytes(job.sized.problem, Workload.FORWARD)
     if cell.workload.has_model or limits.roof is None or median >= _MARGIN * limits.roof.fastest(limits.flops, moved):
         return
     names = [cell.ceiling]

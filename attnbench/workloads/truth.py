@@ -17,7 +17,7 @@ from attnbench.workloads.setting import each_once, keywords_of
 
 ROWS = 64
 """The number of rows of an output that are compared, if it has as many."""
-_PLACES, _SAMPLES = 8, 4
+_PLACES, _SAMPLES, _NEW = 8, 4, 4
 
 
 MOST_SCORES = 2**26
@@ -63,10 +63,10 @@ def tokens(N: int, span: int, count: int, source: random.Random, first: int = 0)
     return tuple(sorted(chosen))
 
 
-def last_tokens(B: int, H: int, N: int, source: random.Random) -> list[Place]:
-    """Choose the last token of 64 heads, or of all, in a few samples that include the first and the last."""
+def last_tokens(B: int, H: int, N: int, source: random.Random, first: int) -> list[Place]:
+    """Choose tokens from `first` on of 64 heads, or of all, in a few samples that include the first and the last."""
     samples = list(dict.fromkeys([0, B - 1, *source.sample(range(B), min(B, _SAMPLES))]))[:_SAMPLES]
-    every = [Place(b, h, (N - 1,)) for b in samples for h in range(H)]
+    every = [Place(b, h, tokens(N, N, _NEW, source, first)) for b in samples for h in range(H)]
     return sorted(source.sample(every, min(len(every), ROWS)), key=lambda place: samples.index(place.b))
 
 

@@ -68,7 +68,7 @@ def _take_in(phi: FeatureMap, k: Tensor, state: LinearState) -> Tensor:
 
 
 def extend(terms: Terms, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
-    """Attend many tokens: [b, H, n, D], [b, H, n, D], [b, H, n, M] -> [b, H, n, M], and the state, updated in place."""
+    """Attend many tokens: [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], and a new state."""
     q, k, v = (x.detach().flatten(0, 1) for x in inputs)
     sums, M = state.sums, v.shape[-1]
     wide = sums.new_zeros(*sums.shape[:2], width(M))
@@ -77,9 +77,7 @@ def extend(terms: Terms, inputs: tuple[Tensor, Tensor, Tensor], state: LinearSta
     if isinstance(terms.phi, Exponential) and terms.phi.normalises:
         o, (_, scale) = attend_by_tokens(terms, q, k, v, before)
     else:
-        o = torch.empty_like(v)
+        o = v.new_empty(*q.shape[:2], M)
         _, scale = attend(terms, (q, k, v), cut(terms, (q, k, v), CHUNK), before, o)
-    sums.copy_(wide[..., : M + 1])
-    if state.scale is not None and scale is not None:
-        state.scale.copy_(scale.mT)
-    return o.view(inputs[2].shape), state
+    after = LinearState(wide[..., : M + 1].contiguous(), state.token, None if scale is None else scale.mT.contiguous())
+    return o.view(*inputs[0].shape[:3], M), after

@@ -66,9 +66,7 @@ class LinearFamily(Attention):
         """Attend one token: add its key and value to the state, in place, and read it with its query."""
         return step(self.phi, self.eps, (q, k, v), state)
 
-    def extend(self, q: Tensor, k: Tensor, v: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
-        """Attend many more tokens by chunks: [b, H, n, D], [b, H, n, D], [b, H, n, M]; updates the state in place.
-
-        Takes as many heads of k and v as of q.
-        """
+    def extend(self, *inputs: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
+        """Attend many more tokens by chunks; the given state stays as it is."""
+        q, k, v = inputs
         return extend(self.terms(), (q, k, v), state)

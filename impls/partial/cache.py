@@ -28,8 +28,11 @@ class KvCache:
         return cls(written(empty_k, k, 0), written(empty_v, v, 0), k.shape[2])
 
     def then(self, k: Tensor, v: Tensor) -> Self:
-        """Append one token, [b, K, 1, D] and [b, K, 1, M], in the same memory. Raises ValueError where the cache is full."""
-        return type(self)(written(self.k, k, self.length), written(self.v, v, self.length), self.length + 1)
+        """Append tokens, [b, K, n, D] and [b, K, n, M], in the same memory. Raises ValueError where the cache is full.
+
+        The cache that there was stays as it is: whoever takes the tokens back goes on from it.
+        """
+        return type(self)(written(self.k, k, self.length), written(self.v, v, self.length), self.length + k.shape[2])
 
     @property
     def keys(self) -> Tensor:

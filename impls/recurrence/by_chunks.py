@@ -70,6 +70,10 @@ class ByChunks(Attention):
         """Attend without gradients, and return the state [b, H, D, M], float32 at least; any n ≥ 0 and capacity."""
         return attend_and_keep(self._form, self._columns(q, k, v, *gates), self.chunk, self.size)
 
+    def extend(self, *inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Attend many more tokens by chunks, without gradients; the given state stays as it is."""
+        return attend_and_keep(self._form, self._columns(*inputs), self.chunk, self.size, state)
+
     def step(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Attend one token, and update the state in place."""
         with torch.no_grad():

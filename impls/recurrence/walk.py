@@ -34,22 +34,33 @@ def attend(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None 
     return o.view(inputs[2].shape)
 
 
-def attend_and_keep(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None) -> tuple[Tensor, Tensor]:
-    """Attend without gradients, and return the state after the last token [B, H, *size], float32 at least; N may be 0."""
+def attend_and_keep(
+    form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None, before: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Attend without gradients, and return the state after the last token [B, H, *size], float32 at least; N may be 0.
+
+    The state `before`, of the same shape, stays as it is; without one, it is 0.
+    """
     with torch.no_grad():
-        o, state = _walk(form, chunk, size, tuple(x.flatten(0, 1) for x in inputs))
+        o, state = _walk(form, chunk, size, tuple(x.flatten(0, 1) for x in inputs), before=before)
     return o.view(inputs[2].shape), state.unflatten(0, inputs[2].shape[:2])
 
 
 def _walk(
-    form: Form, chunk: int, size: tuple[int, int] | None, inputs: Inputs, met: list[Tensor] | None = None
+    form: Form,
+    chunk: int,
+    size: tuple[int, int] | None,
+    inputs: Inputs,
+    met: list[Tensor] | None = None,
+    before: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute the output [X, N, M] and the last state [X, *size]; append the state before each part to `met`."""
     q, _, v = inputs[:3]
     o = v.new_empty(v.shape)
     last = v.new_zeros(v.shape[0], *(size or (q.shape[-1], v.shape[-1])), dtype=sums(v.dtype))
     for some in groups(v.shape[0], v.is_cuda):
-        rows, state = tuple(x[some] for x in inputs), torch.zeros_like(last[some])
+        rows = tuple(x[some] for x in inputs)
+        state = torch.zeros_like(last[some]) if before is None else before.flatten(0, 1)[some].clone()
         for part in parts(rows[0], v.shape[-1], chunk):
             if met is not None:
                 met.append(state)

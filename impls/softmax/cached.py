@@ -20,7 +20,7 @@ _PROMPT_ROWS = 256
 class CachedSoftmax(ExactSoftmax):
     """Softmax attention with one function, `attend`, for the sequence, the prompt and the step."""
 
-    decodes = True
+    decodes = appends = True
     masks = True
 
     @classmethod
@@ -48,6 +48,12 @@ class CachedSoftmax(ExactSoftmax):
         cache: KvCache = state.then(k, v)
         # no causal flag: torch aligns it to the first key, so the one query would see nothing else
         return self.attend(q, cache.keys, cache.values, causal=False), cache
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all keys and values, and attend to them and those before at once. Raises ValueError beyond the capacity."""
+        q, k, v = inputs
+        cache: KvCache = state.then(k, v)
+        return self.attend(q, cache.keys, cache.values, causal=True), cache
 
     def _prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend causally, [b, H, n, D] ... -> [b, H, n, M], without ever holding all scores of a long prompt."""

@@ -58,8 +58,8 @@ def test_a_sequence_in_parts_that_carry_the_state_on_is_the_whole(feature_map: s
     a, b = sorted(min(c, N) for c in cuts)
     with torch.no_grad():
         first, state = method.prefill(*cut(inputs, a), capacity=N)
-        second, state = method.extend(*cut(inputs, b, start=a), state)
-        third, state = method.extend(*cut(inputs, N, start=b), state)
+        second, state = method.extend(*cut(inputs, b, start=a), state=state)
+        third, state = method.extend(*cut(inputs, N, start=b), state=state)
         _, whole = method.prefill(*inputs, capacity=N)
     torch.testing.assert_close(torch.cat([first, second, third], dim=2), call.forward(), rtol=0, atol=1e-10)
     torch.testing.assert_close(state.sums, whole.sums, rtol=0, atol=1e-10)

@@ -88,4 +88,5 @@ def harmless(value: object) -> object:
 def in_words(workload: Workload) -> str:
     """Name a workload as figures and captions do."""
     words = {Workload.FORWARD_BACKWARD: "forward + backward", Workload.DECODE_TOTAL: "decode, whole sequence"}
+    words |= {Workload.BACKWARD: "backward alone", Workload.VERIFY: "verify new tokens"}
     return words.get(workload, workload.value)

@@ -79,11 +79,7 @@ class FastTransformersLinear(LinearFamily):
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
         """Attend token by token from empty sums, [b, H, D, M] and [b, H, D], as the package gives a state in no other way."""
         b, H, _, D = q.shape
-        return self.extend(q, k, v, [q.new_zeros(b, H, D, v.shape[-1]), q.new_zeros(b, H, D)])
-
-    def extend(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
-        """Attend many more tokens, one after the other."""
-        out = torch.empty_like(v)
+        out, state = torch.empty_like(v), [q.new_zeros(b, H, D, v.shape[-1]), q.new_zeros(b, H, D)]
         for t in range(q.shape[2]):
             out[:, :, t], state = self.recurrent(q[:, :, t], k[:, :, t], v[:, :, t], state)
         return out, state

@@ -54,6 +54,12 @@ class GatedSoftmax(SdpaSoftmax):
         o, cache = super().prefill(q, k, v, capacity=capacity)
         return o * x.sigmoid(), cache
 
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all keys and values, and attend to them and those before at once. Raises ValueError beyond the capacity."""
+        *qkv, x = inputs
+        o, cache = super().extend(*qkv, state=state)
+        return o * x.sigmoid(), cache
+
     def step(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
         """Append one key and value, and attend to all of them. Raises ValueError beyond the capacity."""
         o, cache = super().step(q, k, v, state=state)

@@ -8,7 +8,7 @@ from typing import Self
 
 from torch import Tensor
 
-from attnbench.api import Cost, Problem, Scalar, Workload, io_bytes, nominal_flops
+from attnbench.api import Cost, Problem, Scalar, State, Workload, io_bytes, nominal_flops
 
 from ...partial.cache import written
 from ..library.sdpa import SdpaSoftmax
@@ -35,9 +35,9 @@ class Tokens:
         return cls(written(q_, q, 0), written(k_, k, 0), written(v_, v, 0), q.shape[2])
 
     def then(self, q: Tensor, k: Tensor, v: Tensor) -> Self:
-        """Append one token in the same memory. Raises ValueError where full."""
+        """Append n tokens in the same memory. Raises ValueError where full."""
         at = self.length
-        return type(self)(written(self.q, q, at), written(self.k, k, at), written(self.v, v, at), at + 1)
+        return type(self)(written(self.q, q, at), written(self.k, k, at), written(self.v, v, at), at + q.shape[2])
 
     @property
     def qkv(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,9 +75,13 @@ class RecomputeSoftmax(SdpaSoftmax):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Tokens) -> tuple[Tensor, Tokens]:
         """Append one token, and attend from all tokens again. Raises ValueError beyond the capacity."""
-        tokens = state.then(q, k, v)
+        return self.extend(q, k, v, state=state)
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append n tokens, and attend from all tokens again. Raises ValueError beyond the capacity."""
+        tokens: Tokens = state.then(*inputs)
         # a copy, so that the other rows can be freed
-        return self.attend(*tokens.qkv, causal=True)[:, :, -1:].clone(), tokens
+        return self.attend(*tokens.qkv, causal=True)[:, :, -inputs[0].shape[2] :].clone(), tokens
 
 
 def _flops(p: Problem, workload: Workload) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnbench import registry
 from attnbench.api import Problem, tensors_of
-from attnbench.workloads.decoding import cut, prefill, repeated, step
+from attnbench.workloads.decoding import cut, extend, prefill, repeated, step
 from tests.impls.contract.calls import Call, mapped, no_worse, same, turned
 from tests.impls.contract.method import STEP
 from tests.impls.contract.subjects import NAMES, Variant, each
@@ -55,6 +55,19 @@ def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
             same([call.decoded(prompt)], want, call.off_by)
         if call.choices is not None:
             same([call.decoded(17, choices=call.choices)], want, call.off_by)
+
+
+@pytest.mark.parametrize("variant", each(decodes))
+def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_back(variant: Variant) -> None:
+    call = call_of(variant)
+    want = call.exact()[0]
+    for prompt in (n for n in prompts(variant) if n + 6 <= N):
+        right, wrong = (cut(x, prompt + 5, start=prompt) for x in (call.inputs, call.drawn(8)))
+        _, state = prefill(call.method, cut(call.inputs, prompt), N)
+        extend(call.method, wrong, state)
+        o, after = extend(call.method, right, state)
+        following, _ = step(call.method, cut(call.inputs, prompt + 6, start=prompt + 5), after)
+        same([o, following], want[:, :, prompt : prompt + 6].split((5, 1), dim=2), call.off_by)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
