@@ -142,6 +142,8 @@ class Backward(Setting):
 
     def call(self) -> object:
         """Return the output and all gradients."""
+        # of one set of inputs, whichever is asked for
+        self.turn = 0
         return self.made, *torch.autograd.grad(self.made, self.leaves(), self.gradient, retain_graph=True)
 
     def refill(self, seed: int) -> None:
