@@ -116,7 +116,7 @@ def axes_in_words(cell: Cell) -> dict[str, str]:
         "allocator": f"allocator {cell.allocator.value}",
         "precision": f"matmul {cell.matmul_precision.value}",
         "clock": f"{cell.clock.value} clock",
-        "new_tokens": f"{cell.new_tokens} new tokens",
+        "new_tokens": f"{cell.new_tokens} new tokens" if cell.workload is Workload.VERIFY else "",
     }
 
 

@@ -259,7 +259,7 @@ def _refusal(cell: Cell) -> tuple[Status, str] | None:
         return Status.MISSING, str(error)
     if absent := registry.missing(method):
         return Status.MISSING, registry.pip_line(cell.method, absent)
-    reason = method.refusal(cell)
+    reason = next(filter(None, map(method.refusal, cell.calls)), None)
     return (Status.UNSUPPORTED, f"{cell.label}: {reason}") if reason else None
 
 

@@ -6,7 +6,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.roofline import placed
 from attnbench.report.findings import Findings
 from attnbench.report.text.table import rows_csv
-from attnbench.schema.cell import Batch
+from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.training import Training
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def _identity(findings: Findings, summary: CellSummary) -> Row:
         "allocator": cell.allocator.value,
         "matmul_precision": cell.matmul_precision.value,
         "clock_mode": cell.clock.value,
+        "new_tokens": cell.new_tokens if cell.workload is Workload.VERIFY else None,
         # the model around the attention and what it learns; empty of a cell without one
         **(dict.fromkeys(Training.model_fields) | (cell.training.model_dump(mode="json") if cell.training else {})),
     }

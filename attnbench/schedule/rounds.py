@@ -28,7 +28,7 @@ def bundles(cells: Sequence[Cell]) -> list[Bundle]:
 
     def same(cell: Cell) -> tuple[str, ...]:
         inputs = (cell.inputs, cell.recording, f"{cell.scale!r}")
-        conditions = (*inputs, cell.allocator, cell.matmul_precision, cell.clock, cell.batch)
+        conditions = (*inputs, cell.allocator, cell.matmul_precision, cell.clock, cell.batch, str(cell.new_tokens))
         model = cell.training.model_dump_json() if cell.training else ""
         return (f"{cell.problem.N:020d}", cell.problem.model_dump_json(), cell.workload, *conditions, model)
 

@@ -137,14 +137,16 @@ def sequence(cell: Cell, seed: int) -> Sequence:
 
 def _prompt(method: type[Attention], cell: Cell, source: torch.Generator) -> Inputs:
     """Draw all tokens before the new ones, for one sample."""
-    n = cell.first_token
-    # inputs of no token cannot be drawn, but can be cut
-    return cut(draw_inputs(method, cell.reshaped(B=1, N=max(1, n)), source), n)
+    return cut(draw_inputs(method, cell.reshaped(B=1), source), cell.first_token)
 
 
 def _token(method: type[Attention], cell: Cell, source: torch.Generator) -> Inputs:
     """Draw one token, or the few that are verified, for every sample."""
-    return draw_inputs(method, cell.reshaped(N=cell.new_tokens), source)
+    new = cell.reshaped(N=cell.new_tokens)
+    if method.projections(new.problem) == method.projections(cell.problem):
+        return draw_inputs(method, new, source)
+    # an input is as wide as the length says: of log-linear attention one number for each level
+    return cut(draw_inputs(method, cell, source), cell.problem.N, start=cell.first_token)
 
 
 def prefill(method: Attention, inputs: Inputs, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:

@@ -291,3 +291,38 @@ class Replayed(torch.autograd.Function):
                 inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
                 method.kept = torch.autograd.grad(method.honest(*inputs), inputs, gradients[0])
         return None, *method.kept
+
+
+class KeepsGradients(Cheat):
+    """Gradients are computed once for each forward, however often they are taken."""
+
+    spoils = False
+
+    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        o: Tensor = Kept.apply(self, q, k, v)  # type: ignore[no-untyped-call]
+        return o
+
+
+class SpoilsItsGraph(KeepsGradients):
+    """Gradients are right the first time that they are taken, and 0 from then on."""
+
+    spoils = True
+
+
+class Kept(torch.autograd.Function):
+    """Keeps its gradients beside what was saved for them."""
+
+    @staticmethod
+    def forward(ctx: Any, method: KeepsGradients, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        ctx.method, ctx.kept = method, None
+        ctx.save_for_backward(q, k, v)
+        return method.honest(q, k, v)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.kept is None:
+            with torch.enable_grad():
+                inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+                ctx.kept = torch.autograd.grad(ctx.method.honest(*inputs), inputs, gradients[0])
+            return None, *ctx.kept
+        return None, *((torch.zeros_like(x) if ctx.method.spoils else x) for x in ctx.kept)

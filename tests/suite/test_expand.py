@@ -80,6 +80,13 @@ def test_decoding_is_a_workload_like_another() -> None:
     assert [(c.method, c.workload.value) for c in got] == [("a", "decode"), ("b", "decode"), ("a", "decode_total")]
 
 
+def test_only_what_is_verified_has_new_tokens() -> None:
+    got = cells(
+        axes={"N": [64], "causal": True, "new_tokens": [4, 16, 4]}, workloads=["prefill", "verify", "decode"], methods=["a"]
+    )
+    assert [(c.workload.value, c.new_tokens) for c in got] == [("prefill", 1), ("verify", 4), ("verify", 16), ("decode", 1)]
+
+
 @pytest.mark.parametrize(("over", "batches"), [("max", {Batch.LARGEST}), (2, {Batch.FIXED})])
 def test_an_override_may_have_the_batch_searched_for_or_stated(over: object, batches: set[Batch]) -> None:
     fields: dict[str, Any] = {"axes": {"N": [8], "B": [1, "max"]}, "on": {"cpu": {"axes": {"B": over}}}}

@@ -65,8 +65,8 @@ def test_an_unknown_key_is_placed_the_meant_one_offered_and_the_keys_of_that_pla
         (
             "workloads: [forward, sideways]",
             "4:22: workloads.1: 'sideways' is not known; "
-            "write one of 'forward', 'forward_backward', 'decode', 'decode_total', 'fidelity', 'numerics', 'train' "
-            "or 'generate'",
+            "write one of 'forward', 'forward_backward', 'backward', 'prefill', 'verify', 'decode', 'decode_total', "
+            "'fidelity', 'numerics', 'train' or 'generate'",
         ),
         ("on: {gpu: {}}", "4:6: on.gpu: 'gpu' is not known; write one of 'cpu' or 'cuda'"),
         ("device: tpu", "4:1: device: 'tpu' is not a device; write auto, cpu, cuda or cuda:1"),

@@ -105,7 +105,7 @@ SYSTEMS = [
     row("Kimi Delta Attention", "delta.kda", "peers_recurrent"),
     row("RWKV-7", "delta.rwkv7", "peers_recurrent"),
     row("DeepSeek Sparse Attention", "sparse.dsa", "compile"),
-    row("MLA", "softmax.mla", "atlas"),
+    row("MLA", "softmax.mla", "serving"),
     row("PaTH", "softmax.path", "compile"),
     row("Gated DeltaNet-2", "delta.gated_deltanet2", "atlas"),
     row("Comba", "delta.comba", "atlas"),

@@ -68,6 +68,17 @@ def test_a_cheat_with_a_backward_is_caught(warm: Isolation, name: str) -> None:
     assert outcome.status is Status.INCORRECT, outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("ReplaysGradients", "incorrect"), ("KeepsGradients", "unfair"), ("SpoilsItsGraph", "incorrect")],
+)
+def test_a_cheat_whose_backward_alone_is_timed_is_caught(warm: Isolation, name: str, status: str) -> None:
+    outcome = outcome_of(warm, f"cheats:{name}", Workload.BACKWARD, 0.8)
+    assert isinstance(outcome, Failed)
+    assert outcome.status.value == status, outcome.reason
+
+
 def test_an_honest_attention_beside_them_is_timed(warm: Isolation) -> None:
     assert isinstance(outcome_of(warm, "plain:Plain"), Measured)
     assert isinstance(outcome_of(warm, "plain:Plain", Workload.FORWARD_BACKWARD), Measured)
+    assert isinstance(outcome_of(warm, "plain:Plain", Workload.BACKWARD), Measured)

@@ -47,10 +47,27 @@ def whole(prompt: tuple[Tensor, ...], token: tuple[Tensor, ...]) -> list[Tensor]
 @pytest.mark.parametrize("N", [1, 2, 9, 65])
 def test_a_step_at_n_attends_n_keys_the_last_its_own(N: int, B: int) -> None:
     made = one_step(N=N, B=B)
-    drawn = WIDE.model_copy(update={"N": max(1, N - 1)})
-    prompt = cut(type(made.method).inputs(drawn, generator(made.cell, 5)), N - 1)
+    prompt = cut(type(made.method).inputs(WIDE.model_copy(update={"N": N}), generator(made.cell, 5)), N - 1)
     want = made.method.reference(*whole(prompt, made.inputs))[:, :, -1:]
     torch.testing.assert_close(made.forward(), want, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("B", [1, 3])
+@pytest.mark.parametrize(("N", "new"), [(2, 1), (9, 4), (65, 16)])
+def test_tokens_that_are_verified_attend_all_before_them_and_leave_the_state(N: int, new: int, B: int) -> None:
+    cell = job("Right", Workload.VERIFY, N=N, B=B).cell.model_copy(update={"new_tokens": new})
+    made = cast("Step", prepare(Job(cell=cell, seed=5)))
+    prompt = cut(type(made.method).inputs(WIDE.model_copy(update={"N": N}), generator(made.cell, 5)), N - new)
+    want = made.method.reference(*whole(prompt, made.inputs))[:, :, -new:]
+    for _ in range(2):
+        torch.testing.assert_close(made.call(), want, atol=1e-10, rtol=0)
+    assert made.state.n == N - new
+
+
+def test_a_prompt_gives_what_a_forward_gives_and_the_state_of_all_its_tokens() -> None:
+    made = prepare(job("Right", Workload.PREFILL))
+    torch.testing.assert_close(made.call(), made.method.reference(*made.inputs), atol=1e-10, rtol=0)
+    assert made.state_bytes() == one_step().state_bytes()
 
 
 def test_every_row_has_a_token_of_its_own() -> None:
@@ -117,7 +134,7 @@ def test_a_shared_query_and_key_is_one_tensor_in_a_step() -> None:
 
 def test_the_state_of_many_rows_is_the_one_a_batch_of_the_same_prompts_has() -> None:
     many, one = one_step(B=3), one_step(B=1)
-    prompt = cut(type(one.method).inputs(WIDE.model_copy(update={"N": WIDE.N - 1}), generator(one.cell, 5)), WIDE.N - 1)
+    prompt = cut(type(one.method).inputs(WIDE, generator(one.cell, 5)), WIDE.N - 1)
     q, k, v = (x.expand(3, -1, -1, -1) for x in prompt)
     _, state = many.method.prefill(q, k, v, capacity=WIDE.N)
     assert all(torch.equal(a, b) for a, b in zip(tensors_of(many.state), tensors_of(state), strict=True))

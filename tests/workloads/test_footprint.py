@@ -39,9 +39,9 @@ def measured(name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem:
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_every_counter_is_there_and_a_missing_number_has_a_reason(workload: Workload) -> None:
     memory = measured("Right", workload).memory
-    assert set(memory) == (ALL | {"state_bytes"} if workload.decodes else ALL)
+    assert set(memory) == (ALL | {"state_bytes"} if workload.makes_state else ALL)
     missing = {name for name, counter in memory.items() if counter.bytes is None}
-    not_backward = set() if workload is Workload.FORWARD_BACKWARD else {"saved_for_backward"}
+    not_backward = set() if workload.learns else {"saved_for_backward"}
     assert missing == ON_A_GPU | BY_NVML | not_backward
     assert {memory[name].reason for name in ON_A_GPU | BY_NVML} == {"this cell ran on a CPU"}
     kept = f"{workload.value} keeps nothing for a backward" if not_backward else None

@@ -54,6 +54,14 @@ def proven(monkeypatch: pytest.MonkeyPatch, cell: Cell) -> dict[str, Any]:
         cell_of("sparse.topk"),
         cell_of("delta.deltanet", Workload.DECODE),
         cell_of("delta.deltanet", Workload.DECODE_TOTAL),
+        cell_of("softmax.sdpa", Workload.BACKWARD),
+        cell_of("softmax.mla", Workload.BACKWARD),
+        cell_of("lsh.reformer", Workload.BACKWARD, params={"bucket_size": 16}, N=256),
+        cell_of("softmax.sdpa", Workload.PREFILL),
+        cell_of("vq.blockwise", Workload.PREFILL),
+        cell_of("softmax.sdpa", Workload.VERIFY, new_tokens=5),
+        cell_of("gated.log_linear", Workload.VERIFY, new_tokens=5),
+        cell_of("gated.log_linear", Workload.DECODE),
     ],
     ids=lambda cell: f"{cell.label} {cell.workload.value} {cell.problem.label if hasattr(cell.problem, 'label') else ''}",
 )
@@ -64,7 +72,7 @@ def test_a_right_method_is_proven_and_the_row_says_by_how_many_rows_and_how_well
     rows = min(4, p.B) * p.H if cell.workload.decodes else min(64, p.B * p.H * p.N)
     assert facts["rows_compared"] >= min(rows, 64)
     assert facts["row_error"] < (3e-2 if p.dtype is DType.BFLOAT16 else 5e-5)
-    assert ("gradient_error" in facts) == (cell.workload is Workload.FORWARD_BACKWARD)
+    assert ("gradient_error" in facts) == cell.workload.learns
     assert "not_proven" not in facts
 
 

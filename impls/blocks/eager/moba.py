@@ -28,7 +28,7 @@ class MobaAttention(Attention):
     """
 
     paper = "arXiv:2502.13189"
-    decodes = True
+    decodes = appends = True
     causal_only = True
     because = "blocks are chosen among those before the query's own"
     grouped = False

@@ -31,7 +31,7 @@ class NsaAttention(Attention):
     """
 
     paper = "arXiv:2502.11089"
-    decodes = True
+    decodes = appends = True
     causal_only = True
     because = "blocks are selected among those before the query's own"
 

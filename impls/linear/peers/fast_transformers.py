@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, State, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import Attention, Cell, Cost, DType, Layout, Problem, Scalar, State, Tier, Workload, io_bytes, nominal_flops
 
 from ..family import LinearFamily
 from ..parameters import refuse_bad_eps
@@ -75,6 +75,9 @@ class FastTransformersLinear(LinearFamily):
             keys = type(keys)(key_mask)
         o: Tensor = self.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), pairs, None, keys)
         return o.transpose(1, 2)
+
+    # its states are its own
+    extend = Attention.extend
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
         """Attend token by token from empty sums, [b, H, D, M] and [b, H, D], as the package gives a state in no other way."""

@@ -41,7 +41,7 @@ class ForgettingSoftmax(Attention):
     paper = "arXiv:2503.02130"
     causal_only = True
     because = "a token forgets what came before it"
-    decodes = True
+    decodes = appends = True
     packs = True
 
     def __init__(self, problem: Problem) -> None:

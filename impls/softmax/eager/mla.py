@@ -26,7 +26,7 @@ class LatentSoftmax(Attention):
     """
 
     paper = "arXiv:2405.04434"
-    decodes = True
+    decodes = appends = True
     packs = True
     grouped = False
     widths = (2, 2**16)
@@ -91,16 +91,24 @@ class LatentSoftmax(Attention):
 
     def step(self, q: Tensor, c: Tensor, p: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one latent, and attend to all of them: section 2.1.2. Raises ValueError beyond the capacity."""
+        return self.extend(q, c, p, state=state)
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append n latents, and attend to all of them: section 2.1.2. Raises ValueError beyond the capacity."""
         with torch.no_grad():
+            q, c, p = inputs
             cache: KvCache = state.then(c, p)
             absorbed, out = self.expand.split((self.plain, self.problem.M), -1)
             plain, turned = q.split((self.plain, q.shape[3] - self.plain), -1)
-            # all heads are rows of one product with the latents, [b, 1, H, R]
-            asks = (plain @ absorbed.mT).transpose(1, 2)
-            scores = asks @ cache.keys.mT + turned.transpose(1, 2) @ cache.values.mT
-            wide = torch.promote_types(q.dtype, torch.float32)
+            # all heads are rows of one product with the latents, [b, 1, H n, R]
+            asks, turned = (x.flatten(1, 2).unsqueeze(1) for x in (plain @ absorbed.mT, turned))
+            scores = (asks @ cache.keys.mT + turned @ cache.values.mT).unflatten(2, q.shape[1:3])
+            wide, n = torch.promote_types(q.dtype, torch.float32), q.shape[2]
+            if n > 1:
+                later = torch.ones(n, cache.length, dtype=torch.bool, device=q.device).triu(cache.length - n + 1)
+                scores = scores.masked_fill(later, -torch.inf)
             weights = (scores.to(wide) * self.scale).softmax(-1).to(q.dtype)
-            return (weights @ cache.keys).transpose(1, 2) @ out, cache
+            return (weights.flatten(2, 3) @ cache.keys).view(*q.shape[:3], -1) @ out, cache
 
     def _expanded(self, c: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         """Make keys [B, H, N, D] and values [B, H, N, M] of all heads."""

@@ -68,7 +68,7 @@ class DeepSeekSparse(Attention):
     """
 
     paper = "arXiv:2512.02556"
-    decodes = True
+    decodes = appends = True
     causal_only = True
     because = "the scorer sees the tokens so far"
 

@@ -27,7 +27,7 @@ class TopKAttention(Attention):
     """
 
     paper = "arXiv:1912.11637"
-    decodes = True
+    decodes = appends = True
     rows_choose = True
 
     def __init__(self, problem: Problem, k: int = 8) -> None:

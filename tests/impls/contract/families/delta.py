@@ -62,6 +62,7 @@ METHODS = {
             grows=4,
             variants=({}, {"scale": 0.3}),
             bends=({}, {"scale": 0.3}),
+            rough=({}, {"scale": 0.3}) if name == "rwkv7" else (),
             # its triangular systems are solved row by row, in float32
             off_by=1e-4,
             limits=(
