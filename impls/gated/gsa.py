@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload
 
 from ..recurrence.decay import FACTORED, left
 from ..recurrence.linear import linear_attention
@@ -30,10 +30,10 @@ class Slots:
 
 
 class GatedSlots(Attention):
-    """K̃_t = Diag(α_t) K̃_{t-1} + (1 - α_t) k_tᵀ, Ṽ_t alike from v_t, and o_t = Ṽ_tᵀ softmax(K̃_t q_t / √D), in O(N (L + D) Z).
+    """K̃_t = Diag(α_t) K̃_{t-1} + (1 - α_t) k_tᵀ, Ṽ_t alike from v_t, and o_t = Ṽ_tᵀ softmax(K̃_t q_t), in O(N (L + D) Z).
 
-    Zhang et al. 2024, *Gated Slot Attention*, section 3; Z = D slots and 1/√D are from the authors' code. Inputs are q, k, v
-    and log α [B, H, N, Z] ≤ 0; the gate that α comes from is not part of the attention. Raises ValueError where chunk < 1.
+    Zhang et al. 2024, *Gated Slot Attention*, section 3, with Z = D slots, as in the authors' layer. Inputs are q, k, v and
+    log α [B, H, N, Z] ≤ 0; the gate that α comes from is not part of the attention. Raises ValueError where chunk < 1.
     """
 
     paper = "arXiv:2409.07146"
@@ -46,7 +46,7 @@ class GatedSlots(Attention):
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem)
         refuse_bad_chunk(chunk)
-        self.chunk, self.scale = chunk, default_scale(problem)
+        self.chunk = chunk
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -81,8 +81,7 @@ class GatedSlots(Attention):
         """Attend: [B, H, N, D] twice, [B, H, N, M], [B, H, N, Z] -> [B, H, N, M], any N, differentiable once."""
         taken_in = -log_decay.expm1()
         scores = attend(_scores, (q, k, taken_in, log_decay), self.chunk)
-        chosen = (scores * self.scale).softmax(-1)
-        return linear_attention(chosen, taken_in, v, log_decay, chunk=self.chunk)[0]
+        return linear_attention(scores.softmax(-1), taken_in, v, log_decay, chunk=self.chunk)[0]
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]
         """Compute both memories of every token as sums over all tokens."""
@@ -90,7 +89,7 @@ class GatedSlots(Attention):
         later = torch.ones(c.shape[2], c.shape[2], dtype=torch.bool, device=c.device).triu(1).unsqueeze(-1)
         nats_BHNNZ = (c.unsqueeze(3) - c.unsqueeze(2)).masked_fill(later, -torch.inf)
         kept_BHNNZ = nats_BHNNZ.to(sums(v.dtype)).exp().to(v.dtype) * -log_decay.expm1().unsqueeze(2)
-        scores_BHNZ = torch.einsum("bhij,bhijz->bhiz", q @ k.mT * self.scale, kept_BHNNZ)
+        scores_BHNZ = torch.einsum("bhij,bhijz->bhiz", q @ k.mT, kept_BHNNZ)
         return torch.einsum("bhiz,bhijz,bhjm->bhim", scores_BHNZ.softmax(-1), kept_BHNNZ, v)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002 - all heads alike
@@ -98,7 +97,7 @@ class GatedSlots(Attention):
         c, found = log_decay.cumsum(0, dtype=torch.float64), []
         for i in at.tolist():
             kept = (c[i] - c[: i + 1]).to(v.dtype).exp() * -log_decay[: i + 1].expm1()
-            found.append((self.scale * kept.mT @ k[: i + 1] @ q[i]).softmax(-1) @ kept.mT @ v[: i + 1])
+            found.append((kept.mT @ k[: i + 1] @ q[i]).softmax(-1) @ kept.mT @ v[: i + 1])
         return torch.stack(found)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002
@@ -117,7 +116,7 @@ class GatedSlots(Attention):
         """Attend to n ≥ 0 tokens, and return what the slots hold after them."""
         taken_in = -log_decay.expm1()
         scores, keys = attend_and_keep(_scores, (q, k, taken_in, log_decay), self.chunk)
-        o, values = linear_attention((scores * self.scale).softmax(-1), taken_in, v, log_decay, chunk=self.chunk)
+        o, values = linear_attention(scores.softmax(-1), taken_in, v, log_decay, chunk=self.chunk)
         return o, Slots(keys, RecurrentState(values))
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
@@ -127,7 +126,7 @@ class GatedSlots(Attention):
         taken_in = -log_decay.expm1()
         keys = state.keys.mul_(log_decay.exp()).addcmul_(k.mT, taken_in)
         values = state.values.then(taken_in, v, log_decay)
-        return values.read((q @ keys * self.scale).softmax(-1), 1.0).to(v.dtype), Slots(keys, values)
+        return values.read((q @ keys).softmax(-1), 1.0).to(v.dtype), Slots(keys, values)
 
 
 def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, io_bytes, nominal_flops
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
 from ..recurrence.decay import Decay
 from ..recurrence.parts import refuse_bad_chunk
@@ -26,12 +26,11 @@ class Stretches:
 
 
 class LogLinear(Attention):
-    """o_t = Σ_ℓ λ_t^(ℓ) S_t^(ℓ)ᵀ q_t / √D, where S^(ℓ) sums up the decayed k_s v_sᵀ of 2^(ℓ-1) tokens, and S^(0) is that of t.
+    """o_t = Σ_ℓ λ_t^(ℓ) S_t^(ℓ)ᵀ q_t, where S^(ℓ) sums up the decayed k_s v_sᵀ of 2^(ℓ-1) tokens, and S^(0) is that of t.
 
     Guo et al. 2025, *Log-Linear Attention*, section 3, over Mamba-2's recurrence; in O(N (L + D log N) M). A token s < t is
     of the level of the highest bit in which s and t differ, so that recent tokens have short stretches. Inputs are q, k, v,
-    log α [B, H, N] ≤ 0 and λ [B, H, N, J] > 0, J = 1 + ⌈log₂ N⌉; 1/√D is the authors' code's. Raises ValueError unless chunk
-    is a power of two.
+    log α [B, H, N] ≤ 0 and λ [B, H, N, J] > 0, J = 1 + ⌈log₂ N⌉. Raises ValueError unless chunk is a power of two.
     """
 
     paper = "arXiv:2506.04761"
@@ -46,7 +45,7 @@ class LogLinear(Attention):
         refuse_bad_chunk(chunk)
         if chunk & (chunk - 1):
             raise ValueError(f"chunk={chunk!r}: stretches are halved down to a token, so it must be a power of two")
-        self.chunk, self.scale = chunk, default_scale(problem)
+        self.chunk = chunk
         self.chunks = -(-problem.N // chunk)
 
     @classmethod
@@ -104,7 +103,7 @@ class LogLinear(Attention):
             .exp()
         )
         level = _level(torch.arange(q.shape[2], device=q.device)).expand(*scales.shape[:2], -1, -1)
-        return ((q @ k.mT * self.scale) * left.to(v.dtype) * scales.gather(-1, level)) @ v
+        return (q @ k.mT * left.to(v.dtype) * scales.gather(-1, level)) @ v
 
     def rows(  # type: ignore[override]
         self,
@@ -121,7 +120,7 @@ class LogLinear(Attention):
         for i in at.tolist():
             left = (c[i] - c[: i + 1]).to(v.dtype).exp()
             level = torch.tensor([(i ^ j).bit_length() for j in range(i + 1)], device=q.device)
-            found.append((k[: i + 1] @ q[i] * self.scale * left * scales[i, level]) @ v[: i + 1])
+            found.append((k[: i + 1] @ q[i] * left * scales[i, level]) @ v[: i + 1])
         return torch.stack(found)
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002
@@ -164,7 +163,7 @@ class LogLinear(Attention):
         while count >> j & 1:
             joined, j = joined + sums[:, :, j], j + 1
         sums[:, :, j] = joined
-        return (o * self.scale).to(dtype), replace(state, count=count + 1)
+        return o.to(dtype), replace(state, count=count + 1)
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -194,7 +193,7 @@ class LogLinear(Attention):
                 joined, j = joined + carry[:, n] * held[j], j + 1
             held = {i: (joined if i == j else held[i] if i < j else carry[:, n] * held[i]) for i in held}
         counted = F.pad(state.new_full((len(q), 1, 1), float(count + q.shape[1])), (0, v.shape[-1] - 1))
-        return (o + torch.stack(far, 1)) * self.scale, torch.cat((*held.values(), counted), 1)
+        return o + torch.stack(far, 1), torch.cat((*held.values(), counted), 1)
 
 
 def levels(N: int) -> int:

@@ -17,7 +17,7 @@ class Mamba2(GatedFamily):
     """State space duality, S_t = exp(Δ_t A_h) S_{t-1} + Δ_t B_t x_tᵀ, y_t = S_tᵀ C_t, in O(N (L + D) M).
 
     Dao & Gu 2024, section 5 (a scalar A for each head), discretised as in its code. Inputs are q = C, k = B, v = x and Δ [B, H,
-    N] > 0. A_h = -exp(A_log_h), a parameter initialised like the paper's, log U(1, 16). Each head has its own B and C, which
+    N] > 0. A_h = -exp(A_log_h), a parameter initialised as in its code, log U(1, 16). Each head has its own B and C, which
     heads of the paper's model may share. The skip D x, the convolution, softplus and bias of Δ, gate and norm are not part of
     the attention. Raises ValueError where chunk < 1.
     """
@@ -35,7 +35,7 @@ class Mamba2(GatedFamily):
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
-        """Return C, B, x, and Δ = softplus(x - 4), mostly in the paper's initial range 0.001 … 0.1."""
+        """Return C, B, x, and Δ = softplus(x - 4), mostly in the range 0.001 … 0.1 where the authors' code begins."""
         q, k, v, steps = super().admit(problem, *raw)
         return q, k, v, F.softplus(steps.squeeze(-1) - 4)
 

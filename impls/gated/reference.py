@@ -10,7 +10,7 @@ from torch import Tensor
 def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scale: float) -> Tensor:
     """Compute o_i = scale Σ_{j<=i} (Σ_d q_id k_jd exp(C_id - C_jd)) v_j with C the sums of log decays so far.
 
-    This equals S_t = diag(exp(log decay_t)) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t: Sun et al. 2023, eq. 5, with decays by
+    This equals S_t = diag(exp(log decay_t)) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t: Sun et al. 2023, eq. 6, with decays by
     token (Dao & Gu 2024, section 5, for G = 1) or by row (Yang et al. 2024, section 4, for G = D). [B, H, N, D] twice, [B, H,
     N, M], log decays [B, H, N, G] or [1, H, 1, G] -> [B, H, N, M]. For G = D it holds D numbers for each pair of tokens.
     """

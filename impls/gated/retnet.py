@@ -14,8 +14,8 @@ from .family import GatedFamily, Terms, heads
 class RetNet(GatedFamily):
     """Retention, S_t = γ_h S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t / √D with γ_h = 1 - 2^(-5-h), in O(N (L + D) M).
 
-    Sun et al. 2023, eq. 5-8. Rotation of q and k, the paper's normalisation of scores, group norm and gate are not part of the
-    attention. Raises ValueError where chunk < 1.
+    Sun et al. 2023, eq. 5-8; 1/√D is the first of its three normalisations. The other two, rotation of q and k, group norm and
+    gate are not part of the attention. Raises ValueError where chunk < 1.
     """
 
     paper = "arXiv:2307.08621"

@@ -26,7 +26,7 @@ class QuantisedKeys(Attention):
     """
 
     paper = "arXiv:2309.16354"
-    decodes = appends = True
+    decodes = True
     grouped = False
 
     def __init__(self, problem: Problem, quantisation: Quantisation) -> None:

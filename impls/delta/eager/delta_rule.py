@@ -19,7 +19,7 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     Each [X, S, L, ·] and the state [X, D, M] -> o [X, S, L, M] and the state after it.
 
     Yang et al. 2024 (arXiv:2406.06484), section 3: within a chunk that starts from the state S, the corrections U [L, M] solve
-    (I + tril(β K Kᵀ, -1)) U = β (V - K S), the WY form. A decay shrinks pairs by what is lost between their tokens, and K S by
+    (I + tril(β K Kᵀ, -1)) U = β (V - K S): the UT transform. A decay shrinks pairs by what is lost between tokens, K S by
     what is lost since the chunk's start (arXiv:2412.06464, section 3.3; arXiv:2510.26692, section 3).
     """
     q, k, v, beta, *log_decay = inputs

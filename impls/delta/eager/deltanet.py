@@ -18,7 +18,7 @@ from . import delta_rule
 class DeltaNet(DeltaFamily):
     """Delta rule S_t = S_{t-1} + β_t k_t (v_t - S_{t-1}ᵀ k_t)ᵀ, o_t = scale S_tᵀ q_t, by chunks in O(N (L + D) M).
 
-    Yang et al. 2024, eq. 1 and section 3. Inputs are q, k, v and β [B, H, N] in (0, 1). `admit` gives q and k length 1: the
+    Yang et al. 2024, sections 2.2 and 3.1. Inputs are q, k, v and β [B, H, N] in (0, 1). `admit` gives q and k length 1: the
     norm, like the sigmoid, is not part of the attention. scale defaults to 1/√D, as in flash-linear-attention; the paper has
     none.
     """

@@ -20,7 +20,7 @@ from ...recurrence.walk import Inputs
 from .gated_deltanet import GatedDeltaNet
 
 LEAST = 0.25
-"""The least λ, as in the paper."""
+"""The least λ, as in flash-linear-attention."""
 ROUNDS = 200
 """The rounds of conjugate gradients at most, however badly conditioned a system is."""
 
@@ -28,10 +28,10 @@ ROUNDS = 200
 class MesaNet(ByChunks):
     """o_t = scale G_t (H_t + Λ)⁻¹ q_t with H_t = α_t H_{t-1} + β_t k_t k_tᵀ and G_t = α_t G_{t-1} + β_t v_t k_tᵀ.
 
-    Von Oswald et al. 2025, *MesaNet*, section 3, in O(N R (L + D) D) for R rounds of conjugate gradients: as many as some
-    tokens together need to be as exact as their dtype, where the paper takes 30 for all. Inputs are those of Gated DeltaNet.
-    Λ = diag(0.25 + softplus(x)) [H, D] is learned, and 1 at first. What it executes depends on its inputs, so its FLOPs are
-    not counted.
+    Von Oswald et al. 2025, *MesaNet*, section 2, eq. 6-8, in O(N R (L + D) D) for R rounds of conjugate gradients: as many as
+    some tokens together need to be as exact as their dtype, where the paper takes 30 or stops by an error. Inputs are those
+    of Gated DeltaNet. Λ = diag(0.25 + softplus(x)) [H, D] is learned, and 1 at first. What it executes depends on its inputs,
+    so its FLOPs are not counted.
     """
 
     paper = "arXiv:2506.05233"

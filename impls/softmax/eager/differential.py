@@ -21,8 +21,8 @@ class DifferentialSoftmax(SdpaSoftmax):
     """(softmax(q₁ k₁ᵀ / √(D/2)) - λ softmax(q₂ k₂ᵀ / √(D/2))) v, Ye et al. 2024, section 2.1, by torch's fused kernels.
 
     q₁ and q₂ are the halves of q, as k₁ and k₂ are of k. λ = exp(a·b) - exp(c·d) + 0.8 - 0.6 exp(-0.3 layer) for all heads,
-    the first layer being 0; a, b, c and d [D/2] are learned, and drawn N(0, 0.01). The norm of each head is not part of the
-    attention. Raises ValueError where layer < 0.
+    the first layer being 0; a, b, c and d [D/2] are learned, and drawn N(0, 0.01). The norm of each head, and the
+    factor after it, are not part of the attention. Raises ValueError where layer < 0.
     """
 
     paper = "arXiv:2410.05258"

@@ -19,10 +19,10 @@ from ..work import cost, fused_flops, refuse_parameters
 class LatentSoftmax(Attention):
     """softmax(q kᵀ / √D) v with k_h = [c U_h, p] and v_h = c V_h, from a latent c and a key p that all heads share.
 
-    DeepSeek-AI 2024, *DeepSeek-V2*, section 2.1, eq. 9-19, by torch's fused kernels. Inputs are q, c [B, 1, N, R] and p [B,
-    1, N, P], which is for positions; as in the paper's model R = 4 M and P = D / 3. U [H, R, D - P] and V [H, R, M] are
-    learned. Decoding keeps c and p alone, R + P numbers a token for all heads: U is absorbed into the query and V into the
-    output. The rotation of q and p is not part of the attention.
+    DeepSeek-AI 2024, *DeepSeek-V2*, section 2.1, eq. 10-11 and 16-18, by torch's fused kernels. Inputs are q, c [B, 1, N, R]
+    and p [B, 1, N, P], which is for positions; as in the paper's model R = 4 M and P = D / 3. U [H, R, D - P] and V [H, R, M]
+    are learned. Decoding keeps c and p alone, R + P numbers a token for all heads: U is absorbed into the query and V into
+    the output. The rotation of q and p is not part of the attention.
     """
 
     paper = "arXiv:2405.04434"

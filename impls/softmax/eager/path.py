@@ -34,9 +34,9 @@ class PathState:
 class PathSoftmax(Attention):
     """softmax(A / √D) v with A_ij = q_iᵀ R_i R_{i-1} … R_{j+1} k_j over j ≤ i, where R_t = I - β_t w_t w_tᵀ.
 
-    Yang et al. 2025, *PaTH Attention*, section 2; in O(N² (D + M + D² / L)) time by tiles of L tokens, and O(N (D + L))
-    memory. Inputs are q, k, v, w [B, K, N, D] of length 1, and β [B, K, N] in (0, 2). How w and β are made from the tokens is
-    not part of the attention.
+    Yang et al. 2025, *PaTH Attention*, section 2, where 1/√D is not printed; in O(N² (D + M + D² / L)) time by tiles of L
+    tokens, and O(N (D + L)) memory. Inputs are q, k, v, w [B, K, N, D] of length 1, and β [B, K, N] in (0, 2). How w and β
+    are made from the tokens is not part of the attention.
     """
 
     paper = "arXiv:2505.16381"

@@ -159,8 +159,8 @@ class DeepSeekSparse(Attention):
     def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
         """Return what the scorer is trained on, section 2.1.1: how far it is from the weights of the tokens that it chose.
 
-        This is the mean over tokens of KL(mean of all heads' weights, softmax of the index scores), with a gradient to the
-        scorer.
+        This is the mean over tokens, where the paper has the sum, of KL(mean of all heads' weights, softmax of the index
+        scores), with a gradient to the scorer.
         """
         q, k, _, index_q, index_k, w = inputs
         assert choices is not None
@@ -213,7 +213,7 @@ class DeepSeekSparse(Attention):
 
 
 def _index(p: Problem) -> tuple[int, int]:
-    """Return the number of index heads and their width: half of the attention's, as in the paper's model."""
+    """Return the number of index heads, half of the attention's as in the paper's model, and their width, half as well."""
     return max(1, p.H // 2), max(1, p.D // 2)
 
 

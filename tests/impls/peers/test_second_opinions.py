@@ -121,7 +121,7 @@ def test_slots_are_those_of_flash_linear_attention() -> None:
 
     call = recurrent("gated.gsa")
     q, k, v, g = (x.detach().transpose(1, 2) for x in call.inputs)
-    theirs, _ = naive_recurrent_gsa(q, k, v, -g.expm1(), g)
+    theirs, _ = naive_recurrent_gsa(q, k, v, -g.expm1(), g, scale=1.0)
     near(call, theirs.transpose(1, 2))
 
 
@@ -129,7 +129,7 @@ def test_stretches_are_those_of_flash_linear_attention() -> None:
     from fla.ops.log_linear_attn.naive import naive_log_linear_attn
 
     call = recurrent("gated.log_linear")
-    theirs = naive_log_linear_attn(*(x.detach().transpose(1, 2) for x in call.inputs), scale=None)
+    theirs = naive_log_linear_attn(*(x.detach().transpose(1, 2) for x in call.inputs), scale=1.0)
     near(call, theirs.transpose(1, 2))
 
 
