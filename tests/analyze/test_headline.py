@@ -216,8 +216,8 @@ TWO = {"softmax.a": rising(1, 1), "x": rising(2, 2)}
 def test_the_backward_pass_comes_before_the_rest() -> None:
     made = {workload: section(TWO, workload) for workload in Workload if main_quantity(workload) == TIME}
     order = [found.workload for found, _ in ranked(list(made.values()), (), causal_first=True)]
-    timed = [Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.GENERATE, Workload.DECODE, Workload.DECODE_TOTAL]
-    assert order == timed
+    whole = [Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.BACKWARD, Workload.PREFILL, Workload.GENERATE]
+    assert order == [*whole, Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL]
 
 
 @pytest.mark.parametrize(

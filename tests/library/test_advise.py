@@ -99,7 +99,7 @@ def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_
         ({"min": ["recall=high"]}, "min='recall=high': a quality is a number"),
         ({"memory": "much"}, "memory='much': write an amount of memory, as 8GiB or 500MB"),
         ({"by": "price"}, "by='price': there are: time, memory, state"),
-        ({"workload": "backward"}, "workload='backward': did you mean"),
+        ({"workload": "backwards"}, "workload='backwards': did you mean"),
         ({"N": "512..1024"}, "one number is wanted"),
     ],
 )
