@@ -118,6 +118,6 @@ def test_based_is_the_chunked_form_with_that_map() -> None:
     )
     assert all(torch.equal(a, b) for a, b in zip(based.results(), chunked.results(), strict=True))
     assert based.variant.kind.paper == "arXiv:2402.18668"
-    for workload in tuple(Workload)[:4]:
+    for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.DECODE, Workload.DECODE_TOTAL):
         costs = [call.variant.kind.cost(problem, call.variant.params, workload) for call in (based, chunked)]
         assert costs[0] == costs[1]

@@ -162,7 +162,7 @@ def test_all_forms_of_random_features_normalise_alike(name: str, scale: int) -> 
     torch.testing.assert_close(method.rows(1, at, *(x[0, 1] for x in inputs)).double(), want[0][0, 1, at], rtol=0, atol=1e-3)
     if name != "linear.full":
         first, state = method.prefill(*(x[:, :, :60] for x in inputs), capacity=97)
-        second, _ = method.extend(*(x[:, :, 60:96] for x in inputs), state=state)
+        second, state = method.extend(*(x[:, :, 60:96] for x in inputs), state=state)
         last, _ = method.step(*(x[:, :, 96:] for x in inputs), state=state)
         torch.testing.assert_close(torch.cat([first, second, last], dim=2).double(), want[0], rtol=0, atol=1e-3)
 
