@@ -55,7 +55,7 @@ _GOES_WITH = {
     **dict.fromkeys(("--address", "--resource"), ("ray",)),
     **dict.fromkeys(("--array", "--sbatch", "--wait", "--dry-run"), ("slurm",)),
     **dict.fromkeys(("--devices", "--lanes"), ("",)),
-    **dict.fromkeys(("--shard", "--fresh"), ("", "ray")),
+    **dict.fromkeys(("--shard", "--fresh", "--retry"), ("", "ray")),
 }
 """Where options of `run` mean something; the empty word is this machine."""
 
@@ -87,6 +87,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     results: Results = _RESULTS,
     resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
+    retry: Annotated[
+        str, typer.Option(help="With --resume: measure again what failed: failed, or statuses, as timeout,crashed.")
+    ] = "",
     on: Annotated[str, typer.Option(help="ray: in lanes on the nodes of a cluster. slurm: as an array of tasks.")] = "",
     address: Annotated[
         str | None, typer.Option(help="With --on ray: auto, host:port or ray://host:port. Default: one on this machine.")
@@ -110,7 +113,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
         asked = {"--address": address, "--resource": resource, "--array": array, "--sbatch": sbatch, "--wait": wait}
-        asked |= {"--dry-run": dry_run, "--devices": devices, "--lanes": lanes, "--shard": shard, "--fresh": fresh}
+        asked |= {
+            "--dry-run": dry_run,
+            "--devices": devices,
+            "--lanes": lanes,
+            "--shard": shard,
+            "--fresh": fresh,
+            "--retry": retry,
+        }
         refuse_strays(one_of(["ray", "slurm"], on, "on") if on else on, asked)
         if on == "slurm":
             only = Only(methods=methods, N=words(n), workloads=words(workloads), causal=causal)
@@ -120,6 +130,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         made = attnbench.run(
             suite,
             resume=resume,
+            retry=retry,
             methods=methods,
             N=words(n),
             workloads=words(workloads),

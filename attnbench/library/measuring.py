@@ -11,9 +11,10 @@ from attnbench.places import ray
 from attnbench.places.in_lanes import carry_out_in_lanes
 from attnbench.places.ray import RayStation
 from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
-from attnbench.session.asked import Only, SuiteLike, check_methods, select
-from attnbench.session.lanes import Devices, Shard, portions, shared_out
+from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, select
+from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
 from attnbench.session.scout import Scouted
@@ -42,6 +43,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     suite: SuiteLike | None = None,
     *,
     resume: str | Path | None = None,
+    retry: str | Sequence[str] = (),
     methods: str | Sequence[str] = (),
     N: int | str | Sequence[int | str] = (),
     workloads: str | Sequence[str] = (),
@@ -54,6 +56,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
 ) -> Run:
     """Measure a suite: its name, its file, a dict as its file would be; or `resume` a run folder that was interrupted.
 
+    With `retry` a run that is resumed measures again what failed: `failed`, or some statuses (`timeout`, `crashed`).
     `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
     measured, or without one what is measured at all. Several `devices` (cuda:0,cuda:1, or all) measure at the same time, or so
     many `lanes` that share the cores of a CPU out among them. A `shard` (3/8) is a share of the suite; `merge` makes one run of
@@ -69,6 +72,9 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             raise ArgumentError("device", device, "several devices are GPUs; leave it out, or say cuda")
         how["device"] = device
     asked = replace(How.of(how, "run", suite), portions=parts)
+    retried = _statuses(retry)
+    if retried and resume is None:
+        raise UsageError("retry goes with resume: it measures again what failed in a run")
     with ExitStack() as opened:
         stations = opened.enter_context(cluster.stations(asked)) if cluster else ()
         scene = opened.enter_context(Scene(asked, stations=stations))
@@ -88,16 +94,25 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             if (info := each[0]) != known or not folder.begun:
                 folder.rewrite(info)
             places = scene.places(each, folder.checkpoints)
-            progress = Progress(scene.how.reporter, processes(info), block_of(info), records, lanes=len(places))
+            counted = [record for record in records if not failed_with(record, retried)]
+            progress = Progress(scene.how.reporter, processes(info), block_of(info), counted, lanes=len(places))
             scene.say(
                 f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
             )
             kept = "what was measured is kept; go on with: attnbench run --resume {}"
-            shared = shared_out(scouted, each, [place.device for place in places], records, scene.say)
+            shared = shared_out(scouted, each, [place.device for place in places], records, scene.say, retried)
             scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
             if folder.part is None and not is_large(info):
                 Run(folder).report()
     return Run(folder)
+
+
+def _statuses(retry: str | Sequence[str]) -> set[Status]:
+    """Return what is tried again: what a method or a package that is missing rules out stays as it is. Raises ArgumentError."""
+    known = {status.value for status in Status} - {Status.UNSUPPORTED, Status.MISSING, Status.INTERRUPTED}
+    words = [word.strip() for text in ([retry] if isinstance(retry, str) else retry) for word in text.split(",") if word]
+    names = {one_of(["failed", *sorted(known)], each, "retry") for each in words}
+    return {Status(name) for name in (known if "failed" in names else names)}
 
 
 def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:

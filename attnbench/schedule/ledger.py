@@ -1,6 +1,6 @@
 """The ledger: what is known about a run so far, and so which jobs need not be started (again)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attnbench.schema.cell import Cell, Workload
@@ -18,32 +18,54 @@ _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", 
 
 
 @dataclass
+class Tries:
+    """What came of one thing for each of several numbers (replicates, batches), of which the last attempt counts."""
+
+    _last: dict[int, tuple[int, Failed | None]] = field(default_factory=dict)
+
+    def take(self, number: int, attempt: int, failed: Failed | None) -> bool:
+        """Take an attempt into account; False where a later one is known."""
+        if attempt < self._last.get(number, (0, None))[0]:
+            return False
+        self._last[number] = attempt, failed
+        return True
+
+    def failed(self, number: int) -> Failed | None:
+        """Return the failure of one; None where it succeeded or was not tried."""
+        return self._last.get(number, (0, None))[1]
+
+    @property
+    def succeeded(self) -> dict[int, bool]:
+        """Say of each number whether it succeeded."""
+        return {number: failed is None for number, (_, failed) in self._last.items()}
+
+
+@dataclass
 class Ledger:
     """Is filled from the records on disk and from each new one, so that a resumed run decides as an undisturbed one would."""
 
     doubted: Mapping[Status, int] = field(default_factory=lambda: CHANCE)
     """The failures after which a job is tried again, and how often it is tried in all."""
     _done: set[tuple[str, Pass, int]] = field(default_factory=set)
-    """The cell key, pass and replicate of each job with a record that counts."""
+    """The cell key, pass and replicate of each job with a record."""
     _attempts: dict[tuple[str, Pass, int, int | None], int] = field(default_factory=dict)
-    """The number of disturbed attempts, by cell key, pass, replicate and batch."""
-    _failed: dict[str, Failed] = field(default_factory=dict)
-    _checks: dict[str, list[tuple[int, Failed]]] = field(default_factory=dict)
-    """The tokens and the failure of each failed check, by check group."""
-    _checked: set[str] = field(default_factory=set)
-    """The keys of the cells on which a method was checked."""
+    """The number of attempts that count for nothing, by cell key, pass, replicate and batch."""
+    _mains: dict[str, Tries] = field(default_factory=dict)
+    """The tries of the main pass, by cell key."""
+    _checks: dict[str, Tries] = field(default_factory=dict)
+    """The tries of the check, by the key of the cell on which a method was checked."""
+    _tokens: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The keys and the tokens of these cells, by check group."""
     _flops: dict[str, dict[int, float]] = field(default_factory=dict)
     """The FLOPs of one sample and head that a check counted, by check group and length."""
-    _ceilings: dict[str, set[tuple[int, int, Status]]] = field(default_factory=dict)
-    """The length and the tokens in the batch at which memory or time ran out, and the status, by sweep."""
+    _ceilings: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    """The length and the tokens in the batch of cells that ran out of memory or time, by sweep and cell key."""
     _warmups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """The replicate, attempt and warm-up calls of the earliest measurement, by cell key."""
     _above: dict[str, float] = field(default_factory=dict)
     """How many times as fast as its roof the fastest call was, by ceiling."""
-    _fits: dict[str, dict[int, bool]] = field(default_factory=dict)
-    """The batches that were tried, and whether they fitted, by cell key."""
-    _misfits: dict[str, Failed] = field(default_factory=dict)
-    """The failure of the smallest batch that did not fit, by cell key."""
+    _fits: dict[str, Tries] = field(default_factory=dict)
+    """The tries of batches, by cell key."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Ledger":
@@ -58,33 +80,30 @@ class Ledger:
         job, outcome, key, p = record.job, record.outcome, record.job.cell.key, record.job.cell.problem
         if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
             return
+        failed = outcome if isinstance(outcome, Failed) else None
         if self.disturbed(record):
-            self._attempts[_try_of(job)] = job.attempt + 1
+            self.begin_anew(record)
         elif job.phase is Pass.CHECK:
             group = check_group(job.cell)
-            self._checked.add(key)
-            if isinstance(outcome, Failed):
-                self._checks.setdefault(group, []).append((p.N, outcome))
-            elif isinstance(flops := outcome.facts.get("flops"), int | float):
+            self._tokens.setdefault(group, {})[key] = p.N
+            self._checks.setdefault(key, Tries()).take(0, job.attempt, failed)
+            if isinstance(outcome, Measured) and isinstance(flops := outcome.facts.get("flops"), int | float):
                 self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
         elif job.phase is Pass.FIT or record.too_large:
-            tried, B = self._fits.setdefault(key, {}), job.B or 1
-            tried[B] = isinstance(outcome, Measured)
-            if isinstance(outcome, Failed) and not any(b < B and not fit for b, fit in tried.items()):
-                self._misfits[key] = outcome
+            self._fits.setdefault(key, Tries()).take(job.B or 1, job.attempt, failed)
         else:
             self._done.add((key, job.phase, job.replicate))
-            if job.phase is main_pass(job.cell):
+            if job.phase is main_pass(job.cell) and self._mains.setdefault(key, Tries()).take(
+                job.replicate, job.attempt, failed
+            ):
                 self._take_main(job, outcome)
 
     def _take_main(self, job: Job, outcome: Measured | Failed) -> None:
         key, problem = job.cell.key, job.cell.problem
         if isinstance(outcome, Failed):
-            self._failed[key] = outcome
             # where the batch is searched for, a longer sequence may still fit, with a smaller one
             if outcome.status.monotonic and job.B is None:
-                ceiling = (problem.N, problem.B * problem.N, outcome.status)
-                self._ceilings.setdefault(sweep_of(job.cell), set()).add(ceiling)
+                self._ceilings.setdefault(sweep_of(job.cell), {})[key] = problem.N, problem.B * problem.N
             return
         if isinstance(count := outcome.facts.get("warmup_calls"), int):
             found = (job.replicate, job.attempt, count)
@@ -106,7 +125,7 @@ class Ledger:
         return was_started and job.attempt + 1 < self.doubted.get(outcome.status, 1) and not record.too_large
 
     def begin_anew(self, record: Record) -> None:
-        """Count a record as an attempt only: it was made on a device that this one is not to be compared with."""
+        """Count a record as an attempt only: it was disturbed, is tried again, or was made on another kind of device."""
         tried = _try_of(record.job)
         self._attempts[tried] = max(record.job.attempt + 1, self._attempts.get(tried, 0))
 
@@ -120,20 +139,25 @@ class Ledger:
 
     def measured(self, cell: Cell) -> bool:
         """Say whether the first replicate gave samples and none failed."""
-        return cell.key not in self._failed and (cell.key, main_pass(cell), 0) in self._done
+        return not self.failed(cell) and (cell.key, main_pass(cell), 0) in self._done
 
     def failed(self, cell: Cell) -> bool:
         """Say whether the cell has failed for good."""
-        return cell.key in self._failed
+        return any(self._failures(cell.key))
 
     def checked(self, small: Cell) -> bool:
         """Say whether the method has been checked on this very cell."""
-        return small.key in self._checked
+        return small.key in self._checks
+
+    def _failures(self, key: str) -> Iterator[Failed]:
+        """Give the failures of a cell's main pass."""
+        tries = self._mains.get(key, Tries())
+        yield from filter(None, map(tries.failed, tries.succeeded))
 
     def rejected(self, cell: Cell) -> Failed | None:
         """Return the failed check that rules this cell out: one that ran out of memory or time on more tokens does not."""
-        failed = self._checks.get(check_group(cell), ())
-        return next((check for N, check in failed if not check.status.monotonic or N <= cell.problem.N), None)
+        checks = ((N, self._checks[key].failed(0)) for key, N in self._tokens.get(check_group(cell), {}).items())
+        return next((check for N, check in checks if check and (not check.status.monotonic or N <= cell.problem.N)), None)
 
     def counted_flops(self, cell: Cell) -> float:
         """Return the least FLOPs of one sample and head, extended along a straight line from the two lengths of the checks.
@@ -157,24 +181,27 @@ class Ledger:
 
     def next_batch(self, cell: Cell, most: int) -> int | None:
         """Return the batch to try next in the search for the largest that fits; None once it is found, or if none fits."""
-        return None if self.misfit(cell) else next_trial(self._fits.get(cell.key, {}), most)
+        return None if self.misfit(cell) else next_trial(self._fits.get(cell.key, Tries()).succeeded, most)
 
     def batch(self, cell: Cell) -> int | None:
         """Return the largest batch that fitted; None for a cell that states its batch, or where none was found."""
-        return largest(self._fits.get(cell.key, {})) or None
+        return largest(self._fits.get(cell.key, Tries()).succeeded) or None
 
     def misfit(self, cell: Cell) -> Failed | None:
         """Return the failure of B = 1, after which no batch can be found; a larger batch that fails is only too large."""
-        return self._misfits[cell.key] if self._fits.get(cell.key, {}).get(1) is False else None
+        return self._fits.get(cell.key, Tries()).failed(1)
 
     def hopeless(self, cell: Cell) -> Failed | None:
         """Say why this cell need not be started: its check failed, or a shorter cell ran out of memory or time."""
         if (check := self.rejected(cell)) is not None:
             return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
         tokens = cell.problem.B * cell.problem.N
-        ceilings = self._ceilings.get(sweep_of(cell), ())
         # only cells of no more tokens count: a smaller batch may fit where a larger one did not
-        for N, _, status in sorted(c for c in ceilings if c[0] < cell.problem.N and c[1] <= tokens)[:1]:
+        ceilings = self._ceilings.get(sweep_of(cell), {}).items()
+        shorter = [(N, key) for key, (N, held) in ceilings if N < cell.problem.N and held <= tokens]
+        # the status of each as it is by now: one that was tried again may have succeeded
+        found = sorted((N, failed.status) for N, key in shorter for failed in self._failures(key) if failed.status.monotonic)
+        for N, status in found[:1]:
             return Failed(status=status, reason=f"not started: {_CAUSE.get(status, status.value)} at N={N}")
         return None
 

@@ -1,7 +1,7 @@
 """Lanes and shards: what a run measures on at the same time, and which of its bundles each may take."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from attnbench.measure import nvml
@@ -10,6 +10,7 @@ from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import Bundle, Rounds, bundles
 from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError
+from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
@@ -47,9 +48,16 @@ def _index(word: str) -> int:
 
 
 def shared_out(
-    scouted: Scouted, lanes: Sequence[RunInfo], devices: Sequence[str], records: Iterable[Record], say: Callable[[str], object]
+    scouted: Scouted,
+    lanes: Sequence[RunInfo],
+    devices: Sequence[str],
+    records: Iterable[Record],
+    say: Callable[[str], object],
+    retried: Collection[Status] = (),
 ) -> Rounds:
     """The rounds of a run; a bundle that was begun stays with the lane of its device, or of one like it.
+
+    What failed with a status that is `retried` is tried again.
 
     One that was begun on a device unlike any here, and not finished, is begun anew: what is compared is measured on one.
     """
@@ -57,7 +65,8 @@ def shared_out(
     here, begun = set(ledgers), dict[str, Record]()
     by_cell: dict[str, list[Record]] = {}
     for record in records:
-        ledgers.setdefault(record.environment, Ledger()).add(record)
+        ledger = ledgers.setdefault(record.environment, Ledger())
+        (ledger.begin_anew if failed_with(record, retried) else ledger.add)(record)
         if record.environment not in here:
             by_cell.setdefault(record.job.cell.key, []).append(record)
         if record.seconds is not None:
@@ -83,6 +92,11 @@ def shared_out(
     if anew:
         say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
     return rounds
+
+
+def failed_with(record: Record, statuses: Collection[Status]) -> bool:
+    """Say whether a record is a failure of one of these kinds."""
+    return isinstance(record.outcome, Failed) and record.outcome.status in statuses
 
 
 def is_whole(bundle: Bundle, jobs: CellJobs, ledgers: Iterable[Ledger]) -> bool:

@@ -1,5 +1,6 @@
 """`attnbench run`, for real: every fault is a row, nothing recorded is lost, no process is left behind."""
 
+import csv
 import json
 import os
 import random
@@ -277,6 +278,38 @@ def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_agai
     assert "newer attnbench (schema 99" in done.stderr
     assert without_checks(read(copied)) == before
     assert "schema 99" in (copied / "records.aside").read_text()
+
+
+@pytest.mark.slow
+def test_what_failed_is_tried_again_where_that_is_asked_for_and_not_otherwise(
+    attnbench: Run, suite: Write, only_run: Find, tmp_path: Path
+) -> None:
+    luck = f"""from plain import Plain
+from pathlib import Path
+
+
+class Lucky(Plain):
+    def forward(self, *inputs):
+        if self.late and not Path({str(tmp_path / "luck")!r}).exists():
+            raise ValueError("out of luck")
+        return super().forward(*inputs)
+"""
+    (tmp_path / "lucky.py").write_text(luck)
+    assert attnbench("run", suite(BRIEF.replace("plain:Plain", "lucky:Lucky"))).returncode == 0
+    before = statuses(read(only_run()))
+    assert before["lucky:Lucky"] == {"error"}
+    (tmp_path / "luck").touch()
+    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    assert statuses(read(only_run())) == before
+    for wrong in ("error,lost", "unsupported"):
+        assert "retry=" in attnbench("run", "--resume", str(only_run()), "--retry", wrong).stderr
+    assert attnbench("run", "--resume", str(only_run()), "--retry", "error").returncode == 0
+    with (only_run() / "table.csv").open() as table:
+        shown = {row["method"]: row["status"] for row in csv.DictReader(table)}
+    assert (shown["lucky:Lucky"], shown["faulty:Raises"]) == ("ok", "error")
+    again = finished(read(only_run()))
+    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    assert finished(read(only_run())) == again
 
 
 def test_a_run_whose_suite_changed_is_not_continued_and_the_difference_is_shown(

@@ -166,6 +166,34 @@ def test_each_batch_size_has_a_ceiling_of_its_own() -> None:
     assert why(ledger, cell(8192, B=64)) == (Status.OOM_HOST, "not started: out of memory at N=512")
 
 
+@pytest.mark.parametrize("status", MONOTONIC)
+def test_what_failed_and_succeeded_when_it_was_tried_again_is_measured_and_stops_nothing(status: Status) -> None:
+    told = [record(cell(), failed(status)), record(cell(), Measured(), attempt=1)]
+    for order in permutations(told):
+        ledger = Ledger.of(order)
+        assert ledger.measured(cell())
+        assert ledger.hopeless(cell(N=256)) is None
+
+
+def test_a_cell_that_failed_when_it_was_tried_again_has_failed() -> None:
+    told = [record(cell(), Measured()), record(cell(), failed(Status.ERROR), attempt=1)]
+    assert all(Ledger.of(order).failed(cell()) for order in permutations(told))
+
+
+def test_a_check_that_passed_when_it_was_made_again_rejects_nothing() -> None:
+    told = [record(cell(), failed(Status.CRASHED), Pass.CHECK, attempt=2), record(cell(), Measured(), Pass.CHECK, attempt=3)]
+    assert all(Ledger.of(order).rejected(cell()) is None for order in permutations(told))
+
+
+def test_what_is_begun_anew_is_an_attempt_and_nothing_else() -> None:
+    ledger = Ledger()
+    ledger.begin_anew(record(cell(), failed(Status.BUDGET)))
+    assert not ledger.failed(cell())
+    assert not ledger.finished(cell(), Pass.TIME, 0)
+    assert ledger.hopeless(cell(N=256)) is None
+    assert ledger.attempts(record(cell(), Measured()).job) == 1
+
+
 def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt() -> None:
     records = [
         record(cell(), warm(7), replicate=0, attempt=0),
