@@ -23,12 +23,10 @@ class Tries:
 
     _last: dict[int, tuple[int, Failed | None]] = field(default_factory=dict)
 
-    def take(self, number: int, attempt: int, failed: Failed | None) -> bool:
-        """Take an attempt into account; False where a later one is known."""
-        if attempt < self._last.get(number, (0, None))[0]:
-            return False
-        self._last[number] = attempt, failed
-        return True
+    def take(self, number: int, attempt: int, failed: Failed | None) -> None:
+        """Take an attempt into account."""
+        if attempt >= self._last.get(number, (0, None))[0]:
+            self._last[number] = attempt, failed
 
     def failed(self, number: int) -> Failed | None:
         """Return the failure of one; None where it succeeded or was not tried."""
@@ -93,9 +91,8 @@ class Ledger:
             self._fits.setdefault(key, Tries()).take(job.B or 1, job.attempt, failed)
         else:
             self._done.add((key, job.phase, job.replicate))
-            if job.phase is main_pass(job.cell) and self._mains.setdefault(key, Tries()).take(
-                job.replicate, job.attempt, failed
-            ):
+            if job.phase is main_pass(job.cell):
+                self._mains.setdefault(key, Tries()).take(job.replicate, job.attempt, failed)
                 self._take_main(job, outcome)
 
     def _take_main(self, job: Job, outcome: Measured | Failed) -> None:

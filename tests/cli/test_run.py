@@ -295,14 +295,14 @@ class Lucky(Plain):
         return super().forward(*inputs)
 """
     (tmp_path / "lucky.py").write_text(luck)
-    assert attnbench("run", suite(BRIEF.replace("plain:Plain", "lucky:Lucky"))).returncode == 0
+    assert attnbench("run", suite(BRIEF.replace('"plain:Plain"', '"plain:Plain", "lucky:Lucky"'))).returncode == 0
     before = statuses(read(only_run()))
     assert before["lucky:Lucky"] == {"error"}
     (tmp_path / "luck").touch()
     assert attnbench("run", "--resume", str(only_run())).returncode == 0
     assert statuses(read(only_run())) == before
     for wrong in ("error,lost", "unsupported"):
-        assert "retry=" in attnbench("run", "--resume", str(only_run()), "--retry", wrong).stderr
+        assert "--retry" in attnbench("run", "--resume", str(only_run()), "--retry", wrong).stderr
     assert attnbench("run", "--resume", str(only_run()), "--retry", "error").returncode == 0
     with (only_run() / "table.csv").open() as table:
         shown = {row["method"]: row["status"] for row in csv.DictReader(table)}

@@ -24,6 +24,8 @@ budget: {seconds: 0.2, timeout: 60}
 replicates: 2
 report: {tables: [summary, fidelity], plots: [fidelity]}
 """
+# what is measured, and what of it is shown, is also tested without a process for each cell: tests/workloads, tests/report
+pytestmark = pytest.mark.slow
 ONLY = SUITE.replace("fidelity, forward", "fidelity").replace("[1, max]", "1")
 
 
@@ -125,7 +127,6 @@ replicates: 1
 """
 
 
-@pytest.mark.slow
 def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result(
     here: Run, suite: Write, only_run: Find
 ) -> None:

@@ -173,7 +173,7 @@ def late(base: type[Attention]) -> type[Attention]:
 
 
 @pytest.mark.parametrize("name", ["softmax.sdpa", pytest.param("softmax.recompute", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("workload", [Workload.TRAIN, Workload.GENERATE])
+@pytest.mark.parametrize("workload", [Workload.TRAIN, pytest.param(Workload.GENERATE, marks=pytest.mark.slow)])
 def test_an_attention_that_is_wrong_within_a_model_is_incorrect(name: str, workload: Workload) -> None:
     plan = {"task": "copy", "symbols": 20, "layers": 2, "updates": 2, "evaluations": 1, "held_out": 4}
     shape: dict[str, Any] = {"N": 400, "training": Training.model_validate(plan)}
