@@ -24,9 +24,9 @@ class Tries:
     _last: dict[int, tuple[int, Failed | None]] = field(default_factory=dict)
 
     def take(self, number: int, attempt: int, failed: Failed | None) -> None:
-        """Take an attempt into account."""
-        if attempt >= self._last.get(number, (0, None))[0]:
-            self._last[number] = attempt, failed
+        """Take an attempt into account, in any order; of two that are equal the failure counts."""
+        told = [(attempt, failed), *([self._last[number]] if number in self._last else [])]
+        self._last[number] = max(told, key=lambda each: (each[0], each[1].status if each[1] else ""))
 
     def failed(self, number: int) -> Failed | None:
         """Return the failure of one; None where it succeeded or was not tried."""
