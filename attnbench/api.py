@@ -127,6 +127,10 @@ class Attention(nn.Module, ABC):
     """True where M must equal D."""
     tf32: ClassVar[bool] = False
     """True where it multiplies float32 as TF32, whatever the matmul precision."""
+    windowed: ClassVar[str] = ""
+    """The method that computes the same over the last `window` tokens only, for models some of whose layers see no more."""
+    in_models: ClassVar[str] = ""
+    """What transformers calls it where it is a model's own attention: whole models are then measured as they are."""
     requires: ClassVar[tuple[str, ...]] = ()
     """The packages needed beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 
@@ -266,6 +270,14 @@ class Attention(nn.Module, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode")
 
+    def state_after(self, *inputs: Tensor, capacity: int) -> State:
+        """Return the state after n ≥ 0 tokens, as `prefill` does, where nobody asks for their output.
+
+        By default that of `prefill`; override it where the state takes less than attending: a cache only copies.
+        """
+        call: Callable[..., tuple[Tensor, State]] = self.prefill
+        return call(*inputs, capacity=capacity)[1]
+
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one more token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M] and the state after it.
 
@@ -349,6 +361,12 @@ def each_tensor(state: State, change: Callable[[Tensor], Tensor]) -> State:
     # a named tuple takes its fields one by one
     make = getattr(type(state), "_make", type(state))
     return make(each_tensor(part, change) for part in state)
+
+
+def each_once(inputs: tuple[Tensor, ...], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+    """Change each input by a function; a tensor that is given twice stays one tensor."""
+    results = {id(x): change(x) for x in {id(x): x for x in inputs}.values()}
+    return tuple(results[id(x)] for x in inputs)
 
 
 def nominal_flops(problem: Problem, workload: Workload) -> float:

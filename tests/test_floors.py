@@ -16,6 +16,7 @@ FLOORS = (
     {"forms", "report"},
     {"registry"},
     {"training"},
+    {"hf"},
     {"workloads"},
     {"worker", "pytest_plugin", "schedule"},
     {"places"},

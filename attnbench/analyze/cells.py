@@ -115,7 +115,7 @@ class CellSummary:
     @property
     def tokens(self) -> int:
         """Tokens that come out of one call."""
-        new = self.cell.workload in {Workload.DECODE, Workload.VERIFY}
+        new = self.cell.workload in {Workload.DECODE, Workload.VERIFY, Workload.MODEL_DECODE}
         return self.B * (self.cell.new_tokens if new else self.cell.problem.N)
 
     def fact(self, name: str) -> str:

@@ -17,12 +17,14 @@ METRICS = {
     Pass.FIDELITY: (outcome.MASS_RECALL, outcome.OUTPUT_ERROR),
     Pass.NUMERICS: (outcome.ROUNDING,),
     Pass.TRAIN: ("time", outcome.LOSS),
+    Pass.QUALITY: (outcome.PERPLEXITY,),
 }
 """Series that a measured record of a pass must hold; samples of the first are counted."""
 MORE = {
-    Pass.TIME: (outcome.FIRST_CALL,),
+    Pass.TIME: (outcome.FIRST_CALL, outcome.ATTENTION_SHARE),
     Pass.FIDELITY: outcome.FIDELITY_SCORES,
     Pass.NUMERICS: outcome.NUMERICS_SCORES,
+    Pass.QUALITY: outcome.QUALITY_SCORES,
     Pass.TRAIN: (outcome.LOSS, outcome.ACCURACY, outcome.ERROR_RATE, outcome.BITS),
 }
 """Series that it may hold besides."""

@@ -18,6 +18,7 @@ NEAR = 0.05
 """Nats per judged token: a model reaches a loss if it stays at most so far above it."""
 _TELLING = (
     *(Workload.TRAIN, Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.BACKWARD, Workload.PREFILL, Workload.GENERATE),
+    *(Workload.MODEL_PREFILL, Workload.MODEL_TRAIN, Workload.MODEL_DECODE, Workload.MODEL_QUALITY),
     *(Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL, Workload.FIDELITY, Workload.NUMERICS),
 )
 

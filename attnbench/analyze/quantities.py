@@ -164,7 +164,7 @@ def present(known: Iterable[Quantity], cells: Iterable[CellSummary]) -> list[Qua
 def main_quantity(workload: Workload) -> str:
     """Return the name of the figure that methods are first of all compared by: time, or the workload's own score."""
     scores = {Workload.FIDELITY: outcome.OUTPUT_ERROR, Workload.NUMERICS: outcome.ROUNDING, Workload.TRAIN: outcome.LOSS}
-    return scores.get(workload, TIME)
+    return (scores | {Workload.MODEL_QUALITY: outcome.PERPLEXITY}).get(workload, TIME)
 
 
 def _rate(name: str, title: str, unit: Unit, amount: Callable[[CellSummary], float], meaning: str, leads: str) -> Quantity:
@@ -266,6 +266,15 @@ _TIMES = (
         "First call: the whole batch once in a fresh process, with what it compiles, tunes and allocates.",
         "has a shorter first call than",
         unit=Unit.SECONDS,
+        center=Center.FACTORS,
+    ),
+    _score(
+        outcome.ATTENTION_SHARE,
+        "share of the attention",
+        "Share of the attention: of the time of a whole model's call, what its layers spend on q, k and v, without the "
+        "projections; the median of three calls. The rest is what no other attention can save.",
+        "leaves more of the time to the rest of the model than",
+        unit=Unit.SHARE,
         center=Center.FACTORS,
     ),
     _rate(
@@ -402,6 +411,40 @@ _SCORES = (
         "makes fewer errors than",
         unit=Unit.SHARE,
         enough=SEEDS,
+    ),
+    _score(
+        outcome.PERPLEXITY,
+        "perplexity",
+        "Perplexity: exp of the mean cross-entropy of a text that was held out, per token.",
+        "has a smaller perplexity than",
+        enough=SEEDS,
+    ),
+    _score(
+        outcome.DIVERGENCE,
+        "divergence from its own",
+        "Divergence from its own: KL of what the model says with its own attention from what it says with the method, mean "
+        "over the tokens of a text that was held out.",
+        "says more nearly what the model said by itself than",
+        unit=Unit.NATS,
+        enough=SEEDS,
+    ),
+    _score(
+        outcome.MQAR,
+        "recall of pairs",
+        "Recall of pairs: tokens are read with another each, up to N in all, and come again in another order; the share after "
+        "which the model holds the right one for the likeliest.",
+        "recalls more pairs than",
+        enough=SEEDS,
+        **_SHARE,
+    ),
+    _score(
+        outcome.NEEDLE,
+        "needle found",
+        "Needle found: random tokens stand somewhere in a text of N; when their first half comes again at its end, the share "
+        "of the second half that the model holds for the likeliest; depths from the beginning to the end.",
+        "finds more of the needle than",
+        enough=SEEDS,
+        **_SHARE,
     ),
     _score(
         outcome.BITS,

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from attnbench.analyze.cells import CellSummary
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.suite import Axes
-from attnbench.schema.training import Training
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,14 @@ def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str,
         return {"device": devices.get(summary.environment, next(iter(devices.values())))} if devices else {}
 
     words = [axes_in_words(summary.cell) | place(summary) for summary in summaries]
-    models = [_model(summary.cell.training) for summary in summaries if summary.cell.training]
-    varying = {name for each in (words, models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
+    cells = [summary.cell for summary in summaries]
+    models = ([_model(cell) for cell in cells if cell.training], [_model(cell) for cell in cells if cell.model])
+    varying = {name for each in (words, *models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
     grouped: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
     for rule, belongs in _batch_rules(axes):
         for summary in summaries:
             if belongs(cell := summary.cell):
-                about = axes_in_words(cell) | place(summary) | _model(cell.training)
+                about = axes_in_words(cell) | place(summary) | _model(cell)
                 conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
                 key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
                 grouped.setdefault(key, []).append(summary)
@@ -120,8 +120,13 @@ def axes_in_words(cell: Cell) -> dict[str, str]:
     }
 
 
-def _model(training: Training | None) -> dict[str, str]:
+def _model(cell: Cell) -> dict[str, str]:
     """Describe the model around the attention; nothing of a cell without one."""
+    if model := cell.model:
+        weights = f"weights {model.weights}" if model.weights else "random weights"
+        plain = {"config": model.config, "weights": weights, "text": model.text}
+        return {name: plain.get(name, f"{name}={value}") for name, value in model.model_dump().items()}
+    training = cell.training
     if training is None:
         return {}
     words = "gradient checkpointing" if training.recompute else "no gradient checkpointing"

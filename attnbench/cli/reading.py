@@ -216,17 +216,20 @@ def published(
 
 
 @reading.command()
-def record(
-    run: Annotated[Path, typer.Argument(help="A run that trained models.")],
-    method: Annotated[str, typer.Option(help="Whose model, as tables show it.")],
+def record(  # noqa: PLR0913, PLR0917 - one parameter an option
+    run: Annotated[Path, typer.Argument(help="A run that trained models, or the folder of a model of transformers.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .safetensors file.")],
+    method: Annotated[str | None, typer.Option(help="Whose model of a run, as tables show it.", show_default=False)] = None,
     task: Annotated[str | None, typer.Option(help="Of several trainings, that of this task.", show_default=False)] = None,
-    N: Annotated[int | None, typer.Option("--N", help="Of several trainings, that of this length.", show_default=False)] = None,
+    N: Annotated[
+        int | None, typer.Option("--N", help="Of several trainings, that of this length; tokens to read.", show_default=False)
+    ] = None,
     replicate: Annotated[int, typer.Option(min=0, help="Of the seeds, which.")] = 0,
     sequences: Annotated[int, typer.Option(min=1, max=2**16, help="Held-out sequences that the model reads.")] = 8,
+    text: Annotated[str, typer.Option(help="What a model of transformers reads; by default Python's own sources.")] = "",
 ) -> None:
     """Record queries, keys and values of a trained model, for suites that say inputs: recorded."""
-    shapes = attnbench.record(run, method=method, out=out, task=task, N=N, replicate=replicate, sequences=sequences)
+    shapes = attnbench.record(run, out=out, method=method, task=task, N=N, replicate=replicate, sequences=sequences, text=text)
     print(f"{out}: {', '.join(f'{name} {list(shape)}' for name, shape in shapes.items())}")
 
 

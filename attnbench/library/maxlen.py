@@ -38,7 +38,7 @@ from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import Loaded, shipped
 
 _LONGEST_NAME = 64
-_UNSEARCHED = (Workload.FIDELITY, Workload.NUMERICS, Workload.TRAIN)
+_UNSEARCHED = (Workload.FIDELITY, Workload.NUMERICS, Workload.TRAIN, Workload.MODEL_QUALITY)
 _PLAIN = {
     "name": "lengths",
     "source": "methods that were named on the command line; 8 heads, D = 64, float32",

@@ -84,7 +84,7 @@ class Plan:
         scouted, known, suite = self.scouted, self.known, self.scouted.suite
         likely = [planned.cell for planned in self.cells if not planned.note]
         count, refused = len(scouted.cells), len(scouted.refusals())
-        untimed = Counter(cell.workload.value for cell in likely if cell.training or not cell.workload.is_timed)
+        untimed = Counter(cell.workload.value for cell in likely if cell.workload.has_model or not cell.workload.is_timed)
         low, high = (seconds / 60 for seconds in duration(scouted, likely, self.share))
         unit, minutes = next((each for each in _LONG if high >= 2 * each[1]), ("min", 1))
         cells, measured = (f"{number / self.share:,.0f}" for number in (count, count - refused))
@@ -198,7 +198,7 @@ def duration(scouted: Scouted, likely: Sequence[Cell], share: float = 1.0) -> tu
     The likely cells are that share of all; they have the checks of all.
     """
     suite, checked = scouted.suite, scouted.check_cells()
-    timed = sum(cell.workload.is_timed and not cell.training for cell in likely) / share
+    timed = sum(cell.workload.is_timed and not cell.workload.has_model for cell in likely) / share
     checks = len({small.key for cell in likely for small in checked.get(cell.key, ())})
     samples = (min(_STEADY, suite.budget.seconds), suite.budget.seconds)
     low, high = (

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from attnbench.report.site.build import Built
 
 _MANY = 10
+_LENGTH = 512
+"""The tokens that a model of transformers reads where nobody says how many."""
 
 
 def page(*runs: RunLike) -> str:
@@ -150,19 +152,32 @@ def runs_below(roots: Iterable[Path], told: Reporter) -> Iterator[RunFolder]:
             raise UsageError(f"{root} holds no run that can be read; name run folders, or a folder of them, as results")
 
 
-def record(
+def record(  # noqa: PLR0913 - one parameter an option
     run: RunLike,
     *,
-    method: str,
     out: str | Path,
+    method: str | None = None,
     task: str | None = None,
     N: int | None = None,
     replicate: int = 0,
     sequences: int = 8,
+    text: str = "",
 ) -> Mapping[str, tuple[int, ...]]:
-    """Write queries, keys and values of a trained model, as inputs of other cells; gives their shapes. Raises UsageError."""
+    """Write queries, keys and values of a trained model, as inputs of other cells; gives their shapes. Raises UsageError.
+
+    The model is that of a method of a run, or one of transformers, in whose folder there is a config.json: it reads a text.
+    """
     if (file := Path(out)).suffix != ".safetensors":
         raise ArgumentError("out", out, "the name must end in .safetensors")
+    if isinstance(run, str | Path) and (Path(run) / "config.json").is_file():
+        from attnbench.hf.recording import record_folder
+
+        try:
+            return record_folder(Path(run), file, text, N or _LENGTH, sequences)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{run}: {error}") from None
+    if method is None:
+        raise ArgumentError("method", method, "name the method whose model is meant, as tables show it")
     folder = read(run).folder
     cells = [cell for cell in folder.info().cells if cell.workload is Workload.TRAIN]
     trained = [(cell, cell.training) for cell in cells if cell.training is not None]

@@ -68,7 +68,7 @@ def _results(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
     yield Finding("complete", "; ".join(lacking) or ", ".join(f"{n:,} {status}" for status, n in statuses.items()), not lacking)
     passed = {r.job.cell.method for r in records if r.job.phase is Pass.CHECK and isinstance(r.outcome, Measured)}
     failed = {r.job.cell.method for r in records if r.job.phase is Pass.CHECK and isinstance(r.outcome, Failed)}
-    timed = {cell.cell.method for cell in cells if cell.ok and cell.cell.workload.is_timed and not cell.cell.training}
+    timed = {cell.cell.method for cell in cells if cell.ok and cell.cell.workload.is_timed and not cell.cell.workload.has_model}
     if not timed:
         yield Finding("checks", "none are made where no attention is timed by itself")
     elif unchecked := sorted(timed - passed):

@@ -7,6 +7,7 @@ from attnbench.analyze.roofline import placed
 from attnbench.report.findings import Findings
 from attnbench.report.text.table import rows_csv
 from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.model import Model
 from attnbench.schema.training import Training
 
 if TYPE_CHECKING:
@@ -128,4 +129,5 @@ def _identity(findings: Findings, summary: CellSummary) -> Row:
         "new_tokens": cell.new_tokens if cell.workload is Workload.VERIFY else None,
         # the model around the attention and what it learns; empty of a cell without one
         **(dict.fromkeys(Training.model_fields) | (cell.training.model_dump(mode="json") if cell.training else {})),
+        **(dict.fromkeys(Model.model_fields) | (cell.model.model_dump(mode="json") if cell.model else {})),
     }

@@ -26,6 +26,10 @@ _WORKLOADS = {
     Workload.DECODE_TOTAL: "decoding, per sequence",
     Workload.TRAIN: "training",
     Workload.GENERATE: "generating, per sequence",
+    Workload.MODEL_PREFILL: "whole model, to its first token",
+    Workload.MODEL_DECODE: "whole model, per token",
+    Workload.MODEL_QUALITY: "whole model, perplexity",
+    Workload.MODEL_TRAIN: "whole model, per update of a sequence",
 }
 _STANDINGS = {
     Standing.BELOW: "{} end{s} below {}",

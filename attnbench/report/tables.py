@@ -18,12 +18,16 @@ from attnbench.report.text.numbers import exponent_text, factor, figure_of, head
 from attnbench.report.text.statuses import short
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import FIDELITY_SCORES, LOSS, NUMERICS_SCORES
+from attnbench.schema.outcome import FIDELITY_SCORES, LOSS, NUMERICS_SCORES, QUALITY_SCORES
 from attnbench.schema.training import Task
 from attnbench.schema.units import length
 
 BOLD = "Bold: the best, and what cannot be told from it."
-_GROUPS = {Workload.FIDELITY.value: FIDELITY_SCORES, Workload.NUMERICS.value: NUMERICS_SCORES}
+_GROUPS = {
+    Workload.FIDELITY.value: FIDELITY_SCORES,
+    Workload.NUMERICS.value: NUMERICS_SCORES,
+    Workload.MODEL_QUALITY.value: QUALITY_SCORES,
+}
 """Kinds that stand for several figures, by name."""
 
 
@@ -100,7 +104,7 @@ def summaries(findings: Findings, section: Section) -> list[Table]:
 
 def _timed(findings: Findings, section: Section) -> Table:
     N, time = section.common_length, findings.quantities[TIME]
-    kept = findings.quantities[STATE_BYTES if section.workload.decodes else MEMORY]
+    kept = findings.quantities[STATE_BYTES if section.workload.keeps_state else MEMORY]
     bases = baselines(section.ok_at(N).values(), findings.run.suite.report.baselines) if N else []
     at = f" at {length(N)}" if N else " (nothing measured)"
     growth = {label: exponent_text(exponent(series, time)) for label, series in section.series.items()}

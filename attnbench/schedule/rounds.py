@@ -29,7 +29,7 @@ def bundles(cells: Sequence[Cell]) -> list[Bundle]:
     def same(cell: Cell) -> tuple[str, ...]:
         inputs = (cell.inputs, cell.recording, f"{cell.scale!r}")
         conditions = (*inputs, cell.allocator, cell.matmul_precision, cell.clock, cell.batch, str(cell.new_tokens))
-        model = cell.training.model_dump_json() if cell.training else ""
+        model = "".join(each.model_dump_json() for each in (cell.training, cell.model) if each)
         return (f"{cell.problem.N:020d}", cell.problem.model_dump_json(), cell.workload, *conditions, model)
 
     groups = (tuple(group) for _, group in groupby(sorted(cells, key=same), key=same))

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from attnbench.schema.model import Model
 from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
@@ -43,21 +44,40 @@ class Workload(StrEnum):
     """Train a model around the method on a task; one call is one update."""
     GENERATE = "generate"
     """Let an untrained model around the method generate B sequences of N tokens, one token after the other."""
+    MODEL_PREFILL = "model_prefill"
+    """Read a prompt of N tokens with a whole model of transformers, up to what it says first."""
+    MODEL_DECODE = "model_decode"
+    """Read one more token, the N-th, with a whole model of transformers."""
+    MODEL_TRAIN = "model_train"
+    """Update a whole model of transformers once, on N tokens."""
+    MODEL_QUALITY = "model_quality"
+    """Measure what a whole model of transformers says of a text, beside what it says with its own attention; not timed."""
 
     @property
     def has_model(self) -> bool:
         """Say whether there is a model around the attention."""
+        return self.has_task or self.has_whole_model
+
+    @property
+    def has_task(self) -> bool:
+        """Say whether there is the project's own small model around the attention, with a task to learn."""
         return self in {Workload.TRAIN, Workload.GENERATE}
+
+    @property
+    def has_whole_model(self) -> bool:
+        """Say whether there is a whole model of transformers around the attention."""
+        timed = {Workload.MODEL_PREFILL, Workload.MODEL_DECODE, Workload.MODEL_TRAIN}
+        return self in timed or self is Workload.MODEL_QUALITY
 
     @property
     def is_timed(self) -> bool:
         """Say whether calls are timed; comparisons with a definition have a score, but neither time nor memory."""
-        return self not in {Workload.FIDELITY, Workload.NUMERICS}
+        return self not in {Workload.FIDELITY, Workload.NUMERICS, Workload.MODEL_QUALITY}
 
     @property
     def learns(self) -> bool:
         """Say whether a call takes gradients."""
-        return self in {Workload.FORWARD_BACKWARD, Workload.BACKWARD, Workload.TRAIN}
+        return self in {Workload.FORWARD_BACKWARD, Workload.BACKWARD, Workload.TRAIN, Workload.MODEL_TRAIN}
 
     @property
     def decodes(self) -> bool:
@@ -66,13 +86,13 @@ class Workload(StrEnum):
 
     @property
     def makes_state(self) -> bool:
-        """Say whether the attention alone makes a state, or goes on from one."""
-        return self.decodes or self is Workload.PREFILL
+        """Say whether the attention makes a state, or goes on from one, and so is checked token by token."""
+        return self.decodes or self in {Workload.PREFILL, Workload.MODEL_DECODE}
 
     @property
     def keeps_state(self) -> bool:
         """Say whether new tokens come to the attention alone or to a model around it one after the other: there is a state."""
-        return self.decodes or self is Workload.GENERATE
+        return self.decodes or self in {Workload.GENERATE, Workload.MODEL_DECODE}
 
 
 class Allocator(StrEnum):
@@ -128,6 +148,10 @@ _CALLS = {
     Workload.TRAIN: (Workload.FORWARD_BACKWARD,),
     # a method that cannot decode attends the whole prefix again for each token
     Workload.GENERATE: (Workload.FORWARD,),
+    Workload.MODEL_PREFILL: (Workload.FORWARD,),
+    Workload.MODEL_DECODE: (Workload.DECODE,),
+    Workload.MODEL_TRAIN: (Workload.FORWARD_BACKWARD,),
+    Workload.MODEL_QUALITY: (Workload.FORWARD,),
 }
 """The workloads that a method itself is asked about, where its calls are only a part of what is measured."""
 NEW_TOKENS = 8
@@ -150,6 +174,7 @@ class Cell(Noun):
     clock: Lax[ClockMode] = ClockMode.DEFAULT
     batch: Lax[Batch] = Batch.FIXED
     training: Training | None = Field(default=None, description="the model around the attention, where there is one")
+    model: Model | None = Field(default=None, description="the whole model around the attention, where there is one")
     new_tokens: int = Field(default=1, ge=1, description="the last tokens of N, which are verified at once")
 
     def canonical(self) -> dict[str, Any]:
@@ -165,7 +190,7 @@ class Cell(Noun):
     @property
     def calls(self) -> tuple[Self, ...]:
         """All that its method must be able to do, that of a single call first."""
-        same = {"training": None, "new_tokens": 1}
+        same = {"training": None, "model": None, "new_tokens": 1}
         works = _CALLS.get(self.workload)
         return tuple(self.model_copy(update={"workload": work, **same}) for work in works) if works else (self,)
 
@@ -191,7 +216,8 @@ class Cell(Noun):
         """The names that a `when` condition can use, with their values."""
         about = {"workload": self.workload.value, "device": self.device_kind, "batch": self.batch.value}
         how = {"inputs": self.inputs.value, "scale": self.scale, "new_tokens": self.new_tokens}
-        model = self.training.model_dump(mode="json") if self.training else {}
+        models = [each.model_dump(mode="json") for each in (self.training, self.model) if each]
+        model = {name: value for each in models for name, value in each.items()}
         return {**self.problem.model_dump(mode="json"), **about, **how, **model, **self.params}
 
     @property

@@ -8,11 +8,13 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
 from attnbench.schema.training import Training
 
 _PROBLEM = {"B", "H", "N", "D", "M", "kv_heads", "dtype", "causal", "padding"}
-NAMES = frozenset({*_PROBLEM, "workload", "device", "batch", "inputs", "scale", "new_tokens", *Training.model_fields})
+_CELL = {"workload", "device", "batch", "inputs", "scale", "new_tokens"}
+NAMES = frozenset({*_PROBLEM, *_CELL, *Training.model_fields, *Model.model_fields})
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,

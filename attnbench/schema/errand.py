@@ -28,9 +28,15 @@ class Pass(StrEnum):
     FIDELITY = "fidelity"
     NUMERICS = "numerics"
     TRAIN = "train"
+    QUALITY = "quality"
 
 
-_MAIN = {Workload.FIDELITY: Pass.FIDELITY, Workload.NUMERICS: Pass.NUMERICS, Workload.TRAIN: Pass.TRAIN}
+_MAIN = {
+    Workload.FIDELITY: Pass.FIDELITY,
+    Workload.NUMERICS: Pass.NUMERICS,
+    Workload.TRAIN: Pass.TRAIN,
+    Workload.MODEL_QUALITY: Pass.QUALITY,
+}
 
 
 def main_pass(cell: Cell) -> Pass:

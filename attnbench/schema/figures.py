@@ -2,12 +2,14 @@
 
 from typing import Literal, get_args
 
-_Costs = Literal["time", "first_call", "tokens", "throughput", "memory", "state", "flops", "traffic", "roof", "flops_of_dense"]
+_Times = Literal["time", "first_call", "tokens", "throughput", "attention_share"]
+_Costs = Literal[_Times, "memory", "state", "flops", "traffic", "roof", "flops_of_dense"]
 _Fidelity = Literal["mass_recall", "top_overlap", "cosine", "output_error", "missed_mass"]
 _Rounding = Literal["rounding", "worst_row", "gradient_rounding", "drift"]
 _Differences = Literal["batch_difference", "step_difference", "run_difference", "deterministic_cost"]
 _Learnt = Literal["loss", "accuracy", "wrong", "error_rate", "bits"]
-Figure = Literal[_Costs, _Fidelity, _Rounding, _Differences, _Learnt]
+_Said = Literal["perplexity", "divergence", "mqar", "needle"]
+Figure = Literal[_Said, _Costs, _Fidelity, _Rounding, _Differences, _Learnt]
 OverLengths = Literal["growth", "memory_growth", "longest"]
 """What is read off all lengths of a method together, to be held against printed figures."""
 FIGURES: tuple[str, ...] = get_args(Figure)

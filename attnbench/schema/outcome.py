@@ -47,6 +47,8 @@ class Counter(Noun):
 
 FIRST_CALL = "first_call"
 """Seconds of the first call in a fresh process, of the whole batch."""
+ATTENTION_SHARE = "attention_share"
+"""The share of a whole model's call that its layers spend on q, k and v."""
 
 MASS_RECALL = "mass_recall"
 """How much of the exact weight on a query's top keys lies on keys to which the method gives any weight; mean over queries."""
@@ -87,6 +89,15 @@ ERROR_RATE = "error_rate"
 """Symbols that must be inserted, left out or replaced to turn what was written down into what was said, over those said."""
 BITS = "bits"
 """The loss divided by ln 2: bits per dimension of an image, bits per byte of a text."""
+PERPLEXITY = "perplexity"
+"""exp of the mean cross-entropy of a text that was held out, per token."""
+DIVERGENCE = "divergence"
+"""KL(p ‖ p') in nats, mean over tokens, of what a model says with its own attention and with the method."""
+MQAR = "mqar"
+"""Multi-query associative recall: the share of values that a model says after their keys come again."""
+NEEDLE = "needle"
+"""The share of the tokens of a needle that a model says when its first half comes again after a text."""
+QUALITY_SCORES = (PERPLEXITY, DIVERGENCE, MQAR, NEEDLE)
 CURVE = ("curve_update", "curve_seconds", "curve_loss")
 """The points at which held-out sequences were judged: after how many updates and seconds of training, and with which loss."""
 CURVE_ACCURACY, CURVE_ERROR_RATE = "curve_accuracy", "curve_error_rate"

@@ -76,6 +76,7 @@ def _batches(value: Any) -> Any:  # noqa: ANN401
 
 
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
+Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 Replicates = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
 Sizes = Annotated[tuple[Annotated[int, Field(ge=1, le=2**16)], ...], BeforeValidator(_integers)]
@@ -168,6 +169,18 @@ class TrainingAxes(Noun):
         return values
 
 
+class ModelAxes(Noun):
+    """The whole model around the attention, with the fields of Model; each is one value or a list."""
+
+    config: Many[str]
+    weights: Many[str] = ("",)
+    own_every: Many[Count] = (0,)
+    text: Many[str] = ("",)
+    learnt: Many[Count] = (0,)
+    matched: Many[Count] = (0,)
+    tuned: Many[Count] = (0,)
+
+
 class Method(Noun):
     """One method; a parameter given as a list is swept; `when` keeps only the cells for which it holds."""
 
@@ -237,6 +250,7 @@ class Override(Noun):
     workloads: Many[Lax[Workload]] | None = Field(default=None, description="instead of the suite's own")
     methods: tuple[Method, ...] | None = Field(default=None, min_length=1, description="instead of the suite's own")
     training: TrainingAxes | None = Field(default=None, description="what of the model differs")
+    model: ModelAxes | None = Field(default=None, description="another whole model")
 
 
 class Suite(Noun):
@@ -256,6 +270,9 @@ class Suite(Noun):
     memory_replicates: Replicates = Field(default=1, description="memory passes per cell; the counters are near deterministic")
     seed: int = Field(default=0, ge=0, lt=2**31, description="of inputs, of the methods' own choices and of the order")
     training: TrainingAxes | None = Field(default=None, description="the model, for the workloads train and generate")
+    model: ModelAxes | None = Field(
+        default=None, description="the whole model, for model_prefill, model_decode and model_train: its config says its heads"
+    )
     on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict, description="what differs on one kind of device")
     report: ReportSpec = Field(default=ReportSpec(), description="tables and plots that are made at the end")
     published: tuple[Published, ...] = Field(default=(), description="what others printed, and how it is read off this run")
@@ -273,9 +290,11 @@ class Suite(Noun):
         if not self.axes.N:
             raise ValueError("axes.N is missing; write N: 2^9..2^16, or a list of lengths")
         every: tuple[Suite | Override, ...] = (self, *self.on.values())
-        trains = any(workload.has_model for each in every for workload in each.workloads or ())
-        if trains and not any(each.training for each in every):
+        works = {workload for each in every for workload in each.workloads or ()}
+        if any(workload.has_task for workload in works) and not any(each.training for each in every):
             raise ValueError("training is missing; the workloads train and generate need a model: training: {task: copy}")
+        if any(workload.has_whole_model for workload in works) and not any(each.model for each in every):
+            raise ValueError("model is missing; workloads of whole models need one: model: {config: llama-10m}")
         known = ", ".join(sorted(self.names))
         if strange := [name for name in self.report.baselines if name not in self.names]:
             raise ValueError(f"report.baselines: {strange[0]!r} is not a method of this suite, which has {known}")

@@ -10,16 +10,17 @@ from pydantic import ValidationError
 from attnbench.schema.cell import COMPILE, PACKED, Batch, Cell, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
+from attnbench.schema.model import TIMED, Model
 from attnbench.schema.problem import Problem
 from attnbench.schema.suite import MOST_PROCESSES, Suite
 from attnbench.schema.training import Training
 from attnbench.suite.load import SuiteError
+from attnbench.suite.models import sizes_of
 
 MOST_CELLS = 100_000
 """The most cells of one run. A suite may have more, of which shares are measured."""
 # fields of a cell that say how it is run; their axes have the same names
 _CONDITIONS = ("inputs", "recording", "scale", "allocator", "matmul_precision", "clock")
-_MODEL = tuple(Training.model_fields)
 
 
 class TooManyCellsError(UsageError):
@@ -59,17 +60,14 @@ class Bundles:
     """
 
     def __init__(self, suite: Suite) -> None:
-        axes, training, self._suite = suite.axes, suite.training, suite
-        # a value that is listed twice counts once
-        self._model = [_once(getattr(training, name)) for name in _MODEL] if training else []
-        self._new = _once(axes.new_tokens)
-        counts = {Workload.VERIFY: len(self._new)}
-        models = prod(map(len, self._model))
-        self._works = {work: models if work.has_model else counts.get(work, 1) for work in suite.workloads}
+        axes, self._suite = suite.axes, suite
+        self._works = {work: self._own_axes(work) for work in suite.workloads}
         batches, M, kv_heads = axes.B or axes.tokens or (1,), axes.M or (None,), axes.kv_heads or (None,)
         shape = (sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D, batches, M, kv_heads)
         conditions = [_once(getattr(axes, name)) for name in _CONDITIONS]
-        self._axes = [*map(_once, shape), range(sum(self._works.values())), *conditions]
+        counts = [prod(map(len, each.values())) for each in self._works.values()]
+        # a value that is listed twice counts once
+        self._axes = [*map(_once, shape), range(sum(counts)), *conditions]
         self._methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
         forms = product(_once(axes.packed), _once(axes.compile))
         self._suffixes = [PACKED * packs + COMPILE * compiles for packs, compiles in forms]
@@ -82,7 +80,8 @@ class Bundles:
     def __getitem__(self, number: int) -> list[Cell]:
         """Make the cells of one for which the `when` of their method holds, counted from 0. Raises ValueError."""
         N, dtype, causal, padding, H, D, size, M, kv_heads, work, *conditions = _picked(self._axes, number)
-        batch, tokens = Batch.FIXED, self._suite.axes.tokens
+        batch, axes = Batch.FIXED, self._suite.axes
+        tokens = axes.tokens
         if size == "max":
             size, batch = 1, Batch.LARGEST
         elif tokens:
@@ -93,6 +92,13 @@ class Bundles:
         rows, mask = {"B": size, "H": H, "kv_heads": kv_heads or H}, {"causal": causal, "padding": padding}
         problem = Problem(**rows, N=N, D=D, M=M or D, dtype=dtype, **mask)
         workload, more = self._workload(work)
+        if isinstance(model := more.get("model"), Model):
+            if (H, D, M, kv_heads) != tuple(
+                values[0] if values else None for values in (axes.H, axes.D, axes.M, axes.kv_heads)
+            ):
+                # its own config says its heads: other heads of bare attentions make the same bundle
+                return []
+            problem = _in_model(problem, model)
         same = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, **more}
         same |= dict(zip(_CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
@@ -110,16 +116,40 @@ class Bundles:
 
     def _workload(self, number: int) -> tuple[Workload, dict[str, object]]:
         """Give the workload of that number, together with what only its cells have: a model, or how many tokens are new."""
-        for workload, count in self._works.items():
+        for workload, axes in self._works.items():
+            count = prod(map(len, axes.values()))
             if number < count:
-                if workload is Workload.VERIFY:
-                    return workload, {"new_tokens": self._new[number]}
-                if not workload.has_model or not self._model:
-                    return workload, {}
-                picked = dict(zip(_MODEL, _picked(self._model, number), strict=True))
+                picked = dict(zip(axes, _picked(list(axes.values()), number), strict=True))
+                if not picked or workload is Workload.VERIFY:
+                    return workload, picked
+                if workload.has_whole_model:
+                    return workload, {"model": Model.model_validate(picked)}
                 return workload, {"training": Training.model_validate(picked)}
             number -= count
         raise IndexError(number)
+
+    def _own_axes(self, workload: Workload) -> dict[str, Sequence[Any]]:
+        """Return the axes that only cells of this workload have."""
+        if workload is Workload.VERIFY:
+            return {"new_tokens": _once(self._suite.axes.new_tokens)}
+        about = self._suite.training if workload.has_task else self._suite.model if workload.has_whole_model else None
+        if about is None:
+            return {}
+        timed_model = workload.has_whole_model and workload.is_timed
+        return {name: _once(getattr(about, name)) for name in (TIMED if timed_model else type(about).model_fields)}
+
+
+def _in_model(problem: Problem, model: Model) -> Problem:
+    """Return the problem of a layer's attention. Raises ValueError where the model cannot have it."""
+    sizes = sizes_of(model.config)
+    if not problem.causal:
+        raise ValueError(f"the layers of {model.config} are causal; set causal: true")
+    if problem.padding:
+        raise ValueError("whole models are measured without padding")
+    if sizes.positions < problem.N:
+        raise ValueError(f"{model.config} has {sizes.positions} positions, which are fewer than N={problem.N}")
+    heads = {"H": sizes.heads, "kv_heads": sizes.kv_heads, "D": sizes.head_dim, "M": sizes.head_dim}
+    return problem.model_copy(update=heads)
 
 
 def _once(values: Sequence[Any]) -> Sequence[Any]:

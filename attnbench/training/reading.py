@@ -5,6 +5,7 @@ B sequences, n tokens, W the model's width.
 """
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import count, takewhile
 
@@ -59,14 +60,14 @@ def _layers(model: Transformer, cell: Cell) -> list[Attention] | None:
             attention.load_state_dict(block.attention.state_dict(), strict=True, assign=True)
         except (RuntimeError, ValueError):
             return None
-        if not _alike(attention, block.attention):
+        if difference(attention, block.attention):
             return None
         made.append(attention.eval())
     return made
 
 
-def _alike(one: Attention, other: Attention) -> bool:
-    """Say whether two attentions differ in the problem only, as far as their public attributes tell."""
+def difference(one: Attention, other: Attention) -> str | None:
+    """Name a public attribute in which two attentions differ, beside their problems; None where there is none."""
 
     def options(module: nn.Module) -> dict[str, object]:
         left_out = {"problem", "training"}
@@ -75,12 +76,15 @@ def _alike(one: Attention, other: Attention) -> bool:
     for mine, theirs in zip(one.modules(), other.modules(), strict=True):
         first, second = options(mine), options(theirs)
         if type(mine) is not type(theirs) or first.keys() != second.keys():
-            return False
-        for a, b in ((value, second[name]) for name, value in first.items()):
+            return type(mine).__name__
+        for name, a in first.items():
+            b = second[name]
             same = torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else bool(a == b)
             if not same:
-                return False
-    return True
+                # what a pattern or the like was made with is a parameter; the pattern is none
+                parts = fields(a) if is_dataclass(a) and type(a) is type(b) else ()
+                return next((f.name for f in parts if getattr(a, f.name) != getattr(b, f.name)), name)
+    return None
 
 
 class ByStep:

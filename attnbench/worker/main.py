@@ -17,7 +17,7 @@ from pathlib import Path
 
 from attnbench import registry
 from attnbench.measure import allocator
-from attnbench.schema.cell import Allocator, Workload
+from attnbench.schema.cell import Allocator
 from attnbench.schema.errand import ERRAND, SETS_SHARE, Answer, Errand, Inquiry, Job, Pass
 from attnbench.schema.noun import Facts, in_words
 from attnbench.schema.outcome import Failed, Status
@@ -78,9 +78,11 @@ def confine(job: Job) -> None:
     ahead = allocator.PAD if retain and job.phase is not Pass.FIT else 0
     if retain and not allocator.retain(ahead):
         raise OSError("this C library has no mallopt: use allocator: system")
-    if job.cell.workload is Workload.TRAIN:
-        # optimisers import it; imported here, its address space does not count as the method's
+    # imported here, the address space of what else is needed does not count as the method's
+    if job.cell.workload.learns and job.cell.workload.has_model:
         importlib.import_module("torch._dynamo")
+    if job.cell.workload.has_whole_model:
+        importlib.import_module("attnbench.hf")
     if job.limits.memory_bytes is not None and job.cell.device_kind == "cpu":
         # the limit counts all address space: what is in use already, libraries included; what the heap reserves ahead; and
         # the input sets that exist only to be taken in turns

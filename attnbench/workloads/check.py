@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnbench.api import Attention, Causality, Tier
+from attnbench.api import Attention, Causality, Tier, each_once
 from attnbench.schema.cell import Batch, Cell, Inputs, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
@@ -39,7 +39,7 @@ from attnbench.workloads.holding import (
     weigh,
 )
 from attnbench.workloads.likeness import likeness
-from attnbench.workloads.setting import Setting, each_once, keywords_of, unique, whole
+from attnbench.workloads.setting import Setting, keywords_of, unique, whole
 from attnbench.workloads.truth import Truth, places
 
 LENGTHS = (64, 128, 256, 512, 1024)
@@ -55,7 +55,8 @@ _OWN_ERROR = 4
 """How many times as far off as the definition in the dtype a tensor may be: errors of two ways to sum rarely differ more."""
 _FEW, _LUCK = 64, 4
 """A tensor of fewer numbers has a largest error that depends on luck, which counts so many times as much."""
-_PLAIN = {"batch": Batch.FIXED, "training": None, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0, "new_tokens": 1}
+_BARE = {"training": None, "model": None, "new_tokens": 1}
+_PLAIN = {**_BARE, "batch": Batch.FIXED, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0}
 
 
 def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention, State, each_tensor, tensors_of
+from attnbench.api import Attention, State, each_once, each_tensor, tensors_of
 from attnbench.schema.cell import Cell, Workload
 from attnbench.workloads.inputs import draw_inputs
-from attnbench.workloads.setting import Inputs, Setting, build, each_once, generator, keywords_of, overwrite
+from attnbench.workloads.setting import Inputs, Setting, build, generator, keywords_of, overwrite
 
 _POOL = 64
 """The number of different tokens of a sequence; a longer sequence repeats them."""
@@ -117,7 +117,7 @@ class Sequence(Setting):
 def last_tokens(cell: Cell, seed: int) -> Step:
     """Prepare the last tokens of N, of which one is decoded or some are verified. Raises what the method raises."""
     method, source, p = build(cell, seed), generator(cell, seed), cell.problem
-    _, state = prefill(method, _prompt(type(method), cell, source), p.N)
+    state = method.state_after(*_prompt(type(method), cell, source), capacity=p.N)
     return Step(cell, method, _token(type(method), cell, source), state=repeated(state, p.B), alone=state, seed=seed)
 
 

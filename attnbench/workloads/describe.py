@@ -80,6 +80,8 @@ def why_not(cell: Cell) -> str | None:
     p, searched = cell.problem, cell.batch is Batch.LARGEST
     is_speech = cell.training is not None and cell.training.task is Task.SPEECH
     drawn = "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
+    if cell.workload.has_whole_model and registry.installed_version("transformers") is None:
+        raise registry.MissingPackageError("whole models need transformers: pip install 'attnbench[hf]'")
     found: dict[Workload, list[tuple[bool, str]]] = {
         Workload.FIDELITY: [
             (p.padding > 0, "fidelity is measured without padding"),

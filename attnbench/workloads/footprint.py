@@ -10,8 +10,8 @@ from attnbench.measure.host_memory import Reading
 from attnbench.measure.loop import OverBudgetError
 from attnbench.schema.errand import FIT_SHARE, Job
 from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
-from attnbench.workloads.prepare import Generation, Modelled, prepare
-from attnbench.workloads.setting import Setting
+from attnbench.workloads.prepare import Generation, prepare
+from attnbench.workloads.setting import Modelled, Setting
 
 Readings = dict[str, Reading]
 

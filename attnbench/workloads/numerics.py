@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnbench import registry
+from attnbench.api import each_once
 from attnbench.measure import devices
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Job
@@ -32,7 +33,7 @@ from attnbench.schema.outcome import (
 )
 from attnbench.workloads.decoding import cut, prefill, share, step
 from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, weigh
-from attnbench.workloads.setting import Setting, each_once, keywords_of, whole
+from attnbench.workloads.setting import Setting, keywords_of, whole
 from attnbench.workloads.truth import NoTruthError, Place, Truth
 
 _HEADS, _ROWS = 4, 32

@@ -10,6 +10,7 @@ from attnbench.api import State
 from attnbench.measure.host_memory import Reading
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job
+from attnbench.schema.noun import Facts
 from attnbench.training.generation import first_tokens, write
 from attnbench.training.reading import ByStep, Reader, reader_of
 from attnbench.training.tasks import Batch, task_of
@@ -17,14 +18,8 @@ from attnbench.training.transformer import Alphabet, Transformer, plan_of
 from attnbench.training.update import losses_of, optimiser_of, take
 from attnbench.workloads import decoding
 from attnbench.workloads.decoding import repeated
-from attnbench.workloads.setting import Setting, set_up, whole
-
-
-@dataclass(kw_only=True)
-class Modelled(Setting):
-    """`method` is the attention of the first layer, and `inputs` are token numbers, int64 [B, n]."""
-
-    model: Transformer
+from attnbench.workloads.setting import Modelled, Setting, set_up, whole
+from attnbench.workloads.whole_model import whole_model
 
 
 def build_model(cell: Cell, alphabet: Alphabet, seed: int) -> Transformer:
@@ -37,6 +32,7 @@ def build_model(cell: Cell, alphabet: Alphabet, seed: int) -> Transformer:
 class Updating(Modelled):
     """A call is forward, backward and a step of the optimiser, which has its own numbers already; no gradient is left."""
 
+    model: Transformer
     optimiser: torch.optim.Optimizer
     batch: Batch
 
@@ -79,6 +75,7 @@ def updating(cell: Cell, seed: int) -> Updating:
 class Generation(Modelled):
     """A call makes all tokens of all sequences; `inputs` are the tokens that stand before them."""
 
+    model: Transformer
     reader: Reader
     source: torch.Generator
     full: list[State]
@@ -133,7 +130,7 @@ class Generation(Modelled):
         return Reading(self.cell.problem.B * self.cell.problem.N * self.inputs[0].element_size(), "B N tokens, int64")
 
     @property
-    def facts(self) -> dict[str, int | str]:
+    def facts(self) -> Facts:
         """What a reader must know about the model."""
         return {"parameters": self.model.size, "layers": len(self.model.layers), "generation": self.reader.way}
 
@@ -172,6 +169,9 @@ _PREPARE: dict[Workload, Callable[[Cell, int], Setting]] = {
     Workload.NUMERICS: whole,
     Workload.TRAIN: updating,
     Workload.GENERATE: generation,
+    Workload.MODEL_PREFILL: whole_model,
+    Workload.MODEL_DECODE: whole_model,
+    Workload.MODEL_TRAIN: whole_model,
 }
 
 

@@ -10,7 +10,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention
+from attnbench.api import Attention, each_once
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.noun import Facts
 from attnbench.training.reading import Anew
@@ -19,8 +19,9 @@ from attnbench.workloads.decoding import cut, prefill, repeated, step
 from attnbench.workloads.holding import hold_gradients, hold_rows, weigh
 from attnbench.workloads.prepare import Generation
 from attnbench.workloads.proof import SHARE
-from attnbench.workloads.setting import Setting, each_once, unique
+from attnbench.workloads.setting import Setting, unique
 from attnbench.workloads.truth import NoTruthError, Place, Truth, last_tokens, places
+from attnbench.workloads.whole_model import WholeModel
 
 Looked = tuple[Truth, list[tuple[Place, Tensor]], list[tuple[Place, Tensor]], Sequence[Tensor]]
 """The definition, the rows of the output to compare with it, dL/do in a few of them, and the gradients that came of it."""
@@ -44,6 +45,26 @@ def prove_training(model: Transformer, tokens: Tensor, seconds: float) -> Facts:
     return _prove_a_layer(model, model.cell, tokens, seconds)
 
 
+def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
+    """Compare a swapped layer's forward, its backward where the model learns, or a step where it decodes. Raises the same."""
+    begin, source, N = perf_counter(), random.SystemRandom(), setting.cell.problem.N
+    if not setting.swapped:
+        return {"not_proven": "the model's own attention is that of transformers"}
+    layer = source.randrange(len(setting.swapped))
+    attention, given = setting.swapped[layer].attention, list[tuple[Tensor, ...]]()
+    tokens = torch.randint(setting.model.config.get_text_config().vocab_size, (1, N), device=setting.cell.device)
+    heard = attention.register_forward_pre_hook(lambda _, inputs: given.append(inputs))
+    setting.model.eval()
+    with torch.no_grad():
+        setting.model(tokens, use_cache=False)
+    heard.remove()
+    inputs = each_once(given[0], Tensor.clone)
+    by_step = setting.cell.workload is Workload.MODEL_DECODE
+    method = attention.built_for(1, N, inputs[0], Workload.DECODE if by_step else Workload.FORWARD)
+    alone = Setting(setting.cell.reshaped(B=1), method, inputs)
+    return _held(alone, layer, source, begin, seconds, by_step=by_step)
+
+
 def _prove_a_layer(
     model: Transformer,
     cell: Cell,
@@ -53,10 +74,7 @@ def _prove_a_layer(
     *,
     by_step: bool = False,
 ) -> Facts:
-    """Compare the attention of one random layer on the inputs that the model gives it; `attentions` may replace its own.
-
-    Says how much was compared, and with which result.
-    """
+    """Compare the attention of one random layer on the inputs that the model gives it; `attentions` may replace its own."""
     begin, source = perf_counter(), random.SystemRandom()
     attentions = attentions or [block.attention for block in model.layers]
     layer = source.randrange(len(attentions))
@@ -65,7 +83,11 @@ def _prove_a_layer(
         for block, attention in zip(model.layers[:layer], attentions, strict=False):
             x = block.onwards(x, block.attend(block.inputs(x), attention))
         inputs = model.layers[layer].inputs(x)
-    setting = Setting(cell, attentions[layer], inputs)
+    return _held(Setting(cell, attentions[layer], inputs), layer, source, begin, seconds, by_step=by_step)
+
+
+def _held(setting: Setting, layer: int, source: random.Random, begin: float, seconds: float, *, by_step: bool) -> Facts:
+    """Compare a layer's attention with its definition; say how much was compared, and with which result."""
     compared, worst, left_out = 0, 0.0, 0
     try:
         truth, got, weighed, gradients = (_step if by_step else _forward)(setting, source)
@@ -101,7 +123,7 @@ def _forward(setting: Setting, source: random.Random) -> Looked:
     at = places(p.B, p.H, p.N, setting.span, source)
     weighed: list[tuple[Place, Tensor]] = []
     gradients: Sequence[Tensor] = ()
-    learns = setting.cell.workload is Workload.TRAIN
+    learns = setting.cell.workload.learns
     with torch.set_grad_enabled(learns):
         if learns:
             for x in unique(list(setting.inputs)):

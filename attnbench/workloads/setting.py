@@ -1,19 +1,19 @@
 """Settings: a method built for a cell with its inputs and the call to measure, under the cell's stated conditions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnbench import registry
-from attnbench.api import Attention, draw, padding_mask
+from attnbench.api import Attention, draw, each_once, padding_mask
 from attnbench.measure.host_memory import Reading
 from attnbench.measure.vector_math import choose_kernels
 from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.noun import Facts
 from attnbench.workloads.inputs import draw_inputs
 
 Inputs = tuple[Tensor, ...]
@@ -127,6 +127,18 @@ class Setting:
         """Return the bytes of the state between tokens; None where none is kept."""
         return None
 
+    @property
+    def facts(self) -> Facts:
+        """What a reader must know of what is called, beyond its cell."""
+        return {}
+
+
+@dataclass(kw_only=True)
+class Modelled(Setting):
+    """`method` is the attention of a layer, and `inputs` are token numbers, int64 [B, n]."""
+
+    model: nn.Module
+
 
 @dataclass
 class Backward(Setting):
@@ -202,12 +214,6 @@ def overwrite(tensors: Inputs, fresh: Inputs) -> None:
 def unique(tensors: list[Tensor]) -> list[Tensor]:
     """Return each floating-point tensor once, in order."""
     return list({id(t): t for t in tensors if t.is_floating_point()}.values())
-
-
-def each_once(inputs: Inputs, function: Callable[[Tensor], Tensor]) -> Inputs:
-    """Apply a function to each input; a tensor that is given twice stays one tensor."""
-    results = {id(x): function(x) for x in {id(x): x for x in inputs}.values()}
-    return tuple(results[id(x)] for x in inputs)
 
 
 def keywords_of(choices: Tensor | None, key_mask: Tensor | None = None) -> dict[str, Any]:

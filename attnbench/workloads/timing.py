@@ -16,18 +16,21 @@ from attnbench.measure.process_state import ProcessState, Work, children, still_
 from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
 from attnbench.schema.errand import SETS_SHARE, Job, Roof
 from attnbench.schema.noun import Facts
-from attnbench.schema.outcome import FIRST_CALL, Failed, Measured, Series, Status
+from attnbench.schema.outcome import ATTENTION_SHARE, FIRST_CALL, Failed, Measured, Series, Status
 from attnbench.schema.problem import DType
 from attnbench.schema.units import bytes_, seconds
 from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.holding import WrongError
-from attnbench.workloads.prepare import Generation, Modelled, prepare
+from attnbench.workloads.prepare import Generation, prepare
 from attnbench.workloads.proof import Proof, Witness
-from attnbench.workloads.proof_in_model import prove_generation
-from attnbench.workloads.setting import Backward, Setting, unique
+from attnbench.workloads.proof_in_model import prove_generation, prove_whole_model
+from attnbench.workloads.setting import Backward, Modelled, Setting, unique
+from attnbench.workloads.whole_model import WholeModel
 
 _MOST_SETS = 4
 _COMPILES = {Tier.COMPILED, Tier.TRITON, Tier.CUDA}
+_BY_THE_HOST = {Workload.DECODE_TOTAL, Workload.GENERATE, *(each for each in Workload if each.has_whole_model)}
+"""Whole sequences and whole models, which the host makes step by step."""
 _MARGIN = 0.5
 """The share of the least time that is still believed, since the roof is itself a measurement."""
 
@@ -78,7 +81,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         "threads": before.threads,
         "deterministic": before.deterministic,
         **({} if job.B is None else {"B": job.B}),
-        **(setting.facts if isinstance(setting, Generation) else {}),
+        **setting.facts,
         **kernel.facts,
         **conditions.facts,
     }
@@ -98,11 +101,16 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
             facts |= proof.facts
         elif isinstance(setting, Generation):
             facts |= prove_generation(setting, over - begin)
+        elif isinstance(setting, WholeModel):
+            facts |= prove_whole_model(setting, over - begin)
     except WrongError as error:
         reason = f"{error}; its median of {seconds(statistics.median(timing.samples))} is not ranked"
         return Failed(status=error.status, reason=reason, samples=_series(timing), facts=facts)
+    samples = _series(timing)
+    if isinstance(setting, WholeModel) and (share := setting.attention_share()) is not None:
+        samples[ATTENTION_SHARE] = Series(unit="1", values=(share,))
     few = ("few_samples",) if len(timing.samples) < MIN_SAMPLES else ()
-    return Measured(samples=_series(timing), facts=facts, flags=(*few, *clock.flags, *conditions.flags(timing.samples)))
+    return Measured(samples=samples, facts=facts, flags=(*few, *clock.flags, *conditions.flags(timing.samples)))
 
 
 def input_sets(setting: Setting, job: Job) -> int:
@@ -117,7 +125,7 @@ def input_sets(setting: Setting, job: Job) -> int:
 def clock_of(cell: Cell) -> Clock:
     """Return the clock that the cell asks for; by default the host's for whole sequences, which the host makes step by step."""
     mode = cell.clock
-    if mode is ClockMode.DEFAULT and cell.workload in {Workload.DECODE_TOTAL, Workload.GENERATE}:
+    if mode is ClockMode.DEFAULT and cell.workload in _BY_THE_HOST:
         mode = ClockMode.WALL
     return devices.clock(cell.device, mode.value)
 

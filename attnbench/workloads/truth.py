@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention
-from attnbench.workloads.setting import each_once, keywords_of
+from attnbench.api import Attention, each_once
+from attnbench.workloads.setting import keywords_of
 
 ROWS = 64
 """The number of rows of an output that are compared, if it has as many."""

@@ -57,10 +57,15 @@ class LinearFamily(Attention):
         """Compute the same for the queries `at`, by their similarities to all keys."""
         return linear_rows(at, q, k, v, causal=self.causal, eps=self.eps, phi=self.phi, key_mask=key_mask)
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, LinearState]:  # noqa: ARG002 - the state is of one size
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, LinearState]:
         """Attend by the method's own forward, and sum up the state in one pass over k and v; any n ≥ 0."""
         o = self(q, k, v) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[-1])
-        return o, state_of(self.terms(), k, v)
+        return o, self.state_after(q, k, v, capacity=capacity)
+
+    def state_after(self, *inputs: Tensor, capacity: int) -> LinearState:  # noqa: ARG002 - the state is of one size
+        """Sum up the state in one pass over k and v."""
+        _, k, v = inputs
+        return state_of(self.terms(), k, v)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: LinearState) -> tuple[Tensor, LinearState]:
         """Attend one token: add its key and value to the state, in place, and read it with its query."""

@@ -43,6 +43,11 @@ class CachedSoftmax(ExactSoftmax):
         """Attend to the prompt causally, and keep its keys and values. Raises ValueError where it does not fit."""
         return self._prompt(q, k, v), KvCache.of(k, v, capacity)
 
+    def state_after(self, *inputs: Tensor, capacity: int) -> State:
+        """Keep the keys and values of a prompt, without attending to it. Raises ValueError where it does not fit."""
+        _, k, v = inputs
+        return KvCache.of(k, v, capacity)
+
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one key and value, and attend to all of them. Raises ValueError beyond the capacity."""
         cache: KvCache = state.then(k, v)

@@ -14,6 +14,8 @@ from .reference import softmax_attention
 class ExactSoftmax(Attention):
     """softmax(q kᵀ / √D) v, Vaswani et al. 2017, eq. 1, if causal over j ≤ i only; a subclass computes it by `forward`."""
 
+    windowed = "sparse.window"
+
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.causal, self.scale = problem.causal, default_scale(problem)

@@ -85,8 +85,12 @@ class SparseAttention(Attention):
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend to the prompt, and keep what later tokens can see of it. Raises ValueError where it does not fit."""
-        state = state_of(self._caches(capacity), k, v, capacity)
-        return self.prompt(q, k, v), state
+        return self.prompt(q, k, v), self.state_after(q, k, v, capacity=capacity)
+
+    def state_after(self, *inputs: Tensor, capacity: int) -> State:
+        """Keep what later tokens can see of a prompt, without attending to it. Raises ValueError where it does not fit."""
+        _, k, v = inputs
+        return state_of(self._caches(capacity), k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one token, and attend to the kept keys that it sees. Raises ValueError beyond the capacity."""

@@ -58,7 +58,7 @@ def _kind(cell: Cell) -> list[str]:
     A setting whose text is not plain is rewritten, and told apart by a digest.
     """
     settings = cell.canonical()
-    settings |= settings.pop("problem") | settings.pop("training", {})
+    settings |= settings.pop("problem") | settings.pop("training", {}) | settings.pop("model", {})
     words = []
     for name in sorted(settings.keys() - _SAID_ELSEWHERE):
         value = settings[name]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import Export, ExportError, Source
 from attnbench.report.frame import frame
+from attnbench.schema.model import Model
 from attnbench.schema.outcome import Failed
 from attnbench.schema.record import Record
 from attnbench.schema.training import Training
@@ -20,7 +21,7 @@ _TYPES = {
     **dict.fromkeys(("causal", "uncommitted", "recompute"), "boolean"),
     **dict.fromkeys(("padding", "scale", "rate", "late_rate", "roof_floor_s_per_call"), "Float64"),
     **dict.fromkeys(_INTEGERS, "Int64"),
-    **{name: "Int64" for name, field in Training.model_fields.items() if field.annotation is int},
+    **{name: "Int64" for model in (Training, Model) for name, field in model.model_fields.items() if field.annotation is int},
 }
 """By column; figures are floats, counters of memory integers, and all others texts."""
 

@@ -13,12 +13,13 @@ from attnbench.report.findings import Findings
 from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import per
 from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.outcome import BITS, ERROR_RATE, GRADIENT_ROUNDING, LOSS, OUTPUT_ERROR, ROUNDING
+from attnbench.schema.outcome import BITS, ERROR_RATE, GRADIENT_ROUNDING, LOSS, OUTPUT_ERROR, PERPLEXITY, ROUNDING
 
 _LOSSES: dict[Workload, tuple[str, ...]] = {
     Workload.FIDELITY: (OUTPUT_ERROR, "missed_mass"),
     Workload.NUMERICS: (ROUNDING, GRADIENT_ROUNDING),
     Workload.TRAIN: ("wrong", LOSS),
+    Workload.MODEL_QUALITY: (PERPLEXITY,),
 }
 _MODEL = ("task", "data", "layers", "softmax_every", "feedforward", "mixtures")
 """The settings of a model that also apply to generating."""

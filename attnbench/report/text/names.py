@@ -89,4 +89,6 @@ def in_words(workload: Workload) -> str:
     """Name a workload as figures and captions do."""
     words = {Workload.FORWARD_BACKWARD: "forward + backward", Workload.DECODE_TOTAL: "decode, whole sequence"}
     words |= {Workload.BACKWARD: "backward alone", Workload.VERIFY: "verify new tokens"}
+    words |= {Workload.MODEL_PREFILL: "whole model, to its first token", Workload.MODEL_TRAIN: "whole model, update"}
+    words |= {Workload.MODEL_DECODE: "whole model, next token", Workload.MODEL_QUALITY: "whole model, what it says"}
     return words.get(workload, workload.value)

@@ -30,9 +30,9 @@ _POWERS = 1e-4
 
 def per(workload: Workload) -> str:
     """Say what times and bytes are divided by: a sample of the batch, which in decoding is a token or a sequence."""
-    if workload is Workload.DECODE:
+    if workload in {Workload.DECODE, Workload.MODEL_DECODE}:
         return "per token"
-    whole = {Workload.DECODE_TOTAL, Workload.TRAIN, Workload.GENERATE}
+    whole = {Workload.DECODE_TOTAL, Workload.TRAIN, Workload.GENERATE, Workload.MODEL_PREFILL, Workload.MODEL_TRAIN}
     return "per sequence" if workload in whole else "per sample"
 
 

@@ -71,7 +71,12 @@ class RecomputeSoftmax(SdpaSoftmax):
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Tokens]:
         """Attend to the prompt causally and keep all of it. Raises ValueError where it does not fit."""
-        return self._prompt(q, k, v), Tokens.of(q, k, v, capacity)
+        return self._prompt(q, k, v), self.state_after(q, k, v, capacity=capacity)
+
+    def state_after(self, *inputs: Tensor, capacity: int) -> Tokens:
+        """Keep all of a prompt, without attending to it. Raises ValueError where it does not fit."""
+        q, k, v = inputs
+        return Tokens.of(q, k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Tokens) -> tuple[Tensor, Tokens]:
         """Append one token, and attend from all tokens again. Raises ValueError beyond the capacity."""

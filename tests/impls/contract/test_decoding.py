@@ -58,6 +58,16 @@ def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize("variant", each(decodes))
+def test_a_state_can_be_made_without_an_output(variant: Variant) -> None:
+    call = call_of(variant)
+    want = call.exact()[0]
+    for prompt in (n for n in prompts(variant) if n < N):
+        state = call.method.state_after(*cut(call.inputs, prompt), capacity=N)
+        o, _ = step(call.method, cut(call.inputs, prompt + 1, start=prompt), state)
+        same([o], [want[:, :, prompt : prompt + 1]], call.off_by)
+
+
+@pytest.mark.parametrize("variant", each(decodes))
 def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_back(variant: Variant) -> None:
     call = call_of(variant)
     want = call.exact()[0]

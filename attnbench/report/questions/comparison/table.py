@@ -72,7 +72,7 @@ def conditions(cell: Cell) -> list[str]:
     problem, given = cell.problem, cell.model_dump(mode="json", exclude_defaults=True, exclude={"method", "params", "workload"})
     usual = {"M": problem.D, "kv_heads": problem.H, "dtype": problem.dtype.value, "N": problem.N, "causal": problem.causal}
     sizes = {"B": problem.B, "H": problem.H, "D": problem.D}
-    found = {**sizes, **given.pop("problem"), **given.pop("training", {}), **given}
+    found = {**sizes, **given.pop("problem"), **given.pop("training", {}), **given.pop("model", {}), **given}
     words = (f"{name}={value}" for name, value in found.items() if usual.get(name) != value and name != "device")
     return [problem.dtype.value, *map(one_line, words)]
 

@@ -50,6 +50,6 @@ def _conditions(cell: Cell) -> dict[str, str]:
         "batch": "largest B" if cell.batch is Batch.LARGEST else "",
         **axes_in_words(cell),
     }
-    for name, value in cell.training.model_dump().items() if cell.training else ():
-        found[name] = str(value) if name in {"task", "data"} else f"{name}={value}"
+    for name, value in (item for model in (cell.training, cell.model) if model for item in model.model_dump().items()):
+        found[name] = str(value) if name in {"task", "data", "config"} else f"{name}={value}"
     return found

@@ -1,0 +1,142 @@
+"""Linearising: a model learns to say with another attention what it said with its own.
+
+Zhang et al. 2024 (LoLCATs, arXiv:2410.10254): first each swapped layer is trained to give the output of the layer that it
+replaces, on that layer's own inputs; then low-rank updates of all linear maps are trained on the text itself (LoRA: Hu et al.
+2021, arXiv:2106.09685). There the feature maps alone are matched; here all of a swapped layer, for most methods learn none.
+B sequences, N tokens.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from attnbench.api import Scalar
+from attnbench.hf.swapping import attentions, swap, swapped_in
+from attnbench.registry import MissingPackageError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What linearising may cost; to be fixed before methods are compared by what came of it."""
+
+    N: int = 256
+    """Tokens of a sequence."""
+    B: int = 8
+    match_updates: int = 300
+    match_rate: float = 1e-3
+    tune_updates: int = 300
+    tune_rate: float = 3e-4
+    rank: int = 8
+    """Of the low-rank updates."""
+    seed: int = 0
+    """Of the sequences that are drawn from the text, and of what is drawn anew."""
+
+
+def linearize(
+    model: PreTrainedModel,
+    method: str,
+    tokens: Tensor,
+    layers: Sequence[int] | None = None,
+    *,
+    budget: Budget | None = None,
+    **options: Scalar,
+) -> PreTrainedModel:
+    """Swap a method into layers of a model, in place, and train it on a text; return the model, in evaluation mode.
+
+    `tokens` is the text, int64 [T] with T > N; `options` are those of `swap`. Raises MissingPackageError without peft,
+    ValueError where the text is too short, and what `swap` raises.
+    """
+    budget = budget or Budget()
+    if tokens.dim() != 1 or len(tokens) <= budget.N:
+        raise ValueError(f"the text is {list(tokens.shape)}; it must be [T] with T > N={budget.N}")
+    own = copy.deepcopy(model).eval().requires_grad_(requires_grad=False)
+    torch.manual_seed(budget.seed)
+    swapping: dict[str, Any] = dict(options)
+    swap(model, method, layers, **swapping)
+    text = _sequences(tokens, budget)
+    match(model, own, text, budget)
+    return tune(model, text, budget)
+
+
+def match(model: PreTrainedModel, own: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> None:
+    """Train each swapped layer to give the output that the same layer of the model's own gives, on that layer's inputs."""
+    theirs = dict(attentions(own))
+    ours = {layer: module for layer, module in attentions(model) if swapped_in(module)}
+    calls: dict[int, tuple[tuple[Any, ...], dict[str, Any], Tensor]] = {}
+
+    def listen(layer: int) -> Any:  # noqa: ANN401 - a hook
+        def heard(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
+            calls[layer] = args, kwargs, output[0]
+
+        return heard
+
+    hooks = [theirs[layer].register_forward_hook(listen(layer), with_kwargs=True) for layer in ours]
+    optimiser = torch.optim.AdamW([x for module in ours.values() for x in module.parameters()], budget.match_rate)
+    model.train()
+    for _, tokens in zip(range(budget.match_updates), text, strict=False):
+        with torch.no_grad():
+            own(tokens.to(own.device), use_cache=False)
+        for layer, module in ours.items():
+            args, kwargs, wanted = calls[layer]
+            made = module(*args, **kwargs)[0]
+            # relative to the size of the output, so that no layer outweighs the others
+            loss = (made - wanted).square().mean() / wanted.square().mean()
+            loss.backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    for hook in hooks:
+        hook.remove()
+
+
+def tune(model: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> PreTrainedModel:
+    """Train low-rank updates of all linear maps, and all that is new, on the text itself; return the model with them merged.
+
+    Raises MissingPackageError without peft.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("attnbench.hf.linearize needs peft: pip install 'attnbench[hf]'") from error
+    inside = r".*\.swapped\..*"
+    config = LoraConfig(
+        r=budget.rank, lora_alpha=2 * budget.rank, target_modules="all-linear", exclude_modules=inside, task_type="CAUSAL_LM"
+    )
+    tuned = get_peft_model(model, config)
+    for name, parameter in tuned.named_parameters():
+        if ".swapped." in name:
+            parameter.requires_grad_()
+    optimiser = torch.optim.AdamW([x for x in tuned.parameters() if x.requires_grad], budget.tune_rate)
+    tuned.train()
+    for _, tokens in zip(range(budget.tune_updates), text, strict=False):
+        here = tokens.to(model.device)
+        tuned(here, labels=here, use_cache=False).loss.backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    merged: PreTrainedModel = tuned.merge_and_unload()
+    return merged.eval().requires_grad_()
+
+
+@torch.no_grad()
+def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> float:
+    """Return exp of the mean loss over the next tokens of a text, int64 [T], cut into sequences of N; the rest is left out."""
+    model.eval()
+    sequences = tokens[: len(tokens) // N * N].view(-1, N)
+    total = 0.0
+    for batch in sequences.split(B):
+        total += float(model(batch.to(model.device), labels=batch.to(model.device), use_cache=False).loss) * len(batch)
+    return math.exp(total / len(sequences))
+
+
+def _sequences(tokens: Tensor, budget: Budget) -> Iterator[Tensor]:
+    """Draw batches of sequences from a text without end: int64 [B, N]."""
+    source = torch.Generator().manual_seed(budget.seed)
+    within = torch.arange(budget.N)
+    while True:
+        starts = torch.randint(len(tokens) - budget.N, (budget.B, 1), generator=source)
+        yield tokens[starts + within]

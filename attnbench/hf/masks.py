@@ -1,0 +1,69 @@
+"""What a layer may see, as a model states it: the mask interface of transformers, under the name of a registered method.
+
+Without a mask function of that name a model gives no mask at all, and causality would be lost without a word.
+B rows, N queries, S keys.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
+
+from attnbench.hf.refusals import CannotError
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What stands in the place of a mask of N × S booleans."""
+
+    causal: bool
+    keys: Tensor | None
+    """The keys that exist, bool [B, S]; None where all do."""
+    window: int | None
+    """The last tokens that a query sees, its own among them; None where it sees all before it."""
+
+
+def seen(  # noqa: PLR0913 - as transformers calls it
+    *,
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    mask_function: Callable[..., Any] = causal_mask_function,
+    attention_mask: Tensor | None = None,
+    local_size: int | None = None,
+    **others: Any,  # noqa: ANN401, ARG001 - what other mask functions take: dtype, device, config and the like
+) -> Seen:
+    """Describe the mask that a model builds, as `AttentionMaskInterface` calls it.
+
+    Raises CannotError on a mask that is neither causal, nor a causal window, nor all of the keys that exist.
+    """
+    if not isinstance(q_offset, int) or kv_offset + kv_length != q_offset + q_length:
+        raise CannotError("a static cache has room for keys that do not exist yet; generate with the default, a dynamic one")
+    keys = None if attention_mask is None else attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+    if keys is not None and keys.shape != (batch_size, kv_length):
+        raise CannotError(f"the attention mask is {list(attention_mask.shape)}; it must be [{batch_size}, {kv_length}]")  # type: ignore[union-attr]
+    if mask_function is bidirectional_mask_function and local_size is None:
+        return Seen(causal=False, keys=keys, window=None)
+    if mask_function is causal_mask_function and local_size is None:
+        return Seen(causal=True, keys=keys, window=None)
+    if local_size is not None and _is_window(mask_function, q_offset + torch.arange(q_length), local_size):
+        return Seen(causal=True, keys=keys, window=local_size)
+    kinds = "sequences packed into one row, chunks, blocks of an image or a mask of one's own"
+    raise CannotError(f"this mask is neither causal nor a causal window ({kinds}), which no method here takes")
+
+
+def _is_window(mask_function: Callable[..., Any], at: Tensor, window: int) -> bool:
+    """Say whether each query sees itself and the first key of its window, but neither the key after nor the one before."""
+    row = torch.zeros_like(at)
+    expected = {0: True, 1: False, 1 - window: True, -window: False}
+    for offset, sees in expected.items():
+        there = at[at + offset >= 0]
+        found = torch.as_tensor(mask_function(row[: len(there)], row[: len(there)], there, there + offset))
+        if bool((found.expand(there.shape) != sees).any()):
+            return False
+    return True

@@ -1,0 +1,64 @@
+"""Recording the queries, keys and values that the layers of a model of transformers make of a text.
+
+S sequences, X heads of all layers, N tokens, D query/key width, M value width.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from attnbench.hf.around import Attend, attention_called_through
+from attnbench.hf.refusals import CannotError
+from attnbench.hf.saving import load
+from attnbench.hf.text import text_of
+from attnbench.store.files import write_named
+
+
+def record(model: PreTrainedModel, tokens: Tensor, out: str | Path) -> dict[str, tuple[int, ...]]:
+    """Write what a model's layers attend, as inputs of suites: `inputs: recorded`, `recording: out`; return the shapes.
+
+    `tokens` is int64 [S, N]. Queries and keys are those after the rotary embedding, multiplied so that 1 / √D is their scale; a
+    head of k that serves several of q is repeated for each of them. Numbers are float16. Raises CannotError where the
+    file's name is not right or the layers are of unlike widths, and OSError.
+    """
+    if (file := Path(out)).suffix != ".safetensors":
+        raise CannotError(f"{file}: the name must end in .safetensors")
+    found = heard(model, tokens)
+    write_named(file, save({name: x.half().contiguous() for name, x in found.items()}))
+    return {name: tuple(x.shape) for name, x in found.items()}
+
+
+def record_folder(folder: Path, out: Path, text: str, N: int, sequences: int) -> dict[str, tuple[int, ...]]:
+    """Record the model in a folder, swapped or not, on a text; `record` says what. Raises what reading either raises."""
+    swapped = getattr(AutoConfig.from_pretrained(folder), "attnbench", None)
+    model = load(folder) if swapped else AutoModelForCausalLM.from_pretrained(folder)
+    return record(model, text_of(text, str(folder)).sequences(sequences, N), out)
+
+
+@torch.no_grad()
+def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
+    """Return q and k [S, X, N, D] and v [S, X, N, M] of these sequences, heads in the order of layers. Raises CannotError."""
+    heads: dict[str, list[Tensor]] = {"q": [], "k": [], "v": []}
+
+    def listening(attend: Attend) -> Attend:
+        def hear(module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **given: Any) -> Any:  # noqa: ANN401
+            scale = given.get("scaling") or query.shape[-1] ** -0.5
+            times = query.shape[1] // key.shape[1]
+            heads["q"].append(query * (scale * query.shape[-1] ** 0.5))
+            heads["k"].append(key.repeat_interleave(times, dim=1))
+            heads["v"].append(value.repeat_interleave(times, dim=1))
+            return attend(module, query, key, value, *args, **given)
+
+        return hear
+
+    with attention_called_through(listening):
+        model.eval()(tokens.to(model.device), use_cache=False)
+    shapes = {name: {tuple(x.shape[2:]) for x in parts} for name, parts in heads.items()}
+    if unlike := next((name for name, found in shapes.items() if len(found) != 1), None):
+        widths = " and ".join(map(str, sorted(shapes[unlike]))) or "no layer that asks for an implementation by name"
+        raise CannotError(f"the layers' {unlike} cannot be one tensor: there is {widths}")
+    return {name: torch.cat(parts, dim=1).cpu() for name, parts in heads.items()}

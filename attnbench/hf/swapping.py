@@ -1,0 +1,321 @@
+"""Methods with gates, states and weights of their own in chosen layers of a model of transformers, whose projections stay.
+
+The attention module of a layer keeps its projections, its norms and its rotary embedding; what it then calls with q, k and v
+is the method, which becomes a part of it called `swapped`. B rows, n tokens, H heads, K heads of k and v, W the model's width.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.cache_utils import Cache
+
+from attnbench import registry
+from attnbench.api import Attention, Causality, Problem, Projection, Scalar
+from attnbench.hf.any_length import AtAnyLength
+from attnbench.hf.cache import Held, StateLayer
+from attnbench.hf.refusals import CannotError, refuse_unknown
+from attnbench.hf.registering import scaled, shared
+from attnbench.hf.rows import Rows, rows_alike
+from attnbench.training.block import Learns, plainly
+
+NAME = "attnbench.swapped"
+"""The attention implementation of swapped layers."""
+_STD = 0.02
+_PROJECTIONS = "qkvo"
+
+Kwargs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Swap:
+    """What stands in a model's config, so that a model that is saved can be swapped again."""
+
+    method: str
+    params: dict[str, Scalar]
+    layers: list[int]
+    reuse: str
+    rotary: bool
+    capacity: int
+
+
+def swap(
+    model: PreTrainedModel,
+    method: str,
+    layers: Sequence[int] | None = None,
+    *,
+    reuse: str = _PROJECTIONS,
+    rotary: bool = True,
+    capacity: int | None = None,
+    **params: Scalar,
+) -> PreTrainedModel:
+    """Put a method into layers of a model, counted from 0 (all by default), in place; return the model.
+
+    `reuse` names the projections that are kept; a query, key or value left out is made anew from the layer's tokens, from
+    N(0, 0.02²) and without a rotary embedding, as are gates and whatever else the method takes. With rotary=False none of the
+    layer's queries and keys is rotated. A state has room for `capacity` tokens, by default as many as the model has positions.
+    Raises CannotError on a layer or a place where the method cannot stand, and what the registry raises.
+    """
+    found = dict(attentions(model))
+    chosen = sorted(found) if layers is None else list(layers)
+    if strange := [layer for layer in chosen if layer not in found]:
+        known = ", ".join(map(str, sorted(found))) or "none that transformers lets one replace"
+        raise CannotError(f"there is no layer {strange[0]}: the model has attention in layers {known}")
+    if taken := [layer for layer in chosen if swapped_in(found[layer])]:
+        raise CannotError(f"layer {taken[0]} is swapped already; attnbench.hf.unswap(model) first")
+    if set(reuse) - set(_PROJECTIONS) or "o" not in reuse:
+        raise CannotError(f"reuse={reuse!r}: name those of q, k and v that are kept, and o, which always is: {_PROJECTIONS!r}")
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", 2048)
+    plan = Swap(method, params, chosen, reuse, rotary, capacity or int(positions))
+    # all are built before any is put in its place: a refusal leaves the model as it was
+    made = {layer: Swapped(plan, found[layer], layer, len(found)) for layer in chosen}
+    for layer, swapped in made.items():
+        swapped.enter(found[layer], _owner(model, found[layer]))
+    model.config.attnbench = [*getattr(model.config, "attnbench", []), asdict(plan)]
+    return model
+
+
+def unswap(model: PreTrainedModel) -> PreTrainedModel:
+    """Take all swapped methods out of a model, which then computes what it did before; return the model."""
+    for _, module in attentions(model):
+        if swapped := swapped_in(module):
+            swapped.leave(module)
+    if hasattr(model.config, "attnbench"):
+        del model.config.attnbench
+    return model
+
+
+def attentions(model: nn.Module) -> Iterator[tuple[int, Any]]:
+    """Walk over the modules of self-attention that call an implementation by their config's name, by layer."""
+    for module in model.modules():
+        layer = getattr(module, "layer_idx", None)
+        is_one = "Attention" in type(module).__name__ and isinstance(layer, int) and hasattr(module, "config")
+        if is_one and not getattr(module, "is_cross_attention", False):
+            yield int(layer), module  # type: ignore[arg-type]
+
+
+def swapped_in(module: nn.Module) -> "Swapped | None":
+    """Return the method that stands in a module of attention, if one does."""
+    found = getattr(module, "swapped", None)
+    return found if isinstance(found, Swapped) else None
+
+
+def _owner(model: nn.Module, module: nn.Module) -> nn.Module:
+    """Find the innermost model around a module: the one that is given the attention mask and the positions."""
+    models = [each for each in model.modules() if isinstance(each, PreTrainedModel)]
+    around: list[nn.Module] = [each for each in models if any(part is module for part in each.modules())]
+    return around[-1]
+
+
+class Swapped(nn.Module):
+    """A method in a layer of a model, with what it needs beside the layer's projections.
+
+    Raises what the registry raises, and CannotError where the method cannot stand in a causal model.
+    """
+
+    def __init__(self, plan: Swap, module: Any, layer: int, layers: int) -> None:  # noqa: ANN401 - of any model
+        super().__init__()
+        self.plan, self.layer = plan, layer
+        kind, config = registry.load(plan.method), module.config
+        if kind.causality is not Causality.FULL:
+            raise CannotError(f"{plan.method} is not causal, and the layers of this model are")
+        weight = next(module.parameters())
+        problem = _problem(config, module, kind, plan.capacity, weight)
+        told = {name: value for name, value in (("layer", layer), ("layers", layers)) if name in signature(kind).parameters}
+        self.attention = AtAnyLength(plan.method, {**told, **plan.params}, problem, weight.device)
+        self.projections = kind.projections(problem)
+        kept = {name: Projection(name, problem.H if name == "q" else problem.kv_heads, problem.D) for name in plan.reuse}
+        # by names of their own: a ModuleDict cannot hold what is called keys
+        self.into = nn.ModuleDict(
+            {
+                f"{each.name}_proj": _linear(config.hidden_size, each.heads * each.width)
+                for each in self.projections
+                if kept.get(each.name) != each
+            }
+        ).to(device=weight.device, dtype=weight.dtype)
+        self._undo: list[Any] = []
+        # what the model and the layer were called with, from which the method is given its part
+        self._tokens: Tensor | None = None
+        self._seen: Tensor | None = None
+        self._cache: StateLayer | None = None
+        self._before: tuple[tuple[Tensor, ...], Tensor | None] | None = None
+
+    def enter(self, module: Any, owner: nn.Module) -> None:  # noqa: ANN401
+        """Become a part of a layer's attention, which calls it from now on; `owner` is the model around it."""
+        self._undo = [
+            module.register_forward_pre_hook(self._listen, with_kwargs=True),
+            owner.register_forward_pre_hook(self._listen_to_model, with_kwargs=True),
+        ]
+        self._config = module.config
+        module.config = copy.copy(module.config)
+        module.config._attn_implementation_internal = NAME
+        module.add_module("swapped", self)
+
+    def leave(self, module: Any) -> None:  # noqa: ANN401
+        """Leave the layer's attention as it was."""
+        for handle in self._undo:
+            handle.remove()
+        module.config = self._config
+        del module.swapped
+
+    def _listen_to_model(self, _: nn.Module, __: tuple[Any, ...], kwargs: Kwargs) -> None:
+        """Keep which tokens exist, as the model around the layer is told. Raises CannotError on a mask of one's own."""
+        mask, positions = kwargs.get("attention_mask"), kwargs.get("position_ids")
+        if mask is not None and (not isinstance(mask, Tensor) or mask.dim() != 2):
+            raise CannotError(f"{self.plan.method}: a mask of one's own cannot be taken; give one of [rows, tokens]")
+        if mask is None and positions is not None and bool((positions.diff(dim=-1) != 1).any()):
+            raise CannotError(f"{self.plan.method}: sequences packed into one row cannot be taken; give one row for each")
+        self._seen = None if mask is None else mask.bool()
+
+    def _listen(self, _: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> tuple[tuple[Any, ...], Kwargs]:
+        """Keep the layer's tokens, and give the cache a layer for the state."""
+        self._tokens = kwargs.get("hidden_states", args[0] if args else None)
+        cache = kwargs.get("past_key_values")
+        self._cache = None if cache is None else self._layer_of(cache)
+        if not self.plan.rotary and kwargs.get("position_embeddings") is not None:
+            cos, sin = kwargs["position_embeddings"]
+            kwargs["position_embeddings"] = torch.ones_like(cos), torch.zeros_like(sin)
+        return args, kwargs
+
+    def _layer_of(self, cache: object) -> StateLayer:
+        if not isinstance(cache, Cache):
+            kind = type(cache).__name__
+            raise CannotError(f"{self.plan.method}: a cache of type {kind} cannot hold its state; take a DynamicCache")
+        while len(cache.layers) <= self.layer:
+            cache.layers.append(cache.layer_class_to_replicate())
+        there = cache.layers[self.layer]
+        if isinstance(there, StateLayer):
+            return there
+        if there.get_seq_length():
+            raise CannotError(f"the cache holds keys of layer {self.layer} from before it was swapped; begin with an empty one")
+        cache.layers[self.layer] = new = StateLayer()
+        return new
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """Attend the layer's tokens: [B, H, n, D], [B, K, n, D], [B, K, n, M] -> [B, H, n, M]."""
+        own, cache, n = self.attention.own, self._cache, query.shape[2]
+        inputs = self._inputs(scaled(query, scaling), shared(key, query, own), shared(value, query, own))
+        o = value.new_zeros(*query.shape[:3], own.problem.M)
+        if cache is not None and cache.count > n:
+            self._go_on(cache, inputs, o)
+            return o
+        learns = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+        held = []
+        for rows in rows_alike(self._seen, n, causal=True):
+            part = rows.of_each(inputs, rows.start, n)
+            if learns:
+                made = self._learning(part)
+            elif cache is None or not own.decodes:
+                made = self.attention(*part)
+            else:
+                made, state = self.attention.begin(part, self.plan.capacity)
+                held.append(Held(rows.at, rows.start, state))
+            rows.write(made, o, rows.start, n)
+        if cache is not None:
+            cache.held = tuple(held)
+        return o
+
+    def _inputs(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        """Return what the method takes: the layer's own projections, and those made here from its tokens."""
+        given, raw = {"q": query, "k": key, "v": value}, []
+        for each in self.projections:
+            if (name := f"{each.name}_proj") in self.into:
+                made: Tensor = self.into[name](self._tokens)
+                raw.append(made.unflatten(-1, (each.heads, each.width)).transpose(1, 2).to(query.dtype))
+            else:
+                raw.append(given[each.name])
+        own = self.attention.own
+        return type(own).admit(own.problem, *raw)
+
+    def _learning(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Attend with gradients; a method that also learns without them does so from the batch before."""
+        own = self.attention.own
+        if not (self.training and isinstance(own, Learns)):
+            o: Tensor = self.attention(*inputs)
+            return o
+        with plainly(inputs[0]):
+            if self._before is not None:
+                before, choices = self._before
+                own.learn(*before, choices=choices)
+            choices = own.choose(*inputs)
+            self._before = tuple(x.detach() for x in inputs), choices
+            penalty = own.penalty(*inputs, choices=choices)
+        o = self.attention(*inputs) if choices is None else self.attention(*inputs, choices=choices)
+        penalised: Tensor = _WithPenalty.apply(o, penalty)  # type: ignore[no-untyped-call]
+        return penalised
+
+    def _go_on(self, cache: StateLayer, inputs: tuple[Tensor, ...], o: Tensor) -> None:
+        """Attend new tokens after those of the states, and keep the states after them."""
+        n = o.shape[2]
+        if not cache.held:
+            why = "keeps no state under gradients; call the model under torch.no_grad() to decode"
+            without = "does not decode token by token; generate with use_cache=False"
+            raise CannotError(f"{self.plan.method} {why if self.attention.own.decodes else without}")
+        if self._seen is not None and not bool(self._seen[:, -n:].all()):
+            raise CannotError(f"{self.plan.method}: new tokens cannot be padded once there is a state; give prompts whole")
+        went_on = []
+        for each in cache.held:
+            rows = Rows(each.at, each.start, cache.count)
+            made, state = self.attention.go_on(rows.of_each(inputs, 0, n), each.state, self.plan.capacity)
+            rows.write(made, o, 0, n)
+            went_on.append(Held(each.at, each.start, state))
+        cache.held = tuple(went_on)
+
+
+class _WithPenalty(torch.autograd.Function):
+    """Passes an output on, and lets the backward of whatever loss is made of it be that of the loss plus a penalty."""
+
+    @staticmethod
+    def forward(ctx: Any, o: Tensor, penalty: Tensor) -> Tensor:  # noqa: ANN401
+        """Return the output."""
+        ctx.like = penalty.shape, penalty.dtype, penalty.device
+        return o.view_as(o)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        """Return the output's gradient, and 1 for the penalty."""
+        shape, dtype, device = ctx.like
+        return gradients[0], torch.ones(shape, dtype=dtype, device=device)
+
+
+def _linear(width: int, outputs: int) -> nn.Linear:
+    made = nn.Linear(width, outputs)
+    nn.init.normal_(made.weight, std=_STD)
+    nn.init.zeros_(made.bias)
+    return made
+
+
+def _problem(config: Any, module: Any, kind: type[Attention], capacity: int, weight: Tensor) -> Problem:  # noqa: ANN401
+    """Return the problem of a layer, with as many heads of k and v as the method is given."""
+    heads = int(getattr(module, "num_heads", 0) or config.num_attention_heads)
+    kv_heads = int(getattr(config, "num_key_value_heads", 0) or heads) if kind.grouped else heads
+    width = int(getattr(module, "head_dim", 0) or config.hidden_size // heads)
+    dtype = str(weight.dtype).removeprefix("torch.")
+    return Problem(H=heads, N=capacity, D=width, kv_heads=kv_heads, dtype=dtype, causal=True)
+
+
+def _attend(  # noqa: PLR0913, PLR0917 - as transformers calls it
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,  # noqa: ARG001 - that of the model was kept
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,  # noqa: ARG001 - the method sees as far as it does by itself
+    is_causal: bool | None = None,  # noqa: ARG001 - what is not causal was refused
+    **others: Any,  # noqa: ANN401
+) -> tuple[Tensor, None]:
+    """Call the method of a swapped layer, as transformers calls an attention implementation."""
+    swapped = swapped_in(module)
+    assert swapped is not None
+    refuse_unknown(swapped.plan.method, dropout, others)
+    return swapped(query, key, value, scaling).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(NAME, _attend)

@@ -1,0 +1,42 @@
+"""The text that a model of transformers learns from and is judged on. S sequences, N tokens, T tokens of a text."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer
+
+from attnbench.hf.refusals import CannotError
+from attnbench.training.tasks.text import python_sources, read_corpus
+
+
+@dataclass(frozen=True)
+class Text:
+    """Tokens to learn from and tokens that are held out, int64 [T] each."""
+
+    name: str
+    learnt: Tensor
+    held_out: Tensor
+
+    def sequences(self, S: int, N: int) -> Tensor:
+        """Return windows spread evenly over what is held out, int64 [S, N], fewer where there are fewer. Raises CannotError."""
+        last = len(self.held_out) - N
+        if last < 0:
+            raise CannotError(f"{self.name}: what is held out has {len(self.held_out):,} tokens; N={N:,} needs as many")
+        starts = torch.linspace(0, last, min(S, last + 1), dtype=torch.float64).long()
+        return self.held_out[starts[:, None] + torch.arange(N)]
+
+
+def text_of(file: str, tokenizer: str = "") -> Text:
+    """Read a file or a folder of text, or Python's own sources, with the tokenizer in a folder; where none is there, as bytes.
+
+    Raises FileNotFoundError and ValueError where it cannot be read.
+    """
+    corpus = read_corpus(file) if file else python_sources()
+    if not (tokenizer and (Path(tokenizer) / "tokenizer.json").is_file()):
+        return Text(f"bytes of {corpus.name}", corpus.training.long(), corpus.rest.long())
+    reader = AutoTokenizer.from_pretrained(tokenizer)
+    parts = (bytes(x.tolist()).decode(errors="replace") for x in (corpus.training, corpus.rest))
+    learnt, held_out = (torch.tensor(reader(part, add_special_tokens=False)["input_ids"]) for part in parts)
+    return Text(f"tokens of {corpus.name}", learnt, held_out)

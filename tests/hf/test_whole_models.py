@@ -1,0 +1,124 @@
+"""Whole models, measured by real runs: the first token, the next token, an update; and the attention's share of the time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnbench import Problem, read
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.model import Model
+from attnbench.suite.models import sizes_of
+
+pytestmark = pytest.mark.peers
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 97,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 1024,
+}
+WORKLOADS = ("model_prefill", "model_decode", "model_train")
+METHODS = ("softmax.transformers_sdpa", "softmax.transformers_eager", "softmax.sdpa", "linear.chunked", "delta.gated_deltanet")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    return str(folder)
+
+
+def cell_of(config: str, workload: str, method: str, **problem: Any) -> Cell:
+    sizes = sizes_of(config)
+    shape = {"N": 64, "H": sizes.heads, "kv_heads": sizes.kv_heads, "D": sizes.head_dim, "causal": True, **problem}
+    return Cell(method=method, problem=Problem(**shape), workload=Workload(workload), model=Model(config=config))
+
+
+@pytest.mark.timeout(600)
+def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: Path) -> None:
+    suite = {
+        "name": "whole",
+        "axes": {"N": [64, 128], "causal": True},
+        "workloads": list(WORKLOADS),
+        "model": {"config": config},
+        "methods": list(METHODS),
+        "budget": {"seconds": 0.2},
+        "replicates": 2,
+        "report": {"tables": ["summary", "time", "attention_share"], "plots": ["time", "attention_share"]},
+    }
+    (tmp_path / "whole.yaml").write_text(json.dumps(suite))
+    command = [sys.executable, "-m", "attnbench", "run", "whole.yaml", "--yes", "--wait"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (folder,) = (tmp_path / "results" / "whole").iterdir()
+    frame = read(folder).frame()
+    assert len(frame) == 2 * len(WORKLOADS) * len(METHODS)
+    assert set(frame.status) == {"ok"}, frame[["method", "workload", "status", "reason"]]
+    assert set(frame.config) == {config}
+    shares = frame[frame.workload != "model_train"].attention_share
+    assert shares.between(0.001, 0.999).all()
+    states = frame[(frame.workload == "model_decode") & (frame.N == 128)].set_index("method").state_bytes
+    # keys and values of two heads of 16 in three layers; and a state of 16 × 16 and its sums in four heads each
+    assert states["softmax.transformers_sdpa"] == states["softmax.sdpa"] == 3 * 2 * 2 * 128 * 16 * 4
+    assert states["delta.gated_deltanet"] == 3 * 4 * 16 * 16 * 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_next_token_is_that_of_the_whole_prompt_however_often_it_is_read(config: str, method: str) -> None:
+    from attnbench.workloads.whole_model import whole_model
+
+    torch.manual_seed(0)
+    setting = whole_model(cell_of(config, "model_decode", method, B=2), seed=3)
+    prompt = whole_model(cell_of(config, "model_prefill", method, B=2), seed=3)
+    prompt.model.load_state_dict(setting.model.state_dict())
+    said = prompt.forward()
+    assert said.shape == (2, 1, 97)
+    first = setting.call()
+    torch.testing.assert_close(first, said, rtol=0, atol=1e-5)
+    if "linear" not in method and "delta" not in method:
+        # sums in place get the token again; caches do not
+        torch.testing.assert_close(setting.call(), first, rtol=0, atol=1e-6)
+
+
+def test_every_nth_layer_may_keep_its_own_attention(config: str) -> None:
+    from attnbench.hf.swapping import attentions, swapped_in
+    from attnbench.workloads.whole_model import whole_model
+
+    cell = cell_of(config, "model_prefill", "gated.retnet").model_copy(update={"model": Model(config=config, own_every=2)})
+    model = whole_model(cell, seed=1).model
+    assert [bool(swapped_in(module)) for _, module in attentions(model)] == [True, False, True]
+
+
+def test_weights_are_read_from_a_folder(config: str, tmp_path: Path) -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from attnbench.workloads.whole_model import whole_model
+
+    torch.manual_seed(5)
+    saved = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config))
+    saved.save_pretrained(tmp_path)
+    model = Model(config=str(tmp_path), weights=str(tmp_path))
+    cell = cell_of(config, "model_prefill", "softmax.transformers_sdpa").model_copy(update={"model": model})
+    read_again = whole_model(cell, seed=1).model
+    assert all(torch.equal(x, y) for x, y in zip(saved.parameters(), read_again.parameters(), strict=True))
+
+
+def test_shipped_configurations_are_what_transformers_reads() -> None:
+    from transformers import AutoConfig
+
+    from attnbench.suite.models import file_of
+
+    for file in file_of("llama-10m").parent.glob("*.json"):
+        theirs, ours = AutoConfig.from_pretrained(file), sizes_of(file.stem)
+        width = getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
+        kv_heads = getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
+        assert (ours.heads, ours.kv_heads, ours.head_dim) == (theirs.num_attention_heads, kv_heads, width)
+        assert (ours.layers, ours.positions) == (theirs.num_hidden_layers, theirs.max_position_embeddings)
