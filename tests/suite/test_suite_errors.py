@@ -66,7 +66,7 @@ def test_an_unknown_key_is_placed_the_meant_one_offered_and_the_keys_of_that_pla
             "workloads: [forward, sideways]",
             "4:22: workloads.1: 'sideways' is not known; "
             "write one of 'forward', 'forward_backward', 'backward', 'prefill', 'verify', 'decode', 'decode_total', "
-            "'fidelity', 'numerics', 'train' or 'generate'",
+            "'fidelity', 'numerics', 'train', 'generate', 'model_prefill', 'model_decode', 'model_train' or 'model_quality'",
         ),
         ("on: {gpu: {}}", "4:6: on.gpu: 'gpu' is not known; write one of 'cpu' or 'cuda'"),
         ("device: tpu", "4:1: device: 'tpu' is not a device; write auto, cpu, cuda or cuda:1"),
