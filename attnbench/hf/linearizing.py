@@ -8,6 +8,7 @@ B sequences, N tokens.
 
 import copy
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,10 @@ def tune(model: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> PreT
     config = LoraConfig(
         r=budget.rank, lora_alpha=2 * budget.rank, target_modules="all-linear", exclude_modules=inside, task_type="CAUSAL_LM"
     )
-    tuned = get_peft_model(model, config)
+    with warnings.catch_warnings():
+        # peft asks for it by the name that transformers has given up
+        warnings.filterwarnings("ignore", ".is_gradient_checkpointing. is deprecated", FutureWarning)
+        tuned = get_peft_model(model, config)
     for name, parameter in tuned.named_parameters():
         if ".swapped." in name:
             parameter.requires_grad_()

@@ -116,11 +116,10 @@ class _Implementation:
         if n != S and not sees.causal:
             raise CannotError(f"{self.method}: {n} queries attend to {S} keys of another sequence; every method here is of one")
         own = self.params.get("window")
-        window = sees.window if sees.window is not None and sees.window < S else None
+        sees_all = sees.window is None or sees.window >= S or (isinstance(own, int) and own <= sees.window)
+        window = None if sees_all else sees.window
         if window is not None and not self.kind.windowed:
             raise CannotError(f"{self.method}: this layer sees {window} tokens only, and the method has no form with a window")
-        if window is not None and isinstance(own, int) and own <= window:
-            window = None
         kv_heads = k.shape[1] if self.kind.grouped else q.shape[1]
         dtype = str(q.dtype).removeprefix("torch.")
         problem = Problem(

@@ -164,13 +164,18 @@ class Swapped(nn.Module):
         del module.swapped
 
     def _listen_to_model(self, _: nn.Module, __: tuple[Any, ...], kwargs: Kwargs) -> None:
-        """Keep which tokens exist, as the model around the layer is told. Raises CannotError on a mask of one's own."""
+        """Keep which tokens exist, as the model is told, and learn from the batch before. Raises CannotError."""
         mask, positions = kwargs.get("attention_mask"), kwargs.get("position_ids")
         if mask is not None and (not isinstance(mask, Tensor) or mask.dim() != 2):
             raise CannotError(f"{self.plan.method}: a mask of one's own cannot be taken; give one of [rows, tokens]")
         if mask is None and positions is not None and bool((positions.diff(dim=-1) != 1).any()):
             raise CannotError(f"{self.plan.method}: sequences packed into one row cannot be taken; give one row for each")
         self._seen = None if mask is None else mask.bool()
+        if self._before is not None and self.training and torch.is_grad_enabled():
+            # here and not in the layer, which is called once more where its activations are checkpointed
+            (before, choices), self._before = self._before, None
+            with plainly(before[0]):
+                self.attention.own.learn(*before, choices=choices)  # type: ignore[operator]
 
     def _listen(self, _: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> tuple[tuple[Any, ...], Kwargs]:
         """Keep the layer's tokens, and give the cache a layer for the state."""
@@ -233,15 +238,12 @@ class Swapped(nn.Module):
         return type(own).admit(own.problem, *raw)
 
     def _learning(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Attend with gradients; a method that also learns without them does so from the batch before."""
+        """Attend with gradients; what a method learns without them waits for the next batch."""
         own = self.attention.own
         if not (self.training and isinstance(own, Learns)):
             o: Tensor = self.attention(*inputs)
             return o
         with plainly(inputs[0]):
-            if self._before is not None:
-                before, choices = self._before
-                own.learn(*before, choices=choices)
             choices = own.choose(*inputs)
             self._before = tuple(x.detach() for x in inputs), choices
             penalty = own.penalty(*inputs, choices=choices)

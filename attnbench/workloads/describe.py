@@ -54,6 +54,9 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
     The cost of a model is unknown, because its attention is only a part of it. That of a backward alone is what it adds to a
     forward; tokens that are verified cost as much as if they were decoded, but what all of them read is read once at least.
     """
+    if cell.workload.has_whole_model and not method.grouped:
+        # a model repeats its keys and values for a method that takes no groups
+        cell = cell.reshaped(kv_heads=cell.problem.H)
     try:
         if reason := why_not(cell) or next(filter(None, map(method.refusal, cell.calls)), None):
             return Prospect(why_not=reason)

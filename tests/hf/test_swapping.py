@@ -173,17 +173,19 @@ def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets
     torch.testing.assert_close(logits(model, turned)[:, -1], logits(model, tokens)[:, -1], rtol=0, atol=1e-5)
 
 
-def test_gradient_checkpointing_changes_no_gradient() -> None:
+@pytest.mark.parametrize("method", SEVERAL)
+def test_gradient_checkpointing_changes_no_gradient(method: str) -> None:
     from attnbench import hf
 
     found = []
     for checkpointing in (False, True):
         torch.manual_seed(2)
-        model = hf.swap(model_of(), "delta.gated_deltanet").train()
+        model = hf.swap(model_of(), method, **params_of(method)).train()
         if checkpointing:
             model.activation_checkpointing_enable()
         model(tokens_of(), labels=tokens_of(), use_cache=False).loss.backward()
-        found.append({name: x.grad for name, x in model.named_parameters()})
+        found.append({name: x.grad for name, x in model.named_parameters() if x.grad is not None})
+    assert found[0].keys() == found[1].keys()
     for name, gradient in found[0].items():
         torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=1e-6)
 

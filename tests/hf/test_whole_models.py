@@ -55,7 +55,7 @@ def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: P
         "report": {"tables": ["summary", "time", "attention_share"], "plots": ["time", "attention_share"]},
     }
     (tmp_path / "whole.yaml").write_text(json.dumps(suite))
-    command = [sys.executable, "-m", "attnbench", "run", "whole.yaml", "--yes", "--wait"]
+    command = [sys.executable, "-m", "attnbench", "run", "whole.yaml", "--yes"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (folder,) = (tmp_path / "results" / "whole").iterdir()

@@ -12,6 +12,7 @@ import torch
 from attnbench import registry
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Description, Inquiry, Roof, Surroundings, Survey
+from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
 from attnbench.workloads.describe import describe, source_digest, survey, version
@@ -57,6 +58,20 @@ def test_a_cell_that_can_run_has_a_cost_and_a_cell_to_check_it_on() -> None:
     assert prospect.cost.executed_flops > 0
     first = prospect.checks[0]
     assert (first.problem.N, first.workload, first.params) == (256, Workload.FORWARD, {"chunk": 8})
+
+
+def test_a_method_that_takes_no_groups_is_asked_about_the_repeated_heads_that_a_model_gives_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "installed_version", lambda _: "5")
+    monkeypatch.setattr(registry.load("gate_cases:Right"), "grouped", False)
+    grouped = Problem(H=4, kv_heads=2, N=256, D=8, causal=True)
+    bare = Cell(method="gate_cases:Right", problem=grouped)
+    whole = bare.model_copy(update={"workload": Workload.MODEL_PREFILL, "model": Model(config="llama-1m")})
+    in_a_model, alone = describe(Inquiry(method=bare.method, cells=(whole, bare))).prospects
+    assert "kv_heads must equal H=4" in (alone.why_not or "")
+    assert in_a_model.why_not is None
+    assert {check.problem.kv_heads == check.problem.H for check in in_a_model.checks} == {True}
 
 
 @pytest.mark.parametrize(
