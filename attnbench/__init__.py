@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnbench.library.merge import merge
     from attnbench.library.plan import methods, plan
     from attnbench.library.reading import add_to_history, export, history, page, published, record, site, trend
+    from attnbench.library.rerun import rerun
     from attnbench.library.runs import Run, read
     from attnbench.library.selfcheck import selfcheck
     from attnbench.library.submit import submit
@@ -42,6 +43,7 @@ _PLACES = {
     "library.reading": "add_to_history export history page published record site trend",
     "library.measuring": "run",
     "library.merge": "merge",
+    "library.rerun": "rerun",
     "library.runs": "Run read",
     "library.selfcheck": "selfcheck",
     "library.submit": "submit",
@@ -59,7 +61,7 @@ __all__ = [
     "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
     "cite",
     "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "merge", "methods", "page",
-    "plan", "published", "read", "record", "run", "selfcheck", "show", "site", "submit", "suites", "trend", "verify",
+    "plan", "published", "read", "record", "rerun", "run", "selfcheck", "show", "site", "submit", "suites", "trend", "verify",
 ]
 # fmt: on
 

@@ -191,6 +191,29 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
 
 
 @measuring.command()
+def rerun(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    cell: Annotated[str, typer.Argument(help="The beginning of a key, as in the column cell of table.csv; or a method.")],
+    replicates: Annotated[
+        int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
+    ] = None,
+    margin: Margin = "5%",
+    impl: Impls = [],  # noqa: B006
+    results: Results = _RESULTS,
+    no_wait: NoWait = False,
+) -> None:
+    """Measure a cell of a stored run once more, as its suite says, and compare both."""
+    with at_work() as terminal:
+        how: Measuring = {"impl": impl, "replicates": replicates, "results": results}
+        made, verdict = attnbench.rerun(run, cell, margin=margin, **how, wait=not no_wait, reporter=terminal)
+        print_text(verdict.text)
+        terminal.say(f"records, tables and plots: {made.path}")
+    if not made.measured:
+        terminal.say("no cell was measured")
+        sys.exit(FAILED)
+
+
+@measuring.command()
 def merge(
     runs: Annotated[list[str], typer.Argument(help="Run folders that measured shards of one suite, or the URL of a history.")],
     results: Results = _RESULTS,

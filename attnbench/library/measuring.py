@@ -17,7 +17,7 @@ from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, sele
 from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, refuse_changes
-from attnbench.session.scout import Scouted
+from attnbench.session.scout import CellsOf, Scouted
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.expand import expand
 
@@ -51,6 +51,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     devices: Devices = (),
     lanes: int | None = None,
     shard: str = "",
+    cells: CellsOf = expand,
     cluster: Cluster | None = None,
     **how: Unpack[Measuring],
 ) -> Run:
@@ -60,8 +61,9 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     `methods` (names, and patterns as `linear.*`), `N` (as `512..8192`), `workloads` and `causal` say what of a suite is
     measured, or without one what is measured at all. Several `devices` (cuda:0,cuda:1, or all) measure at the same time, or so
     many `lanes` that share the cores of a CPU out among them. A `shard` (3/8) is a share of the suite; `merge` makes one run of
-    all; with `resume` it is measured as a part of that run, beside which other processes may measure theirs. On a `cluster`
-    of Ray there is a lane for each of its GPUs, or for each node.
+    all; with `resume` it is measured as a part of that run, beside which other processes may measure theirs. A function
+    `cells` gives those of a new run's suite that are measured, all by default. On a `cluster` of Ray there is a lane for each
+    of its GPUs, or for each node.
     Leaves records, tables, plots and a page in a run folder below `results`; an interruption loses nothing that was measured.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
@@ -79,7 +81,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
         stations = opened.enter_context(cluster.stations(asked)) if cluster else ()
         scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
-            folder, scouted, present = _begin(suite, only, share, scene)
+            folder, scouted, present = _begin(suite, only, share, cells, scene)
         elif methods or N or workloads or causal is not None:
             raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
         else:
@@ -115,13 +117,15 @@ def _statuses(retry: str | Sequence[str]) -> set[Status]:
     return {Status(name) for name in (known if "failed" in names else names)}
 
 
-def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
+def _begin(
+    asked: SuiteLike | None, only: Only, shard: Shard | None, cells: CellsOf, scene: Scene
+) -> tuple[RunFolder, Scouted, RunInfo]:
     """Make the folder of a new run, once the suite is known to be one that can be measured."""
     how = scene.how
     if not asked and not only.methods:
         raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
     loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
-    scouted = scene.scout(suite, shard.expand if shard else expand)
+    scouted = scene.scout(suite, shard.expand if shard else cells)
     check_methods(loaded, scouted)
     count = len(scouted.cells)
     if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):

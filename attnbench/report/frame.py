@@ -98,6 +98,7 @@ def rows(findings: Findings) -> list[Row]:
             "environment": " ".join(summary.environments) or findings.run.environment_digest,
             "run": findings.run.id,
             "cell": summary.cell.key,
+            "rerun": f"attnbench rerun results/{findings.run.suite.name}/{findings.run.id} {summary.cell.key[:12]}",
         }
         found.append(row)
     return found
