@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attnbench.library.selfcheck import selfcheck
     from attnbench.library.submit import submit
     from attnbench.library.suites import copy_suite, suites
+    from attnbench.library.trace import trace
     from attnbench.library.verify import verify
     from attnbench.library.weights import show
     from attnbench.registry import build
@@ -48,6 +49,7 @@ _PLACES = {
     "library.selfcheck": "selfcheck",
     "library.submit": "submit",
     "library.suites": "copy_suite suites",
+    "library.trace": "trace",
     "library.verify": "verify",
     "library.weights": "show",
     "registry": "build",
@@ -61,7 +63,8 @@ __all__ = [
     "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
     "cite",
     "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "merge", "methods", "page",
-    "plan", "published", "read", "record", "rerun", "run", "selfcheck", "show", "site", "submit", "suites", "trend", "verify",
+    "plan", "published", "read", "record", "rerun", "run", "selfcheck", "show", "site", "submit", "suites", "trace",
+    "trend", "verify",
 ]
 # fmt: on
 

@@ -204,13 +204,31 @@ def rerun(
 ) -> None:
     """Measure a cell of a stored run once more, as its suite says, and compare both."""
     with at_work() as terminal:
-        how: Measuring = {"impl": impl, "replicates": replicates, "results": results}
-        made, verdict = attnbench.rerun(run, cell, margin=margin, **how, wait=not no_wait, reporter=terminal)
+        how: Measuring = {"impl": impl, "replicates": replicates, "results": results, "wait": not no_wait, "reporter": terminal}
+        made, verdict = attnbench.rerun(run, cell, margin=margin, **how)
         print_text(verdict.text)
         terminal.say(f"records, tables and plots: {made.path}")
     if not made.measured:
         terminal.say("no cell was measured")
         sys.exit(FAILED)
+
+
+@measuring.command()
+def trace(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    cell: Annotated[str, typer.Argument(help="The beginning of a key, as in the column cell of table.csv.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .json file for chrome://tracing or Perfetto.")] = Path(
+        "trace.json"
+    ),
+    marks: Annotated[
+        bool, typer.Option("--marks", help="Write nothing; mark the call for nsys or ncu, which this command runs under.")
+    ] = False,
+    impl: Impls = [],  # noqa: B006
+    no_wait: NoWait = False,
+) -> None:
+    """Show which kernels one call of a stored run's cell runs, and write its timeline."""
+    with at_work() as terminal:
+        print(attnbench.trace(run, cell, out=None if marks else out, impl=impl, wait=not no_wait, reporter=terminal))
 
 
 @measuring.command()

@@ -8,9 +8,7 @@ from attnbench.library.answers import Comparison
 from attnbench.library.measuring import run as measure
 from attnbench.library.runs import Run, RunLike, read
 from attnbench.report.questions.comparison.judgement import judge_runs
-from attnbench.schema.cell import Cell
-from attnbench.schema.errors import ArgumentError
-from attnbench.session.asked import one_of, share
+from attnbench.session.asked import cells_meant, share
 from attnbench.session.scene import Measuring
 
 
@@ -22,7 +20,7 @@ def rerun(run: RunLike, cell: str, *, margin: float | str = "5%", **how: Unpack[
     begin so, and what `run` raises.
     """
     reach, then = share(margin, "margin"), read(run)
-    chosen = _meant(then.info.cells, cell)
+    chosen = cells_meant(then.info.cells, cell)
     made = measure(then.info.suite, cells=lambda _: chosen, **how)
     keys = {each.key for each in chosen}
     old = [summary for summary in then.findings.summaries if summary.cell.key in keys]
@@ -30,17 +28,3 @@ def rerun(run: RunLike, cell: str, *, margin: float | str = "5%", **how: Unpack[
     methods = {name: then.info.methods[name] for name in made.info.methods if name in then.info.methods}
     before = then.info.model_copy(update={"methods": methods})
     return made, Comparison.of(judge_runs((before, old), (made.info, made.findings.summaries), reach, LEVEL, TIME))
-
-
-def _meant(cells: tuple[Cell, ...], word: str) -> list[Cell]:
-    """Return the cells whose key begins so, or whose method is called so. Raises ArgumentError."""
-    if named := [cell for cell in cells if cell.label == word]:
-        return named
-    found = [cell for cell in cells if word and cell.key.startswith(word.lower())]
-    if len(found) > 1:
-        raise ArgumentError(
-            "cell", word, f"{len(found)} keys begin so, as {found[0].key[:12]} and {found[1].key[:12]}; write more"
-        )
-    if not found:
-        one_of(sorted({cell.label for cell in cells}), word, "cell")
-    return found

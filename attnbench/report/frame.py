@@ -94,7 +94,7 @@ def rows(findings: Findings) -> list[Row]:
             **counters,
             "parameters": summary.facts.get("parameters"),
             "flags": " ".join((*summary.flags, *summary.memory.flags)),
-            **{name: summary.fact(name) for name in ("backend", "clock", "stop", "threads")},
+            **{name: summary.fact(name) for name in ("backend", "kernels", "clock", "stop", "threads")},
             "environment": " ".join(summary.environments) or findings.run.environment_digest,
             "run": findings.run.id,
             "cell": summary.cell.key,

@@ -18,7 +18,8 @@ class Pass(StrEnum):
     """What one process measures. Time and memory are separate passes, for polling and profiling disturb timing.
 
     A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, but dense weights; numerics need
-    the definition in float64. The training pass times its own updates.
+    the definition in float64. The training pass times its own updates. A trace shows which kernels a call runs, and is kept in
+    no record.
     """
 
     CHECK = "check"
@@ -29,6 +30,7 @@ class Pass(StrEnum):
     NUMERICS = "numerics"
     TRAIN = "train"
     QUALITY = "quality"
+    TRACE = "trace"
 
 
 _MAIN = {

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from attnbench import registry
 from attnbench.report.text.names import one_line
+from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar
 from attnbench.schema.suite import Axes, Method, Override, Suite
@@ -283,6 +284,20 @@ def one_of(known: Iterable[str], given: str, argument: str) -> str:
     meant = get_close_matches(given, names, n=1)
     hint = f"did you mean {meant[0]!r}? " if meant else ""
     raise ArgumentError(argument, given, f"{hint}there are: {', '.join(names) or 'none'}")
+
+
+def cells_meant(cells: Sequence[Cell], word: str) -> list[Cell]:
+    """Return the cells whose key begins so, or whose method with its parameters is called so. Raises ArgumentError."""
+    if named := [cell for cell in cells if cell.label == word]:
+        return named
+    found = [cell for cell in cells if word and cell.key.startswith(word.lower())]
+    if len(found) > 1:
+        raise ArgumentError(
+            "cell", word, f"{len(found)} keys begin so, as {found[0].key[:12]} and {found[1].key[:12]}; write more"
+        )
+    if not found:
+        one_of(sorted({cell.label for cell in cells}), word, "cell")
+    return found
 
 
 def length(given: int | str, argument: str) -> int:

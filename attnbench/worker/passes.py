@@ -12,7 +12,7 @@ import sympy  # noqa: F401 - imported for its effect
 
 from attnbench.schema.errand import Answer, Errand, Inquiry, Job, Pass, Survey
 from attnbench.schema.outcome import Failed, Measured
-from attnbench.workloads import check, describe, fidelity, footprint, model_quality, numerics, timing, train
+from attnbench.workloads import check, describe, fidelity, footprint, model_quality, numerics, timing, tracing, train
 
 
 def do(errand: Errand, mark: Callable[[], object]) -> Answer:
@@ -30,5 +30,6 @@ def do(errand: Errand, mark: Callable[[], object]) -> Answer:
         Pass.NUMERICS: numerics.measure_numerics,
         Pass.TRAIN: train.measure_training,
         Pass.QUALITY: model_quality.measure_quality,
+        Pass.TRACE: tracing.trace,
     }
     return passes[errand.phase](errand)

@@ -25,6 +25,7 @@ from attnbench.workloads.prepare import Generation, prepare
 from attnbench.workloads.proof import Proof, Witness
 from attnbench.workloads.proof_in_model import prove_generation, prove_whole_model
 from attnbench.workloads.setting import Backward, Modelled, Setting, unique
+from attnbench.workloads.tracing import kernels
 from attnbench.workloads.whole_model import WholeModel
 
 _MOST_SETS = 4
@@ -109,6 +110,8 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     samples = _series(timing)
     if isinstance(setting, WholeModel) and (share := setting.attention_share()) is not None:
         samples[ATTENTION_SHARE] = Series(unit="1", values=(share,))
+    if job.replicate == 0:
+        facts |= kernels(setting)
     few = ("few_samples",) if len(timing.samples) < MIN_SAMPLES else ()
     return Measured(samples=samples, facts=facts, flags=(*few, *clock.flags, *conditions.flags(timing.samples)))
 

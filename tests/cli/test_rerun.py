@@ -1,5 +1,6 @@
-"""A cell of a stored run is measured again, by the command that its row names."""
+"""A cell of a stored run is measured again by the command that its row names, or looked at under a profiler."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -40,6 +41,18 @@ def test_a_cell_is_measured_again_by_the_command_in_its_row_or_by_its_method(
     frame = read(third).frame()
     assert (set(frame.params), sorted(frame.N), set(frame.n_replicates)) == ({"eps=0.1"}, [64, 128], {1})
 
+    assert rows.kernels.str.contains("aten::").all()
+    done = attnbench("trace", str(first), chosen.cell[:12], "--out", "timeline.json")
+    assert done.returncode == 0, done.stderr
+    assert "aten::" in done.stdout
+    assert any(
+        event.get("name", "").startswith("aten::")
+        for event in json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    )
+    refused = attnbench("trace", str(first), "linear.full(eps=0.1)")
+    assert (refused.returncode, "name one by its key" in refused.stderr) == (2, True)
+    refused = attnbench("trace", str(first), chosen.cell[:12], "--marks")
+    assert (refused.returncode, "this cell ran on a CPU" in refused.stderr) == (2, True)
     for cell, says in (("linear.ful", "did you mean"), ("", "there are"), ("zzz", "there are")):
         refused = attnbench("rerun", str(first), cell)
         assert refused.returncode == 2, refused.stdout

@@ -1,0 +1,46 @@
+"""What a call runs, by torch's profiler: CUDA kernels on a GPU, ATen operators on a CPU, with the time in each alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel or operator: how often it ran in a call, and the seconds in it and in nothing that it called."""
+
+    name: str
+    calls: int
+    seconds: float
+
+
+def kernels_of(call: Callable[[], object], device: str, trace: Path | None = None) -> list[Kernel]:
+    """Profile one call, and return what it ran, the longest first; write the timeline as a Chrome trace where asked to."""
+    on_gpu = device.startswith("cuda")
+    # torch.profiler.profile, which is built on this profiler, first imports modules for a second
+    with torch.autograd.profiler.profile(use_device="cuda" if on_gpu else None) as profiler:
+        call()
+        if on_gpu:
+            torch.cuda.synchronize(device)
+    if trace is not None:
+        profiler.export_chrome_trace(str(trace))
+    found = []
+    for each in profiler.key_averages():
+        is_kernel = (each.device_type.name == "CUDA") == on_gpu
+        microseconds = each.self_device_time_total if on_gpu else each.self_cpu_time_total
+        if is_kernel and microseconds > 0:
+            found.append(Kernel(each.key, each.count, 1e-6 * microseconds))
+    return sorted(found, key=lambda kernel: -kernel.seconds)
+
+
+def in_words(kernels: Sequence[Kernel]) -> str:
+    """Name the longest with their shares of the time in all: `aten::bmm 62 %, aten::_softmax 21 %, 9 others 17 %`."""
+    total = sum(kernel.seconds for kernel in kernels)
+    parts = [(kernel.name, kernel.seconds) for kernel in kernels[:_SHOWN]]
+    if rest := kernels[_SHOWN:]:
+        parts.append((f"{len(rest)} other{'s' if len(rest) > 1 else ''}", sum(kernel.seconds for kernel in rest)))
+    return ", ".join(f"{name} {100 * seconds / total:.0f} %" for name, seconds in parts)
