@@ -21,7 +21,7 @@ METRICS = {
 }
 """Series that a measured record of a pass must hold; samples of the first are counted."""
 MORE = {
-    Pass.TIME: (outcome.FIRST_CALL, outcome.ATTENTION_SHARE),
+    Pass.TIME: (outcome.FIRST_CALL, outcome.ATTENTION_SHARE, outcome.SELECTION_SHARE, outcome.ENERGY),
     Pass.FIDELITY: outcome.FIDELITY_SCORES,
     Pass.NUMERICS: outcome.NUMERICS_SCORES,
     Pass.QUALITY: outcome.QUALITY_SCORES,

@@ -169,7 +169,8 @@ def _read(metric: str, wanted: _Wanted, summaries: Sequence[CellSummary], known:
         raise NoFigureError(Lack.NO_NUMBER, counter.why_not(summary) if counter else "no memory was read in this run")
     if not values:
         raise NoFigureError(Lack.NO_NUMBER, f"{wanted.words}: nothing was recorded of {metric}")
-    by_factors = quantity.unit in {Unit.SECONDS, Unit.TOKENS, Unit.SEQUENCES, Unit.FLOP_RATE, Unit.BYTE_RATE}
+    rates = {Unit.TOKENS, Unit.SEQUENCES, Unit.FLOP_RATE, Unit.BYTE_RATE}
+    by_factors = quantity.unit in {Unit.SECONDS, Unit.JOULES, *rates}
     pixels = summary.cell.training is not None and summary.cell.training.task is Task.PIXELS
     special = {
         Unit.SEQUENCES: "images/s" if pixels else Unit.SEQUENCES.value,

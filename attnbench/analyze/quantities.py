@@ -18,7 +18,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.run import RunInfo
 
-TIME, MEMORY, STATE_BYTES, ROOF = "time", "memory", "state", "roof"
+TIME, MEMORY, STATE_BYTES, ROOF, ENERGY = "time", "memory", "state", "roof", outcome.ENERGY
 SEEDS = 3
 """Trained models from which on an interval is given: a seed takes minutes, and fewer can be had than of replicates."""
 
@@ -31,6 +31,7 @@ class Unit(StrEnum):
 
     SECONDS = "s"
     BYTES = "B"
+    JOULES = "J"
     SHARE = "%"
     """Kept as a share of 1, and shown in per cent."""
     TOKENS = "tokens/s"
@@ -59,6 +60,7 @@ class Center(StrEnum):
 _SUFFIX = {
     Unit.SECONDS: "_s",
     Unit.BYTES: "_bytes",
+    Unit.JOULES: "_j",
     Unit.TOKENS: "_per_s",
     Unit.SEQUENCES: "_per_s",
     Unit.FLOP_RATE: "_per_s",
@@ -68,7 +70,7 @@ _SUFFIX = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """One figure of a cell; of a time, a rate or a number of bytes per sample of the batch."""
+    """One figure of a cell; of a time, a rate, an energy or a number of bytes per sample of the batch."""
 
     name: str
     """Its name on the command line, in suites and in Python."""
@@ -100,8 +102,8 @@ class Quantity:
 
     @property
     def grows(self) -> bool:
-        """Whether its growth with length is fitted: times and bytes are powers of N."""
-        return self.unit in {Unit.SECONDS, Unit.BYTES}
+        """Whether its growth with length is fitted: times, bytes and energies are powers of N."""
+        return self.unit in {Unit.SECONDS, Unit.BYTES, Unit.JOULES}
 
     @property
     def is_replicated(self) -> bool:
@@ -276,6 +278,25 @@ _TIMES = (
         "leaves more of the time to the rest of the model than",
         unit=Unit.SHARE,
         center=Center.FACTORS,
+    ),
+    _score(
+        outcome.SELECTION_SHARE,
+        "share of choosing",
+        "Share of choosing: of the time of a forward, what the method takes to choose its buckets, codes, blocks or keys, on "
+        "the same inputs; by medians of calls in turns. The rest is attention over what was chosen.",
+        "spends less of its time on choosing than",
+        unit=Unit.SHARE,
+        center=Center.FACTORS,
+    ),
+    Quantity(
+        ENERGY,
+        "energy",
+        Unit.JOULES,
+        lambda cell: {replicate: joules * cell.per_sample for replicate, joules in cell.scores.get(ENERGY, {}).items()},
+        "Energy: joules from the first timed sample to the last, by the counter of the whole GPU (NVML) or of the processor's "
+        "packages (RAPL), shared out among the samples of the batch. What passes between timed calls, idle power and other "
+        "processes there are included; nothing is subtracted.",
+        "needs less energy than",
     ),
     _rate(
         "tokens",

@@ -40,6 +40,18 @@ class Timing:
     stop: str = "budget"
     sampling_seconds: float = 0.0
     """The seconds from the beginning of the first sample to the end of the last."""
+    early: int = 0
+    """The samples before that: one, where a single call of the warm-up took so long that it counts."""
+
+    @property
+    def calls(self) -> int:
+        """The calls that were timed while sampling."""
+        return self.batch * (len(self.samples) - self.early)
+
+    @property
+    def timed(self) -> float:
+        """The seconds that these calls took."""
+        return self.batch * sum(self.samples[self.early :])
 
 
 @dataclass
@@ -76,6 +88,7 @@ class Loop:
         gc.disable()
         try:
             self._warm_up(call, timing, warmup_calls, start + self.seconds, tries)
+            timing.early = len(timing.samples)
             self.mark()
             begin = self.now()
             self._sample(call, timing, start + self.seconds)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import STATE
-from attnbench.analyze.quantities import MEMORY, Center, Quantity
+from attnbench.analyze.quantities import ENERGY, MEMORY, Center, Quantity
 from attnbench.analyze.roofline import placed
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH
@@ -15,6 +15,7 @@ from attnbench.report.text.names import one_line, shorten, without_noise
 from attnbench.report.text.statuses import reasons
 from attnbench.schema.cell import Batch, Inputs
 from attnbench.schema.errand import FIT_SHARE
+from attnbench.schema.outcome import SELECTION_SHARE
 from attnbench.schema.units import length
 
 _MACHINE = (
@@ -36,6 +37,8 @@ _FACTS = {
     "not_deterministic": "Not deterministic",
 }
 """What is said of methods, by the name of the fact that was recorded."""
+_REASONS = {ENERGY: "energy_reason", SELECTION_SHARE: "selection_reason"}
+"""Facts that say why a cell has no figure, by the name of the figure."""
 _SHORT = 40
 """Letters of a machine's name within a sentence."""
 FIRST_LOOK = f"First look: fewer than {ENOUGH} replicates; small differences cannot be told from chance."
@@ -110,6 +113,11 @@ def _of_section(findings: Findings, section: Section) -> list[str]:
             found.append(f"Memory: no counter was read{''.join(f'; {reason}' for reason in why)}.")
         else:
             found += [*([f"{counter.note}."] if counter.note else []), *(f"Memory n/a: {reason}." for reason in why)]
+    asked = {*findings.run.suite.report.tables, *findings.run.suite.report.plots}
+    for quantity in (findings.quantities[name] for name in _REASONS if name in asked):
+        why_not = [(s.fact(_REASONS[quantity.name]), s.cell.method) for s in ok if quantity.estimate(s) is None]
+        title = f"{quantity.title[0].upper()}{quantity.title[1:]} n/a"
+        found += _grouped(title, [(words, method) for words, method in why_not if words])
     if section.workload.keeps_state:
         found.append("State: what a method keeps between tokens, with room for all N, by its own count; exact.")
         found += [f"State n/a: {reason}." for reason in dict.fromkeys(one_line(STATE.why_not(s)) for s in ok) if reason]

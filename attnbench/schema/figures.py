@@ -2,8 +2,8 @@
 
 from typing import Literal, get_args
 
-_Times = Literal["time", "first_call", "tokens", "throughput", "attention_share"]
-_Costs = Literal[_Times, "memory", "state", "flops", "traffic", "roof", "flops_of_dense"]
+_Times = Literal["time", "first_call", "tokens", "throughput", "attention_share", "selection_share"]
+_Costs = Literal[_Times, "energy", "memory", "state", "flops", "traffic", "roof", "flops_of_dense"]
 _Fidelity = Literal["mass_recall", "top_overlap", "cosine", "output_error", "missed_mass"]
 _Rounding = Literal["rounding", "worst_row", "gradient_rounding", "drift"]
 _Differences = Literal["batch_difference", "step_difference", "run_difference", "deterministic_cost"]

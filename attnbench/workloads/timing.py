@@ -9,21 +9,22 @@ from time import perf_counter
 import torch
 
 from attnbench.api import Tier, io_bytes
-from attnbench.measure import devices, host_conditions, nvml, roof
+from attnbench.measure import devices, energy, host_conditions, nvml, roof
 from attnbench.measure.clock import Clock, ColdClock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
 from attnbench.measure.process_state import ProcessState, Work, children, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
 from attnbench.schema.errand import SETS_SHARE, Job, Roof
 from attnbench.schema.noun import Facts
-from attnbench.schema.outcome import ATTENTION_SHARE, FIRST_CALL, Failed, Measured, Series, Status
+from attnbench.schema.outcome import ATTENTION_SHARE, ENERGY, FIRST_CALL, SELECTION_SHARE, Failed, Measured, Series, Status
 from attnbench.schema.problem import DType
 from attnbench.schema.units import bytes_, seconds
 from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import Generation, prepare
-from attnbench.workloads.proof import Proof, Witness
+from attnbench.workloads.proof import SHARE, Proof, Witness
 from attnbench.workloads.proof_in_model import prove_generation, prove_whole_model
+from attnbench.workloads.selection import selection
 from attnbench.workloads.setting import Backward, Modelled, Setting, unique
 from attnbench.workloads.tracing import kernels
 from attnbench.workloads.whole_model import WholeModel
@@ -63,15 +64,16 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         job.limits.first_call,
         compiles=setting.method.tier in _COMPILES,
         look=look,
-        mark=mark,
         # the proof needs one more call
         reserve=witness is not None,
     )
     work = Work.begin()
-    with watched(job.cell.device) as conditions:
+    with watched(job.cell.device) as conditions, energy.metered(job.cell.device) as probe:
+        loop.mark = probe.around(mark)
         loop_begin = perf_counter()
         timing = loop.run(kernel.call, job.warmup)
         loop_seconds = perf_counter() - loop_begin
+    consumed = probe.energy(timing.sampling_seconds, timing.calls, timing.timed)
     facts: Facts = {
         "clock": clock.label,
         "stop": timing.stop,
@@ -85,6 +87,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         **setting.facts,
         **kernel.facts,
         **conditions.facts,
+        **consumed.facts,
     }
     if isinstance(clock, ColdClock):
         facts["cold_ratio"] = round(clock.cold_ratio, 3)
@@ -107,13 +110,17 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     except WrongError as error:
         reason = f"{error}; its median of {seconds(statistics.median(timing.samples))} is not ranked"
         return Failed(status=error.status, reason=reason, samples=_series(timing), facts=facts)
-    samples = _series(timing)
-    if isinstance(setting, WholeModel) and (share := setting.attention_share()) is not None:
-        samples[ATTENTION_SHARE] = Series(unit="1", values=(share,))
-    if job.replicate == 0:
-        facts |= kernels(setting)
     few = ("few_samples",) if len(timing.samples) < MIN_SAMPLES else ()
-    return Measured(samples=samples, facts=facts, flags=(*few, *clock.flags, *conditions.flags(timing.samples)))
+    flags = (*few, *clock.flags, *conditions.flags(timing.samples), *consumed.flags)
+    chosen = selection(setting, clock, statistics.median(timing.samples), limit=SHARE * (over - begin))
+    besides = {
+        ATTENTION_SHARE: ("1", setting.attention_share() if isinstance(setting, WholeModel) else None),
+        SELECTION_SHARE: ("1", chosen.share),
+        ENERGY: ("J", consumed.joules_per_call),
+    }
+    more = {name: Series(unit=unit, values=(value,)) for name, (unit, value) in besides.items() if value is not None}
+    facts |= chosen.facts | (kernels(setting) if job.replicate == 0 else {})
+    return Measured(samples=_series(timing) | more, facts=facts, flags=flags)
 
 
 def input_sets(setting: Setting, job: Job) -> int:

@@ -112,6 +112,24 @@ def test_the_first_call_is_a_figure_of_its_own(writer: Writer) -> None:
     assert estimate("first_call", summary) == Estimate(7.0, Interval(7.0, 7.0, Spread.BAND))
 
 
+def test_energy_is_per_sample_of_the_batch_that_ran(writer: Writer) -> None:
+    cell = writer.cell()
+    samples = {"time": Series(unit="s", values=(1.0,)), "energy": Series(unit="J", values=(6.0,))}
+    (summary,) = summarize([cell], [writer.record(Job(cell=cell, B=3), Measured(samples=samples, facts={"B": 3}))])
+    assert estimate("energy", summary) == Estimate(2.0, Interval(2.0, 2.0, Spread.BAND))
+    assert quantities([summary])["energy"].column == "energy_j"
+
+
+def test_a_share_of_choosing_is_read_where_it_was_recorded(writer: Writer) -> None:
+    cell = writer.cell()
+    samples = {"time": Series(unit="s", values=(1.0,)), "selection_share": Series(unit="1", values=(0.25,))}
+    (chooses,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples=samples))])
+    (chooses_not,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples={"time": samples["time"]}))])
+    assert estimate("selection_share", chooses) == Estimate(0.25, Interval(0.25, 0.25, Spread.BAND))
+    assert estimate("selection_share", chooses_not) is None
+    assert estimate("energy", chooses_not) is None
+
+
 @pytest.mark.parametrize(("name", "enough"), [(MASS_RECALL, 5), (LOSS, 3), (ACCURACY, 3)])
 def test_scores_have_a_mean_and_its_t_interval_from_so_many_on(name: str, enough: int) -> None:
     values = [0.1 * i for i in range(1, enough + 1)]

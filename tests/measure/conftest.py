@@ -49,17 +49,23 @@ class NVMLError(Exception):
 
 @dataclass
 class FakeNvml:
-    """pynvml with one device; `processes` are (pid, bytes); put `refuses` in the place of a function to make it fail."""
+    """pynvml with one device; put `refuses` in the place of a function to make it fail.
+
+    `processes` are (pid, bytes), and `power` is (µs, watts).
+    """
 
     uuid: str = "GPU-1234"
     used: int = 1000
     processes: list[tuple[int, int | None]] = field(default_factory=list)
     reasons: int = 0
     open: int = 1
+    millijoules: int = 10**9
+    power: list[tuple[int, float]] = field(default_factory=list)
     NVMLError: type[Exception] = NVMLError
     NVML_CLOCK_SM: int = 1
     NVML_CLOCK_MEM: int = 2
     NVML_TEMPERATURE_GPU: int = 0
+    NVML_TOTAL_POWER_SAMPLES: int = 0
 
     def refuses(self, *_: object) -> object:
         raise NVMLError("GPU is lost")
@@ -80,6 +86,13 @@ class FakeNvml:
 
     def nvmlDeviceGetPowerUsage(self, device: object) -> int:  # noqa: N802 - NVML's name
         return 312_500
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, device: object) -> int:  # noqa: N802 - NVML's name
+        return self.millijoules
+
+    def nvmlDeviceGetSamples(self, device: object, kind: int, since: int) -> tuple[int, list[SimpleNamespace]]:  # noqa: N802
+        samples = [(time, SimpleNamespace(uiVal=round(1000 * watts))) for time, watts in self.power if time > since]
+        return 1, [SimpleNamespace(timeStamp=time, sampleValue=value) for time, value in samples]
 
     def nvmlDeviceGetClockInfo(self, device: object, kind: int) -> int:  # noqa: N802 - NVML's name
         return {1: 1980, 2: 3201}[kind]

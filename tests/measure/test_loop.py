@@ -138,6 +138,17 @@ def test_a_given_warm_up_count_is_taken_exactly(count: int, min_sample: float) -
     assert (timing.warmup_calls, world.calls - sampled) == (count, count)
 
 
+@pytest.mark.parametrize("durations", [[0.1], [0.1, 4.0], [0.1, 4.0, 0.5]], ids=["short", "one long", "a long one first"])
+def test_the_calls_that_were_timed_while_sampling_are_known(durations: list[float]) -> None:
+    world = World(durations)
+    marks: list[tuple[int, float]] = []
+    timing = loop(world, 9.0, mark=lambda: marks.append((world.calls, world.t))).run(world.call)
+    (before, begin), (after, end) = marks
+    assert timing.calls == after - before
+    assert timing.timed == pytest.approx(end - begin)
+    assert timing.sampling_seconds == pytest.approx(end - begin)
+
+
 def test_a_warm_up_count_from_a_faster_replicate_does_not_eat_the_samples() -> None:
     world = World([0.01])
     timing = loop(world, 1.0).run(world.call, warmup_calls=1000)

@@ -16,24 +16,25 @@ from attnbench.report.findings import Findings
 from attnbench.report.frame import csv
 from attnbench.report.page import page
 from attnbench.report.tables import of_kind
-from attnbench.schema.outcome import FIRST_CALL, Measured, Series
+from attnbench.schema.outcome import ENERGY, FIRST_CALL, Measured, Series
 from attnbench.schema.published import Ours, Side
 from tests.report.conftest import Synthetic
 
-FIGURES = ("flops", "traffic", "roof", "first_call", "tokens")
-"""TFLOP/s, GB/s, the share of the roof, the first call with what it compiles and tunes, tokens per second."""
+FIGURES = ("flops", "traffic", "roof", "first_call", "tokens", "energy")
+"""TFLOP/s, GB/s, the share of the roof, the first call with what it compiles and tunes, tokens per second, joules."""
 pytestmark = pytest.mark.parametrize("name", FIGURES)
 
 
 @pytest.fixture
 def findings(small: Synthetic) -> Findings:
-    """A run whose records know their first call."""
+    """A run whose records know their first call and their energy."""
     records = []
     for record in small.records():
         outcome = record.outcome
         if isinstance(outcome, Measured) and "time" in outcome.samples:
-            first = Series(unit="s", values=(3 * outcome.samples["time"].values[0],))
-            outcome = outcome.model_copy(update={"samples": {**outcome.samples, FIRST_CALL: first}})
+            time = outcome.samples["time"].values[0]
+            more = {FIRST_CALL: Series(unit="s", values=(3 * time,)), ENERGY: Series(unit="J", values=(20 * time,))}
+            outcome = outcome.model_copy(update={"samples": {**outcome.samples, **more}})
         records.append(record.model_copy(update={"outcome": outcome}))
     return Findings.of(small.run(), records)
 

@@ -1,6 +1,7 @@
 """What the tables of a run say: rows of methods, columns of figures, two notes, and how it all was measured."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,20 @@ def test_a_failed_memory_pass_is_n_a_with_its_reason(small: Synthetic) -> None:
     findings = Findings.of(small.run(), records)
     assert tables(findings)[2].rows[1][2] == "n/a"
     assert "Memory n/a: oom_host: limit of 5 GB." in measured(findings)
+
+
+@pytest.mark.parametrize("tables", [("time",), ("time", "energy")], ids=["not asked for", "asked for"])
+def test_a_figure_that_was_asked_for_and_not_read_has_its_reason(small: Synthetic, tables: tuple[Any, ...]) -> None:
+    small.report = ReportSpec(tables=tables, plots=())
+    told, records = {"energy_reason": "NVML tells no total energy of this device"}, []
+    for record in small.records():
+        outcome = record.outcome
+        if isinstance(outcome, Measured) and record.job.cell.method == "softmax.naive":
+            outcome = outcome.model_copy(update={"facts": outcome.facts | told})
+        records.append(record.model_copy(update={"outcome": outcome}))
+    lines = [line for line in measured(Findings.of(small.run(), records)) if "Energy n/a" in line]
+    said = ["Energy n/a: NVML tells no total energy of this device (softmax.naive)."]
+    assert lines == (said if "energy" in tables else [])
 
 
 def test_the_notes_of_a_memory_table_are_those_of_the_memory_passes(small: Synthetic) -> None:

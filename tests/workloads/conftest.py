@@ -32,6 +32,7 @@ class FakeNvml:
     processes: list[int] = field(default_factory=list)
     used: int = 1000
     lost: bool = False
+    millijoules: int = 10**9
     NVMLError: type[Exception] = NVMLError
     NVML_CLOCK_SM: int = 1
     NVML_CLOCK_MEM: int = 2
@@ -49,6 +50,9 @@ class FakeNvml:
         if self.lost:
             raise NVMLError("GPU is lost")
         return SimpleNamespace(used=self.used)
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, device: str) -> int:  # noqa: N802 - NVML's name
+        return self.millijoules
 
     def nvmlDeviceGetComputeRunningProcesses(self, device: str) -> list[SimpleNamespace]:  # noqa: N802 - NVML's name
         return [SimpleNamespace(pid=pid, usedGpuMemory=500) for pid in self.processes]

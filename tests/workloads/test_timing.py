@@ -2,12 +2,15 @@
 
 import itertools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from attnbench import registry
-from attnbench.measure import roof
+from attnbench.measure import energy, roof
+from attnbench.measure.energy import EnergyProbe, NvmlMeter
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing
 from attnbench.measure.nvml import NvmlUnavailableError
 from attnbench.schema.cell import Cell, ClockMode, Workload
@@ -39,10 +42,13 @@ def time_of(job: Job) -> Measured:
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_a_row_has_its_samples_and_how_they_came_about(workload: Workload) -> None:
     measured = time_of(job(workload=workload))
-    assert set(measured.samples) == {"time", "warmup", "first_call"}
-    assert {series.unit for series in measured.samples.values()} == {"s"}
+    # a CPU that tells its energy has that too
+    taken = {name: series for name, series in measured.samples.items() if name != "energy"}
+    assert set(taken) == {"time", "warmup", "first_call"}
+    assert {series.unit for series in taken.values()} == {"s"}
+    assert ("energy" in measured.samples) != ("energy_reason" in measured.facts)
     assert len(measured.samples["first_call"].values) == 1
-    assert all(0 < value < 60 for series in measured.samples.values() for value in series.values)
+    assert all(0 < value < 60 for series in taken.values() for value in series.values)
     facts = measured.facts
     assert (facts["clock"], facts["threads"], facts["deterministic"]) == ("wall", 1, False)
     assert facts["stop"] in {"budget", "stable"}
@@ -64,6 +70,34 @@ def test_few_samples_and_samples_far_apart_are_flagged(
 ) -> None:
     monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=samples))
     assert {"few_samples", "noisy"} & set(time_of(job()).flags) == flags
+
+
+@pytest.mark.parametrize(("seconds", "joules"), [(1.0, 0.5), (0.2, None)], ids=["long enough", "too short"])
+def test_the_energy_of_a_call_is_in_the_row_or_the_reason_why_not(
+    monkeypatch: pytest.MonkeyPatch, nvml: Any, seconds: float, joules: float | None
+) -> None:
+    @contextmanager
+    def metered(_: str) -> Iterator[EnergyProbe]:
+        yield EnergyProbe(NvmlMeter(nvml, "handle"))
+
+    def run(self: Loop, *_: object) -> Timing:
+        self.mark()
+        nvml.millijoules += 20_000
+        self.mark()
+        # one long call of the warm-up, and ten samples of four
+        return Timing(0.1, samples=[9.0, *[seconds / 40] * 10], batch=4, early=1, sampling_seconds=seconds)
+
+    monkeypatch.setattr(energy, "metered", metered)
+    monkeypatch.setattr(Loop, "run", run)
+    measured = time_of(job())
+    if joules is None:
+        assert "energy" not in measured.samples
+        assert "samples were taken for 0.2 s" in str(measured.facts["energy_reason"])
+    else:
+        assert measured.samples["energy"].values == pytest.approx((joules,))
+        assert measured.samples["energy"].unit == "J"
+        assert measured.facts["energy_calls"] == 40
+        assert measured.facts["energy_timed_share"] == pytest.approx(1.0)
 
 
 def test_the_given_warm_up_count_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:

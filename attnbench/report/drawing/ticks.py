@@ -25,11 +25,11 @@ _LETTER = 0.06
 def ticks(unit: Unit, low: float, high: float) -> Ticks:
     """Return the ticks of an axis of this unit between two values.
 
-    Times are marked at powers of ten, or at 1, 2 and 5 of each; bytes at powers of two; all else at plain numbers.
+    Times and energies are marked at powers of ten, or at 1, 2 and 5 of each; bytes at powers of two; all else at plain numbers.
     """
     if unit is Unit.BYTES:
         return [(value, _said(value, SCALES[unit])) for value in _powers_of_two(low, high)]
-    if unit is Unit.SECONDS:
+    if unit in {Unit.SECONDS, Unit.JOULES}:
         inside = _inside(_decades(low, high, (1,)), low, high)
         if len(inside) < _FEWEST:
             inside = _inside(_decades(low, high, (1, 2, 5)), low, high)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.quantities import MEMORY, TIME, Center, Quantity, Unit
+from attnbench.analyze.quantities import ENERGY, MEMORY, TIME, Center, Quantity, Unit
 from attnbench.analyze.scaling import Exponent
 from attnbench.analyze.statistics import Estimate, Spread
 from attnbench.report.text.statuses import short
@@ -13,6 +13,7 @@ from attnbench.schema.units import three_digits
 SCALES: dict[Unit, tuple[tuple[float, str], ...]] = {
     Unit.SECONDS: ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
     Unit.BYTES: ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    Unit.JOULES: ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
     Unit.SHARE: ((0.01, "%"),),
     Unit.TOKENS: ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
     Unit.SEQUENCES: ((1e6, "M"), (1e3, "k"), (1.0, "")),
@@ -29,7 +30,7 @@ _POWERS = 1e-4
 
 
 def per(workload: Workload) -> str:
-    """Say what times and bytes are divided by: a sample of the batch, which in decoding is a token or a sequence."""
+    """Say what times, energies and bytes are divided by: a sample of the batch, which in decoding is a token or a sequence."""
     if workload in {Workload.DECODE, Workload.MODEL_DECODE}:
         return "per token"
     whole = {Workload.DECODE_TOTAL, Workload.TRAIN, Workload.GENERATE, Workload.MODEL_PREFILL, Workload.MODEL_TRAIN}
@@ -38,7 +39,7 @@ def per(workload: Workload) -> str:
 
 def heading(quantity: Quantity, workload: Workload) -> str:
     """Name a figure with what it is divided by and the counter that is read: `memory per sample (host_rss_peak)`."""
-    divided = f" {per(workload)}" if quantity.name in {TIME, MEMORY} else ""
+    divided = f" {per(workload)}" if quantity.name in {TIME, ENERGY, MEMORY} else ""
     return f"{quantity.title}{divided}{f' ({quantity.about})' if quantity.about and quantity.name == MEMORY else ''}"
 
 

@@ -9,7 +9,20 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Workload, dense_flops, draw, io_bytes
+from attnbench.api import (
+    Attention,
+    Causality,
+    Cell,
+    Cost,
+    Layout,
+    Problem,
+    Scalar,
+    Tier,
+    Workload,
+    dense_flops,
+    draw,
+    io_bytes,
+)
 
 
 @dataclass
@@ -474,3 +487,53 @@ class Asked(Right):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         return f"asked about {cell.workload}"
+
+
+class Selects(Right):
+    """Each token takes its own value, by a choice that it makes itself unless it is given; notes what it does."""
+
+    noted: ClassVar[list[str]] = []
+
+    def choose(self, *inputs: Tensor) -> Tensor | None:
+        self.noted.append("choice")
+        return torch.arange(inputs[0].shape[2]).view(1, 1, -1, 1).expand(*inputs[0].shape[:3], 1)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        chosen = self.choose(q, k, v) if choices is None else choices
+        self.noted.append("attention")
+        return self.reference(q, k, v, choices=chosen)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        assert choices is not None
+        return v.gather(2, choices.expand_as(v)) + 0 * q + 0 * k
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        assert choices is not None
+        return v[choices[at, 0]]
+
+
+class SelectsCompiled(Selects):
+    tier = Tier.COMPILED
+
+
+class ChoosesNothing(Selects):
+    """It could choose, and does not."""
+
+    def choose(self, *inputs: Tensor) -> Tensor | None:
+        return None
+
+
+class AttendsToChoose(Selects):
+    """It attends once to tell its choices."""
+
+    def choose(self, *inputs: Tensor) -> Tensor | None:
+        self.noted.append("attention")
+        return super().choose(*inputs)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
+        return super().forward(q, k, v, choices=Selects.choose(self, q, k, v) if choices is None else choices)
+
+
+class CannotChoose(Selects):
+    def choose(self, *inputs: Tensor) -> Tensor | None:
+        raise RuntimeError("out of memory for all choices\nsecond line")

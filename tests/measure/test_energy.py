@@ -1,0 +1,277 @@
+"""Energy: counters of a GPU and of a CPU's packages over a window, what is wrong with a window, and reasons in words."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from attnbench.measure.energy import EnergyProbe, NvmlMeter, Power, Rapl, UnreadableError, integrated, metered
+from attnbench.measure.nvml import NvmlUnavailableError
+
+
+@dataclass
+class Powercap:
+    """A powercap folder of the test's own, with the domains that it is given."""
+
+    root: Path
+
+    def domain(self, zone: str, name: str, micro_joules: object, whole: object = 262_143_328_850) -> None:
+        folder = self.root / zone
+        folder.mkdir(exist_ok=True)
+        for file, text in {"name": name, "energy_uj": micro_joules, "max_energy_range_uj": whole}.items():
+            (folder / file).write_text(f"{text}\n")
+
+
+@pytest.fixture
+def powercap(tmp_path: Path) -> Powercap:
+    return Powercap(tmp_path)
+
+
+@pytest.fixture
+def all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+
+
+def over(probe: EnergyProbe, change: Callable[[], object], seconds: float = 2.0, calls: int = 10, timed: float = 1.9) -> Any:
+    """What a probe says of a window of these many seconds, in which something changes."""
+    probe.read()
+    change()
+    probe.read()
+    return probe.energy(seconds, calls, timed)
+
+
+def reason(energy: Any) -> str:
+    assert energy.joules_per_call is None
+    assert energy.flags == ()
+    assert set(energy.facts) == {"energy_reason"}
+    return str(energy.facts["energy_reason"])
+
+
+def test_the_energy_of_all_packages_is_shared_out_among_the_calls(powercap: Powercap, all_cores: None) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 1_000_000)
+    powercap.domain("intel-rapl:1", "package-1", 5_000_000)
+
+    def work() -> None:
+        powercap.domain("intel-rapl:0", "package-0", 31_000_000)
+        powercap.domain("intel-rapl:1", "package-1", 15_000_000)
+
+    found = over(EnergyProbe(Rapl(powercap.root)), work)
+    assert found.joules_per_call == pytest.approx(4.0)
+    assert found.facts == {
+        "energy_meter": "RAPL, package-0, package-1",
+        "energy_joules": pytest.approx(40.0),
+        "energy_by_power_joules": None,
+        "energy_calls": 10,
+        "energy_timed_share": pytest.approx(0.95),
+    }
+    assert found.flags == ()
+
+
+def test_parts_of_a_package_and_the_whole_board_are_not_counted_twice(powercap: Powercap, all_cores: None) -> None:
+    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram")):
+        powercap.domain(zone, name, 7)
+    powercap.domain("intel-rapl:1", "psys", 7)
+    powercap.domain("intel-rapl-mmio:0", "package-0", 7)
+    assert Rapl(powercap.root).read() == (7,)
+
+
+def test_a_counter_that_began_again_from_zero_is_seen_by_its_range(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 65_000_000_000, whole=65_532_610_987)
+    meter = Rapl(powercap.root)
+    before = meter.read()
+    powercap.domain("intel-rapl:0", "package-0", 467_389_013, whole=65_532_610_987)
+    assert meter.joules(before, meter.read(), 10.0) == pytest.approx(1000.0)
+
+
+def test_a_window_in_which_it_could_begin_again_twice_has_no_energy(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 1, whole=65_532_610_987)
+    found = over(EnergyProbe(Rapl(powercap.root)), lambda: None, seconds=66.0, timed=66.0)
+    assert reason(found) == "RAPL counts up to 65533 J, which may be passed twice in 66 s"
+
+
+def test_it_is_said_that_others_may_use_the_rest_of_the_cores(powercap: Powercap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    powercap.domain("intel-rapl:0", "package-0", 1)
+    assert Rapl(powercap.root).name == "RAPL, package-0, where this process may use 2 of 64 cores"
+
+
+@pytest.mark.parametrize("zones", [{}, {"intel-rapl:0": "psys"}], ids=["nothing", "no package"])
+def test_a_machine_without_packages_has_a_reason(powercap: Powercap, zones: dict[str, str]) -> None:
+    for zone, name in zones.items():
+        powercap.domain(zone, name, 1)
+    with metered("cpu", powercap.root) as probe:
+        found = over(probe, lambda: None)
+    assert reason(found) == f"{powercap.root} shows no package of RAPL: few virtual machines and containers do"
+
+
+def test_a_counter_that_only_root_may_read_has_a_reason(powercap: Powercap, monkeypatch: pytest.MonkeyPatch) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 1)
+    counter, known = powercap.root / "intel-rapl:0" / "energy_uj", Path.read_text
+
+    def read_text(self: Path) -> str:
+        if self == counter:
+            raise PermissionError(13, "Permission denied")
+        return known(self)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    with metered("cpu", powercap.root) as probe:
+        found = over(probe, lambda: None)
+    assert reason(found) == f"{counter} cannot be read: Permission denied; most kernels let only root read it"
+
+
+def test_a_counter_that_is_no_number_has_a_reason(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", "what is this")
+    with metered("cpu", powercap.root) as probe:
+        assert "energy_uj holds no number: 'what is this'" in reason(over(probe, lambda: None))
+
+
+def test_a_counter_that_stands_still_has_a_reason_and_no_zero(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 12)
+    with metered("cpu", powercap.root) as probe:
+        assert reason(over(probe, lambda: None)).startswith("the counter did not rise in 2 s (RAPL, package-0")
+
+
+def test_a_counter_that_is_lost_on_the_way_has_a_reason(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 12)
+    with metered("cpu", powercap.root) as probe:
+        found = over(probe, (powercap.root / "intel-rapl:0" / "energy_uj").unlink)
+    assert "energy_uj cannot be read: No such file or directory" in reason(found)
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.004, 1), (0.0, 0), (3.0, 0)])
+def test_a_window_of_few_updates_or_without_calls_has_a_reason(powercap: Powercap, seconds: float, calls: int) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 12)
+    with metered("cpu", powercap.root) as probe:
+        found = over(probe, lambda: powercap.domain("intel-rapl:0", "package-0", 99), seconds, calls, seconds)
+    assert "and the counter needs 0.005 s: it is up to 0.001 s late at either end" in reason(found)
+
+
+def test_a_window_that_is_mostly_gaps_has_a_reason(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 12)
+    with metered("cpu", powercap.root) as probe:
+        found = over(probe, lambda: powercap.domain("intel-rapl:0", "package-0", 99), timed=0.5)
+    assert reason(found) == "timed calls took 25% of the time between the readings, and the rest would count as theirs"
+
+
+def test_a_window_that_was_never_sampled_has_a_reason(powercap: Powercap) -> None:
+    powercap.domain("intel-rapl:0", "package-0", 12)
+    with metered("cpu", powercap.root) as probe:
+        assert reason(probe.energy(2.0, 10, 1.9)) == "nothing was read"
+
+
+def test_the_meter_is_read_outside_of_what_is_marked() -> None:
+    order: list[str] = []
+
+    class Noted(NvmlMeter):
+        def read(self) -> tuple[int, ...]:
+            order.append("meter")
+            return (len(order) * 1000,)
+
+        def power(self) -> list[Power]:
+            order.append("power")
+            return []
+
+    probe = EnergyProbe(Noted(None, None))
+    mark = probe.around(lambda: order.append("mark"))
+    mark()
+    order.append("samples")
+    mark()
+    assert order == ["meter", "mark", "samples", "mark", "meter", "power"]
+    assert probe.energy(2.0, 4, 2.0).joules_per_call == pytest.approx(1.0)
+
+
+def test_without_a_meter_the_window_is_marked_all_the_same() -> None:
+    marks: list[int] = []
+    probe = EnergyProbe(None, "no counter here")
+    mark = probe.around(lambda: marks.append(1))
+    mark()
+    mark()
+    assert len(marks) == 2
+    assert reason(probe.energy(2.0, 4, 2.0)) == "no counter here"
+
+
+@pytest.fixture
+def gpu(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The stub of NVML, whose one GPU torch is made to tell of."""
+    monkeypatch.setattr("attnbench.measure.nvml.library", lambda: nvml)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="1234"))
+    return nvml
+
+
+def raised_by(gpu: Any, joules: float) -> Callable[[], None]:
+    def work() -> None:
+        gpu.millijoules += round(1000 * joules)
+
+    return work
+
+
+def test_the_energy_of_a_gpu_is_that_of_its_counter_beside_its_sampled_power(gpu: Any) -> None:
+    gpu.power = [(time, 300.0) for time in range(0, 4_000_000, 20_000)]
+    with metered("cuda:0") as probe:
+        found = over(probe, raised_by(gpu, 630))
+    assert gpu.open == 0
+    assert found.joules_per_call == pytest.approx(63.0)
+    assert found.facts["energy_meter"] == "NVML, total energy of the GPU"
+    assert found.facts["energy_joules"] == pytest.approx(630.0)
+    assert found.facts["energy_by_power_joules"] == pytest.approx(600.0)
+    assert found.flags == ()
+
+
+@pytest.mark.parametrize(("joules", "flags"), [(501.0, ()), (499.0, ("energy_disagrees",)), (751.0, ("energy_disagrees",))])
+def test_a_counter_that_is_far_from_the_sampled_power_is_flagged(gpu: Any, joules: float, flags: tuple[str, ...]) -> None:
+    gpu.power = [(time, 300.0) for time in range(0, 4_000_000, 20_000)]
+    with metered("cuda:0") as probe:
+        found = over(probe, raised_by(gpu, joules))
+    assert found.joules_per_call == pytest.approx(joules / 10)
+    assert found.flags == flags
+
+
+def test_only_the_power_within_the_window_counts() -> None:
+    idle, busy = [Power(i * 0.1, 60.0) for i in range(30)], [Power(3 + i * 0.1, 700.0) for i in range(11)]
+    assert integrated(idle + busy, 1.0) == pytest.approx(700.0, rel=0.01)
+
+
+@pytest.mark.parametrize("power", [[], [Power(9.5, 300.0), Power(10.0, 300.0)]], ids=["none", "of a quarter"])
+def test_power_of_less_than_half_of_the_window_says_nothing(power: list[Power]) -> None:
+    assert integrated(power, 2.0) is None
+
+
+def test_a_gpu_that_keeps_no_power_has_its_counter_alone(gpu: Any) -> None:
+    gpu.nvmlDeviceGetSamples = gpu.refuses
+    with metered("cuda:0") as probe:
+        found = over(probe, raised_by(gpu, 50))
+    assert (found.joules_per_call, found.facts["energy_by_power_joules"]) == (5.0, None)
+
+
+def test_a_gpu_without_a_counter_has_a_reason(gpu: Any) -> None:
+    gpu.nvmlDeviceGetTotalEnergyConsumption = gpu.refuses
+    with metered("cuda:0") as probe:
+        assert reason(over(probe, lambda: None)) == "NVML tells no total energy of this device: GPU is lost"
+
+
+def test_half_a_second_of_a_gpu_is_the_least(gpu: Any) -> None:
+    with metered("cuda:0") as probe:
+        found = over(probe, raised_by(gpu, 50), seconds=0.45, timed=0.45)
+    assert reason(found) == "samples were taken for 0.45 s, and the counter needs 0.5 s: it is up to 0.1 s late at either end"
+
+
+def test_without_nvml_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def library() -> None:
+        raise NvmlUnavailableError("NVML: Driver/library version mismatch")
+
+    monkeypatch.setattr("attnbench.measure.nvml.library", library)
+    with metered("cuda:0") as probe:
+        assert reason(over(probe, lambda: None)) == "NVML: Driver/library version mismatch"
+
+
+def test_what_the_block_raises_is_raised_and_nvml_is_shut_down(gpu: Any) -> None:
+    with pytest.raises(UnreadableError, match="from within"), metered("cuda:0"):
+        raise UnreadableError("from within")
+    assert gpu.open == 0
