@@ -217,7 +217,8 @@ def test_the_backward_pass_comes_before_the_rest() -> None:
     made = {workload: section(TWO, workload) for workload in Workload if main_quantity(workload) == TIME}
     order = [found.workload for found, _ in ranked(list(made.values()), (), causal_first=True)]
     whole = [Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.BACKWARD, Workload.PREFILL, Workload.GENERATE]
-    assert order == [*whole, Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL]
+    in_models = [Workload.MODEL_PREFILL, Workload.MODEL_TRAIN, Workload.MODEL_DECODE]
+    assert order == [*whole, *in_models, Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ OTHER_CELL: dict[str, object] = {
     "scale": 0.25,
     "new_tokens": 4,
     "training": {"task": "copy"},
+    "model": {"config": "llama-10m"},
 }
 OTHER_PROBLEM = {"B": 1, "H": 8, "N": 512, "D": 32, "M": 8, "kv_heads": 2, "dtype": "float32", "causal": False, "padding": 0.5}
 OTHER_PROBLEM["documents"] = (256, 256)
