@@ -64,7 +64,7 @@ def test_states_are_those_met_on_the_way(carry: Any, backwards: bool) -> None:
 
 @given(N=st.integers(0, 500), rows=st.integers(1, 40), D=st.integers(1, 300), chunk=st.integers(1, 600))
 def test_parts_cover_each_token_once_in_whole_chunks(N: int, rows: int, D: int, chunk: int) -> None:
-    walk = parts.parts(torch.empty(rows, N, D, device="meta"), 7, chunk)
+    walk = parts.parts(torch.empty(rows, 1, N, D, device="meta"), 7, chunk)
     assert [t for part in walk for t in range(part.start, part.stop)] == list(range(N))
     assert all((part.stop - part.start) % part.L == 0 for part in walk)
     assert [x for some in parts.groups(rows, False) for x in range(rows)[some]] == list(range(rows))
