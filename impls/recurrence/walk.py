@@ -99,7 +99,9 @@ class _ByParts(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Go through each group of rows from the last part to the first, carrying dL/dS."""
-        inputs, met = ctx.saved_tensors[: ctx.count], list(ctx.saved_tensors[ctx.count :])
+        # asked for once: gradient checkpointing allows no more
+        saved = ctx.saved_tensors
+        inputs, met = saved[: ctx.count], list(saved[ctx.count :])
         gradients = tuple(x.new_zeros(x.shape) if x.shape[2] == 1 else x.new_empty(x.shape) for x in inputs)
         for some in reversed(groups(g.shape[0], g.is_cuda)):
             rows, slopes = tuple(x[some] for x in inputs), tuple(x[some] for x in gradients)
