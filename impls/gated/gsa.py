@@ -14,7 +14,7 @@ from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, W
 
 from ..partial.heads import of_each_head
 from ..recurrence.decay import FACTORED, left
-from ..recurrence.heads import each_head, lower_, of_one_token
+from ..recurrence.heads import each_head, lower_, of_one_token, one_token_of
 from ..recurrence.linear import linear_attention
 from ..recurrence.parts import refuse_bad_chunk, sums
 from ..recurrence.state import RecurrentState
@@ -130,7 +130,7 @@ class GatedSlots(Attention):
         keys = state.keys.mul_(log_decay.exp()).addcmul_(k.mT, taken_in)
         values = state.values.then(taken_in, v, log_decay)
         scores = of_one_token(q, keys.shape[1]) @ keys
-        return values.read(scores.softmax(-1).view(*q.shape[:3], -1)).to(v.dtype), Slots(keys, values)
+        return values.read(one_token_of(scores.softmax(-1), q.shape[1])).to(v.dtype), Slots(keys, values)
 
 
 def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, W
 
 from ..partial.heads import of_each_head
 from ..recurrence.decay import Decay
-from ..recurrence.heads import of_one_token
+from ..recurrence.heads import of_one_token, one_token_of
 from ..recurrence.parts import refuse_bad_chunk
 from ..recurrence.walk import Inputs, attend, attend_and_keep
 
@@ -157,7 +157,7 @@ class LogLinear(Attention):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
         """Read one token's stretches and itself, and join stretches of one length in place, as a counter carries."""
-        sums, count, shape, dtype = state.sums, state.count, q.shape[:3], v.dtype
+        sums, count, heads, dtype = state.sums, state.count, q.shape[1], v.dtype
         q, k, v, log_decay, scales = (x.detach().to(sums.dtype) for x in (q, k, v, log_decay, scales))
         q, scales = (of_one_token(x, k.shape[1]) for x in (q, scales))
         o, joined = (q * k).sum(-1, keepdim=True) * scales[..., :1] * v, k.mT @ v
@@ -168,7 +168,7 @@ class LogLinear(Attention):
         while count >> j & 1:
             joined, j = joined + sums[:, :, j], j + 1
         sums[:, :, j] = joined
-        return o.to(dtype).view(*shape, -1), replace(state, count=count + 1)
+        return one_token_of(o.to(dtype), heads), replace(state, count=count + 1)
 
     @property
     def _size(self) -> tuple[int, int]:

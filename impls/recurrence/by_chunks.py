@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Problem, default_scale
 
-from .heads import of_one_token
+from .heads import of_one_token, one_token_of
 from .parts import refuse_bad_chunk, refuse_bad_scale
 from .walk import Inputs, attend, attend_and_keep
 
@@ -80,6 +80,6 @@ class ByChunks(Attention):
     def step(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Attend one token, and update the state in place."""
         with torch.no_grad():
-            columns = (of_one_token(x.to(state.dtype), k.shape[1]) for x in self._columns(q, k, v, *gates))
-            o = self.by_token(tuple(columns), state)
-            return o.mul_(self.scale).to(v.dtype).view(*q.shape[:3], -1), state
+            asks, *others = (x.to(state.dtype) for x in self._columns(q, k, v, *gates))
+            o = self.by_token((of_one_token(asks, k.shape[1]), *others), state)
+            return one_token_of(o.mul_(self.scale).to(v.dtype), q.shape[1]), state

@@ -58,7 +58,7 @@ def _attend(x: Rows, first: Tensor, met: list[Tensor] | None = None) -> tuple[Te
                 met.append(state)
             computed, state = mine.segment(part).attend(state)
             place = part.of(o[some])
-            torch.mul(computed.unflatten(2, place.shape[2:4]), x.scale, out=place)
+            torch.mul(computed.view(place.shape), x.scale, out=place)
             del computed  # free it before the next part is made
         last[some] = state
     return o, last

@@ -32,7 +32,7 @@ class Part:
     def put(self, x: Tensor, rows: Tensor) -> None:
         """Copy rows [X, S, R L, ·] to their place in [X, R, N, ·]."""
         place = self.of(x)
-        place.copy_(rows.unflatten(2, place.shape[2:4]))
+        place.copy_(rows.view(place.shape))
 
 
 def groups(rows: int, is_cuda: bool) -> list[slice]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .heads import of_one_token
+from .heads import of_one_token, one_token_of
 
 
 @dataclass(frozen=True)
@@ -27,4 +27,4 @@ class RecurrentState:
     def read(self, q: Tensor, scale: float = 1.0) -> Tensor:
         """Compute scale Sᵀ q with each head's own state: [b, H, 1, D] -> [b, H, 1, M], in the dtype of the sums."""
         asked = of_one_token(q.to(self.sums.dtype) * scale, self.sums.shape[1])
-        return (asked @ self.sums).view(*q.shape[:3], -1)
+        return one_token_of(asked @ self.sums, q.shape[1])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
 from ...partial.heads import of_each_head
-from ...recurrence.heads import lower_, of_one_token
+from ...recurrence.heads import lower_, of_one_token, one_token_of
 from ...recurrence.walk import Inputs, attend, attend_and_keep
 
 EPS = 1e-6
@@ -157,7 +157,7 @@ class TttLinear(Attention):
             o = asking + _normed(_with_one(asking) @ state.now, scale, shift)
             if state.count + 1 == self.mini_batch:
                 state.start.copy_(state.now)
-            return o.to(dtype).view(q.shape), replace(state, count=(state.count + 1) % self.mini_batch)
+            return one_token_of(o.to(dtype), q.shape[1]), replace(state, count=(state.count + 1) % self.mini_batch)
 
     @property
     def _size(self) -> tuple[int, int]:
