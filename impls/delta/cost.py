@@ -1,6 +1,6 @@
 """FLOPs and bytes of the chunked forms in delta_rule.py, dplr.py and recurrence/walk.py.
 
-B batch, H heads, N tokens, L tokens of a chunk, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, L tokens of a chunk, D query/key width, M value width.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ class Work:
     """Counts of products and inputs of one form of the recurrence."""
 
     reads: int
-    """Products of D × M for each token: reads of the state and writes to it, which are all that the definition needs."""
+    """Products of D × M for each token: reads of the state and writes to it, which are all that the definition needs.
+
+    One of them is the read of each head of q, the others are of each head of k and v.
+    """
     pairs: int
     """Products of L × L × D for each chunk."""
     sums: int
@@ -26,6 +29,12 @@ class Work:
     """Inputs of width M beside v."""
     writes: int = 1
     """Writes of each token, which are rows of the triangular system."""
+    asked: int = 1
+    """How many of `pairs`, and of `sums`, are of each head of q; the others are of each head of k and v."""
+
+    def products(self, p: Problem) -> int:
+        """Count the products of D × M for a token of all heads."""
+        return p.H + (self.reads - 1) * p.kv_heads
 
     def gates(self, p: Problem) -> int:
         """Count the numbers of a token in inputs other than q, k and v."""
@@ -35,7 +44,7 @@ class Work:
 DELTA = Work(reads=3, pairs=2, sums=1, wide=0, narrow=1)
 GATED_DELTA = Work(reads=3, pairs=2, sums=1, wide=0, narrow=2)
 KDA = Work(reads=3, pairs=2, sums=1, wide=1, narrow=1)
-DPLR = Work(reads=4, pairs=4, sums=3, wide=3, narrow=0)
+DPLR = Work(reads=4, pairs=4, sums=3, wide=3, narrow=0, asked=2)
 GATED_DELTA_2 = Work(reads=3, pairs=2, sums=1, wide=2, narrow=0, values=1)
 
 
@@ -50,6 +59,7 @@ def product_of(steps: int, decays: int) -> Work:
         narrow=steps + decays,
         values=extra,
         writes=steps,
+        asked=steps,
     )
 
 
@@ -57,10 +67,10 @@ def cost_by_chunks(p: Problem, work: Work, chunk: int, workload: Workload) -> Co
     """Count FLOPs and bytes; a step of decoding reads and writes the state once."""
     exact, moved = exact_flops(p, work, workload), io_bytes(p, workload) + gate_bytes(p, work, workload)
     if workload.decodes:
-        steps, state = (1 if workload is Workload.DECODE else p.N), p.B * p.H * p.D * p.M * max(4, p.dtype.bytes)
+        steps, state = (1 if workload is Workload.DECODE else p.N), p.B * p.kv_heads * p.D * p.M * max(4, p.dtype.bytes)
         executed, moved = exact, moved + steps * 2.0 * state
     else:
-        executed = p.B * p.H * _executed(p, work, chunk, workload is Workload.FORWARD_BACKWARD)
+        executed = p.B * _executed(p, work, chunk, workload is Workload.FORWARD_BACKWARD)
     return Cost(nominal_flops=nominal_flops(p, workload), exact_flops=exact, executed_flops=executed, traffic_bytes=moved)
 
 
@@ -81,23 +91,24 @@ def cost_of_package(p: Problem, work: Work, workload: Workload, L: int, *, token
 
 def exact_flops(p: Problem, work: Work, workload: Workload) -> float:
     """Count the products of D × M with vectors that the recurrence needs; the backward has two for each."""
-    tokens = p.B * p.H * (1 if workload is Workload.DECODE else p.N)
-    return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2 * work.reads * tokens * p.D * p.M
+    tokens = p.B * (1 if workload is Workload.DECODE else p.N)
+    return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2 * work.products(p) * tokens * p.D * p.M
 
 
 def gate_bytes(p: Problem, work: Work, workload: Workload) -> float:
     """Count the bytes of inputs beyond q, k and v: read once, in the backward again, and their gradients written."""
-    tokens = p.B * p.H * (1 if workload is Workload.DECODE else p.N)
+    tokens = p.B * p.kv_heads * (1 if workload is Workload.DECODE else p.N)
     return (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * tokens * work.gates(p) * p.dtype.bytes
 
 
 def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
-    """Count the FLOPs of one row: the backward repeats the forward and has two products for each (1.5 in the system).
+    """Count the FLOPs of one sample: the backward repeats the forward and has two products for each (1.5 in the system).
 
     The forward of the triangular system counts L (D + M) for each token.
     """
     tail = p.N % chunk
     squares = (p.N - tail) * chunk + tail * tail
-    products = squares * 2.0 * (work.pairs * p.D + work.sums * p.M) + p.N * 2.0 * work.reads * p.D * p.M
-    system = squares * work.writes**2 * float(p.D + p.M)
+    pairs, sums = (work.asked * p.H + (each - work.asked) * p.kv_heads for each in (work.pairs, work.sums))
+    products = squares * 2.0 * (pairs * p.D + sums * p.M) + p.N * 2.0 * work.products(p) * p.D * p.M
+    system = squares * p.kv_heads * work.writes**2 * float(p.D + p.M)
     return (4 * products + 5 * system) if trains else products + system

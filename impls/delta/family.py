@@ -12,7 +12,7 @@ from .cost import Work, cost_by_chunks
 
 
 class DeltaFamily(ByChunks):
-    """A recurrence over a state of D × M, o_t = scale S_tᵀ q_t, in O(N (L + D) M)."""
+    """A recurrence over a state of D × M for each head of k and v, o_t = scale S_tᵀ q_t, in O(N (L + D) M)."""
 
     work: ClassVar[Work]
 

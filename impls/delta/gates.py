@@ -1,6 +1,6 @@
 """From raw projections to what the delta rules take: keys of length 1, strengths, log decays.
 
-b batch, H heads, n tokens, G decays of a token: 1, or one for each row of the state.
+b batch, K heads of k and v, n tokens, G decays of a token: 1, or one for each row of the state.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ def unit(x: Tensor) -> Tensor:
 
 
 def strength(x: Tensor) -> Tensor:
-    """Compute β = σ(x): [b, H, n, 1] -> [b, H, n]."""
+    """Compute β = σ(x): [b, K, n, 1] -> [b, K, n]."""
     return x.sigmoid().squeeze(-1)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Constants of a layer that set how fast its state decays by default: rates [H, 1, 1] and biases [H, 1, G].
+    """Constants of a layer that set how fast its state decays by default: rates [K, 1, 1] and biases [K, 1, G].
 
     Rates A lie between 1 and 16, and softplus(bias) between 0.001 and 0.1, as such layers are initialised (Dao and Gu 2024,
     arXiv:2405.21060, whose gate arXiv:2412.06464 and arXiv:2510.26692 adopt).
@@ -50,13 +50,13 @@ class Pace:
 
     @classmethod
     def even(cls, heads: int, x: Tensor) -> Self:
-        """Spread rates over the heads, and biases over the channels or, with one channel, the heads; x [b, H, n, G]."""
+        """Spread rates over the heads, and biases over the channels or, with one channel, the heads; x [b, K, n, G]."""
         by_head, width = _spread(heads, x).view(-1, 1, 1), x.shape[-1]
         return cls.of(by_head, _spread(width, x).expand(heads, 1, -1) if width > 1 else by_head)
 
 
 def log_decay(x: Tensor, pace: Pace) -> Tensor:
-    """Compute log α = -A softplus(x + bias) ≤ 0: [b, H, n, G] -> the same, in the dtype of x."""
+    """Compute log α = -A softplus(x + bias) ≤ 0: [b, K, n, G] -> the same, in the dtype of x."""
     return (-pace.rates * F.softplus(x.to(pace.biases.dtype) + pace.biases)).to(x.dtype)
 
 

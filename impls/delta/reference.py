@@ -1,6 +1,6 @@
 """The definitions as dense closed forms: all N × N pairs, and one triangular system for all tokens.
 
-B batch, H heads, N tokens, D query/key width, M value width, G = 1 or D decays of a token.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width, G = 1 or D decays of a token.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from ..partial.heads import of_each_head
 
 Rows = tuple[Tensor, ...]
 """Inputs of some tokens of one head, each [·, D], [·, M] or [·, G]."""
@@ -19,8 +21,8 @@ _TOGETHER, _STRETCH = 16, 1024
 def delta_attention(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None) -> Tensor:
     """Compute O = tril(Q Kᵀ) (I + tril(β K Kᵀ, -1))⁻¹ diag(β) V, with pairs multiplied by exp(c_i - c_j) under a decay.
 
-    Yang et al. 2024 (arXiv:2406.06484), section 3, with one chunk. [B, H, N, D] twice, [B, H, N, M], β [B, H, N], log decay [B,
-    H, N] or [B, H, N, D] -> [B, H, N, M], unscaled.
+    Yang et al. 2024 (arXiv:2406.06484), section 3, with one chunk. [B, H, N, D], [B, K, N, D], [B, K, N, M], β [B, K, N], log
+    decay [B, K, N] or [B, K, N, D] -> [B, H, N, M], unscaled.
     """
     beta = beta.unsqueeze(-1)
     return corrected_attention(q, k, beta * v, beta * k, torch.zeros_like(beta) if log_decay is None else log_decay)
@@ -30,9 +32,10 @@ def corrected_attention(q: Tensor, k: Tensor, v: Tensor, removed: Tensor, log_de
     """Compute O = tril(Q Kᵀ) (I + tril(E Kᵀ, -1))⁻¹ V, E being what is removed, with pairs multiplied by exp(c_i - c_j).
 
     So S_t = Diag(α_t) S_{t-1} + k_t (v_t - (Diag(α_t) S_{t-1})ᵀ e_t)ᵀ; where it reads `early`, e_t reads S_{t-1} before it
-    decays. [B, H, N, D] twice, [B, H, N, M], [B, H, N, D], log decay [B, H, N] or [B, H, N, D] or a column -> [B, H, N, M],
-    unscaled.
+    decays. [B, H, N, D], [B, K, N, D], [B, K, N, M], [B, K, N, D], log decay [B, K, N] or [B, K, N, D] or a column -> [B, H, N,
+    M], unscaled; each head of all but Q serves H / K neighbouring heads of Q.
     """
+    k, v, removed, log_decay = of_each_head(q, k, v, removed, log_decay)
     c = _sums(log_decay)
     at = c - log_decay.view(c.shape) if early else c
     return _met(q, k, c, c).tril() @ _solve(_met(removed, k, at, c), v)
@@ -41,9 +44,11 @@ def corrected_attention(q: Tensor, k: Tensor, v: Tensor, removed: Tensor, log_de
 def dplr_attention(r: Tensor, k: Tensor, v: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Compute O = tril(R Kᵀ) V + tril(R Bᵀ) (I - tril(A Bᵀ, -1))⁻¹ tril(A Kᵀ, -1) V.
 
-    Pairs are multiplied by exp(c_i - c_j), those of A by exp(c_{i-1} - c_j), because a reads the state before it decays. All
-    [B, H, N, D], v [B, H, N, M] -> [B, H, N, M], unscaled.
+    Pairs are multiplied by exp(c_i - c_j), those of A by exp(c_{i-1} - c_j), because a reads the state before it decays. r
+    [B, H, N, D], v [B, K, N, M], all others [B, K, N, D] -> [B, H, N, M], unscaled; each head of all but r serves H / K
+    neighbouring heads of r.
     """
+    k, v, w, a, b = of_each_head(r, k, v, w, a, b)
     c = _sums(w)
     before = c - w
     p = _solve(-_met(a, b, before, c), _met(a, k, before, c).tril(-1) @ v)

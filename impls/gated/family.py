@@ -1,6 +1,6 @@
 """Base class of all gated linear attentions: one recurrence by chunks, for which each method computes its own terms.
 
-B batch, H heads, N tokens, D query/key width, M value width; G = 1 or D decays of a token.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width; G = 1 or D decays of a token.
 """
 
 from abc import abstractmethod
@@ -23,7 +23,8 @@ from .reference import gated_linear_attention, gated_rows
 class Terms:
     """Terms of the recurrence S_t = exp(log_decay_t) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t.
 
-    q, k [B, H, N, D], v [B, H, N, M], log_decay [B, H, N, G], or [1, H, 1, 1] where it does not depend on the token.
+    q [B, H, N, D], k [B, K, N, D], v [B, K, N, M], log_decay [B, K, N, G], or [1, K, 1, 1] where it does not depend on the
+    token.
     """
 
     q: Tensor
@@ -35,15 +36,15 @@ class Terms:
 class GatedFamily(Attention):
     """Gated linear attention in plain torch, by chunks of `chunk` tokens, in O(N (chunk + D) M).
 
-    Causal; decodes over one state of D × M. A subclass says by `terms` what is written, read and forgotten. Raises ValueError
-    where chunk < 1.
+    Causal; decodes over one state of D × M for each head of k and v, which all heads of q read that it serves: what is written
+    and forgotten is that of the state. A subclass says by `terms` what is written, read and forgotten. Raises ValueError where
+    chunk < 1.
     """
 
     decodes = True
     packs = True
     causal_only = True
     because = "its state goes from token to token, and forgets"
-    grouped = False
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem)
@@ -61,7 +62,7 @@ class GatedFamily(Attention):
 
     @classmethod
     def gates(cls, problem: Problem) -> int:
-        """Count the numbers of a token in the inputs beyond q, k and v, for each head."""
+        """Count the numbers of a token in the inputs beyond q, k and v, for each head of k and v."""
         return sum(each.width for each in cls.projections(problem)[3:])
 
     @classmethod
@@ -76,7 +77,7 @@ class GatedFamily(Attention):
         return cost_by_chunks(problem, cls.on_paper(problem, params).chunk, cls.gates(problem), workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Attend: q, k, v and the method's gates, all [B, H, N, ...] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: q [B, H, N, D], k, v and the method's gates [B, K, N, ...] -> [B, H, N, M], any N, differentiable once."""
         return self._attend(inputs)[0]
 
     def reference(self, *inputs: Tensor) -> Tensor:
@@ -87,8 +88,8 @@ class GatedFamily(Attention):
     def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:
         """Compute the dense form for the tokens `at`."""
         t = self.terms(*(x[None, None] for x in inputs))
-        # log decays of whole heads are [1, H, 1, 1], others are of this head alone
-        log_decay = t.log_decay[0, head if t.log_decay.shape[1] > 1 else 0]
+        # log decays of whole heads are [1, K, 1, 1], others are of this head alone
+        log_decay = t.log_decay[0, head * t.log_decay.shape[1] // self.problem.H]
         return gated_rows(at, t.q[0, 0], t.k[0, 0], t.v[0, 0], log_decay, self.scale)
 
     def exact(self, *inputs: Tensor) -> Tensor:
@@ -115,6 +116,6 @@ class GatedFamily(Attention):
         return o, RecurrentState(last)
 
 
-def heads(H: int, q: Tensor) -> Tensor:
-    """Number the heads 0 … H - 1, [1, H, 1, 1], in the dtype of states, so that decays are not rounded to that of q."""
-    return torch.arange(H, device=q.device, dtype=sums(q.dtype)).view(1, -1, 1, 1)
+def heads(count: int, q: Tensor) -> Tensor:
+    """Number so many heads from 0 on, [1, heads, 1, 1], in the dtype of states, so that decays are not rounded to that of q."""
+    return torch.arange(count, device=q.device, dtype=sums(q.dtype)).view(1, -1, 1, 1)

@@ -1,6 +1,6 @@
 """GLA: every token sets the decay of each row of the state.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from .family import GatedFamily, Terms
 class GLA(GatedFamily):
     """Gated linear attention, S_t = diag(α_t) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t / √D, in O(N (L + D) M).
 
-    Yang et al. 2024, section 4; 1/√D is from the authors' code. Inputs are q, k, v and log α [B, H, N, D] ≤ 0, finite. How α is
+    Yang et al. 2024, section 4; 1/√D is from the authors' code. Inputs are q, k, v and log α [B, K, N, D] ≤ 0, finite. How α is
     made from the tokens (by a low-rank matrix), norm and gate are not part of the attention. Raises ValueError where chunk < 1.
     """
 
@@ -28,7 +28,7 @@ class GLA(GatedFamily):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, and the D numbers from which the decay is made."""
-        return *super().projections(problem), Projection("decay", problem.H, problem.D)
+        return *super().projections(problem), Projection("decay", problem.kv_heads, problem.D)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
 """GSA: a bounded memory of slots that forget, read by a softmax.
 
-B batch, H heads, N tokens, D query/key width, M value width, Z = D slots; X rows (batch and heads folded), S chunks of L
-tokens.
+B batch, H heads, K heads of k and v, R = H / K, N tokens, D query/key width, M value width, Z = D slots; X rows (batch and
+heads of k and v folded), S chunks of L tokens.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes
 
+from ..partial.heads import of_each_head
 from ..recurrence.decay import FACTORED, left
+from ..recurrence.heads import each_head, lower_, of_one_token, one_token_of
 from ..recurrence.linear import linear_attention
 from ..recurrence.parts import refuse_bad_chunk, sums
 from ..recurrence.state import RecurrentState
@@ -23,7 +25,7 @@ from .cost import cost_by_chunks
 
 @dataclass(frozen=True)
 class Slots:
-    """The keys [b, H, D, Z] and the values [b, H, Z, M] that the slots hold, float32 at least."""
+    """The keys [b, K, D, Z] and the values [b, K, Z, M] that the slots hold, float32 at least."""
 
     keys: Tensor
     values: RecurrentState
@@ -33,7 +35,8 @@ class GatedSlots(Attention):
     """K̃_t = Diag(α_t) K̃_{t-1} + (1 - α_t) k_tᵀ, Ṽ_t alike from v_t, and o_t = Ṽ_tᵀ softmax(K̃_t q_t), in O(N (L + D) Z).
 
     Zhang et al. 2024, *Gated Slot Attention*, section 3, with Z = D slots, as in the authors' layer. Inputs are q, k, v and
-    log α [B, H, N, Z] ≤ 0; the gate that α comes from is not part of the attention. Raises ValueError where chunk < 1.
+    log α [B, K, N, Z] ≤ 0; the gate that α comes from is not part of the attention. A head of k and v has slots, which each
+    head of q that it serves reads by a softmax of its own. Raises ValueError where chunk < 1.
     """
 
     paper = "arXiv:2409.07146"
@@ -41,7 +44,6 @@ class GatedSlots(Attention):
     packs = True
     causal_only = True
     because = "its slots go from token to token, and forget"
-    grouped = False
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem)
@@ -52,23 +54,23 @@ class GatedSlots(Attention):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count two gated linear attentions, one that writes keys and one that reads values. Raises as the constructor does."""
         chunk, slots = cls(problem, **params).chunk, problem.D  # type: ignore[arg-type]
-        by_keys = cost_by_chunks(problem.model_copy(update={"M": slots}), chunk, 0, workload)
-        by_values = cost_by_chunks(problem.model_copy(update={"D": slots}), chunk, slots, workload)
-        # the scores of the slots stay within: they are no input of the second
-        tokens = problem.B * problem.H * (1 if workload is Workload.DECODE else problem.N)
-        within = 2.0 * slots * tokens * problem.dtype.bytes * (3 if workload is Workload.FORWARD_BACKWARD else 1)
+        of_keys = problem.model_copy(update={"M": slots})
+        by_keys = cost_by_chunks(of_keys, chunk, 0, workload)
+        by_values = cost_by_chunks(problem, chunk, slots, workload)
+        # decays are read once for both, and the scores of the slots stay within: the first moves no more than its state
+        state = by_keys.traffic_bytes - io_bytes(of_keys, workload)
         return by_values.model_copy(
             update={
                 "exact_flops": by_keys.exact_flops + by_values.exact_flops,
                 "executed_flops": by_keys.executed_flops + by_values.executed_flops,
-                "traffic_bytes": by_keys.traffic_bytes + by_values.traffic_bytes - within,
+                "traffic_bytes": by_values.traffic_bytes + state,
             }
         )
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, and the Z numbers from which the decay is made."""
-        return *super().projections(problem), Projection("decay", problem.H, problem.D)
+        return *super().projections(problem), Projection("decay", problem.kv_heads, problem.D)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
@@ -78,13 +80,14 @@ class GatedSlots(Attention):
         return q, k, v, F.softplus(x) / -8
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]
-        """Attend: [B, H, N, D] twice, [B, H, N, M], [B, H, N, Z] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], [B, K, N, Z] -> [B, H, N, M], any N, differentiable once."""
         taken_in = -log_decay.expm1()
         scores = attend(_scores, (q, k, taken_in, log_decay), self.chunk)
         return linear_attention(scores.softmax(-1), taken_in, v, log_decay, chunk=self.chunk)[0]
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:  # type: ignore[override]
         """Compute both memories of every token as sums over all tokens."""
+        k, v, log_decay = of_each_head(q, k, v, log_decay)
         c = log_decay.cumsum(2, dtype=torch.float64)
         later = torch.ones(c.shape[2], c.shape[2], dtype=torch.bool, device=c.device).triu(1).unsqueeze(-1)
         nats_BHNNZ = (c.unsqueeze(3) - c.unsqueeze(2)).masked_fill(later, -torch.inf)
@@ -126,21 +129,23 @@ class GatedSlots(Attention):
         taken_in = -log_decay.expm1()
         keys = state.keys.mul_(log_decay.exp()).addcmul_(k.mT, taken_in)
         values = state.values.then(taken_in, v, log_decay)
-        return values.read((q @ keys).softmax(-1), 1.0).to(v.dtype), Slots(keys, values)
+        scores = of_one_token(q, keys.shape[1]) @ keys
+        return values.read(one_token_of(scores.softmax(-1), q.shape[1])).to(v.dtype), Slots(keys, values)
 
 
 def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Score the slots by their keys: q, k [X, S, L, D], what each slot takes in and its log decay [X, S, L, Z] -> [X, S, L, Z].
+    """Score the slots by their keys: q [X, S, R L, D], k [X, S, L, D], what each slot takes in and its log decay [X, S, L, Z].
 
-    `state` are the keys [X, D, Z] before the chunks; returns those after them too. A slot is a column of this state, so that
-    its decay is a factor of sums, not of products: Σ_j (q_i · k_j) s_jz exp(c_iz - c_jz) with exp(c_i - c_j) = exp(c_i - r)
-    exp(r - c_j), r halfway. Chunks that lose too much for that are cut into shorter ones.
+    `state` are the keys [X, D, Z] before the chunks; returns the scores [X, S, R L, Z] and the keys after them. A slot is a
+    column of this state, so that its decay is a factor of sums, not of products: Σ_j (q_i · k_j) s_jz exp(c_iz - c_jz) with
+    exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), r halfway. Chunks that lose too much for that are cut into shorter ones.
     """
-    q, k, taken_in, log_decay = inputs
-    L = length = q.shape[2]
-    while length > 1 and _most_lost(log_decay, length) > FACTORED:
+    S, L = inputs[1].shape[1:3]
+    length = L
+    while length > 1 and _most_lost(inputs[3], length) > FACTORED:
         length = next(x for x in range(length - 1, 0, -1) if L % x == 0)
-    q, k, taken_in, log_decay = (x.unflatten(2, (-1, length)).flatten(1, 2) for x in inputs)
+    parts = (x.unflatten(2, (-1, L // length, length)).transpose(2, 3) for x in inputs)
+    q, k, taken_in, log_decay = (x.flatten(1, 2).flatten(2, 3) for x in parts)
     # what the first token loses is part of no pair, and may be so much that sums with it would keep few digits
     first = log_decay[:, :, :1]
     c = torch.cat((torch.zeros_like(first), log_decay[:, :, 1:]), 2).cumsum(2)
@@ -148,8 +153,9 @@ def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     halfway = end / 2
     written = (taken_in * left(end - c, c.dtype)).mT @ k
     met, last = states(left(end + first, c.dtype).mT, written, state.mT)
-    within = ((q @ k.mT).tril() @ (taken_in * (halfway - c).exp())) * (c - halfway).exp()
-    return (within + (q @ met.mT) * left(c + first, c.dtype)).view(inputs[2].shape), last.mT
+    within = each_head(lower_(q @ k.mT) @ (taken_in * (halfway - c).exp()), (c - halfway).exp())
+    scores = within + each_head(q @ met.mT, left(c + first, c.dtype))
+    return scores.unflatten(1, (S, -1)).unflatten(3, (-1, length)).transpose(2, 3).flatten(2, 4), last.mT
 
 
 def _most_lost(log_decay: Tensor, length: int) -> float:

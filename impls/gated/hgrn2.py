@@ -1,6 +1,6 @@
 """HGRN2: what a row of the state forgets and what it takes in add up to 1.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of x and v, N tokens, D query/key width, M value width.
 """
 
 import math
@@ -18,7 +18,7 @@ from .family import GatedFamily, Terms
 class HGRN2(GatedFamily):
     """S_t = diag(f_t) S_{t-1} + (1 - f_t) v_tᵀ, o_t = S_tᵀ q_t with f = β + (1 - β) σ(x), in O(N (L + D) M).
 
-    Qin et al. 2024 (HGRN2), section 3. Inputs are q, x [B, H, N, D] in the place of k, and v; x are logits, since f itself
+    Qin et al. 2024 (HGRN2), section 3. Inputs are q, x [B, K, N, D] in the place of k, and v; x are logits, since f itself
     rounds to 0 or 1 where its log or 1 - f does not. `lower_bound` is β, which the paper learns for each layer. Swish of q,
     norm and gate are not part of the attention; nothing is scaled. Raises ValueError unless 0 ≤ lower_bound < 1, or where chunk
     < 1.
@@ -41,7 +41,7 @@ class HGRN2(GatedFamily):
         return Terms(q, taken_in, v, self._log_forget(x.to(sums(x.dtype))))
 
     def _log_forget(self, x: Tensor) -> Tensor:
-        """Compute log f, [B, H, N, D]."""
+        """Compute log f, [B, K, N, D]."""
         log_sigmoid = F.logsigmoid(x)
         if self.lower_bound == 0:
             return log_sigmoid

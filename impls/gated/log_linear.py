@@ -1,7 +1,7 @@
 """Log-linear attention: a state for each of O(log N) stretches of the past, as in a Fenwick tree.
 
-B, b batch, H heads, N, n tokens, D query/key width, M value width, J levels; X rows (batch and heads folded), S chunks of L
-tokens.
+B, b batch, H heads, K heads of k and v, R = H / K, N, n tokens, D query/key width, M value width, J levels; X rows (batch and
+heads of k and v folded), S chunks of L tokens.
 """
 
 from dataclasses import dataclass, replace
@@ -12,14 +12,16 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
+from ..partial.heads import of_each_head
 from ..recurrence.decay import Decay
+from ..recurrence.heads import of_one_token, one_token_of
 from ..recurrence.parts import refuse_bad_chunk
 from ..recurrence.walk import Inputs, attend, attend_and_keep
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """The states of stretches of 1, 2, 4, … tokens, [b, H, J, D, M]: of 2^j tokens where bit j of the count is set."""
+    """The states of stretches of 1, 2, 4, … tokens, [b, K, J, D, M]: of 2^j tokens where bit j of the count is set."""
 
     sums: Tensor
     count: int
@@ -30,7 +32,8 @@ class LogLinear(Attention):
 
     Guo et al. 2025, *Log-Linear Attention*, section 3, over Mamba-2's recurrence; in O(N (L + D log N) M). A token s < t is
     of the level of the highest bit in which s and t differ, so that recent tokens have short stretches. Inputs are q, k, v,
-    log α [B, H, N] ≤ 0 and λ [B, H, N, J] > 0, J = 1 + ⌈log₂ N⌉. Raises ValueError unless chunk is a power of two.
+    log α [B, K, N] ≤ 0 and λ [B, H, N, J] > 0, J = 1 + ⌈log₂ N⌉: α belongs to the states of a head of k and v, λ to the head of
+    q that reads them. Raises ValueError unless chunk is a power of two.
     """
 
     paper = "arXiv:2506.04761"
@@ -38,7 +41,6 @@ class LogLinear(Attention):
     packs = True
     causal_only = True
     because = "its states go from token to token"
-    grouped = False
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem)
@@ -54,33 +56,34 @@ class LogLinear(Attention):
         p, method = problem, cls(problem, **params)  # type: ignore[arg-type]
         L, trains = method.chunk, workload is Workload.FORWARD_BACKWARD
         state, pair, times = 2.0 * p.D * p.M, 2.0 * (p.D + p.M), 3.0 if trains else 1.0
+        asks, writes = p.H, p.kv_heads
         tokens = range(p.N - 1, p.N) if workload is Workload.DECODE else range(p.N)
         stretches = sum(t.bit_count() for t in tokens)
-        gates = (2 * len(tokens) + stretches) * p.dtype.bytes * times
+        gates = (writes * len(tokens) + asks * (len(tokens) + stretches)) * p.dtype.bytes * times
         if workload.decodes:
-            exact = executed = len(tokens) * (state + pair) + stretches * state
+            exact = executed = len(tokens) * (writes * state + asks * pair) + asks * stretches * state
             # a stretch is read and decays, and one is written
-            gates += 2.0 * (len(tokens) + stretches) * p.D * p.M * max(4, p.dtype.bytes)
+            gates += 2.0 * writes * (len(tokens) + stretches) * p.D * p.M * max(4, p.dtype.bytes)
         else:
             # a short stretch is read at least cost pair by pair
             cheapest = [min(state, 2**j * pair) for j in range(levels(p.N))]
             read = sum(cheapest[j] for t in tokens for j in range(t.bit_length()) if t >> j & 1)
-            exact = (len(tokens) * (state + pair) + read) * times
+            exact = (len(tokens) * (writes * state + asks * pair) + asks * read) * times
             squares = (p.N - p.N % L) * L + (p.N % L) ** 2
             far = sum(n.bit_count() * min(L, p.N - n * L) for n in range(method.chunks))
-            executed = (squares * pair + (p.N + far) * state) * (4 if trains else 1)
+            executed = (asks * squares * pair + (writes * p.N + asks * far) * state) * (4 if trains else 1)
         return Cost(
             nominal_flops=nominal_flops(p, workload),
-            exact_flops=p.B * p.H * exact,
-            executed_flops=p.B * p.H * executed,
-            traffic_bytes=io_bytes(p, workload) + p.B * p.H * gates,
+            exact_flops=p.B * exact,
+            executed_flops=p.B * executed,
+            traffic_bytes=io_bytes(p, workload) + p.B * gates,
         )
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, the number from which the decay is made, and those for the levels."""
         p = problem
-        return *super().projections(p), Projection("decay", p.H, 1), Projection("levels", p.H, levels(p.N))
+        return *super().projections(p), Projection("decay", p.kv_heads, 1), Projection("levels", p.H, levels(p.N))
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
@@ -89,11 +92,12 @@ class LogLinear(Attention):
         return q, k, v, F.softplus(x).squeeze(-1) / -16, F.softplus(y)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor) -> Tensor:  # type: ignore[override]
-        """Attend: [B, H, N, D] twice, [B, H, N, M], [B, H, N], [B, H, N, J] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], [B, K, N], [B, H, N, J] -> [B, H, N, M], differentiable once."""
         return attend(self._form, (q, k, v, log_decay.unsqueeze(-1), scales), self.chunk, self._size)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor) -> Tensor:  # type: ignore[override]
         """Weight all N × N pairs by what is left of them and by their level."""
+        k, v, log_decay = of_each_head(q, k, v, log_decay)
         c = log_decay.cumsum(2, dtype=torch.float64)
         later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
         left = (
@@ -153,8 +157,9 @@ class LogLinear(Attention):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
         """Read one token's stretches and itself, and join stretches of one length in place, as a counter carries."""
-        sums, count, dtype = state.sums, state.count, v.dtype
+        sums, count, heads, dtype = state.sums, state.count, q.shape[1], v.dtype
         q, k, v, log_decay, scales = (x.detach().to(sums.dtype) for x in (q, k, v, log_decay, scales))
+        q, scales = (of_one_token(x, k.shape[1]) for x in (q, scales))
         o, joined = (q * k).sum(-1, keepdim=True) * scales[..., :1] * v, k.mT @ v
         for j in (j for j in range(count.bit_length()) if count >> j & 1):
             stretch = sums[:, :, j].mul_(log_decay.exp().unsqueeze(-1))
@@ -163,7 +168,7 @@ class LogLinear(Attention):
         while count >> j & 1:
             joined, j = joined + sums[:, :, j], j + 1
         sums[:, :, j] = joined
-        return o.to(dtype), replace(state, count=count + 1)
+        return one_token_of(o.to(dtype), heads), replace(state, count=count + 1)
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -171,10 +176,11 @@ class LogLinear(Attention):
         return self.chunks.bit_length() * self.problem.D + 1, self.problem.M
 
     def _form(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute some chunks: q, k [X, S, L, D], v [X, S, L, M], log decays [X, S, L, 1], λ [X, S, L, J] -> o [X, S, L, M]."""
+        """Compute some chunks: q [X, S, R L, D], k, v, log decays [X, S, L, ·], λ [X, S, R L, J] -> o [X, S, R L, M]."""
         q, k, v, log_decay, scales = inputs
         decay, D, finest = Decay.of(log_decay), q.shape[-1], self.chunk.bit_length() - 1
-        level = _level(torch.arange(q.shape[2], device=q.device)).expand(*scales.shape[:2], -1, -1)
+        L = k.shape[2]
+        level = _level(torch.arange(L, device=q.device)).repeat(q.shape[2] // L, 1).expand(*scales.shape[:2], -1, -1)
         o = (decay.pairs(q, k) * scales.gather(-1, level)) @ v
         asked, added, carry = decay.read(q), decay.write(k).mT @ v, decay.carry
         count = int(state[0, -1, 0])

@@ -1,6 +1,6 @@
 """Mamba-2's state space model: one step size sets both how much a token writes and how much is forgotten.
 
-B batch, H heads, N tokens, D state width, M head width.
+B batch, H heads of C, K heads of B, x and Δ, N tokens, D state width, M head width.
 """
 
 import torch
@@ -16,22 +16,22 @@ from .family import GatedFamily, Terms
 class Mamba2(GatedFamily):
     """State space duality, S_t = exp(Δ_t A_h) S_{t-1} + Δ_t B_t x_tᵀ, y_t = S_tᵀ C_t, in O(N (L + D) M).
 
-    Dao & Gu 2024, section 5 (a scalar A for each head), discretised as in its code. Inputs are q = C, k = B, v = x and Δ [B, H,
-    N] > 0. A_h = -exp(A_log_h), a parameter initialised as in its code, log U(1, 16). Each head has its own B and C, which
-    heads of the paper's model may share. The skip D x, the convolution, softplus and bias of Δ, gate and norm are not part of
-    the attention. Raises ValueError where chunk < 1.
+    Dao & Gu 2024, section 5 (a scalar A for each head), discretised as in its code. Inputs are q = C, k = B, v = x and Δ [B, K,
+    N] > 0. A_h = -exp(A_log_h), a parameter of each state initialised as in its code, log U(1, 16). Several C may read one
+    state, the multi-contract pattern of section 7.2; heads of the paper's model share B and C instead. The skip D x, the
+    convolution, softplus and bias of Δ, gate and norm are not part of the attention. Raises ValueError where chunk < 1.
     """
 
     paper = "arXiv:2405.21060"
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem, chunk)
-        self.A_log = nn.Parameter(torch.empty(problem.H).uniform_(1, 16).log().to(getattr(torch, problem.dtype)))
+        self.A_log = nn.Parameter(torch.empty(problem.kv_heads).uniform_(1, 16).log().to(getattr(torch, problem.dtype)))
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, and the number from which Δ is made."""
-        return *super().projections(problem), Projection("step", problem.H, 1)
+        return *super().projections(problem), Projection("step", problem.kv_heads, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:

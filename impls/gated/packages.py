@@ -20,6 +20,7 @@ class OfPackage(GatedFamily):
 
     layout = Layout.BNHD
     decodes = False
+    grouped = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     dtypes = UP_TO_FLOAT32
     method: ClassVar[type[GatedFamily]]

@@ -1,6 +1,6 @@
 """RetNet: each head decays at a fixed rate.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import torch
@@ -14,8 +14,9 @@ from .family import GatedFamily, Terms, heads
 class RetNet(GatedFamily):
     """Retention, S_t = γ_h S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ q_t / √D with γ_h = 1 - 2^(-5-h), in O(N (L + D) M).
 
-    Sun et al. 2023, eq. 5-8; 1/√D is the first of its three normalisations. The other two, rotation of q and k, group norm and
-    gate are not part of the attention. Raises ValueError where chunk < 1.
+    h counts the states, which are those of the heads of k and v. Sun et al. 2023, eq. 5-8; 1/√D is the first of its three
+    normalisations. The other two, rotation of q and k, group norm and gate are not part of the attention. Raises ValueError
+    where chunk < 1.
     """
 
     paper = "arXiv:2307.08621"
@@ -28,4 +29,4 @@ class RetNet(GatedFamily):
     def terms(self, *inputs: Tensor) -> Terms:
         """Return q, k, v and the fixed log decays log γ."""
         q, k, v = inputs
-        return Terms(q, k, v, torch.log1p(-torch.exp2(-5 - heads(self.problem.H, q))))
+        return Terms(q, k, v, torch.log1p(-torch.exp2(-5 - heads(self.problem.kv_heads, q))))

@@ -1,6 +1,7 @@
 """Base class of recurrences whose parts are computed by chunks, under autograd: a state stands for all earlier tokens.
 
-B, b batch, H heads, N, n tokens, D query/key width, M value width.
+B, b batch, H heads, K heads of k and v, R = H / K, N, n tokens, D query/key width, M value width; X rows (batch and heads of k
+and v folded), S chunks of L tokens.
 """
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Problem, default_scale
 
+from .heads import of_one_token, one_token_of
 from .parts import refuse_bad_chunk, refuse_bad_scale
 from .walk import Inputs, attend, attend_and_keep
 
@@ -15,14 +17,15 @@ from .walk import Inputs, attend, attend_and_keep
 class ByChunks(Attention):
     """A recurrence over a state, of D × M unless told, that is computed by chunks of L tokens with matrix products.
 
-    Inputs beyond q, k and v follow these as positional tensors. Raises ValueError where chunk < 1 or the scale is not finite.
+    Each head of k and v has one state, which all heads of q read that it serves. Inputs beyond q, k and v follow these as
+    positional tensors, and have the heads of k and v: they belong to what is written and forgotten. Raises ValueError where
+    chunk < 1 or the scale is not finite.
     """
 
     decodes = True
     packs = True
     causal_only = True
     because = "its state goes from token to token"
-    grouped = False
 
     def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None) -> None:
         super().__init__(problem)
@@ -36,19 +39,19 @@ class ByChunks(Attention):
         return None
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute a part: each [X, S, L, ·], the state [X, D, M] before it -> o without the scale, and the state after it."""
+        """Compute a part: q [X, S, R L, D], others [X, S, L, ·], the state before it [X, D, M] -> o unscaled, that after it."""
         raise NotImplementedError
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
-        """Compute one token: each [b, H, 1, ·] -> o without the scale; updates the state [b, H, D, M] in place."""
+        """Compute one token: q [b, K, R, D], others [b, K, 1, ·] -> o unscaled [b, K, R, M]; updates the state in place."""
         raise NotImplementedError
 
     def prepared(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Inputs:
-        """Return what `by_chunks` and `by_token` take for these inputs, [B, H, N, ·] or [B, H, N]: the same, by default."""
+        """Return what `by_chunks` and `by_token` take for these inputs, [B, ·, N, ·] or [B, ·, N]: the same, by default."""
         return q, k, v, *gates
 
     def _columns(self, *inputs: Tensor) -> Inputs:
-        """View inputs of one number a token, [B, H, N], as columns [B, H, N, 1]."""
+        """View inputs of one number a token, [B, K, N], as columns [B, K, N, 1]."""
         return tuple(x if x.dim() == 4 else x.unsqueeze(-1) for x in self.prepared(*inputs))
 
     def _form(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +59,7 @@ class ByChunks(Attention):
         return o.mul_(self.scale), state
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] and gates -> [B, H, N, M], any N, differentiable once."""
         return attend(self._form, self._columns(q, k, v, *gates), self.chunk, self.size)
 
     def prefill(
@@ -67,7 +70,7 @@ class ByChunks(Attention):
         *gates: Tensor,
         capacity: int,  # noqa: ARG002 - the state is of one size
     ) -> tuple[Tensor, Tensor]:
-        """Attend without gradients, and return the state [b, H, D, M], float32 at least; any n ≥ 0 and capacity."""
+        """Attend without gradients, and return the state [b, K, D, M], float32 at least; any n ≥ 0 and capacity."""
         return attend_and_keep(self._form, self._columns(q, k, v, *gates), self.chunk, self.size)
 
     def extend(self, *inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,5 +80,6 @@ class ByChunks(Attention):
     def step(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Attend one token, and update the state in place."""
         with torch.no_grad():
-            o = self.by_token(tuple(x.to(state.dtype) for x in self._columns(q, k, v, *gates)), state)
-            return o.mul_(self.scale).to(v.dtype), state
+            asks, *others = (x.to(state.dtype) for x in self._columns(q, k, v, *gates))
+            o = self.by_token((of_one_token(asks, k.shape[1]), *others), state)
+            return one_token_of(o.mul_(self.scale).to(v.dtype), q.shape[1]), state

@@ -1,10 +1,11 @@
 """How much of what one token wrote is left at a later one of the same chunk, or at its end.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, n blocks of b tokens; G = D decays of a token (one for
-each row of the state), or G = 1 (one for all). With c the sum of log decays from the chunk's start to a token, its own
-included, exp(c_i - c_j) is left at token i of what token j wrote. Every exponent is bounded, so nothing overflows however fast
-it decays, while exp(-c) alone exceeds float32 after 88 nats. Where much is lost c is float64: a gate that forgets everything
-(-300 nats where a document ends) is part of every later c of its chunk, and float32 would leave few digits for differences.
+X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, n blocks of b
+tokens; G = D decays of a token (one for each row of the state), or G = 1 (one for all). With c the sum of log decays from the
+chunk's start to a token, its own included, exp(c_i - c_j) is left at token i of what token j wrote. Every exponent is bounded,
+so nothing overflows however fast it decays, while exp(-c) alone exceeds float32 after 88 nats. Where much is lost c is float64:
+a gate that forgets everything (-300 nats where a document ends) is part of every later c of its chunk, and float32 would leave
+few digits for differences.
 """
 
 import math
@@ -14,6 +15,8 @@ from functools import cached_property
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from .heads import each_head, each_head_, lower_
 
 FACTORED = 60.0
 """Nats lost within a block up to which exp(c_i - c_j) is a product of two factors: their product stays below 10^26."""
@@ -48,13 +51,16 @@ class Decay:
         return math.inf if self.c.is_cuda else -float(self.c[:, :, -1].detach().amin())
 
     def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
-        """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i (`strict`: j < i), else 0: [X, S, L, D] twice -> [X, S, L, L]."""
-        scores = (q @ k.mT).mul_(self.pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
-        return _lower(scores, -1) if strict else scores
+        """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i (`strict`: j < i), else 0.
+
+        [X, S, R L, D], [X, S, L, D] -> [X, S, R L, L].
+        """
+        scores = each_head_(q @ k.mT, self.pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
+        return lower_(scores, -1) if strict else scores
 
     def read(self, q: Tensor) -> Tensor:
-        """Compute q exp(c), with what is left at each token of the state at the chunk's start: [X, S, L, D]."""
-        return q * left(self.c, self.kind)
+        """Compute q exp(c), with what is left at each token of the state at the chunk's start: [X, S, R L, D]."""
+        return each_head(q, left(self.c, self.kind))
 
     def write(self, k: Tensor) -> Tensor:
         """Compute k exp(c_L - c), with what is left at the chunk's end of what each token writes: [X, S, L, D]."""
@@ -70,18 +76,18 @@ class Decay:
         """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
         c = self.c.to(self.kind) if self.most_lost <= EXACT else self.c
         # above the diagonal the difference is positive
-        return _lower(left(c - c.mT, self.kind))
+        return lower_(left(c - c.mT, self.kind))
 
     def _by_row(self, q: Tensor, k: Tensor) -> Tensor:
         """Score pairs within blocks, then between the two blocks of each pair of blocks, until one block is left."""
-        L = q.shape[2]
+        L = k.shape[2]
         power = 1 << (L - 1).bit_length()
-        q, k, c = (_filled_up(x, power) for x in (q, k, self.c))
+        q, k, c = (_filled_up(x.unflatten(2, (-1, L)), power) for x in (q, k, self.c))
         b = _longest_block(c)
         scores = _within_blocks(q, k, c, b)
         for length in (b << i for i in range((power // b).bit_length() - 1)):
             scores = _joined(scores, _between_blocks(q, k, c, length))
-        return scores[:, :, 0, :L, :L]
+        return scores[:, :, 0, :, :L, :L].flatten(2, 3)
 
 
 def left(nats: Tensor, kind: torch.dtype) -> Tensor:
@@ -89,20 +95,15 @@ def left(nats: Tensor, kind: torch.dtype) -> Tensor:
     return nats.to(kind).clamp(NOTHING, 0).exp_()
 
 
-def _lower(x: Tensor, diagonal: int = 0) -> Tensor:
-    """Set what is above the diagonal to zero; in place, which is five times faster, where autograd does not need x."""
-    return x.tril(diagonal) if x.requires_grad else x.tril_(diagonal)
-
-
 def _filled_up(x: Tensor, length: int) -> Tensor:
-    """Repeat the last token, so that sums of log decays fall no further: [X, S, L, ·] -> [X, S, length, ·]."""
-    missing = length - x.shape[2]
-    return torch.cat((x, x[:, :, -1:].expand(-1, -1, missing, -1)), 2) if missing else x
+    """Repeat the last token, so that sums of log decays fall no further: [X, S, R, L, ·] -> [X, S, R, length, ·]."""
+    missing = length - x.shape[3]
+    return torch.cat((x, x[:, :, :, -1:].expand(-1, -1, -1, missing, -1)), 3) if missing else x
 
 
 def _longest_block(c: Tensor) -> int:
-    """Find the longest b = L, L / 2, ..., 1 that loses no more than FACTORED nats; c [X, S, L, G], L a power of two."""
-    b = c.shape[2]
+    """Find the longest b = L, L / 2, ..., 1 that loses no more than FACTORED nats; c [..., L, G], L a power of two."""
+    b = c.shape[-2]
     if c.is_cuda:
         return 1
     while b > 1 and _most_lost(c.detach(), b) > FACTORED:
@@ -111,33 +112,39 @@ def _longest_block(c: Tensor) -> int:
 
 
 def _most_lost(c: Tensor, b: int) -> float:
-    return float((c[:, :, ::b] - c[:, :, b - 1 :: b]).amax())
+    return float((c[..., ::b, :] - c[..., b - 1 :: b, :]).amax())
 
 
 def _within_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
-    """Score pairs within blocks, [X, S, n, b, b]: exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), with r halfway.
+    """Score pairs within blocks, [X, S, n, R, b, b]: exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), with r halfway.
 
     r cancels, so it needs no gradient.
     """
-    q, k, c = (x.unflatten(2, (-1, b)) for x in (q, k, c))
-    halfway = (c[:, :, :, :1] + c[:, :, :, -1:]).detach() / 2
-    return _lower((q * (c - halfway).to(q.dtype).exp()) @ (k * (halfway - c).to(k.dtype).exp()).mT)
+    q, k, c = (x.unflatten(3, (-1, b)).transpose(2, 3) for x in (q, k, c))
+    halfway = (c[..., :1, :] + c[..., -1:, :]).detach() / 2
+    scores = _met(q * (c - halfway).to(q.dtype).exp(), k * (halfway - c).to(k.dtype).exp())
+    return scores.tril() if scores.requires_grad else scores.tril_()
 
 
 def _between_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
-    """Score queries of every second block with keys of the block before, [X, S, n / 2, b, b], by way of the border.
+    """Score queries of every second block with keys of the block before, [X, S, n / 2, R, b, b], by way of the border.
 
     No exponent is above 0.
     """
-    late, c_late = (x.unflatten(2, (-1, 2, b))[:, :, :, 1] for x in (q, c))
-    early, c_early = (x.unflatten(2, (-1, 2, b))[:, :, :, 0] for x in (k, c))
-    border = c_early[:, :, :, -1:].detach()
-    scores: Tensor = (late * left(c_late - border, q.dtype)) @ (early * left(border - c_early, k.dtype)).mT
+    late, c_late = (x.unflatten(3, (-1, 2, b))[:, :, :, :, 1].transpose(2, 3) for x in (q, c))
+    early, c_early = (x.unflatten(3, (-1, 2, b))[:, :, :, :, 0].transpose(2, 3) for x in (k, c))
+    border = c_early[..., -1:, :].detach()
+    return _met(late * left(c_late - border, q.dtype), early * left(border - c_early, k.dtype))
+
+
+def _met(q: Tensor, k: Tensor) -> Tensor:
+    """Compute q kᵀ in each block, of all heads in one product: [X, S, n, R, b, D], [X, S, n, 1, b, D] -> [X, S, n, R, b, b]."""
+    scores: Tensor = (q.flatten(3, 4) @ k.flatten(3, 4).mT).unflatten(3, q.shape[3:5])
     return scores
 
 
 def _joined(own: Tensor, between: Tensor) -> Tensor:
-    """Join blocks to blocks of twice the length: [X, S, n, b, b] and [X, S, n / 2, b, b] -> [X, S, n / 2, 2b, 2b]."""
+    """Join blocks to blocks of twice the length: [X, S, n, R, b, b] and [X, S, n / 2, R, b, b] -> [X, S, n / 2, R, 2b, 2b]."""
     first, second = own.unflatten(2, (-1, 2)).unbind(3)
     return torch.cat((F.pad(first, (0, first.shape[-1])), torch.cat((between, second), -1)), -2)
 
@@ -148,7 +155,7 @@ class NoDecay:
 
     def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
         """Compute Σ_d q_id k_jd for j <= i (`strict`: j < i), else 0."""
-        return _lower(q @ k.mT, -1 if strict else 0)
+        return lower_(q @ k.mT, -1 if strict else 0)
 
     def read(self, q: Tensor) -> Tensor:
         """Return q: nothing is lost."""

@@ -1,6 +1,7 @@
 """A part's products where decays are slow enough to be multiplied into q and k, as in linear attention without decay.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
+X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, M value width; G = 1
+or D decays.
 """
 
 from dataclasses import dataclass
@@ -8,16 +9,18 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from .gradients import Gradients, net, net_of_pairs, of_log_decay
+from .heads import each_head_, lower_
 from .products import add_product
 from .states import states
 
 
 @dataclass(frozen=True)
 class Factored:
-    """Some chunks with q̂ = q exp(c), k̂ = k exp(-c) [X, S, L, D], v [X, S, L, M], contiguous, and `left` = exp(c).
+    """Some chunks with q̂ = q exp(c), k̂ = k exp(-c), v, contiguous, and `left` = exp(c).
 
-    `left` is [X, S or 1, L, G], or None for 1. Σ_d q_id k_jd exp(c_id - c_jd) = q̂_i · k̂_j, and the state moves by S <-
-    exp(c_L) (S + Σ_j k̂_j v_jᵀ). decay.py says up to how many nats this is allowed.
+    q̂ is [X, S, R L, D], k̂ [X, S, L, D], v [X, S, L, M], and `left` [X, S or 1, L, G], or None for 1. Σ_d q_id k_jd exp(c_id -
+    c_jd) = q̂_i · k̂_j, and the state moves by S <- exp(c_L) (S + Σ_j k̂_j v_jᵀ). decay.py says up to how many nats this is
+    allowed.
     """
 
     q: Tensor
@@ -26,7 +29,7 @@ class Factored:
     left: Tensor | None
 
     def attend(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute o_i = Σ_{j<=i} (q̂_i · k̂_j) v_j + q̂_i S: [X, S, L, M], and the state after, [X, D, M].
+        """Compute o_i = Σ_{j<=i} (q̂_i · k̂_j) v_j + q̂_i S: [X, S, R L, M], and the state after, [X, D, M].
 
         Not differentiable.
         """
@@ -36,13 +39,13 @@ class Factored:
         return add_product(o, self._scores, self.v), last
 
     def pull_back(self, g: Tensor, state: Tensor, later: Tensor, *, decay_too: bool) -> Gradients:
-        """Compute gradients from dL/do [X, S, L, M], the state before, and dL/d(state after) [X, D, M]."""
+        """Compute gradients from dL/do [X, S, R L, M], the state before, and dL/d(state after) [X, D, M]."""
         after, before = states(self._carry, self.q.mT @ g, later, backwards=True)
         met, last = self._states(state)
         # gradient of what chunks write, which decays until the end of the chunk
         written, scores = after * self._carry, self._scores
         dv = add_product(self.k @ written, scores.mT, g)
-        dscores = (g @ self.v.mT).tril_()
+        dscores = lower_(g @ self.v.mT)
         dc = net_of_pairs(scores, dscores) if decay_too and self._by_token else None
         del scores
         dq, dk = g @ met.mT, self.v @ written.mT
@@ -55,7 +58,7 @@ class Factored:
             dc = net(self.q, dq, self.k, dk)
         dlog_decay = None if dc is None else of_log_decay(dc, met, last, after)
         if self.left is not None:
-            dq, dk = dq.mul_(self.left), dk.div_(self.left)
+            dq, dk = each_head_(dq, self.left), dk.div_(self.left)
         return Gradients(dq, dk, dv, dlog_decay, before)
 
     @property
@@ -69,7 +72,7 @@ class Factored:
 
     @property
     def _scores(self) -> Tensor:
-        return (self.q @ self.k.mT).tril_()
+        return lower_(self.q @ self.k.mT)
 
     def _states(self, state: Tensor) -> tuple[Tensor, Tensor]:
         add = self.k.mT @ self.v

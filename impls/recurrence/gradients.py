@@ -1,7 +1,8 @@
 """The gradients that the backward of some chunks returns, and the gradient of decays, which follows from the others.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; G = 1 or D decays. With c the log
-decays summed up from a chunk's start, c_i goes with q_i and -c_i with k_i wherever they occur, and c_L with the state.
+X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, M value width; G = 1
+or D decays. With c the log decays summed up from a chunk's start, c_i goes with q_i and -c_i with k_i wherever they occur, and
+c_L with the state.
 """
 
 from typing import NamedTuple
@@ -9,9 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .heads import lower_, over_heads
+
 
 class Gradients(NamedTuple):
-    """Gradients of q, k [X, S, L, D], v [X, S, L, M], if wanted log decays [X, S, L, G], and the state before [X, D, M]."""
+    """Gradients of q [X, S, R L, D], k [X, S, L, D], v [X, S, L, M], log decays [X, S, L, G] or None, and the state before."""
 
     q: Tensor
     k: Tensor
@@ -23,19 +26,20 @@ class Gradients(NamedTuple):
 def net(q: Tensor, dq: Tensor, k: Tensor, dk: Tensor) -> Tensor:
     """Compute dL/dc = q ∘ dL/dq - k ∘ dL/dk, row by row [X, S, L, D], for the terms in dq and dk; Yang et al. 2024 (GLA).
 
-    A factor of q that divides dL/dq, or one of k and dL/dk, changes nothing.
+    The share of q [X, S, R L, D] is summed over its heads. A factor of q that divides dL/dq, or one of k and dL/dk, changes
+    nothing.
     """
-    return (q * dq).addcmul_(k, dk, value=-1)
+    return over_heads(q * dq, k.shape[2]).addcmul_(k, dk, value=-1)
 
 
 def net_of_pairs(scores: Tensor, dscores: Tensor) -> Tensor:
-    """Compute dL/dc by the pairs of a chunk where G = 1: [X, S, L, L] twice -> [X, S, L, 1].
+    """Compute dL/dc by the pairs of a chunk where G = 1: [X, S, R L, L] twice -> [X, S, L, 1].
 
     A pair adds to its query's c and subtracts from its key's. The result is that of `net`, but √D times more exact, because q
     and dL/dq are nearly orthogonal. A pair of a token with itself has no decay.
     """
-    flow = (scores * dscores).tril_(-1)
-    return flow.sum(-1, keepdim=True) - flow.sum(-2).unsqueeze(-1)
+    flow = lower_(scores * dscores, -1)
+    return over_heads(flow.sum(-1, keepdim=True), flow.shape[-1]) - flow.sum(-2).unsqueeze(-1)
 
 
 def of_log_decay(dc: Tensor, met: Tensor, last: Tensor, after: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Gated linear attention by chunks, S_t = decay_t S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ q_t, with its own backward.
 
-B batch, H heads, X = B H rows, N tokens, L tokens of a chunk, D query/key width, M value width; G = 1 decay of a token, or D
-(one for each row of the state).
+B batch, H heads of q, K heads of k and v, R = H / K heads of q that read one state, X = B K rows, N tokens, L tokens of a
+chunk, D query/key width, M value width; G = 1 decay of a token, or D (one for each row of the state).
 """
 
 from typing import Any
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .parts import sums
+from .heads import by_state
+from .parts import dense, sums
 from .rows import Rows
 
 
@@ -24,39 +25,40 @@ def linear_attention(
     chunk: int = 64,
     state: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> o [B, H, N, M], and the state after it [B, H, D, M].
+    """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> o [B, H, N, M], and the state after it [B, K, D, M].
 
-    `log_decay` is finite and at most 0: [B, H, N, G], or [1 or B, H, 1, G] the same at every token, or None for no decay.
+    `log_decay` is finite and at most 0: [B, K, N, G], or [1 or B, K, 1, G] the same at every token, or None for no decay.
     `state` is that before the first token, 0 by default; states are float32 at least, and half precision is computed in
     float32. Differentiable once; the backward computes a few chunks at a time again, from a state for each few, so that memory
     is linear in N.
     """
-    B, H, N, D = q.shape
+    B, heads, N, D = k.shape
     folded = None if log_decay is None else _folded(log_decay, B, N)
-    x = Rows(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), folded, scale, chunk)
-    first = v.new_zeros(B * H, D, v.shape[-1], dtype=sums(v.dtype)) if state is None else state.flatten(0, 1)
+    x = Rows(by_state(q, heads), by_state(k, heads), by_state(v, heads), folded, scale, chunk)
+    first = v.new_zeros(B * heads, D, v.shape[-1], dtype=sums(v.dtype)) if state is None else state.flatten(0, 1)
     if torch.is_grad_enabled() and any(y is not None and y.requires_grad for y in (*x.tensors, first)):
         o, last = _LinearAttention.apply(*x.tensors, first, scale, chunk)  # type: ignore[no-untyped-call]
     else:
         o, last = _attend(x, first)
-    return o.unflatten(0, (B, H)), last.unflatten(0, (B, H))
+    return o.view(*q.shape[:3], v.shape[-1]), last.unflatten(0, (B, heads))
 
 
 def _folded(log_decay: Tensor, B: int, N: int) -> Tensor:
-    """Fold [X, N or 1, G]; expand to all tokens where a gradient is to be summed over them."""
-    return log_decay.expand(B, -1, N if log_decay.requires_grad else -1, -1).flatten(0, 1)
+    """Fold [X, 1, N or 1, G]; expand to all tokens where a gradient is to be summed over them."""
+    return by_state(log_decay.expand(B, -1, N if log_decay.requires_grad else -1, -1), log_decay.shape[1])
 
 
 def _attend(x: Rows, first: Tensor, met: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-    """Compute the output [X, N, M] and the last state [X, D, M]; append the state before each part to `met`."""
-    o, last = x.v.new_empty(x.v.shape), torch.empty_like(first)
+    """Compute the output [X, R, N, M] and the last state [X, D, M]; append the state before each part to `met`."""
+    o, last = x.v.new_empty(*x.q.shape[:3], x.v.shape[-1]), torch.empty_like(first)
     for some, mine in x.groups():
         state = first[some]
         for part in mine.parts:
             if met is not None:
                 met.append(state)
             computed, state = mine.segment(part).attend(state)
-            torch.mul(computed, x.scale, out=part.of(o[some]))
+            place = part.of(o[some])
+            torch.mul(computed.view(place.shape), x.scale, out=place)
             del computed  # free it before the next part is made
         last[some] = state
     return o, last
@@ -106,11 +108,11 @@ class _WayBack:
         later = self.dlast[some]
         written = [None if y is None else y[some] for y in (self.dq, self.dk, self.dv, self.dlog_decay)]
         for part, state in zip(reversed(mine.parts), reversed(met), strict=True):
-            g = (part.of(self.g[some]).to(later.dtype) * mine.scale).contiguous()
+            g = dense(part.of(self.g[some]).to(later.dtype) * mine.scale, later.dtype)
             made = mine.segment(part).pull_back(g, state, later, decay_too=self.dlog_decay is not None)
             for y, gradient in zip(written, made[:4], strict=True):
                 if y is not None and gradient is not None:
-                    part.of(y).copy_(gradient)
+                    part.put(y, gradient)
             later = made.state
             del made, g  # free them before the next part
         self.dfirst[some] = later

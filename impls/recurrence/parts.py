@@ -1,6 +1,6 @@
 """Cutting sequences into parts whose intermediate tensors stay in cache.
 
-X rows (batch and heads folded), N tokens, S chunks of L tokens in a part.
+X rows (batch and heads of k and v folded), R heads of q for each, N tokens, S chunks of L tokens in a part.
 """
 
 import math
@@ -12,7 +12,7 @@ from torch import Tensor
 ROWS_TOGETHER = 8
 """Number of rows that are walked together: enough for every core, few enough that their states stay in cache."""
 TOKENS = 4096
-"""Rows times tokens of a part on a CPU, for widths up to 128: a few MB in float32 for each intermediate tensor."""
+"""Rows of queries times tokens of a part on a CPU, for widths up to 128: a few MB in float32 for each intermediate tensor."""
 _TOKENS_ELSEWHERE = 2**18  # a GPU needs no such cache and wants large products
 
 
@@ -25,9 +25,14 @@ class Part:
     L: int
 
     def of(self, x: Tensor) -> Tensor:
-        """Select the part of [X, N, ·] as a view [X, S, L, ·]."""
-        chunks: Tensor = x[:, self.start : self.stop].unflatten(1, (-1, self.L))
-        return chunks
+        """Select the part of [X, R, N, ·] as a view [X, S, R, L, ·]."""
+        chunks: Tensor = x[:, :, self.start : self.stop].unflatten(2, (-1, self.L))
+        return chunks.transpose(1, 2)
+
+    def put(self, x: Tensor, rows: Tensor) -> None:
+        """Copy rows [X, S, R L, ·] to their place in [X, R, N, ·]."""
+        place = self.of(x)
+        place.copy_(rows.view(place.shape))
 
 
 def groups(rows: int, is_cuda: bool) -> list[slice]:
@@ -36,12 +41,19 @@ def groups(rows: int, is_cuda: bool) -> list[slice]:
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
+def dense(x: Tensor, kind: torch.dtype) -> Tensor:
+    """Lay the rows of a part in one piece: [X, S, R, L, ·] -> [X, S, R L, ·]."""
+    # products read rows of all chunks at once and would copy them each time if they were not dense
+    return x.to(kind).contiguous().flatten(2, 3)
+
+
 def parts(q: Tensor, M: int, chunk: int) -> list[Part]:
-    """Cut the tokens of q [X, N, D] into parts of whole chunks, and a shorter chunk at the end; nothing is padded.
+    """Cut the tokens of q [X, R, N, D] into parts of whole chunks, and a shorter chunk at the end; nothing is padded.
 
     Widths above 128 make parts shorter.
     """
-    rows, N, D = q.shape
+    N, D = q.shape[2:]
+    rows = q.shape[0] * q.shape[1]
     tokens = (_TOKENS_ELSEWHERE if q.is_cuda else TOKENS) * 128 // max(128, D, M)
     step = max(1, tokens // (rows * chunk)) * chunk
     whole = N - N % chunk

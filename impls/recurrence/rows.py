@@ -1,6 +1,7 @@
 """Some rows of the inputs, and how they are walked part by part.
 
-X rows (batch and heads folded), N tokens, S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
+X rows (batch and heads of k and v folded), R heads of q for each, N tokens, S chunks of L tokens, D query/key width, M value
+width; G = 1 or D decays.
 """
 
 from collections.abc import Iterator
@@ -13,13 +14,13 @@ from torch import Tensor
 
 from .decay import FACTORED, Decay
 from .factored import Factored
-from .parts import Part, groups, parts, sums
+from .parts import Part, dense, groups, parts, sums
 from .segment import Segment
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Inputs of some rows: q, k [X, N, D], v [X, N, M], log decays [X, N, G], or [X, 1, G] for all tokens, or None."""
+    """Inputs of some rows: q [X, R, N, D], k [X, 1, N, D], v [X, 1, N, M], log decays [X, 1, N or 1, G], or None."""
 
     q: Tensor
     k: Tensor
@@ -36,11 +37,11 @@ class Rows:
     @property
     def decays_by_token(self) -> bool:
         """Say whether each token has its own decay."""
-        return self.log_decay is not None and self.log_decay.shape[1] == self.q.shape[1]
+        return self.log_decay is not None and self.log_decay.shape[2] == self.q.shape[2]
 
     def groups(self) -> Iterator[tuple[slice, Self]]:
         """Go through the groups of rows that are walked together, as views."""
-        for some in groups(self.q.shape[0], self.q.is_cuda):
+        for some in groups(self.k.shape[0], self.k.is_cuda):
             log_decay = None if self.log_decay is None else self.log_decay[some]
             yield some, replace(self, q=self.q[some], k=self.k[some], v=self.v[some], log_decay=log_decay)
 
@@ -52,27 +53,26 @@ class Rows:
     def segment(self, part: Part) -> Segment | Factored:
         """Build the products of a part, in the dtype of sums, in the way that its decays allow."""
         kind, (q, k) = sums(self.q.dtype), (part.of(x) for x in (self.q, self.k))
-        # products read rows of all chunks at once and would copy them each time if they were not dense
-        v = part.of(self.v).to(kind).contiguous()
-        decay = self._decay(part)
+        v, decay = dense(part.of(self.v), kind), self._decay(part)
         if decay is None or decay.most_lost > FACTORED:
-            q, k = (x.to(kind).contiguous() for x in (q, k))
+            q, k = dense(q, kind), dense(k, kind)
             return Factored(q, k, v, None) if decay is None else Segment(q, k, v, decay)
         left = decay.c.exp().to(kind)
-        return Factored((q * left).contiguous(), (k / left).contiguous(), v, left)
+        shared = left.unsqueeze(2)
+        return Factored(dense(q * shared, kind), dense(k / shared, kind), v, left)
 
     def _decay(self, part: Part) -> Decay | None:
         if self.log_decay is None:
             return None
         if self.decays_by_token:
-            return Decay.of(part.of(self.log_decay).to(sums(self.q.dtype)))
+            return Decay.of(part.of(self.log_decay).flatten(2, 3).to(sums(self.q.dtype)))
         return self._constant[part.L]
 
     @cached_property
     def _constant(self) -> dict[int, Decay]:
         """Compute the decays of constant rates by the length of a chunk, of which there are two at most."""
         assert self.log_decay is not None
-        log_decay_X11G = self.log_decay.double().unsqueeze(1)
+        log_decay_X11G = self.log_decay.double()
         return {part.L: Decay(log_decay_X11G * _counted(part.L, log_decay_X11G), sums(self.q.dtype)) for part in self.parts}
 
 

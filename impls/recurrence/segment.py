@@ -1,6 +1,7 @@
 """The products of some chunks of gated linear attention, and their gradients, however fast it decays.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; G = 1 or D decays.
+X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, M value width; G = 1
+or D decays.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from .states import states
 
 @dataclass(frozen=True)
 class Segment:
-    """Some chunks with weighted pairs: q, k [X, S, L, D], v [X, S, L, M], contiguous, and their decays."""
+    """Some chunks with weighted pairs: q [X, S, R L, D], k [X, S, L, D], v [X, S, L, M], contiguous, and their decays."""
 
     q: Tensor
     k: Tensor
@@ -26,7 +27,7 @@ class Segment:
     def attend(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute o_i = Σ_{j<=i} (q_i · exp(c_i - c_j) k_j) v_j + (q_i exp(c_i)) S.
 
-        [X, S, L, M], and the state after, [X, D, M].
+        [X, S, R L, M], and the state after, [X, D, M].
 
         Pairs within the chunk are computed directly, all before it by the state S: Sun et al. 2023 (RetNet), eq. 7. Not
         differentiable.
@@ -37,7 +38,7 @@ class Segment:
         return add_product(o, self.decay.pairs(self.q, self.k), self.v), last
 
     def pull_back(self, g: Tensor, state: Tensor, later: Tensor, *, decay_too: bool) -> Gradients:
-        """Compute gradients from dL/do [X, S, L, M], the state before, and dL/d(state after) [X, D, M]."""
+        """Compute gradients from dL/do [X, S, R L, M], the state before, and dL/d(state after) [X, D, M]."""
         after, before = states(self.decay.carry, self.decay.read(self.q).mT @ g, later, backwards=True)
         met, last = self._states(state)
         dscores = g @ self.v.mT
@@ -58,7 +59,7 @@ class Segment:
         return states(self.decay.carry, self.decay.write(self.k).mT @ self.v, state)
 
     def _through_pairs(self, dscores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the scores [X, S, L, L], and dL/dq and dL/dk by them alone."""
+        """Compute the scores [X, S, R L, L], and dL/dq and dL/dk by them alone."""
         with torch.enable_grad():
             q, k = self.q.detach().requires_grad_(), self.k.detach().requires_grad_()
             scores = self.decay.pairs(q, k)

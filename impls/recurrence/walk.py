@@ -1,9 +1,10 @@
 """Walk along the sequence in parts of some chunks, keeping only the states between parts for the backward.
 
-X rows (batch and heads folded), N tokens, S chunks of L tokens in a part, D query/key width, M value width. A form maps the
-inputs of a part, each [X, S, L, ·], and the state before it, [X, D, M] unless told, to its output [X, S, L, M] and the state
-after it. The backward computes what is in between again, part by part, from the last to the first: memory beside inputs,
-output and gradients is that of one part, whose tensors fit into a CPU's cache.
+X rows (batch and heads of k and v folded), R heads of q for each, N tokens, S chunks of L tokens in a part, D query/key width,
+M value width. A form maps the inputs of a part, q and what else has its heads [X, S, R L, ·] and the others [X, S, L, ·], and
+the state before it, [X, D, M] unless told, to its output [X, S, R L, M] and the state after it. The backward computes what is
+in between again, part by part, from the last to the first: memory beside inputs, output and gradients is that of one part,
+whose tensors fit into a CPU's cache.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .parts import Part, groups, parts, sums
+from .heads import by_state
+from .parts import Part, dense, groups, parts, sums
 
 Inputs = tuple[Tensor, ...]
 """Inputs of a form: q, k, v, and whatever else it takes."""
@@ -21,29 +23,29 @@ Form = Callable[[Inputs, Tensor], tuple[Tensor, Tensor]]
 
 
 def attend(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None) -> Tensor:
-    """Attend: each [B, H, N, ·] -> o [B, H, N, M], differentiable once; `size` is that of the state, D × M by default.
+    """Attend: each [B, H or K, N, ·] -> o [B, H, N, M], differentiable once; `size` is that of the state, D × M by default.
 
-    What is the same for all tokens, such as the parameters of a head, may be [B, H, 1, ·], and comes to the form as [X, 1, 1,
-    ·].
+    The state is that of one of the K heads of k and v, which H / K heads of q read. What is the same for all tokens, such as
+    the parameters of a head, may be [B, K, 1, ·], and comes to the form as [X, 1, 1, ·].
     """
-    rows = tuple(x.flatten(0, 1) for x in inputs)
+    rows = tuple(by_state(x, inputs[2].shape[1]) for x in inputs)
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         o: Tensor = _ByParts.apply(form, chunk, size, *rows)  # type: ignore[no-untyped-call]
     else:
         o, _ = _walk(form, chunk, size, rows)
-    return o.view(inputs[2].shape)
+    return o.view(*inputs[0].shape[:3], o.shape[-1])
 
 
 def attend_and_keep(
     form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None = None, before: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attend without gradients, and return the state after the last token [B, H, *size], float32 at least; N may be 0.
+    """Attend without gradients, and return the state after the last token [B, K, *size], float32 at least; N may be 0.
 
     The state `before`, of the same shape, stays as it is; without one, it is 0.
     """
     with torch.no_grad():
-        o, state = _walk(form, chunk, size, tuple(x.flatten(0, 1) for x in inputs), before=before)
-    return o.view(inputs[2].shape), state.unflatten(0, inputs[2].shape[:2])
+        o, state = _walk(form, chunk, size, tuple(by_state(x, inputs[2].shape[1]) for x in inputs), before=before)
+    return o.view(*inputs[0].shape[:3], o.shape[-1]), state.unflatten(0, inputs[2].shape[:2])
 
 
 def _walk(
@@ -54,9 +56,9 @@ def _walk(
     met: list[Tensor] | None = None,
     before: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the output [X, N, M] and the last state [X, *size]; append the state before each part to `met`."""
+    """Compute the output [X, R, N, M] and the last state [X, *size]; append the state before each part to `met`."""
     q, _, v = inputs[:3]
-    o = v.new_empty(v.shape)
+    o = v.new_empty(*q.shape[:3], v.shape[-1])
     last = v.new_zeros(v.shape[0], *(size or (q.shape[-1], v.shape[-1])), dtype=sums(v.dtype))
     for some in groups(v.shape[0], v.is_cuda):
         rows = tuple(x[some] for x in inputs)
@@ -65,20 +67,19 @@ def _walk(
             if met is not None:
                 met.append(state)
             one, state = form(_in_chunks(part, rows, state.dtype), state)
-            part.of(o[some]).copy_(one)
+            part.put(o[some], one)
             del one  # free it before the next part is made
         last[some] = state
     return o, last
 
 
 def _in_chunks(part: Part, rows: Inputs, kind: torch.dtype) -> Inputs:
-    # products read rows of all chunks at once and would copy them each time if they were not dense
-    return tuple(_of(part, x).to(kind).contiguous() for x in rows)
+    return tuple(dense(_of(part, x), kind) for x in rows)
 
 
 def _of(part: Part, x: Tensor) -> Tensor:
-    """Select the part of [X, N, ·], or all of what all tokens share, [X, 1, ·] -> [X, 1, 1, ·]."""
-    return x.unsqueeze(1) if x.shape[1] == 1 else part.of(x)
+    """Select the part of [X, R, N, ·], or all of what all tokens share, [X, R, 1, ·] -> [X, 1, R, 1, ·]."""
+    return x.unsqueeze(1) if x.shape[2] == 1 else part.of(x)
 
 
 class _ByParts(torch.autograd.Function):
@@ -98,10 +99,10 @@ class _ByParts(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Go through each group of rows from the last part to the first, carrying dL/dS."""
-        # read once: where activations are checkpointed, a second look finds nothing
+        # asked for once: gradient checkpointing allows no more
         saved = ctx.saved_tensors
         inputs, met = saved[: ctx.count], list(saved[ctx.count :])
-        gradients = tuple(x.new_zeros(x.shape) if x.shape[1] == 1 else x.new_empty(x.shape) for x in inputs)
+        gradients = tuple(x.new_zeros(x.shape) if x.shape[2] == 1 else x.new_empty(x.shape) for x in inputs)
         for some in reversed(groups(g.shape[0], g.is_cuda)):
             rows, slopes = tuple(x[some] for x in inputs), tuple(x[some] for x in gradients)
             slope: Tensor | None = None
@@ -124,8 +125,8 @@ def _pull_back(form: Form, given: tuple[Part, Inputs, Tensor], outer: tuple[Tens
     after = torch.zeros_like(state) if slope is None else slope
     *inner, before = torch.autograd.grad(outputs, leaves, (dense_g, after), materialize_grads=True)
     for x, one in zip(slopes, inner, strict=True):
-        if x.shape[1] == 1:
-            x.add_(one.squeeze(1))
+        if x.shape[2] == 1:
+            x.add_(one.reshape(x.shape))
         else:
-            part.of(x).copy_(one)
+            part.put(x, one)
     return before

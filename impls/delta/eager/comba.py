@@ -1,6 +1,6 @@
 """Comba: a closed loop, in which what the state returns corrects what is written, and the key corrects the query.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import math
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnbench.api import Problem
 
+from ...partial.heads import of_each_head
 from ...recurrence.decay import Decay, left
 from ...recurrence.walk import Inputs
 from ..reference import corrected_attention, corrected_rows
@@ -22,9 +23,9 @@ class Comba(GatedDeltaNet):
     """Scalar plus low-rank transition, S_t = (α_t - σ(b) β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, o_t = scale S_tᵀ (q_t - d k_t).
 
     Hu et al. 2025, *Improving Bilinear RNNs with Closed-loop Control*, section 3, in O(N (L + D) M). Inputs are those of Gated
-    DeltaNet; unlike there, a key reads the state *before* it decays. b and d [H] are learned: b is 1 at first, and d
-    `correction`, for which the authors take 0.02 in a small model and 1 in a larger one. Raises ValueError where the correction
-    is not finite.
+    DeltaNet; unlike there, a key reads the state *before* it decays. b [K] and d [H] are learned, for b belongs to the state
+    and d to the query: b is 1 at first, and d `correction`, for which the authors take 0.02 in a small model and 1 in a larger
+    one. Raises ValueError where the correction is not finite.
     """
 
     paper = "arXiv:2506.02475"
@@ -36,13 +37,14 @@ class Comba(GatedDeltaNet):
                 f"correction={correction!r}: so much of the key is taken from the query; it must be a finite number"
             )
         dtype = getattr(torch, problem.dtype)
-        self.feedback = nn.Parameter(torch.ones(problem.H, dtype=dtype))
+        self.feedback = nn.Parameter(torch.ones(problem.kv_heads, dtype=dtype))
         self.correction = nn.Parameter(torch.full((problem.H,), float(correction), dtype=dtype))
 
     def prepared(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Inputs:
         """Correct the queries, and say how much of what each key reads is removed."""
         beta, g = gates
-        return q - self.correction.view(-1, 1, 1) * k, k, v, beta, beta * self.feedback.sigmoid().unsqueeze(-1), g
+        (key,) = of_each_head(q, k)
+        return q - self.correction.view(-1, 1, 1) * key, k, v, beta, beta * self.feedback.sigmoid().unsqueeze(-1), g
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
@@ -70,5 +72,6 @@ class Comba(GatedDeltaNet):
         """Compute the recurrence of head `head` up to the last of the tokens `at`."""
         beta, g = gates
         beta = beta.unsqueeze(-1)
-        asks, removed = q - self.correction[head] * k, self.feedback[head].sigmoid() * beta * k
+        fed_back = self.feedback[head * self.problem.kv_heads // self.problem.H].sigmoid() * beta
+        asks, removed = q - self.correction[head] * k, fed_back * k
         return corrected_rows(at, asks, k, beta * v, removed, g, early=True) * self.scale

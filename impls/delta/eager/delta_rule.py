@@ -1,7 +1,8 @@
 """The delta rule by chunks and by tokens, with or without a decay.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width, G = 1 or D decays of a token; b batch,
-H heads, W writes in a chunk, one or more a token. Inputs in order: q, k, v, strengths β, and log decays where there are any.
+X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, M value width, G = 1
+or D decays of a token; b batch, K heads of k and v, W writes in a chunk, one or more a token. Inputs in order: q, k, v,
+strengths β, and log decays where there are any.
 """
 
 import torch
@@ -16,7 +17,7 @@ from .pairs import pairs
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute S_t = Diag(α_t) S_{t-1} + k_t u_tᵀ with u_t = β_t (v_t - (Diag(α_t) S_{t-1})ᵀ k_t), o_t = S_tᵀ q_t.
 
-    Each [X, S, L, ·] and the state [X, D, M] -> o [X, S, L, M] and the state after it.
+    q [X, S, R L, D], others [X, S, L, ·] and the state [X, D, M] -> o [X, S, R L, M] and the state after it.
 
     Yang et al. 2024 (arXiv:2406.06484), section 3: within a chunk that starts from the state S, the corrections U [L, M] solve
     (I + tril(β K Kᵀ, -1)) U = β (V - K S): the UT transform. A decay shrinks pairs by what is lost between tokens, K S by
@@ -35,9 +36,9 @@ def corrected(
     """Correct each write by what is there, U = v - reads S - tril(scores₀, -1) U, and compute the outputs.
 
     `scores` are those of what is removed with the keys [X, S, W, W], of which what is below the diagonal counts, and of the
-    queries with the keys [X, S, L, W]; v [X, S, W, M]; `decayed` what is removed and the queries, each with what is left
-    there of the state at the chunk's start, [X, S, W, D] and [X, S, L, D], and the keys with what is left of them at its end,
-    [X, S, W, D]. Returns o [X, S, L, M] and the state after the chunks.
+    queries with the keys [X, S, R L, W]; v [X, S, W, M]; `decayed` what is removed and the queries, each with what is left
+    there of the state at the chunk's start, [X, S, W, D] and [X, S, R L, D], and the keys with what is left of them at its end,
+    [X, S, W, D]. Returns o [X, S, R L, M] and the state after the chunks.
     """
     (among, from_queries), (removed, q, k) = scores, decayed
     given, reads = solve(among, torch.cat((v, -removed), -1)).split((v.shape[-1], k.shape[-1]), -1)
@@ -46,7 +47,7 @@ def corrected(
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:
-    """Compute one token by the recurrence: each [b, H, 1, ·] -> o [b, H, 1, M]; updates the state [b, H, D, M] in place."""
+    """Compute one token: q [b, K, R, D], others [b, K, 1, ·] -> o [b, K, R, M]; updates the state [b, K, D, M] in place."""
     q, k, v, beta, *log_decay = inputs
     for g in log_decay:
         state.mul_(g.exp().mT)

@@ -1,6 +1,6 @@
 """DeltaNet: the value that a key already retrieves is removed before the new value is written.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 from torch import Tensor
@@ -18,7 +18,7 @@ from . import delta_rule
 class DeltaNet(DeltaFamily):
     """Delta rule S_t = S_{t-1} + β_t k_t (v_t - S_{t-1}ᵀ k_t)ᵀ, o_t = scale S_tᵀ q_t, by chunks in O(N (L + D) M).
 
-    Yang et al. 2024, sections 2.2 and 3.1. Inputs are q, k, v and β [B, H, N] in (0, 1). `admit` gives q and k length 1: the
+    Yang et al. 2024, sections 2.2 and 3.1. Inputs are q, k, v and β [B, K, N] in (0, 1). `admit` gives q and k length 1: the
     norm, like the sigmoid, is not part of the attention. scale defaults to 1/√D, as in flash-linear-attention; the paper has
     none.
     """
@@ -29,7 +29,7 @@ class DeltaNet(DeltaFamily):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v and the number from which β is made."""
-        return *super().projections(problem), Projection("strength", problem.H, 1)
+        return *super().projections(problem), Projection("strength", problem.kv_heads, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:

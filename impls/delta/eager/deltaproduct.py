@@ -1,7 +1,7 @@
 """DeltaProduct: several steps of the delta rule for each token, so that its transition is a product of reflections.
 
-B, b batch, H heads, N tokens, D query/key width, M value width, W writes of a token; X rows (batch and heads folded), S
-chunks of L tokens.
+B, b batch, H heads, K heads of k and v, N tokens, D query/key width, M value width, W writes of a token; X rows (batch and
+heads of k and v folded), S chunks of L tokens.
 """
 
 from typing import ClassVar
@@ -12,6 +12,7 @@ from torch import Tensor
 from attnbench.api import Problem, Projection
 
 from ...recurrence.decay import Decay
+from ...recurrence.heads import each_head_
 from ...recurrence.walk import Inputs
 from ..cost import product_of
 from ..family import DeltaFamily
@@ -23,8 +24,8 @@ from .delta_rule import corrected
 class DeltaProduct(DeltaFamily):
     """W = 2 delta rules a token: for j = 1 … W, S <- S + β_tj k_tj (v_tj - Sᵀ k_tj)ᵀ; then o_t = scale Sᵀ q_t.
 
-    Siems et al. 2025, *DeltaProduct*, section 3, in O(N (W² L + W D) M). Inputs are q, k, v, strengths β [B, H, N, W] in (0,
-    2), which allow reflections, and the keys [B, H, N, (W - 1) D] and values [B, H, N, (W - 1) M] of the further writes. A
+    Siems et al. 2025, *DeltaProduct*, section 3, in O(N (W² L + W D) M). Inputs are q, k, v, strengths β [B, K, N, W] in (0,
+    2), which allow reflections, and the keys [B, K, N, (W - 1) D] and values [B, K, N, (W - 1) M] of the further writes. A
     subclass with another `writes`, 2 or more, writes as often.
     """
 
@@ -44,8 +45,8 @@ class DeltaProduct(DeltaFamily):
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, the numbers from which β is made, and the keys and values of further writes."""
         p, more = problem, cls.writes - 1
-        further = Projection("keys", p.H, more * p.D), Projection("values", p.H, more * p.M)
-        return *super().projections(p), Projection("strength", p.H, cls.writes), *further
+        further = Projection("keys", p.kv_heads, more * p.D), Projection("values", p.kv_heads, more * p.M)
+        return *super().projections(p), Projection("strength", p.kv_heads, cls.writes), *further
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
@@ -61,7 +62,7 @@ class DeltaProduct(DeltaFamily):
         # all writes of a token are made after its decay, and its query sees them all
         at_writes = Decay(decay.c.repeat_interleave(self.writes, 2), decay.kind)
         removed, remains = k * beta, at_writes.pairs_left
-        scores = (removed @ k.mT).mul_(remains), (q @ k.mT).mul_(remains[:, :, self.writes - 1 :: self.writes])
+        scores = (removed @ k.mT).mul_(remains), each_head_(q @ k.mT, remains[:, :, self.writes - 1 :: self.writes])
         return corrected(scores, v * beta, (at_writes.read(removed), decay.read(q), at_writes.write(k)), state, decay.carry)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
@@ -88,7 +89,7 @@ class DeltaProduct(DeltaFamily):
 class GatedDeltaProduct(DeltaProduct):
     """DeltaProduct whose state decays before the writes of a token, S <- α_t S.
 
-    Siems et al. 2025, section 3. Inputs are those of DeltaProduct and log α [B, H, N] ≤ 0; the gate that log α comes from is
+    Siems et al. 2025, section 3. Inputs are those of DeltaProduct and log α [B, K, N] ≤ 0; the gate that log α comes from is
     not part of the attention.
     """
 
@@ -97,24 +98,24 @@ class GatedDeltaProduct(DeltaProduct):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name the projections of DeltaProduct, and the number from which the decay is made."""
-        return *super().projections(problem), Projection("decay", problem.H, 1)
+        return *super().projections(problem), Projection("decay", problem.kv_heads, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor, pace: Pace | None = None) -> tuple[Tensor, ...]:
-        """Return DeltaProduct's inputs, and one log decay for each token and head; without a pace, take an even one."""
+        """Return DeltaProduct's inputs, and one log decay for each token and head of k; without a pace, take an even one."""
         *others, x = raw
-        pace = Pace.even(problem.H, x) if pace is None else pace
+        pace = Pace.even(problem.kv_heads, x) if pace is None else pace
         return *super().admit(problem, *others), log_decay(x, pace).squeeze(-1)
 
     @classmethod
     def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
         raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.H, 1, generator))
+        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, 1, generator))
 
 
 def _each_write(inputs: Inputs) -> Inputs:
-    """Give each write its own row: q [*, L, D], and of each write k, v, β and the log decay before it, [*, L W, ·]."""
+    """Give each write its own row: q as it is, and of each write k, v, β and the log decay before it, [*, L W, ·]."""
     q, k, v, beta, keys, values, *log_decay = inputs
     writes = beta.shape[-1]
     k, v = (torch.cat(x, -1).unflatten(-1, (writes, -1)).flatten(-3, -2) for x in ((k, keys), (v, values)))

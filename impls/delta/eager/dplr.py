@@ -1,7 +1,7 @@
 """A recurrence whose transition is diagonal plus low rank, by chunks and by tokens.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, M value width; b batch, H heads. Inputs in order: r,
-k, v, log decays w, a, b.
+X rows (batch and heads of k and v folded), R heads of r for each, S chunks of L tokens, D query/key width, M value width; b
+batch, K heads of k and v. Inputs in order: r, k, v, log decays w, a, b.
 """
 
 import torch
@@ -16,7 +16,7 @@ from .pairs import one_later, pairs
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t.
 
-    Each [X, S, L, ·] and the state [X, D, M] -> o [X, S, L, M] and the state after it.
+    r [X, S, R L, D], others [X, S, L, ·] and the state [X, D, M] -> o [X, S, R L, M] and the state after it.
 
     With p_t = S_{t-1}ᵀ a_t the transition is a second write, b_t p_tᵀ, so within a chunk that starts from the state S
 
@@ -35,7 +35,7 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:
-    """Compute one token by the recurrence: each [b, H, 1, ·] -> o [b, H, 1, M]; updates the state [b, H, D, M] in place."""
+    """Compute one token: r [b, K, R, D], others [b, K, 1, ·] -> o [b, K, R, M]; updates the state [b, K, D, M] in place."""
     r, k, v, w, a, b = inputs
     p = a @ state
     state.mul_(w.exp().mT).addcmul_(b.mT, p).addcmul_(k.mT, v)

@@ -1,6 +1,6 @@
 """Gated DeltaNet: the state decays before the delta rule reads it.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import torch
@@ -16,7 +16,7 @@ from .deltanet import DeltaNet
 class GatedDeltaNet(DeltaNet):
     """Gated delta rule S_t = α_t S_{t-1} + β_t k_t (v_t - α_t S_{t-1}ᵀ k_t)ᵀ, o_t = scale S_tᵀ q_t, in O(N (L + D) M).
 
-    Yang et al. 2024, *Gated Delta Networks*, eq. 10. Inputs are q, k, v, β and log α [B, H, N] ≤ 0; the gate that log α comes
+    Yang et al. 2024, *Gated Delta Networks*, eq. 10. Inputs are q, k, v, β and log α [B, K, N] ≤ 0; the gate that log α comes
     from is not part of the attention.
     """
 
@@ -26,17 +26,17 @@ class GatedDeltaNet(DeltaNet):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name the projections of DeltaNet, and the number from which the decay is made."""
-        return *super().projections(problem), Projection("decay", problem.H, 1)
+        return *super().projections(problem), Projection("decay", problem.kv_heads, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor, pace: Pace | None = None) -> tuple[Tensor, ...]:
-        """Return DeltaNet's inputs, and one log decay for each token and head; without a pace, take an even one."""
+        """Return DeltaNet's inputs, and one log decay for each token and head of k; without a pace, take an even one."""
         *others, x = raw
-        pace = Pace.even(problem.H, x) if pace is None else pace
+        pace = Pace.even(problem.kv_heads, x) if pace is None else pace
         return *super().admit(problem, *others), log_decay(x, pace).squeeze(-1)
 
     @classmethod
     def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
         raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.H, 1, generator))
+        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, 1, generator))

@@ -1,6 +1,6 @@
 """Gated DeltaNet-2: what is erased and what is written have gates of their own.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import torch
@@ -21,8 +21,8 @@ from .pairs import pairs
 class GatedDeltaNet2(DeltaFamily):
     """Delta rule with two gates, S_t = (I - k_t (b_t ∘ k_t)ᵀ) Diag(α_t) S_{t-1} + k_t (w_t ∘ v_t)ᵀ, o_t = scale S_tᵀ q_t.
 
-    Hatamizadeh et al. 2026, *Gated DeltaNet-2*, in O(N (L + D) M). Inputs are q, k, v, b [B, H, N, D] and w [B, H, N, M] in (0,
-    1), and log α [B, H, N, D] ≤ 0; the gate that log α comes from is not part of the attention.
+    Hatamizadeh et al. 2026, *Gated DeltaNet-2*, in O(N (L + D) M). Inputs are q, k, v, b [B, K, N, D] and w [B, K, N, M] in (0,
+    1), and log α [B, K, N, D] ≤ 0; the gate that log α comes from is not part of the attention.
     """
 
     paper = "arXiv:2605.22791"
@@ -32,21 +32,21 @@ class GatedDeltaNet2(DeltaFamily):
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v and what both gates and the decay are made from."""
         widths = {"erase": problem.D, "write": problem.M, "decay": problem.D}
-        gates = (Projection(name, problem.H, width) for name, width in widths.items())
+        gates = (Projection(name, problem.kv_heads, width) for name, width in widths.items())
         return *super().projections(problem), *gates
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor, pace: Pace | None = None) -> tuple[Tensor, ...]:
         """Return q and k of length 1, v, b = σ(x), w = σ(y), and a log decay for each row; without a pace, take an even one."""
         q, k, v, erase, write, x = super().admit(problem, *raw)
-        pace = Pace.even(problem.H, x) if pace is None else pace
+        pace = Pace.even(problem.kv_heads, x) if pace is None else pace
         return unit(q), unit(k), v, erase.sigmoid(), write.sigmoid(), log_decay(x, pace)
 
     @classmethod
     def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
         raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.H, problem.D, generator))
+        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, problem.D, generator))
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""

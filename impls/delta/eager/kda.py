@@ -1,6 +1,6 @@
 """Kimi Delta Attention: every row of the state decays at its own rate before the delta rule reads it.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import torch
@@ -16,7 +16,7 @@ from .deltanet import DeltaNet
 class KimiDelta(DeltaNet):
     """Delta rule with a decay by row, S_t = (I - β_t k_t k_tᵀ) Diag(α_t) S_{t-1} + β_t k_t v_tᵀ, o_t = scale S_tᵀ q_t.
 
-    Kimi Team 2025, *Kimi Linear*, eq. 1, in O(N (L + D) M). Inputs are q, k, v, β and log α [B, H, N, D] ≤ 0; the gate that log
+    Kimi Team 2025, *Kimi Linear*, eq. 1, in O(N (L + D) M). Inputs are q, k, v, β and log α [B, K, N, D] ≤ 0; the gate that log
     α comes from is not part of the attention.
     """
 
@@ -26,17 +26,17 @@ class KimiDelta(DeltaNet):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name the projections of DeltaNet, and the D numbers from which the decay is made."""
-        return *super().projections(problem), Projection("decay", problem.H, problem.D)
+        return *super().projections(problem), Projection("decay", problem.kv_heads, problem.D)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor, pace: Pace | None = None) -> tuple[Tensor, ...]:
         """Return DeltaNet's inputs, and a log decay for each token, head and row; without a pace, take an even one."""
         *others, x = raw
-        pace = Pace.even(problem.H, x) if pace is None else pace
+        pace = Pace.even(problem.kv_heads, x) if pace is None else pace
         return *super().admit(problem, *others), log_decay(x, pace)
 
     @classmethod
     def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
         raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.H, problem.D, generator))
+        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, problem.D, generator))

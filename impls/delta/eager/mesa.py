@@ -1,6 +1,7 @@
 """MesaNet: each token reads the linear map that fits all values so far best, found by conjugate gradients.
 
-B, b batch, H heads, N tokens, D query/key width, M value width; X rows (batch and heads folded), S chunks of L tokens.
+B, b batch, H heads, K heads of k and v, R = H / K, N tokens, D query/key width, M value width; X rows (batch and heads of k and
+v folded), S chunks of L tokens.
 """
 
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from torch.autograd.function import once_differentiable
 
 from attnbench.api import Cost, Problem, Projection, Scalar, Workload
 
+from ...partial.heads import of_each_head
 from ...recurrence.by_chunks import ByChunks
 from ...recurrence.decay import Decay
+from ...recurrence.heads import each_head
 from ...recurrence.states import states
 from ...recurrence.walk import Inputs
 from .gated_deltanet import GatedDeltaNet
@@ -29,9 +32,9 @@ class MesaNet(ByChunks):
     """o_t = scale G_t (H_t + Λ)⁻¹ q_t with H_t = α_t H_{t-1} + β_t k_t k_tᵀ and G_t = α_t G_{t-1} + β_t v_t k_tᵀ.
 
     Von Oswald et al. 2025, *MesaNet*, section 2, eq. 6-8, in O(N R (L + D) D) for R rounds of conjugate gradients: as many as
-    some tokens together need to be as exact as their dtype, where the paper takes 30 or stops by an error. Inputs are those
-    of Gated DeltaNet. Λ = diag(0.25 + softplus(x)) [H, D] is learned, and 1 at first. What it executes depends on its inputs,
-    so its FLOPs are not counted.
+    some tokens together need to be as exact as their dtype, where the paper takes 30 or stops by an error. Inputs are those of
+    Gated DeltaNet. Λ = diag(0.25 + softplus(x)) [K, D] is learned for each state, and 1 at first. What it executes depends on
+    its inputs, so its FLOPs are not counted.
     """
 
     paper = "arXiv:2506.05233"
@@ -39,7 +42,7 @@ class MesaNet(ByChunks):
     def __init__(self, problem: Problem, chunk: int = 64, scale: float = 1.0) -> None:
         super().__init__(problem, chunk, scale)
         start = torch.tensor(1 - LEAST, dtype=torch.float64).expm1().log()
-        self.ridge = nn.Parameter(start.expand(problem.H, problem.D).to(getattr(torch, problem.dtype), copy=True))
+        self.ridge = nn.Parameter(start.expand(problem.kv_heads, problem.D).to(getattr(torch, problem.dtype), copy=True))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -69,13 +72,13 @@ class MesaNet(ByChunks):
 
     @property
     def weights(self) -> Tensor:
-        """Return the diagonal of Λ, [H, D]."""
+        """Return the diagonal of Λ, [K, D]."""
         return LEAST + F.softplus(self.ridge)
 
     def prepared(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Inputs:
         """Divide queries and keys by √Λ, with which H + Λ becomes H + I, and G (H + Λ)⁻¹ q what it was."""
         shrunk = self.weights.rsqrt().unsqueeze(1)
-        return q * shrunk, k * shrunk, v, *gates
+        return q * shrunk.repeat_interleave(q.shape[1] // k.shape[1], 0), k * shrunk, v, *gates
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks: each token's system is solved by products of all tokens at once."""
@@ -87,7 +90,7 @@ class MesaNet(ByChunks):
 
         def times(x: Tensor, sums: Tensor, tokens: Tensor) -> Tensor:
             """Multiply H or G of each token with its own x."""
-            return decay.read(x) @ sums + ((x @ strong.mT) * remains) @ tokens
+            return decay.read(x) @ sums + each_head(x @ strong.mT, remains) @ tokens
 
         def system(x: Tensor) -> Tensor:
             return x + times(x, of_keys, k)
@@ -110,24 +113,27 @@ class MesaNet(ByChunks):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """Build H of each token from all tokens, and solve its system directly."""
         beta, g = gates
+        dtype, weights = v.dtype, self.weights.repeat_interleave(q.shape[1] // k.shape[1], 0)
+        k, v, beta, g = of_each_head(q, k, v, beta, g)
         kind = torch.promote_types(v.dtype, torch.float32)
         c = g.cumsum(2, dtype=torch.float64)
         later = torch.ones(c.shape[2], c.shape[2], dtype=torch.bool, device=c.device).triu(1)
         q, k, v, strong = (x.to(kind) for x in (q, k, v, beta))
         share_BHNN = (c.unsqueeze(3) - c.unsqueeze(2)).masked_fill(later, -torch.inf).to(kind).exp() * strong.unsqueeze(2)
-        system_BHNDD = torch.einsum("bhij,bhjd,bhje->bhide", share_BHNN, k, k) + self.weights.to(kind).diag_embed().unsqueeze(1)
+        system_BHNDD = torch.einsum("bhij,bhjd,bhje->bhide", share_BHNN, k, k) + weights.to(kind).diag_embed().unsqueeze(1)
         x = torch.linalg.solve(system_BHNDD, q.unsqueeze(-1)).squeeze(-1)
         o: Tensor = self.scale * (share_BHNN * (x @ k.mT)) @ v
-        return o.to(beta.dtype)
+        return o.to(dtype)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """Solve the systems of the tokens `at` of head `head`."""
         (beta, g), found = gates, []
+        ridge = self.weights[head * self.problem.kv_heads // self.problem.H].diag()
         c = g.cumsum(0, dtype=torch.float64)
         for i in at.tolist():
             share = (c[i] - c[: i + 1]).to(v.dtype).exp() * beta[: i + 1]
             keys = k[: i + 1]
-            x = torch.linalg.solve((keys.mT * share) @ keys + self.weights[head].diag(), q[i])
+            x = torch.linalg.solve((keys.mT * share) @ keys + ridge, q[i])
             found.append(self.scale * (keys @ x * share) @ v[: i + 1])
         return torch.stack(found)
 

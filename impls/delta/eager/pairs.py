@@ -1,7 +1,8 @@
 """Scores of the queries of a token with the keys up to it, for several kinds of both under one decay.
 
-X rows (batch and heads folded), S chunks of L tokens, D query/key width, n blocks of h tokens, R kinds of queries, K of keys. c
-is the sum of log decays from the chunk's start to a token, its own included (recurrence/decay.py), by row of the state.
+X rows (batch and heads of k and v folded), S chunks of L tokens, D query/key width, n blocks of h tokens, R kinds of queries, K
+of keys; each head of q that reads the same state is a kind of its own. c is the sum of log decays from the chunk's start to a
+token, its own included (recurrence/decay.py), by row of the state.
 
 As there, pairs in blocks that lose little are one product of factors exp(c_i - m) and exp(m - c_j), m halfway, and pairs
 further apart are split at the border b between the two halves of a longer block: exp(c_i - b) exp(b - c_j), both at most 1.
@@ -26,11 +27,23 @@ Kinds = tuple[list[Tensor], list[Tensor]]
 def pairs(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0, for every kind of query with every kind of key.
 
-    All [X, S, L, D] -> R K tensors [X, S, L, L], those of one query next to each other. Differentiable once where the decay is
-    by row of the state.
+    Keys [X, S, L, D], and queries of one or several heads, [X, S, L, D] or [X, S, heads L, D] -> a tensor [X, S, L, L] or [X,
+    S, heads L, L] for each pair of them, those of one query next to each other. Differentiable once where the decay is by row
+    of the state.
     """
     if isinstance(decay, NoDecay) or decay.c.shape[-1] == 1:
         return tuple(decay.pairs(q, k) for q in queries for k in keys)
+    L, of_heads = decay.c.shape[2], tuple(head for q in queries for head in q.split(decay.c.shape[2], 2))
+    scores = iter(_of_each_kind(decay, of_heads, keys))
+    found: list[Tensor] = []
+    for q in queries:
+        heads = [[next(scores) for _ in keys] for _ in range(q.shape[2] // L)]
+        found += heads[0] if len(heads) == 1 else [torch.cat(of_key, 2) for of_key in zip(*heads, strict=True)]
+    return tuple(found)
+
+
+def _of_each_kind(decay: Decay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Compute scores under a decay by row: R kinds of queries, K of keys, all [X, S, L, D] -> R K tensors [X, S, L, L]."""
     L = decay.c.shape[2]
     empty = (1 << (L - 1).bit_length()) - L
     # padded tokens decay no further, since sums of log decays must not grow again

@@ -1,6 +1,6 @@
 """RWKV-7: a diagonal decay and a low-rank update, both of the same earlier state.
 
-B batch, H heads, N tokens, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
 import math
@@ -18,7 +18,10 @@ from . import dplr
 
 
 class Rwkv7(DeltaFamily):
-    """Diagonal plus low-rank transition, S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ r_t."""
+    """Diagonal plus low-rank transition, S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = scale S_tᵀ r_t.
+
+    Peng et al. 2025. Inputs are r [B, H, N, D], k, v, w, a and b [B, K, N, ·]: all but r belong to the state.
+    """
 
     paper = "arXiv:2503.14456"
     work = DPLR
@@ -29,7 +32,7 @@ class Rwkv7(DeltaFamily):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, and what the decay, the direction that is removed, and its rate are made from."""
-        gates = (Projection(name, problem.H, problem.D) for name in ("decay", "direction", "rate"))
+        gates = (Projection(name, problem.kv_heads, problem.D) for name in ("decay", "direction", "rate"))
         return *super().projections(problem), *gates
 
     @classmethod

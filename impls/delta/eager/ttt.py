@@ -1,7 +1,7 @@
 """TTT-Linear: the state is a linear model, trained on each token by a step of gradient descent.
 
-B, b batch, H heads, N, n tokens, D width of queries, keys and values; X rows (batch and heads folded), S mini-batches of L
-tokens.
+B, b batch, H heads, K heads of k and v, R = H / K, N, n tokens, D width of queries, keys and values; X rows (batch and heads of
+k and v folded), S mini-batches of L tokens.
 """
 
 from dataclasses import dataclass, replace
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
+from ...partial.heads import of_each_head
+from ...recurrence.heads import lower_, of_one_token, one_token_of
 from ...recurrence.walk import Inputs, attend, attend_and_keep
 
 EPS = 1e-6
@@ -21,7 +23,7 @@ EPS = 1e-6
 
 @dataclass(frozen=True)
 class Trained:
-    """The model at the start of the mini-batch, and after the last token: weights above a bias, [b, H, D + 1, D]."""
+    """The model at the start of the mini-batch, and after the last token: weights above a bias, [b, K, D + 1, D]."""
 
     start: Tensor
     now: Tensor
@@ -32,10 +34,11 @@ class Trained:
 class TttLinear(Attention):
     """o_t = f(q_t; W_t) with f(x; W) = x + LN(x W), where W_t is W trained on ½ |f(k_s; W) - v_s|² of all tokens s ≤ t.
 
-    Sun et al. 2024, *Learning to (Learn at Test Time)*, sections 2.1 to 2.7, in O(N (L + D) D): W_t = W' - Σ η_s ∇ℓ_s(W')
-    over the tokens of t's mini-batch so far, W' being W after the mini-batch before, and no later token is seen. Inputs are
-    q, k, v and the rates η [B, H, N] > 0; W has a bias, and begins, as the norm's weight and bias do, at values that are
-    learned. Raises ValueError where mini_batch < 1.
+    Sun et al. 2024, *Learning to (Learn at Test Time)*, sections 2.1 to 2.7, in O(N (L + D) D): W_t = W' - Σ η_s ∇ℓ_s(W') over
+    the tokens of t's mini-batch so far, W' being W after the mini-batch before, and no later token is seen. Inputs are q, k, v
+    and the rates η [B, K, N] > 0; W has a bias, and begins, as the norm's weight and bias do, at values that are learned. A
+    head of k and v trains one model, of norm and all, which each head of q that it serves asks. Raises ValueError where
+    mini_batch < 1.
     """
 
     paper = "arXiv:2407.04620"
@@ -43,7 +46,6 @@ class TttLinear(Attention):
     packs = True
     causal_only = True
     because = "its model is trained from token to token"
-    grouped = False
     one_width = True
 
     def __init__(self, problem: Problem, mini_batch: int = 16) -> None:
@@ -51,10 +53,10 @@ class TttLinear(Attention):
         if isinstance(mini_batch, bool) or not isinstance(mini_batch, int) or mini_batch < 1:
             raise ValueError(f"mini_batch={mini_batch!r}: it counts tokens and must be a whole number, 1 or more")
         self.mini_batch = mini_batch
-        H, D, dtype = problem.H, problem.D, getattr(torch, problem.dtype)
-        begin = torch.cat((0.02 * torch.randn(H, D, D), torch.zeros(H, 1, D)), 1)
+        heads, D, dtype = problem.kv_heads, problem.D, getattr(torch, problem.dtype)
+        begin = torch.cat((0.02 * torch.randn(heads, D, D), torch.zeros(heads, 1, D)), 1)
         self.begin = nn.Parameter(begin.to(dtype))
-        self.norm = nn.Parameter(torch.stack((torch.ones(H, D), torch.zeros(H, D))).to(dtype))
+        self.norm = nn.Parameter(torch.stack((torch.ones(heads, D), torch.zeros(heads, D))).to(dtype))
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -62,22 +64,23 @@ class TttLinear(Attention):
         p, L = problem, cls(problem, **params).mini_batch  # type: ignore[arg-type]
         tokens, trains = 1 if workload is Workload.DECODE else p.N, workload is Workload.FORWARD_BACKWARD
         # of each token: k W, q W, and what it adds to W
-        model, tail = tokens * 6.0 * (p.D + 1) * p.D, p.N % L
-        pairs = ((p.N - tail) * L + tail * tail) * 2.0 * (2 * p.D + 1)
+        model, tail = tokens * 2.0 * (2 * p.kv_heads + p.H) * (p.D + 1) * p.D, p.N % L
+        pairs = p.H * ((p.N - tail) * L + tail * tail) * 2.0 * (2 * p.D + 1)
         executed = model if workload.decodes else (model + pairs) * (4 if trains else 1)
-        rates, size = p.B * p.H * tokens * (3.0 if trains else 1.0), p.B * p.H * (p.D + 1) * p.D * max(4, p.dtype.bytes)
+        heads = p.B * p.kv_heads
+        rates, size = heads * tokens * (3.0 if trains else 1.0), heads * (p.D + 1) * p.D * max(4, p.dtype.bytes)
         moved = io_bytes(p, workload) + rates * p.dtype.bytes + (2.0 * tokens * size if workload.decodes else 0)
         return Cost(
             nominal_flops=nominal_flops(p, workload),
-            exact_flops=p.B * p.H * model * (3 if trains else 1),
-            executed_flops=p.B * p.H * executed,
+            exact_flops=p.B * model * (3 if trains else 1),
+            executed_flops=p.B * executed,
             traffic_bytes=moved,
         )
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, and the number from which the rate is made."""
-        return *super().projections(problem), Projection("rate", problem.H, 1)
+        return *super().projections(problem), Projection("rate", problem.kv_heads, 1)
 
     @classmethod
     def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
@@ -86,20 +89,23 @@ class TttLinear(Attention):
         return q, k, v, x.sigmoid().squeeze(-1) / problem.D
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:  # type: ignore[override]
-        """Attend: [B, H, N, D] three times, [B, H, N] -> [B, H, N, D], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D] twice, [B, K, N] -> [B, H, N, D], any N, differentiable once."""
         return attend(_trained, self._inputs(q, k, v, rates), self.mini_batch, self._size)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:  # type: ignore[override]
         """Train one copy of the model for each token, by autograd of the loss itself."""
+        group = q.shape[1] // k.shape[1]
+        k, v, rates = of_each_head(q, k, v, rates)
         with torch.enable_grad():
-            model, outputs = self.begin.expand(len(q), -1, -1, -1), []
+            norm = self.norm.repeat_interleave(group, 1)
+            model, outputs = self.begin.repeat_interleave(group, 0).expand(len(q), -1, -1, -1), []
             for some in zip(*(x.split(self.mini_batch, 2) for x in (q, k, v, rates)), strict=True):
                 q_, k_, v_, rates_ = some
                 copies = (model.unsqueeze(2) + torch.zeros_like(k_[..., :1, None])).requires_grad_()
-                loss = (self._answer(k_, copies) - v_).square().sum() / 2
+                loss = (_answer(k_, copies, norm) - v_).square().sum() / 2
                 (slopes,) = torch.autograd.grad(loss, copies, create_graph=True)
                 after = model.unsqueeze(2) - (rates_[..., None, None] * slopes).cumsum(2)
-                outputs.append(self._answer(q_, after))
+                outputs.append(_answer(q_, after, norm))
                 model = after[:, :, -1]
             o = torch.cat(outputs, 2)
         return o if torch.is_grad_enabled() else o.detach()
@@ -108,8 +114,9 @@ class TttLinear(Attention):
         """Train the model of one head mini-batch by mini-batch, and ask it for the tokens `at`."""
         found: dict[int, Tensor] = {}
         with torch.enable_grad():
-            model = self.begin[head]
-            norm = partial(_normed, scale=self.norm[0, head], shift=self.norm[1, head])
+            state = head * self.problem.kv_heads // self.problem.H
+            model = self.begin[state]
+            norm = partial(_normed, scale=self.norm[0, state], shift=self.norm[1, state])
             for first in range(0, int(at.max()) + 1, self.mini_batch):
                 q_, k_, v_, rates_ = (x[first : first + self.mini_batch] for x in (q, k, v, rates))
                 z = (_with_one(k_) @ model).requires_grad_()
@@ -144,13 +151,13 @@ class TttLinear(Attention):
         with torch.no_grad():
             scale, shift = self.norm.to(state.now.dtype).unsqueeze(-2)
             dtype, (q, k, v, rates) = q.dtype, (x.to(state.now.dtype) for x in (q, k, v, rates))
-            given = _with_one(k)
+            given, asking = _with_one(k), of_one_token(q, k.shape[1])
             slope = _slope(given @ state.start, v - k - shift, scale)
             state.now.sub_((given * rates.unsqueeze(-1)).mT @ slope)
-            o = q + _normed(_with_one(q) @ state.now, scale, shift)
+            o = asking + _normed(_with_one(asking) @ state.now, scale, shift)
             if state.count + 1 == self.mini_batch:
                 state.start.copy_(state.now)
-            return o.to(dtype), replace(state, count=(state.count + 1) % self.mini_batch)
+            return one_token_of(o.to(dtype), q.shape[1]), replace(state, count=(state.count + 1) % self.mini_batch)
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -161,14 +168,15 @@ class TttLinear(Attention):
         of_heads = (x.flatten(1).expand(len(q), -1, -1).unsqueeze(2) for x in (self.begin, *self.norm))
         return q, k, v, rates.unsqueeze(-1), *of_heads
 
-    def _answer(self, x: Tensor, model: Tensor) -> Tensor:
-        """Compute f: x [B, H, n, D] by a model for each of them, [B, H, n, D + 1, D]."""
-        scale, shift = self.norm.unsqueeze(-2)
-        return x + _normed((_with_one(x).unsqueeze(-2) @ model).squeeze(-2), scale, shift)
+
+def _answer(x: Tensor, model: Tensor, norm: Tensor) -> Tensor:
+    """Compute f: x [B, H, n, D] by a model for each of them, [B, H, n, D + 1, D], and the norm of each head [2, H, D]."""
+    scale, shift = norm.unsqueeze(-2)
+    return x + _normed((_with_one(x).unsqueeze(-2) @ model).squeeze(-2), scale, shift)
 
 
 def _trained(inputs: Inputs, learned: Tensor) -> tuple[Tensor, Tensor]:
-    """Train through some mini-batches: q, k, v [X, S, L, D], rates [X, S, L, 1], and of each row the first model and its norm.
+    """Train through some mini-batches: q [X, S, R L, D], k, v [X, S, L, D], rates [X, S, L, 1], the first models, their norms.
 
     `learned` [X, D + 1, D] is what has been added to the first model so far. The model that a token is asked by differs from
     that at the start of its mini-batch by products of tokens: q W_t = q W' - Σ_{s≤t} η_s (q·k_s + 1) dℓ_s/dz_s (section 2.5,
@@ -176,10 +184,10 @@ def _trained(inputs: Inputs, learned: Tensor) -> tuple[Tensor, Tensor]:
     """
     q, k, v, rates, begin, scale, shift = inputs
     asked, given = _with_one(q), _with_one(k)
-    scores = (asked @ given.mT).tril() * rates.mT
+    scores = lower_(asked @ given.mT) * rates.mT
     target, trains = v - k - shift, (given * rates).mT
     scale_, model, outputs = scale.squeeze(1), learned + begin.view(learned.shape), []
-    for n in range(q.shape[1]):
+    for n in range(k.shape[1]):
         slope = _slope(given[:, n] @ model, target[:, n], scale_)
         outputs.append(torch.baddbmm(asked[:, n] @ model, scores[:, n], slope, alpha=-1))
         model = torch.baddbmm(model, trains[:, n], slope, alpha=-1)

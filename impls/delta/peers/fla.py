@@ -30,6 +30,7 @@ class FlaKernels(DeltaFamily):
     tier = Tier.TRITON
     layout = Layout.BNHD
     decodes = False
+    grouped = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     devices = ("cuda",)
     dtypes = UP_TO_FLOAT32

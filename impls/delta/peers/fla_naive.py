@@ -30,6 +30,7 @@ class FlaNaive(DeltaFamily):
 
     tier = Tier.LIBRARY
     decodes = False
+    grouped = False
     requires = ("fla-core>=0.6", "triton>=3.3")
     function: ClassVar[tuple[str, str]]
     """Module below fla.ops, and name of the function in it."""

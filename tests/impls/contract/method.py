@@ -38,6 +38,8 @@ class Method:
     """Parameters that go together with any length, for hypothesis to draw."""
     cuts: tuple[Params, ...] = ()
     """Constants of its modules by which work is cut into portions, as so small that a short sequence has many."""
+    numbered: bool = False
+    """Whether what a head of k and v does follows from its number: where k and v are repeated, they are of other numbers."""
     by_length: bool = False
     """Whether how it mixes positions follows from the length: then a padded sequence is not what it is by itself."""
     dense: bool = False

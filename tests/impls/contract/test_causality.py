@@ -1,11 +1,13 @@
 """What a causal call hides cannot be seen: not in an output, not even in its last bit, nor in a gradient."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import Attention, Causality, Workload
+from attnbench.api import Attention, Causality, Problem, Workload
 from attnbench.workloads.setting import unique
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.method import Params
@@ -33,13 +35,23 @@ def spliced(call: Call, t: int) -> tuple[Tensor, ...]:
     return tuple(changed[id(x)] for x in call.inputs)
 
 
+def of_any_grouping(variant: Variant, workload: Workload = Workload.FORWARD, **shape: Any) -> list[Problem]:
+    """One causal problem where each of two heads has its own keys, and one where they share them, if that is possible."""
+    asked = (variant.causal(150, workload, B=1, H=2, kv_heads=kv_heads, **shape) for kv_heads in (2, 1))
+    return [problem for problem in asked if problem is not None]
+
+
 @pytest.mark.parametrize("variant", each(is_causal))
 def test_the_future_changes_nothing_before_it(variant: Variant) -> None:
     exactly = variant.params not in variant.method.bends
     shape: Params = {"dtype": "float32"} if exactly else {}
-    problem = variant.causal(150, B=1, H=2, **shape)
-    assert problem is not None
-    call = Call(variant, problem)
+    problems = of_any_grouping(variant, **shape)
+    assert problems
+    for problem in problems:
+        is_unmoved(Call(variant, problem), exactly)
+
+
+def is_unmoved(call: Call, exactly: bool) -> None:
     # its own choices, of each, where they follow from the inputs
     own = {"choices": None} if call.choices is not None and call.chooses_alike else {}
     before = call.forward(**own)
@@ -53,11 +65,12 @@ def test_the_future_changes_nothing_before_it(variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", each(hides_all))
 def test_earlier_outputs_have_no_gradient_in_later_tokens(variant: Variant) -> None:
-    problem = variant.causal(150, Workload.FORWARD_BACKWARD, B=1, H=2) or variant.causal(150, B=1, H=2)
-    assert problem is not None
-    call = Call(variant, problem)
-    if call.g is None:
-        return
+    for problem in of_any_grouping(variant, Workload.FORWARD_BACKWARD):
+        has_no_later_gradient(Call(variant, problem))
+
+
+def has_no_later_gradient(call: Call) -> None:
+    assert call.g is not None
     o, leaves = call.method(*call.inputs, **call.given), unique([*call.inputs])
     for t in (1, 63, 64, 100):
         g = call.g.clone()

@@ -69,7 +69,11 @@ def test_a_state_can_be_made_without_an_output(variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", each(decodes))
 def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_back(variant: Variant) -> None:
-    call = call_of(variant)
+    for problem in variant.problems(N, workload=STEP):
+        can_be_taken_back(variant, call_of(variant, **problem.model_dump(exclude={"N", "causal"})))
+
+
+def can_be_taken_back(variant: Variant, call: Call) -> None:
     want = call.exact()[0]
     for prompt in (n for n in prompts(variant) if n + 6 <= N):
         right, wrong = (cut(x, prompt + 5, start=prompt) for x in (call.inputs, call.drawn(8)))
@@ -167,6 +171,15 @@ def test_a_state_of_sums_is_of_one_size_exact_and_the_same_however_it_was_reache
         other = call_of(variant, dtype=dtype)
         # those of high powers of the numbers are in float64 always
         assert {x.dtype for x in sums(prefill(other.method, cut(other.inputs, 5), N)[1])} <= {kept, torch.float64}
+
+
+@pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and variant.method.sums))
+def test_heads_that_share_keys_share_a_state(variant: Variant) -> None:
+    if problem_of(variant, kv_heads=2) is None:
+        return
+    calls = [call_of(variant, kv_heads=kv_heads) for kv_heads in (2, 4)]
+    shared, apart = (call.method.state_bytes(prefill(call.method, cut(call.inputs, 5), N)[1]) for call in calls)
+    assert 2 * shared == apart
 
 
 def sums(state: Any) -> list[Tensor]:

@@ -18,7 +18,7 @@ def packs(variant: Variant) -> bool:
 
 @pytest.mark.parametrize("variant", each(packs))
 def test_packed_documents_are_those_that_are_attended_alone(variant: Variant) -> None:
-    for alone in variant.problems(sum(LENGTHS), {"B": 1}):
+    for alone in variant.problems(sum(LENGTHS), {"B": 1}, {"B": 1, "kv_heads": 2}):
         row = alone.model_copy(update={"documents": LENGTHS})
         method = packed(variant.kind)(row, **variant.params).to(getattr(torch, row.dtype))
         trains, leaves = variant.trains(row), list(method.parameters())

@@ -19,9 +19,10 @@ def called(name: str, params: dict[str, Any] | None = None, **shape: Any) -> Cal
 
 
 def by_tokens(name: str, call: Call) -> Tensor:
-    """The recurrences as the papers print them, one token after the other, a matrix for each transition."""
-    q, k, v, *rest = call.inputs
-    method: Any = call.method
+    """The recurrences as the papers print them, one token after the other, a matrix for each transition and query."""
+    q, *of_keys = call.inputs
+    method, group = call.method, q.shape[1] // of_keys[0].shape[1]
+    k, v, *rest = (x.repeat_interleave(group, 1) for x in of_keys)
     S, outputs, one = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]), [], torch.eye(q.shape[-1], dtype=q.dtype)
     for t in range(q.shape[2]):
         q_t, k_t, v_t, *gates = (x[:, :, t].unsqueeze(-1) for x in (q, k, v, *rest))
@@ -33,7 +34,7 @@ def by_tokens(name: str, call: Call) -> Tensor:
             S = (one - k_t @ (b * k_t).mT) @ (log_decay.exp() * S) + k_t @ (w * v_t).mT
         elif name == "comba":
             beta, log_decay = (x.unsqueeze(-1) for x in gates)
-            b, d = method.feedback.sigmoid().view(-1, 1, 1), method.correction.view(-1, 1, 1)
+            b, d = method.feedback.sigmoid().repeat_interleave(group).view(-1, 1, 1), method.correction.view(-1, 1, 1)
             q_t = q_t - d * k_t
             S = (log_decay.exp() * one - b * beta * k_t @ k_t.mT) @ S + beta * k_t @ v_t.mT
         elif name.endswith("deltaproduct"):
@@ -51,10 +52,10 @@ def by_tokens(name: str, call: Call) -> Tensor:
     return torch.stack(outputs, 2)
 
 
-@pytest.mark.parametrize("N", [1, 2, 37])
+@pytest.mark.parametrize(("N", "kv_heads"), [(1, 4), (2, 4), (37, 4), (37, 2)])
 @pytest.mark.parametrize("name", ALL)
-def test_the_definition_is_the_recurrence_of_the_paper(name: str, N: int) -> None:
-    call = called(name, N=N, M=5)
+def test_the_definition_is_the_recurrence_of_the_paper(name: str, N: int, kv_heads: int) -> None:
+    call = called(name, N=N, M=5, H=4, kv_heads=kv_heads)
     want = by_tokens(name, call)
     same(
         call.results("reference"), [want, *torch.autograd.grad(want, [*call.inputs, *call.method.parameters()], call.g)], 1e-10

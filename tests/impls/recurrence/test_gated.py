@@ -29,26 +29,28 @@ def recurrence(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
 
 
 def as_published(name: str, inputs: Any, method: Any) -> Tensor:
-    """Each method from its paper's symbols, shared with nothing of the implementation."""
-    q, k, v = inputs[:3]
-    H, one = q.shape[1], torch.ones(*q.shape[:3], 1, dtype=torch.float64)
-    heads = torch.arange(H, dtype=torch.float64).view(1, H, 1, 1)
+    """Each method from its paper's symbols, shared with nothing of the implementation; the same for the queries of a state."""
+    q, k, v, *gates = inputs
+    states, one = k.shape[1], torch.ones(*q.shape[:3], 1, dtype=torch.float64)
+    heads = torch.arange(states, dtype=torch.float64).view(1, states, 1, 1)
+    k, v, heads, *gates = (x.repeat_interleave(q.shape[1] // states, 1) for x in (k, v, heads, *gates))
     if name == "retnet":
         return recurrence(q, k, v, (1 - 2 ** (-5 - heads)) * one) / 6**0.5
     if name == "lightning":
-        return recurrence(q, k, v, torch.exp(-(2 ** (-8 * (heads + 1) / H)) * (1 + 1e-5)) * one)
+        return recurrence(q, k, v, torch.exp(-(2 ** (-8 * (heads + 1) / states)) * (1 + 1e-5)) * one)
     if name == "mamba2":
-        step, rate = inputs[3].unsqueeze(-1), method.A_log.exp().view(1, H, 1, 1)
+        step, rate = gates[0].unsqueeze(-1), method.A_log.exp().repeat_interleave(q.shape[1] // states).view(1, -1, 1, 1)
         return recurrence(q, step * k, v, torch.exp(-step * rate))
     if name == "gla":
-        return recurrence(q, k, v, inputs[3].exp()) / 6**0.5
+        return recurrence(q, k, v, gates[0].exp()) / 6**0.5
     forget = 1 / (1 + torch.exp(-k))
     return recurrence(q, 1 - forget, v, forget)
 
 
+@pytest.mark.parametrize("kv_heads", [6, 2])
 @pytest.mark.parametrize("name", METHODS)
-def test_the_definition_is_the_recurrence_of_the_paper(name: str) -> None:
-    call = called(name)
+def test_the_definition_is_the_recurrence_of_the_paper(name: str, kv_heads: int) -> None:
+    call = called(name, H=6, kv_heads=kv_heads)
     same(call.results("reference")[:1], [as_published(name, call.inputs, call.method)], 1e-12)
 
 

@@ -16,10 +16,10 @@ parts: Any = import_module("attnbench_impls.recurrence.parts")
 between: Any = import_module("attnbench_impls.recurrence.states")
 
 
-def drawn(N: int, gates: int, speed: float = 1.0, B: int = 2, H: int = 3, D: int = 4, M: int = 5) -> list[Tensor]:
-    """q, k, v, log decays and a state, in float64, with gradients asked for."""
+def drawn(N: int, gates: int, speed: float, group: int, B: int = 2, H: int = 3, D: int = 4, M: int = 5) -> list[Tensor]:
+    """q, k, v, log decays and a state that so many heads of q read, in float64, with gradients asked for."""
     generator = torch.Generator().manual_seed(N)
-    shapes = [(B, H, N, D), (B, H, N, D), (B, H, N, M), (B, H, N, D if gates > 1 else 1), (B, H, D, M)]
+    shapes = [(B, group * H, N, D), (B, H, N, D), (B, H, N, M), (B, H, N, D if gates > 1 else 1), (B, H, D, M)]
     tensors = [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
     tensors[3] = -speed * tensors[3].abs()
     return [x.requires_grad_() for x in tensors]
@@ -33,9 +33,10 @@ def agree(got: tuple[Tensor, Tensor], want: tuple[Tensor, Tensor], leaves: list[
     )
 
 
+@pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("gates", [1, 4])
-def test_decays_may_be_taken_into_queries_and_keys_or_not(gates: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k, v, log_decay, state = leaves = drawn(150, gates, 0.3)
+def test_decays_may_be_taken_into_queries_and_keys_or_not(gates: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v, log_decay, state = leaves = drawn(150, gates, 0.3, group)
     factored = linear.linear_attention(q, k, v, log_decay, state=state)
     monkeypatch.setattr(decays, "FACTORED", -1.0)
     agree(factored, linear.linear_attention(q, k, v, log_decay, state=state), leaves)
@@ -62,9 +63,19 @@ def test_states_are_those_met_on_the_way(carry: Any, backwards: bool) -> None:
     assert (between.states(1.0, add)[0][:, 0] == 0).all()
 
 
+@pytest.mark.parametrize("gates", [1, 4])
+def test_heads_that_share_a_state_do_as_if_each_had_its_own(gates: int) -> None:
+    q, k, v, log_decay, state = leaves = drawn(150, gates, 0.3, 3)
+    o, last = linear.linear_attention(q, k, v, log_decay, state=state)
+    apart = [x.repeat_interleave(3, 1) for x in (k, v, log_decay, state)]
+    want, lasts = linear.linear_attention(q, *apart[:3], state=apart[3])
+    # what flows back through one of three states that are alike
+    agree((o, last), (want, lasts[:, ::3]), leaves)
+
+
 @given(N=st.integers(0, 500), rows=st.integers(1, 40), D=st.integers(1, 300), chunk=st.integers(1, 600))
 def test_parts_cover_each_token_once_in_whole_chunks(N: int, rows: int, D: int, chunk: int) -> None:
-    walk = parts.parts(torch.empty(rows, N, D, device="meta"), 7, chunk)
+    walk = parts.parts(torch.empty(rows, 1, N, D, device="meta"), 7, chunk)
     assert [t for part in walk for t in range(part.start, part.stop)] == list(range(N))
     assert all((part.stop - part.start) % part.L == 0 for part in walk)
     assert [x for some in parts.groups(rows, False) for x in range(rows)[some]] == list(range(rows))

@@ -22,6 +22,7 @@ METHODS = {
         f"gated.{name}": Method(
             grows=4,
             sums=True,
+            numbered=name in {"retnet", "lightning"},
             variants=({}, {"chunk": 16}, {"chunk": 32}, *OWN.get(name, ())),
             # chunks of 64 tokens are cut into blocks as short as their decays ask for
             bends=({}, *OWN.get(name, ())),
