@@ -54,6 +54,10 @@ class GatedSoftmax(SdpaSoftmax):
         o, cache = super().prefill(q, k, v, capacity=capacity)
         return o * x.sigmoid(), cache
 
+    def state_after(self, *inputs: Tensor, capacity: int) -> State:
+        """Keep the keys and values of a prompt: a gate leaves nothing behind. Raises ValueError where it does not fit."""
+        return super().state_after(*inputs[:3], capacity=capacity)
+
     def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Append all keys and values, and attend to them and those before at once. Raises ValueError beyond the capacity."""
         *qkv, x = inputs
