@@ -18,7 +18,7 @@ class Mamba2(GatedFamily):
 
     Dao & Gu 2024, section 5 (a scalar A for each head), discretised as in its code. Inputs are q = C, k = B, v = x and Δ [B, K,
     N] > 0. A_h = -exp(A_log_h), a parameter of each state initialised as in its code, log U(1, 16). Several C may read one
-    state, the multi-contract pattern of section 7.2; heads of the paper's model share B and C instead. The skip D x, the
+    state, the multi-contract pattern of the paper; heads of the paper's model share B and C instead. The skip D x, the
     convolution, softplus and bias of Δ, gate and norm are not part of the attention. Raises ValueError where chunk < 1.
     """
 
