@@ -171,7 +171,10 @@ def test_a_method_that_prints_100_megabytes_is_measured_and_its_last_64_kibibyte
 
     monkeypatch.setattr(warm, "_request", watched)
     assert isinstance(warm.ask(job("faulty:Chatters"), 60)[0], Measured)
-    assert [ending.output for ending in endings] == ["x" * 64 * 1024]
+    # what torch's profiler says of itself comes after all that the method printed
+    (printed,) = (ending.output for ending in endings)
+    assert len(printed) == 64 * 1024
+    assert set(printed.partition("USDT:")[0]) == {"x"}
 
 
 def test_the_next_errand_finds_a_new_server_where_the_old_one_was_killed(doomed: Isolation) -> None:
@@ -329,9 +332,10 @@ def test_a_survey_of_a_device_that_is_not_there_says_so(warm: Isolation) -> None
     assert isinstance(warm.ask(Survey(), 60)[0], Surroundings)
 
 
-@pytest.mark.parametrize("phase", list(Pass))
-def test_every_pass_of_a_job_answers(warm: Isolation, phase: Pass) -> None:
-    asked = job("plain:Plain", phase=phase)
+# how well a whole model speaks is asked of models of transformers, in tests/hf
+@pytest.mark.parametrize("phase", [phase for phase in Pass if phase is not Pass.QUALITY])
+def test_every_pass_of_a_job_answers(warm: Isolation, phase: Pass, tmp_path: Path) -> None:
+    asked = job("plain:Plain", phase=phase).model_copy(update={"folder": str(tmp_path) if phase is Pass.TRACE else None})
     if phase is Pass.TRAIN:
         learns = {"workload": Workload.TRAIN, "training": Training(task=Task.COPY, layers=1, updates=2, held_out=2)}
         cell = asked.cell.model_copy(update={**learns, "problem": SMALL.model_copy(update={"causal": True})})
