@@ -128,15 +128,24 @@ class Isolation:
         self._server = self._socket = self._replies = None
 
     def _request(self, request: dict[str, Any]) -> Ending:
+        if self._server is not None and not self._is_cut:
+            with suppress(OSError):
+                return self._sent(request)
+            # it died between two errands: this one has not begun, and another server takes it
+            self.close()
         if self._server is None:
             self._start()
+        try:
+            return self._sent(request)
+        except OSError as error:
+            raise ServerError(f"the worker's server died: {error}") from error
+
+    def _sent(self, request: dict[str, Any]) -> Ending:
+        """Send a request and wait for its end. Raises OSError where it could not be sent, and ServerError afterwards."""
         assert self._socket is not None
         # the server ends the child in time; this limit is for the case that the server itself hangs
         self._socket.settimeout(request["timeout"] + _SLACK)
-        try:
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
-        except OSError as error:
-            raise ServerError(f"the worker's server died: {error}") from error
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
         return Ending(**self._reply())
 
     def _start(self) -> None:
