@@ -71,6 +71,7 @@ def commands() -> str:
 
 def suite_keys() -> str:
     """Return one table for each part of a suite file, from the schema that reads it."""
+    from attnbench.schema.model import Model
     from attnbench.schema.suite import Suite
     from attnbench.schema.training import Training
 
@@ -94,8 +95,8 @@ def suite_keys() -> str:
             "|---|---|---|",
         ]
         for key, field in part["properties"].items():
-            # the keys of `training` mean what the fields of one training do, of which a suite may have several
-            meaning = field.get("description") or Training.model_fields[key].description or ""
+            # the keys of `training` and `model` mean what the fields of one do, of which a suite may have several
+            meaning = field.get("description") or (Training.model_fields | Model.model_fields)[key].description or ""
             default = "required" if key in part.get("required", []) else f"`{field.get('default')!r}`"
             lines.append(f"| `{key}` | {default} | {meaning.replace('|', '/')} |")
         lines.append("")
