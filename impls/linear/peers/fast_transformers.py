@@ -78,6 +78,7 @@ class FastTransformersLinear(LinearFamily):
 
     # its states are its own
     extend = Attention.extend
+    state_after = Attention.state_after
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
         """Attend token by token from empty sums, [b, H, D, M] and [b, H, D], as the package gives a state in no other way."""

@@ -63,7 +63,7 @@ class TransformersSdpa(ExactSoftmax):
     def state_after(self, *inputs: Tensor, capacity: int) -> State:  # noqa: ARG002 - the cache grows
         """Keep the keys and values of a prompt, without attending to it."""
         _, k, v = inputs
-        return k.clone(memory_format=torch.contiguous_format), v.clone(memory_format=torch.contiguous_format)
+        return tuple(x.detach().clone(memory_format=torch.contiguous_format) for x in (k, v))
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Concatenate one key and value, and attend to all of them."""

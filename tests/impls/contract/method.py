@@ -48,6 +48,8 @@ class Method:
     """How many times as much work four times as many tokens take at most: 4 is linear, 16 the square."""
     sums: bool = False
     """Whether its state is sums over all tokens: of one size, in float32 at least, and the same however it was reached."""
+    concatenates: bool = False
+    """Whether each token makes its cache anew, one longer, as that of its package does: not in place, and never full."""
     steps_alike: bool = False
     """Whether a step costs the same wherever it is, as it does over sums."""
     counted: bool = True

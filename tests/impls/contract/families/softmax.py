@@ -88,8 +88,9 @@ METHODS = {
             ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),
         )
     ),
-    "softmax.transformers_sdpa": Method(limits=(({"kv_heads": 2, "M": 16, "causal": True}, None),)),
+    "softmax.transformers_sdpa": Method(concatenates=True, limits=(({"kv_heads": 2, "M": 16, "causal": True}, None),)),
     "softmax.transformers_eager": Method(
+        concatenates=True,
         off_by=1e-5,
         limits=(({"kv_heads": 2, "M": 16, "causal": True}, None), ({"dtype": "float64"}, "not in float64")),
     ),
