@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 
 from attnbench.api import Scalar
 from attnbench.hf.swapping import attentions, swap, swapped_in
+from attnbench.hf.text import drawn
 from attnbench.registry import MissingPackageError
 
 
@@ -51,16 +52,14 @@ def linearize(
     """Swap a method into layers of a model, in place, and train it on a text; return the model, in evaluation mode.
 
     `tokens` is the text, int64 [T] with T > N; `options` are those of `swap`. Raises MissingPackageError without peft,
-    ValueError where the text is too short, and what `swap` raises.
+    CannotError where the text is too short, and what `swap` raises.
     """
     budget = budget or Budget()
-    if tokens.dim() != 1 or len(tokens) <= budget.N:
-        raise ValueError(f"the text is {list(tokens.shape)}; it must be [T] with T > N={budget.N}")
+    text = drawn(tokens, budget.N, budget.B, budget.seed)
     own = copy.deepcopy(model).eval().requires_grad_(requires_grad=False)
     torch.manual_seed(budget.seed)
     swapping: dict[str, Any] = dict(options)
     swap(model, method, layers, **swapping)
-    text = _sequences(tokens, budget)
     match(model, own, text, budget)
     return tune(model, text, budget)
 
@@ -135,12 +134,3 @@ def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> fl
     for batch in sequences.split(B):
         total += float(model(batch.to(model.device), labels=batch.to(model.device), use_cache=False).loss) * len(batch)
     return math.exp(total / len(sequences))
-
-
-def _sequences(tokens: Tensor, budget: Budget) -> Iterator[Tensor]:
-    """Draw batches of sequences from a text without end: int64 [B, N]."""
-    source = torch.Generator().manual_seed(budget.seed)
-    within = torch.arange(budget.N)
-    while True:
-        starts = torch.randint(len(tokens) - budget.N, (budget.B, 1), generator=source)
-        yield tokens[starts + within]

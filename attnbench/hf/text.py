@@ -1,6 +1,8 @@
-"""The text that a model of transformers learns from and is judged on. S sequences, N tokens, T tokens of a text."""
+"""The text that a model of transformers learns from and is judged on. B, S sequences, N tokens, T tokens of a text."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -40,3 +42,11 @@ def text_of(file: str, tokenizer: str = "") -> Text:
     parts = (bytes(x.tolist()).decode(errors="replace") for x in (corpus.training, corpus.rest))
     learnt, held_out = (torch.tensor(reader(part, add_special_tokens=False)["input_ids"]) for part in parts)
     return Text(f"tokens of {corpus.name}", learnt, held_out)
+
+
+def drawn(tokens: Tensor, N: int, B: int, seed: int) -> Iterator[Tensor]:
+    """Draw batches of sequences from a text, int64 [T], without end: int64 [B, N]. Raises CannotError unless T > N."""
+    if tokens.dim() != 1 or len(tokens) <= N:
+        raise CannotError(f"the text is {list(tokens.shape)}; it must be [T] with T > N={N}")
+    source, within = torch.Generator().manual_seed(seed), torch.arange(N)
+    return (tokens[torch.randint(len(tokens) - N, (B, 1), generator=source) + within] for _ in count())

@@ -15,7 +15,7 @@ from attnbench.report.text.names import one_line
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.steps import Schedule, Server, Step
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Pass
+from attnbench.schema.errand import TIMELINE, Pass
 from attnbench.schema.errors import ArgumentError, AttnbenchError
 from attnbench.schema.outcome import Failed
 from attnbench.session.asked import cells_meant
@@ -82,7 +82,7 @@ def trace(run: RunLike, cell: str, *, out: str | Path | None = "trace.json", **h
         if isinstance(record.outcome, Failed):
             raise AttnbenchError(f"{chosen.label}: {record.outcome.status}: {one_line(record.outcome.reason)}")
         if out is not None:
-            write_named(Path(out), (Path(folder) / "trace.json").read_bytes())
+            write_named(Path(out), (Path(folder) / TIMELINE).read_bytes())
     again = f"attnbench trace {shlex.quote(str(then.path))} {chosen.key[:12]} --marks"
     kernels = {name: str(value) for name, value in record.outcome.facts.items()}
     return Trace(chosen, kernels, None if out is None else Path(out), again)

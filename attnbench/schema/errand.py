@@ -46,6 +46,8 @@ def main_pass(cell: Cell) -> Pass:
     return _MAIN.get(cell.workload, Pass.TIME)
 
 
+TIMELINE = "trace.json"
+"""The file, in the folder of its job, that a trace writes."""
 SETS_SHARE = 0.05
 """The share of a cell's memory that further sets of inputs may take while it is timed, in addition to that memory."""
 FIT_SHARE = 0.9

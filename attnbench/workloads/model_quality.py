@@ -7,6 +7,7 @@ import copy
 import hashlib
 import json
 import math
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,6 +92,8 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    from attnbench.hf.text import drawn
+
     dtype, N, B = getattr(torch, cell.problem.dtype), cell.problem.N, cell.problem.B
     if about.weights:
         return AutoModelForCausalLM.from_pretrained(about.weights, dtype=dtype).to(cell.device)
@@ -107,11 +110,10 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     if file.is_file():
         model.load_state_dict(load(file.read_bytes()), strict=False)
         return model
-    optimiser, source = torch.optim.AdamW(model.parameters(), _RATE), torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.AdamW(model.parameters(), _RATE)
     model.train()
-    for _ in range(about.learnt):
-        starts = torch.randint(len(text.learnt) - N, (B, 1), generator=source)
-        tokens = text.learnt[starts + torch.arange(N)].to(cell.device)
+    for batch in islice(drawn(text.learnt, N, B, seed), about.learnt):
+        tokens = batch.to(cell.device)
         model(tokens, labels=tokens, use_cache=False).loss.backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from attnbench.measure.kernels import in_words, kernels_of
-from attnbench.schema.errand import Job
+from attnbench.schema.errand import TIMELINE, Job
 from attnbench.schema.noun import Facts
 from attnbench.schema.noun import in_words as error_in_words
 from attnbench.schema.outcome import Measured
@@ -13,8 +13,6 @@ from attnbench.schema.units import seconds
 from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.prepare import Generation, prepare
 from attnbench.workloads.setting import Setting
-
-TIMELINE = "trace.json"
 
 
 def kernels(setting: Setting) -> Facts:

@@ -58,13 +58,14 @@ def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str) 
 
 def test_matching_alone_brings_each_layer_nearer_to_what_it_replaces() -> None:
     from attnbench import hf
-    from attnbench.hf.linearizing import _sequences, match
+    from attnbench.hf.linearizing import match
+    from attnbench.hf.text import drawn
 
     own, model = copy.deepcopy(trained()), copy.deepcopy(trained())
     hf.swap(model, "linear.chunked")
     before = hf.perplexity(model, text()[-HELD_OUT:], N)
     budget = hf.Budget(N=N, B=16, match_updates=60)
-    match(model, own.requires_grad_(requires_grad=False), _sequences(text()[:-HELD_OUT], budget), budget)
+    match(model, own.requires_grad_(requires_grad=False), drawn(text()[:-HELD_OUT], N, 16, seed=0), budget)
     assert hf.perplexity(model, text()[-HELD_OUT:], N) < before
 
 
