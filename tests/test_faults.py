@@ -49,7 +49,7 @@ FAULTS: dict[str, list[str]] = {
         STORM,
     ],
     "the server or a child of it is killed: the cell in hand has its record, and the others go on": [
-        "worker/test_isolate.py::test_the_next_errand_finds_a_new_server_where_the_old_one_was_killed",
+        "worker/test_isolate.py::test_an_errand_finds_a_new_server_where_the_old_one_was_killed_between_two",
         "worker/test_isolate.py::test_a_child_dies_with_its_server",
         STORM,
     ],
