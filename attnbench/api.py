@@ -131,6 +131,9 @@ class Attention(nn.Module, ABC):
     """The method that computes the same over the last `window` tokens only, for models some of whose layers see no more."""
     in_models: ClassVar[str] = ""
     """What transformers calls it where it is a model's own attention: whole models are then measured as they are."""
+    tunes: ClassVar[bool] = False
+    """True where its kernels try launches at their first call and keep the best for shapes unlike it, on disk: it is then
+    called at the shape that is timed before it is checked at smaller ones."""
     requires: ClassVar[tuple[str, ...]] = ()
     """The packages needed beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Callable
+from statistics import median
 
 # bound here, before any plugin is imported, so that a plugin that replaces time.perf_counter changes no measurement
 from time import perf_counter, perf_counter_ns
 from typing import Any, Protocol
 
 import torch
+
+from attnbench.measure.environment import Facts
 
 Call = Callable[[], object]
 Look = Callable[[object], None]
@@ -18,6 +21,12 @@ _FEW = 0.1
 _LATE = 1e-4
 """The seconds that a device may still be busy after the call's own stream has finished."""
 _CYCLES_PER_SECOND = 2e9  # at or above the SM clock of current devices: the stream is held at least as long as asked
+_LONGEST_HOLD = 0.05
+"""The most seconds that a stream is held back."""
+_SLOWED = 0.9
+"""The share of the highest SM clock below which a call counts as slowed."""
+_UNROLLED_SECONDS, _MOST_UNROLLED = 2e-4, 64
+"""The least seconds that a captured graph should last, and the most calls in it: launching a graph takes some 6 µs."""
 
 
 def drop(_: object) -> None:
@@ -30,6 +39,12 @@ class Clock(Protocol):
     label: str
     min_sample: float
     """The least seconds that one sample should last; calls are batched until it does."""
+    unrolled: int
+    """The calls in what `prepare` returned; batches are whole multiples of it."""
+
+    @property
+    def facts(self) -> Facts:
+        """What a reader must know about the samples taken so far."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -50,7 +65,13 @@ class WallClock:
 
     label = "wall"
     min_sample = _MIN_SAMPLE
+    unrolled = 1
     flags = ()
+
+    @property
+    def facts(self) -> Facts:
+        """Nothing but the label."""
+        return {"clock": self.label}
 
     def __init__(self, synchronize: Callable[[], None] | None = None) -> None:
         self.synchronize = synchronize or (lambda: None)
@@ -73,19 +94,27 @@ class WallClock:
 
 
 class CacheFlush:
-    """Evicts a GPU's L2 cache by overwriting a buffer of at least twice its size."""
+    """Evicts a GPU's L2 cache by overwriting a buffer of at least twice its size, and then reading it.
+
+    The overwrite alone would leave the cache full of lines that are written back while the next call is timed.
+    """
 
     def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401 - the module, or a stub of it
         l2 = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 * 2**20
-        self.buffer = torch.empty(2 * l2, dtype=torch.int8, device="cpu" if cuda is not torch.cuda else device)
+        self.buffer = torch.empty(2 * l2 // 4, dtype=torch.int32, device="cpu" if cuda is not torch.cuda else device)
+        self.read = torch.empty((), dtype=torch.int32, device=self.buffer.device)
 
     def __call__(self) -> None:
-        """Queue the overwrite on the current stream."""
+        """Queue the overwrite and the read on the current stream."""
         self.buffer.zero_()
+        torch.amax(self.buffer, dim=0, out=self.read)
 
 
 class _CudaClock:
     """What the clocks of a GPU share; `cuda` is torch's module, or a stub of it."""
+
+    label: str
+    unrolled = 1
 
     def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
         self.device, self.cuda = device, cuda
@@ -94,14 +123,37 @@ class _CudaClock:
         """Wait for the GPU."""
         self.cuda.synchronize(self.device)
 
+    def captured(self, call: Call, count: int = 1) -> Call:
+        """Capture `count` calls as a CUDA graph, and return its replay, which gives the last call's result."""
+        graph = self.cuda.CUDAGraph()
+        with self.cuda.graph(graph):
+            for _ in range(count):
+                result = call()
+
+        def replay() -> object:
+            graph.replay()
+            return result
+
+        return replay
+
+    def warmed(self, call: Call) -> None:
+        """Call three times on a side stream, as CUDA graphs require before they are captured."""
+        stream = self.cuda.Stream(self.device)
+        stream.wait_stream(self.cuda.current_stream(self.device))
+        with self.cuda.stream(stream):
+            for _ in range(3):
+                call()
+        self.cuda.current_stream(self.device).wait_stream(stream)
+
 
 class ColdClock(_CudaClock):
     """Reads device time between two CUDA events on the current stream, with L2 evicted before each sample.
 
-    The stream is held back while the host queues the call, so that gaps between launches are not counted. A call that
-    synchronises inside itself, or launches more than a stream takes in (about a thousand kernels), still shows gaps, and
-    `gaps` counts its samples. A copy of known size is timed cold and warm first: where the two do not differ, the label is
-    `events` and not `cold`.
+    The stream is held back while the host queues the call, so that gaps between launches are not counted; where it was let go
+    too early, it is held for longer and the sample is taken again. A call that synchronises inside itself, or launches more
+    than a stream takes in (about a thousand kernels), still shows gaps, and `gaps` counts its samples. The kernel that holds
+    the stream spins for a known number of cycles, and its time tells the SM clock just before each call. A copy of known size
+    is timed cold and warm first: where the two do not differ, the label is `events` and not `cold`.
     """
 
     min_sample = 0.0
@@ -110,17 +162,22 @@ class ColdClock(_CudaClock):
         super().__init__(device, cuda)
         self.flush = CacheFlush(device, cuda)
         self.queue_seconds = 1e-3
-        self.taken = self.gaps = self.late = 0
+        self._forget()
         self.cold_ratio = self._cold_ratio()
         self.label = "cold" if self.cold_ratio >= _COLD_RATIO else "events"
+        self._forget()
+
+    def _forget(self) -> None:
         self.taken = self.gaps = self.late = 0
+        self.clocks_mhz: list[float] = []
+        self.synchronises = False
 
     def prepare(self, call: Call) -> Call:
         """Learn how long the host takes to queue the call."""
         self.synchronize()
         start = perf_counter()
         call()
-        self.queue_seconds = min(0.05, 1.5 * (perf_counter() - start) + 1e-4)
+        self.queue_seconds = min(_LONGEST_HOLD, 1.5 * (perf_counter() - start) + 1e-4)
         self.synchronize()
         return call
 
@@ -129,34 +186,58 @@ class ColdClock(_CudaClock):
         return sum(self._once(call, cold=True, look=look if i == batch - 1 else drop) for i in range(batch)) / batch
 
     @property
+    def facts(self) -> Facts:
+        """The label, how much longer a copy takes cold, and the SM clock at the calls: the median and the lowest."""
+        found: Facts = {"clock": self.label, "cold_ratio": round(self.cold_ratio, 3)}
+        if self.clocks_mhz:
+            found |= {"sm_clock_mhz": round(median(self.clocks_mhz)), "sm_clock_mhz_lowest": round(min(self.clocks_mhz))}
+        return found
+
+    @property
     def flags(self) -> tuple[str, ...]:
-        """`gaps` where the device began before all was queued, `late` where it went on after; in over a tenth of the calls."""
-        counted = {"gaps": self.gaps, "late": self.late}
+        """Warn of what holds for over a tenth of the calls.
+
+        `gaps`: the device began before all was queued; `late`: it went on after the call's stream was done; `slowed`: its
+        clock was more than a tenth below the highest one.
+        """
+        highest = max(self.clocks_mhz, default=0.0)
+        counted = {"gaps": self.gaps, "late": self.late, "slowed": sum(each < _SLOWED * highest for each in self.clocks_mhz)}
         return tuple(name for name, count in counted.items() if count > _FEW * self.taken)
 
     def _once(self, call: Call, *, cold: bool, look: Look = drop) -> float:
-        start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
-        if cold:
-            self.flush()
-        self.cuda._sleep(math.ceil(self.queue_seconds * _CYCLES_PER_SECOND))
-        start.record()
-        result = call()
-        # the stream has already begun: the time that the host was late is counted as the device's
-        self.gaps += bool(start.query())
-        self.taken += 1
-        end.record()
-        end.synchronize()
-        done = perf_counter()
-        self.synchronize()
-        # another stream was still busy after the current one
-        self.late += perf_counter() - done > _LATE
-        seconds = float(start.elapsed_time(end)) / 1e3
+        while True:
+            held, start, end = (self.cuda.Event(enable_timing=True) for _ in range(3))
+            if cold:
+                self.flush()
+            held.record()
+            cycles = math.ceil(self.queue_seconds * _CYCLES_PER_SECOND)
+            self.cuda._sleep(cycles)
+            start.record()
+            result = call()
+            # the stream has already begun: the time that the host was late is counted as the device's
+            gap = bool(start.query())
+            end.record()
+            end.synchronize()
+            done = perf_counter()
+            self.synchronize()
+            # another stream was still busy after the current one
+            late = perf_counter() - done > _LATE
+            if not gap or self.synchronises:
+                break
+            if self.queue_seconds >= _LONGEST_HOLD:
+                # no hold is long enough for a call that waits for the device itself
+                self.synchronises, self.queue_seconds = True, 1e-3
+                break
+            self.queue_seconds = min(_LONGEST_HOLD, 2 * self.queue_seconds)
+        self.taken, self.gaps, self.late = self.taken + 1, self.gaps + gap, self.late + late
+        if (spun := float(held.elapsed_time(start))) > 0:
+            self.clocks_mhz.append(cycles / spun / 1e3)
         look(result)
-        return seconds
+        return float(start.elapsed_time(end)) / 1e3
 
     def _cold_ratio(self) -> float:
         """Measure how many times as long a copy that fits in L2 takes cold as warm, by medians of seven."""
-        size = self.flush.buffer.numel() // 8
+        size = self.flush.buffer.nbytes // 8
         source = torch.ones(size, dtype=torch.int8, device=self.flush.buffer.device)
         target = torch.empty_like(source)
 
@@ -164,47 +245,56 @@ class ColdClock(_CudaClock):
             target.copy_(source)
 
         copy()
-        cold, warm = (sorted(self._once(copy, cold=cold) for _ in range(7))[3] for cold in (True, False))
+        cold, warm = (median(self._once(copy, cold=cold) for _ in range(7)) for cold in (True, False))
         return cold / warm if warm > 0 else 1.0
 
 
-class GraphClock(_CudaClock):
-    """Reads device time per replay of a CUDA graph of the call, with warm caches and no launch cost for each kernel.
+class ColdGraphClock(ColdClock):
+    """Reads device time per replay of a CUDA graph of the call, with L2 evicted before each: as a decoder replays its step."""
 
-    The host's launch of the first replay lies between the events; many replays in a sample make its share small.
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
+        super().__init__(device, cuda)
+        self.label = f"graph_{self.label}"
+
+    def prepare(self, call: Call) -> Call:
+        """Capture the call, and learn how long the host takes to launch its graph."""
+        self.warmed(call)
+        return super().prepare(self.captured(call))
+
+
+class GraphClock(_CudaClock):
+    """Reads device time per call in a CUDA graph, with warm caches and no launch cost for each kernel.
+
+    A graph of a short call holds it many times over, so that launching the graph is a small part of what is timed.
     """
 
     label = "graph"
     min_sample = _MIN_SAMPLE
     flags = ()
 
+    @property
+    def facts(self) -> Facts:
+        """The label, and how many calls a graph holds."""
+        return {"clock": self.label, "unrolled": self.unrolled}
+
     def prepare(self, call: Call) -> Call:
-        """Capture the call after three runs on a side stream, as CUDA graphs require, and return its replay."""
-        stream = self.cuda.Stream(self.device)
-        stream.wait_stream(self.cuda.current_stream(self.device))
-        with self.cuda.stream(stream):
-            for _ in range(3):
-                call()
-        self.cuda.current_stream(self.device).wait_stream(stream)
-        graph = self.cuda.CUDAGraph()
-        with self.cuda.graph(graph):
-            result = call()
-
-        def replay() -> object:
-            graph.replay()
-            return result
-
-        return replay
+        """Capture the call, as often in one graph as makes it long enough, and return its replay."""
+        self.warmed(call)
+        self.unrolled, replay = 1, self.captured(call)
+        seconds = min(self.sample(replay, 1) for _ in range(3))
+        self.unrolled = min(_MOST_UNROLLED, max(1, math.ceil(_UNROLLED_SECONDS / max(seconds, 1e-9))))
+        return replay if self.unrolled == 1 else self.captured(call, self.unrolled)
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:
-        """Return the seconds of device time per replay."""
+        """Return the seconds of device time per call, over as many replays as hold `batch` calls."""
+        replays = -(-batch // self.unrolled)
         start, end = (self.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        for _ in range(batch - 1):
+        for _ in range(replays - 1):
             call()
         result = call()
         end.record()
         self.synchronize()
-        seconds = float(start.elapsed_time(end)) / 1e3 / batch
+        seconds = float(start.elapsed_time(end)) / 1e3 / (replays * self.unrolled)
         look(result)
         return seconds

@@ -9,16 +9,31 @@ from attnbench.measure.host_memory import Reading
 
 
 def allocator_peaks(call: Callable[[], object], device: str, cuda: Any = torch.cuda) -> dict[str, Reading]:  # noqa: ANN401 - the module, or a stub of it
-    """Measure torch_allocated_peak (beyond what was allocated before) and torch_reserved_peak (absolute)."""
+    """Measure the peaks of what was allocated and of what was asked for, beyond what lived before, and of what is reserved.
+
+    Blocks are rounded up, and so more is allocated than asked for. Where the allocator had to give back what it keeps and try
+    again, torch_reserved_peak is flagged `allocation_retried`: the device was nearly full.
+    """
     cuda.synchronize(device)
     cuda.reset_peak_memory_stats(device)
-    before = cuda.memory_allocated(device)
+    before = cuda.memory_stats(device)
     call()
     cuda.synchronize(device)
-    allocated = "torch.cuda.max_memory_allocated after a reset, less memory_allocated before"
+    after, source = cuda.memory_stats(device), "torch.cuda.memory_stats"
+
+    def beyond(name: str) -> Reading:
+        found = after[f"{name}.all.peak"] - before[f"{name}.all.current"]
+        return Reading(found, f"{source}, {name}.all.peak after a reset, less {name}.all.current before")
+
+    retried = after["num_alloc_retries"] > before["num_alloc_retries"]
     return {
-        "torch_allocated_peak": Reading(cuda.max_memory_allocated(device) - before, allocated),
-        "torch_reserved_peak": Reading(cuda.max_memory_reserved(device), "torch.cuda.max_memory_reserved, absolute"),
+        "torch_allocated_peak": beyond("allocated_bytes"),
+        "torch_requested_peak": beyond("requested_bytes"),
+        "torch_reserved_peak": Reading(
+            after["reserved_bytes.all.peak"],
+            f"{source}, reserved_bytes.all.peak, absolute",
+            flag="allocation_retried" if retried else None,
+        ),
     }
 
 

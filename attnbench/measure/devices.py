@@ -1,11 +1,16 @@
 """The one place that branches on the device."""
 
 import os
+import subprocess
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 
 import psutil
 import torch
 
-from attnbench.measure.clock import Clock, ColdClock, GraphClock, WallClock
+from attnbench.measure import nvml
+from attnbench.measure.clock import Clock, ColdClock, ColdGraphClock, GraphClock, WallClock
 from attnbench.measure.environment import Facts
 from attnbench.measure.host_conditions import cgroup_file
 
@@ -33,14 +38,15 @@ def require(device: str) -> None:
 
 
 def clock(device: str, mode: str) -> Clock:
-    """Return the clock of a mode (default, cold, graph, wall). Raises ValueError where the device has no such clock."""
+    """Return the clock of a mode (default, cold, graph, graph_cold, wall). Raises ValueError where the device has none."""
     if not device.startswith("cuda"):
         if mode not in {"default", "wall"}:
             raise ValueError(f"a CPU has no {mode!r} clock; use wall")
         return WallClock()
     if mode == "wall":
         return WallClock(lambda: torch.cuda.synchronize(device))
-    return GraphClock(device) if mode == "graph" else ColdClock(device)
+    made: dict[str, Callable[[str], Clock]] = {"graph": GraphClock, "graph_cold": ColdGraphClock}
+    return made.get(mode, ColdClock)(device)
 
 
 def free_bytes(device: str) -> int:
@@ -70,7 +76,30 @@ def facts(device: str) -> Facts:
             "gpu_uuid": str(properties.uuid),
             "gpu_memory_bytes": properties.total_memory,
             "compute_capability": f"{properties.major}.{properties.minor}",
+            "multiprocessors": properties.multi_processor_count,
+            "l2_bytes": getattr(properties, "L2_cache_size", None),
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
+            "ptxas": ptxas(),
+            "allocator_settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
         }
+        try:
+            with nvml.session() as library:
+                found |= nvml.settings(library, nvml.handle(library, str(properties.uuid)))
+        except nvml.NvmlUnavailableError as error:
+            found["nvml"] = str(error)
     return found
+
+
+def ptxas() -> str | None:
+    """Return the version of the assembler that Triton compiles with, which numbers can depend on; None without one."""
+    package = find_spec("triton")
+    own = Path(package.origin or "").parent / "backends" / "nvidia" / "bin" / "ptxas" if package else None
+    program = os.environ.get("TRITON_PTXAS_PATH") or own
+    if program is None:
+        return None
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next((word.strip(",") for word in done.stdout.split() if word.startswith("V")), None)

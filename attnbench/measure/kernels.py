@@ -1,5 +1,7 @@
 """What a call runs, by torch's profiler: CUDA kernels on a GPU, ATen operators on a CPU, with the time in each alone."""
 
+import gc
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,15 @@ def kernels_of(call: Callable[[], object], device: str, trace: Path | None = Non
         if is_kernel and microseconds > 0:
             found.append(Kernel(each.key, each.count, 1e-6 * microseconds))
     return sorted(found, key=lambda kernel: -kernel.seconds)
+
+
+def tuned_launches() -> str:
+    """Name the launch that each of Triton's autotuners has chosen in this process; empty where none has."""
+    if (tuning := sys.modules.get("triton.runtime.autotuner")) is None:
+        return ""
+    tuners = [each for each in gc.get_objects() if isinstance(each, tuning.Autotuner)]
+    chosen = {each.base_fn.__name__: str(each.best_config) for each in tuners if getattr(each, "best_config", None) is not None}
+    return "; ".join(f"{name} ({chosen[name]})" for name in sorted(chosen))
 
 
 def in_words(kernels: Sequence[Kernel]) -> str:

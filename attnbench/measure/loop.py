@@ -84,6 +84,7 @@ class Loop:
             # compiling and the start of a process are measured as the first call, and do not count against the budget
             start = self.now()
         call = self.prepared = self.clock.prepare(call)
+        timing.batch = self.clock.unrolled
         gc.collect()
         gc.disable()
         try:
@@ -130,8 +131,8 @@ class Loop:
 
     def _batch(self, values: list[float]) -> int:
         """Return the calls per sample, by the fastest of the last window: the very first calls are often slow."""
-        fastest = max(min(values[-_WINDOW:]), 1e-9)
-        return max(1, min(10_000, math.ceil(self.clock.min_sample / fastest)))
+        fastest, unit = max(min(values[-_WINDOW:]), 1e-9), self.clock.unrolled
+        return unit * max(1, min(10_000, math.ceil(self.clock.min_sample / (unit * fastest))))
 
     def _sample(self, call: Call, timing: Timing, end: float) -> None:
         start, look = self.now(), MIN_SAMPLES

@@ -17,6 +17,8 @@ _PERIOD = 0.005
 # bits of nvmlClocksEventReasons, as nvml.h names them
 POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
 HEAT = HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
+# policies of nvmlDeviceGetViolationStatus, whose time only rises
+_POLICIES = {"power": 0, "thermal": 1, "board": 3, "reliability": 5}
 
 
 class NvmlUnavailableError(RuntimeError):
@@ -88,25 +90,55 @@ def device_state(nvml: Any, device: Any, *, present: bool = True) -> Facts:  # n
         except (nvml.NVMLError, AttributeError):
             return None
 
-    power = ask("nvmlDeviceGetPowerUsage")
+    power, reasons = ask("nvmlDeviceGetPowerUsage"), ask("nvmlDeviceGetCurrentClocksEventReasons")
+    held = {name: ask("nvmlDeviceGetViolationStatus", policy) for name, policy in _POLICIES.items()}
     return {
         "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
         "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
         "power_w": None if power is None else power / 1000,
         "temperature_c": ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-        "throttle_reasons": ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        # drivers before 535 know the second name only
+        "throttle_reasons": ask("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons,
+        **{f"held_by_{name}_ns": None if each is None else each.violationTime for name, each in held.items()},
         "other_processes": other_processes(nvml, device, present=present),
     }
 
 
+def settings(nvml: Any, device: Any) -> Facts:  # noqa: ANN401
+    """Return what was set on the device and stays so from run to run; None for what it does not tell."""
+
+    def ask(function: str, *arguments: object) -> Any:  # noqa: ANN401
+        try:
+            return getattr(nvml, function)(*arguments)
+        except (nvml.NVMLError, AttributeError):
+            return None
+
+    limit, ecc = ask("nvmlDeviceGetEnforcedPowerLimit", device), ask("nvmlDeviceGetEccMode", device)
+    return {
+        "driver": ask("nvmlSystemGetDriverVersion"),
+        "power_limit_w": None if limit is None else limit / 1000,
+        "ecc": None if ecc is None else bool(ecc[0]),
+    }
+
+
 def state_flags(states: list[Facts]) -> tuple[str, ...]:
-    """Return the warnings that hold in any state: `throttled` (heat or hardware), `power_capped`, `shared` with others."""
+    """Return the warnings that hold in any of the states, or between the first and the last.
+
+    `throttled` (by heat or hardware), `power_capped`, `shared` with other processes; `throttling_unknown` where NVML is there
+    and tells neither why clocks are low nor for how long they were.
+    """
     reasons = 0
     for facts in states:
         reasons |= int(facts.get("throttle_reasons") or 0)
+    first, last = states[0], states[-1]
+    names = {name: f"held_by_{name}_ns" for name in _POLICIES}
+    told = {name for name, key in names.items() if first.get(key) is not None and last.get(key) is not None}
+    rose = {name for name in told if int(last[names[name]] or 0) > int(first[names[name]] or 0)}
+    silent = any("throttle_reasons" in facts and facts["throttle_reasons"] is None for facts in states)
     found = {
-        "throttled": bool(reasons & HEAT),
-        "power_capped": bool(reasons & POWER_CAP),
+        "throttled": bool(reasons & HEAT or rose - {"power"}),
+        "power_capped": bool(reasons & POWER_CAP or "power" in rose),
+        "throttling_unknown": silent and not told,
         "shared": any(facts.get("other_processes") for facts in states),
     }
     return tuple(name for name, holds in found.items() if holds)

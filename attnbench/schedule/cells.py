@@ -68,9 +68,12 @@ class CellJobs:
 
     def checks(self, cell: Cell, server: Server) -> Schedule:
         """Give the checks of its method that have not been made yet, until one fails."""
+        description = self.run_info.methods.get(cell.method)
+        tuned_at = cell if description is not None and description.tunes else None
         for small in self.check_cells.get(cell.key, ()):
             if not self.ledger.checked(small) and self.ledger.rejected(cell) is None:
-                yield from self.tries(self.job(small, Pass.CHECK, 0), server)
+                job = self.job(small, Pass.CHECK, 0).model_copy(update={"tuned_at": tuned_at})
+                yield from self.tries(job, server)
 
     def fit(self, cell: Cell, server: Server) -> Schedule:
         """Search for the largest batch that fits, with each trial in a process of its own."""
@@ -129,7 +132,7 @@ class CellJobs:
         first_call = suite.budget.seconds / 2 if first_time or phase is Pass.FIT else None
         limits = Limits(
             seconds=suite.budget.seconds,
-            timeout=suite.budget.timeout_seconds,
+            timeout=suite.budget.timeout_of(cell.device_kind, checks=phase is Pass.CHECK),
             memory_bytes=self.memory_bytes(cell, phase),
             first_call=first_call,
             flops=flops,

@@ -111,12 +111,21 @@ class Precision(StrEnum):
 
 
 class ClockMode(StrEnum):
-    """How time is read; `default` is cold on CUDA, but wall for whole sequences, and wall on a CPU."""
+    """How time is read; `default` is cold on CUDA, but wall for whole sequences, and wall on a CPU.
+
+    `graph` replays a CUDA graph with warm caches, `graph_cold` with L2 evicted before each replay.
+    """
 
     DEFAULT = "default"
     COLD = "cold"
     GRAPH = "graph"
+    GRAPH_COLD = "graph_cold"
     WALL = "wall"
+
+    @property
+    def replays(self) -> bool:
+        """Whether a call is captured once and then replayed, with the storages that it had."""
+        return self in {ClockMode.GRAPH, ClockMode.GRAPH_COLD}
 
 
 class Batch(StrEnum):

@@ -90,6 +90,9 @@ class Job(Noun):
     seed: int = 0
     B: int | None = Field(default=None, ge=1, description="batch in place of the problem's, where the largest is searched for")
     warmup: int | None = Field(default=None, description="calls; None = until steady")
+    tuned_at: Cell | None = Field(
+        default=None, description="at whose shape a method that tunes itself is called before its check, which is smaller"
+    )
     folder: str | None = Field(default=None, description="where checkpoints are kept; never part of a record")
     limits: Limits = Limits()
 
@@ -136,6 +139,7 @@ class Description(Noun):
     version: str = Field(description="distribution, version and digest of the source that will run")
     parameters: tuple[str, ...] = ()
     missing: tuple[str, ...] = Field(default=(), description="requirements that are not installed")
+    tunes: bool = Field(default=False, description="its kernels choose their launches at their first call")
     prospects: tuple[Prospect, ...] = ()
 
 

@@ -202,6 +202,9 @@ class Method(Noun):
         return value
 
 
+_COMPILING = 600.0
+
+
 class Budget(Noun):
     """What one cell may cost."""
 
@@ -211,11 +214,23 @@ class Budget(Noun):
     timeout: float | None = Field(
         default=None, gt=0, le=20 * _DAY, description="seconds until a replicate is killed; else 60 + 8 x seconds"
     )
+    check_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        le=20 * _DAY,
+        description="seconds until a check is killed; else a replicate's, and at least 600 on a GPU, where kernels compile",
+    )
 
     @property
     def timeout_seconds(self) -> float:
         """The seconds after which a replicate's process is killed."""
         return self.timeout or 60.0 + 8.0 * self.seconds
+
+    def timeout_of(self, device_kind: str, *, checks: bool) -> float:
+        """Return the seconds after which a process is killed: a check's on a GPU compiles, and may tune, many kernels."""
+        if not checks:
+            return self.timeout_seconds
+        return self.check_timeout or max(self.timeout_seconds, _COMPILING if device_kind == "cuda" else 0.0)
 
 
 TableKind = Literal["summary", "speedup", "fidelity", "numerics", "published", Figure]

@@ -4,15 +4,23 @@ Importing this file imports all that children need: the warm server does so once
 limited. The address space of libraries must not count as a method's memory: a torch built for CUDA takes gigabytes of it.
 """
 
+import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 # torch imports this in the first backward of a process, which would count half a second as the method's
 import sympy  # noqa: F401 - imported for its effect
+import torch
 
 from attnbench.schema.errand import Answer, Errand, Inquiry, Job, Pass, Survey
 from attnbench.schema.outcome import Failed, Measured
 from attnbench.workloads import check, describe, fidelity, footprint, model_quality, numerics, timing, tracing, train
+
+if torch.backends.cuda.is_built():
+    # half of the methods for a GPU need it, and it takes seconds to import; it looks for a GPU only when it launches a kernel
+    with suppress(ImportError):
+        importlib.import_module("triton")
 
 
 def do(errand: Errand, mark: Callable[[], object]) -> Answer:

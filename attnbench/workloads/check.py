@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnbench.api import Attention, Causality, Tier, each_once
 from attnbench.schema.cell import Batch, Cell, Inputs, Workload
 from attnbench.schema.errand import Job
+from attnbench.schema.noun import Facts, in_words
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.workloads.decoding import cut, prefill, share, step
 from attnbench.workloads.holding import (
@@ -88,6 +90,7 @@ def check(job: Job) -> Outcome:
 
     Raises whatever the method raises.
     """
+    tuned = _tune(job)
     setting = whole(job.sized, job.seed)
     p = setting.cell.problem
     dense = p.B * p.H * p.N**2 <= _DENSE or type(setting.method).rows is Attention.rows
@@ -111,7 +114,22 @@ def check(job: Job) -> Outcome:
     worst = max(findings, key=lambda finding: finding.excess)
     # torch counts the products that it makes itself, but none inside of a kernel
     flops = float(counter.get_total_flops())
-    return Measured(facts={"worst": worst.name, "error": worst.error, "tolerance": worst.tolerance, "flops": flops})
+    return Measured(facts={"worst": worst.name, "error": worst.error, "tolerance": worst.tolerance, "flops": flops, **tuned})
+
+
+def _tune(job: Job) -> Facts:
+    """Call a method whose kernels tune themselves once at the shape that is timed.
+
+    What they chose at the check's shape, a chunk or two, they would keep for all others.
+    """
+    if job.tuned_at is None:
+        return {}
+    p, begin = job.tuned_at.problem, perf_counter()
+    try:
+        whole(job.cell.reshaped(B=p.B, H=p.H, kv_heads=p.kv_heads, N=p.N).laid, job.seed).call()
+    except Exception as error:  # noqa: BLE001 - the check is not lost with it, and what is timed says more
+        return {"tuning": f"failed: {in_words(error)[:400]}"}
+    return {"tuned_at": f"B={p.B}, H={p.H}, N={p.N}", "tuning_seconds": perf_counter() - begin}
 
 
 @dataclass(frozen=True)

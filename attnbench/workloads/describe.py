@@ -8,7 +8,7 @@ from pathlib import Path
 from attnbench import registry
 from attnbench.api import Attention, Cost
 from attnbench.measure import devices, roof
-from attnbench.schema.cell import COMPILE, Batch, Cell, ClockMode, Workload
+from attnbench.schema.cell import COMPILE, Batch, Cell, Workload
 from attnbench.schema.errand import Description, Inquiry, Prospect, Roof, Surroundings, Survey
 from attnbench.schema.noun import in_words
 from attnbench.schema.training import Task
@@ -37,6 +37,7 @@ def describe(inquiry: Inquiry) -> Description:
         version=version(inquiry.method, method),
         parameters=parameters(method),
         missing=registry.missing(method),
+        tunes=method.tunes,
         prospects=tuple(prospect(method, cell) for cell in inquiry.cells),
     )
 
@@ -101,7 +102,7 @@ def why_not(cell: Cell) -> str | None:
         Workload.GENERATE: [
             (is_speech, "speech is heard as a whole and not made token by token; generate another task"),
             (not p.causal, NOT_CAUSAL),
-            (cell.clock is ClockMode.GRAPH, drawn),
+            (cell.clock.replays, drawn),
             (p.padding > 0, "sequences are made without padding"),
         ],
     }

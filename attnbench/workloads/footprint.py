@@ -82,6 +82,7 @@ def on_cpu(setting: Setting) -> Readings:
         "host_rss_peak": host_memory.host_rss_peak(call),
         "saved_for_backward": _saved(setting, profiler_memory.saved_for_backward),
         "torch_allocated_peak": Reading(None, "torch's CUDA allocator", none),
+        "torch_requested_peak": Reading(None, "torch's CUDA allocator", none),
         "torch_reserved_peak": Reading(None, "torch's CUDA allocator", none),
         **nvml.unavailable(none),
     }

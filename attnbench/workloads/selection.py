@@ -9,7 +9,7 @@ from time import perf_counter
 from attnbench.api import Tier
 from attnbench.measure import devices
 from attnbench.measure.clock import Clock
-from attnbench.schema.cell import ClockMode, Workload
+from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Facts
 from attnbench.workloads.setting import Setting, keywords_of
 
@@ -45,7 +45,7 @@ def selection(setting: Setting, clock: Clock, median: float, limit: float) -> Se
         keywords = keywords_of(choices, setting.key_mask)
         # a forward that is given its choices may compile other kernels
         method(*inputs, **keywords)
-        if setting.cell.clock is ClockMode.GRAPH:
+        if setting.cell.clock.replays:
             # a choice may wait for the device, which a graph cannot hold
             clock = devices.clock(setting.cell.device, "wall")
         batch = max(1, math.ceil(clock.min_sample / median))

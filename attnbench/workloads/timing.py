@@ -10,7 +10,7 @@ import torch
 
 from attnbench.api import Tier, io_bytes
 from attnbench.measure import devices, energy, host_conditions, nvml, roof
-from attnbench.measure.clock import Clock, ColdClock
+from attnbench.measure.clock import Clock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
 from attnbench.measure.process_state import ProcessState, Work, children, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
@@ -75,7 +75,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         loop_seconds = perf_counter() - loop_begin
     consumed = probe.energy(timing.sampling_seconds, timing.calls, timing.timed)
     facts: Facts = {
-        "clock": clock.label,
+        **clock.facts,
         "stop": timing.stop,
         "warmup_calls": timing.warmup_calls,
         "loop_seconds": loop_seconds,
@@ -89,8 +89,6 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         **conditions.facts,
         **consumed.facts,
     }
-    if isinstance(clock, ColdClock):
-        facts["cold_ratio"] = round(clock.cold_ratio, 3)
     over = perf_counter()
     try:
         too_much = work.too_much(before.threads) if job.cell.device_kind == "cpu" else ""
@@ -125,7 +123,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
 
 def input_sets(setting: Setting, job: Job) -> int:
     """Return how many sets of inputs calls take in turns: as many as a small share of memory holds; 1 for a kept graph."""
-    if job.cell.clock is ClockMode.GRAPH or isinstance(setting, Modelled | Backward):
+    if job.cell.clock.replays or isinstance(setting, Modelled | Backward):
         return 1
     memory = job.limits.memory_bytes or devices.free_bytes(job.cell.device)
     size = sum(x.numel() * x.element_size() for x in unique(list(setting.inputs)))

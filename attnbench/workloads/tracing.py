@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from attnbench.measure.kernels import in_words, kernels_of
+from attnbench.measure.kernels import in_words, kernels_of, tuned_launches
 from attnbench.schema.errand import TIMELINE, Job
 from attnbench.schema.noun import Facts
 from attnbench.schema.noun import in_words as error_in_words
@@ -19,11 +19,15 @@ def kernels(setting: Setting) -> Facts:
     """Profile one more call, after all that is timed; nothing of whole sequences, whose calls are too many to look at."""
     if isinstance(setting, Sequence | Generation):
         return {}
+    launches = {"launches": chosen} if (chosen := tuned_launches()) else {}
     try:
-        return {"kernels": in_words(kernels_of(setting.call, setting.cell.device))}
+        found = kernels_of(setting.call, setting.cell.device)
+        # beside the time between two events, that of the kernels alone tells how much of it the device was idle
+        alone = {"kernel_seconds": sum(kernel.seconds for kernel in found)} if setting.cell.device_kind == "cuda" else {}
+        return {"kernels": in_words(found), **alone, **launches}
     except (RuntimeError, MemoryError) as error:
         # what was timed is not lost with it
-        return {"kernels": f"unknown: {error_in_words(error)}"}
+        return {"kernels": f"unknown: {error_in_words(error)}", **launches}
 
 
 def trace(job: Job) -> Measured:

@@ -30,6 +30,7 @@ class FlaKernels(OfPackage):
     states_again = True
     devices = ("cuda",)
     tf32 = True
+    tunes = True
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

@@ -51,13 +51,14 @@ class NVMLError(Exception):
 class FakeNvml:
     """pynvml with one device; put `refuses` in the place of a function to make it fail.
 
-    `processes` are (pid, bytes), and `power` is (µs, watts).
+    `processes` are (pid, bytes), `power` is (µs, watts), and `violations` the ns for which each policy held the clocks.
     """
 
     uuid: str = "GPU-1234"
     used: int = 1000
     processes: list[tuple[int, int | None]] = field(default_factory=list)
     reasons: int = 0
+    violations: dict[int, int] = field(default_factory=dict)
     open: int = 1
     millijoules: int = 10**9
     power: list[tuple[int, float]] = field(default_factory=list)
@@ -100,8 +101,20 @@ class FakeNvml:
     def nvmlDeviceGetTemperature(self, device: object, sensor: int) -> int:  # noqa: N802 - NVML's name
         return 61
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, device: object) -> int:  # noqa: N802 - NVML's name
+    def nvmlDeviceGetCurrentClocksEventReasons(self, device: object) -> int:  # noqa: N802 - NVML's name
         return self.reasons
+
+    def nvmlDeviceGetViolationStatus(self, device: object, policy: int) -> SimpleNamespace:  # noqa: N802 - NVML's name
+        return SimpleNamespace(violationTime=self.violations.get(policy, 0))
+
+    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802 - NVML's name
+        return "580.65"
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, device: object) -> int:  # noqa: N802 - NVML's name
+        return 700_000
+
+    def nvmlDeviceGetEccMode(self, device: object) -> list[int]:  # noqa: N802 - NVML's name
+        return [1, 1]
 
 
 @pytest.fixture

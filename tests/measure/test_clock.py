@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnbench.measure import clock as clocks
-from attnbench.measure.clock import CacheFlush, Clock, ColdClock, GraphClock, WallClock
+from attnbench.measure.clock import CacheFlush, Clock, ColdClock, ColdGraphClock, GraphClock, WallClock
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Event:
     at: float = 0.0
 
     def query(self) -> bool:
-        return self.gpu.late
+        return self.gpu.late or self.gpu.held / 2e9 < self.gpu.needed
 
     def record(self) -> None:
         self.at = self.gpu.milliseconds
@@ -46,6 +46,10 @@ class Gpu:
     events: int = 0
     late: bool = False
     """Whether the stream is let go before the host has queued all."""
+    needed: float = 0.0
+    """The seconds for which it must be held, so that the host can queue all."""
+    mhz: float = 2000.0
+    captured: int = 1
 
     def since_idle(self) -> list[str]:
         idle = len(self.log) - self.log[::-1].index("synchronize") if "synchronize" in self.log else 0
@@ -59,7 +63,7 @@ class Gpu:
     def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802 - torch's name
         assert enable_timing
         self.events += 1
-        return Event(self, "start" if self.events % 2 else "end")
+        return Event(self, "event")
 
     def synchronize(self, device: str) -> None:
         assert device == "cuda:0"
@@ -68,6 +72,7 @@ class Gpu:
     def _sleep(self, cycles: int) -> None:
         assert cycles > 0
         self.held = cycles
+        self.milliseconds += cycles / self.mhz / 1e3
         self.log.append("hold")
 
     def Stream(self, device: str) -> SimpleNamespace:  # noqa: N802 - torch's name
@@ -83,13 +88,18 @@ class Gpu:
         self.current = "main"
 
     def CUDAGraph(self) -> SimpleNamespace:  # noqa: N802 - torch's name
-        return SimpleNamespace(replay=lambda: self.work("replay"))
+
+        def replay() -> None:
+            for _ in range(self.captured):
+                self.work("replay")
+
+        return SimpleNamespace(replay=replay)
 
     @contextmanager
     def graph(self, graph: SimpleNamespace) -> Iterator[None]:
-        self.current = "capture"
+        self.current, before = "capture", len(self.log)
         yield
-        self.current = "main"
+        self.current, self.captured = "main", len(self.log) - before
 
     def get_device_properties(self, device: str) -> SimpleNamespace:
         return SimpleNamespace(L2_cache_size=4096)
@@ -102,7 +112,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
     class Flush:
         def __init__(self, device: str, cuda: object) -> None:
-            self.buffer = torch.empty(64, dtype=torch.int8)
+            self.buffer = torch.empty(64, dtype=torch.int32)
 
         def __call__(self) -> None:
             made.log.append("flush")
@@ -169,7 +179,7 @@ def test_a_cold_sample_flushes_holds_the_stream_and_times_only_the_call(gpu: Gpu
     clock = ColdClock("cuda:0", gpu)
     gpu.log.clear()
     assert clock.sample(gpu.work, batch=1) == pytest.approx(0.003)
-    assert gpu.log == ["flush", "hold", "start", "call on main", "end", "wait for end", "synchronize"]
+    assert gpu.log == ["flush", "event", "hold", "event", "call on main", "event", "wait for event", "synchronize"]
 
 
 def test_each_call_of_a_cold_batch_is_flushed_on_its_own(gpu: Gpu) -> None:
@@ -218,12 +228,57 @@ def test_the_stream_is_never_held_for_more_than_fifty_milliseconds(gpu: Gpu, hos
 
 
 @pytest.mark.parametrize(("late", "flags"), [(2, ()), (3, ("gaps",)), (20, ("gaps",))])
-def test_calls_that_were_not_queued_in_time_are_flagged(gpu: Gpu, late: int, flags: tuple[str, ...]) -> None:
+def test_calls_that_no_hold_lets_be_queued_in_time_are_flagged(gpu: Gpu, late: int, flags: tuple[str, ...]) -> None:
     clock = ColdClock("cuda:0", gpu)
     for i in range(20):
         gpu.late = i < late
         clock.sample(gpu.work, batch=1)
     assert (clock.gaps, clock.flags) == (late, flags)
+
+
+def test_a_sample_with_a_gap_is_taken_again_with_the_stream_held_for_longer(gpu: Gpu) -> None:
+    clock, calls = ColdClock("cuda:0", gpu), [0]
+
+    def call() -> int:
+        calls[0] += 1
+        gpu.work()
+        return calls[0]
+
+    seen: list[object] = []
+    gpu.needed = 6e-3
+    assert clock.sample(call, 1, seen.append) == pytest.approx(0.003)
+    # held for 1, 2, 4 and then 8 ms; only the last call counts, and is looked at
+    assert (calls, seen, clock.gaps, clock.taken) == ([4], [4], 0, 1)
+    clock.sample(call, 1)
+    assert calls == [5]
+
+
+def test_a_call_that_waits_for_the_device_itself_is_not_held_for_longer_again_and_again(gpu: Gpu) -> None:
+    clock, calls = ColdClock("cuda:0", gpu), [0]
+    gpu.late = True
+
+    def call() -> None:
+        calls[0] += 1
+        gpu.work()
+
+    for _ in range(10):
+        clock.sample(call, 1)
+    # 1, 2, 4, 8, 16, 32 and 50 ms, and then once a sample
+    assert calls == [7 + 9]
+    assert clock.flags == ("gaps",)
+    assert gpu.held == 2_000_000
+
+
+@pytest.mark.parametrize(("slow", "flags"), [(2, ()), (3, ("slowed",))])
+def test_the_clock_of_the_gpu_is_read_at_each_call_and_slow_ones_are_flagged(
+    gpu: Gpu, slow: int, flags: tuple[str, ...]
+) -> None:
+    clock = ColdClock("cuda:0", gpu)
+    for i in range(20):
+        gpu.mhz = 1700 if i < slow else 1980
+        clock.sample(gpu.work, batch=1)
+    assert clock.facts == {"clock": "cold", "cold_ratio": 3.0, "sm_clock_mhz": 1980, "sm_clock_mhz_lowest": 1700}
+    assert clock.flags == flags
 
 
 def test_the_self_test_of_a_cold_clock_counts_for_no_gap(gpu: Gpu) -> None:
@@ -233,7 +288,7 @@ def test_the_self_test_of_a_cold_clock_counts_for_no_gap(gpu: Gpu) -> None:
 
 def test_a_graph_is_captured_after_three_calls_on_a_side_stream(gpu: Gpu) -> None:
     GraphClock("cuda:0", gpu).prepare(gpu.work)
-    assert gpu.log == [
+    assert gpu.log[:6] == [
         "side waits for main",
         *["call on side"] * 3,
         "main waits for side",
@@ -246,7 +301,35 @@ def test_a_graph_sample_replays_the_captured_call_between_two_events(gpu: Gpu) -
     replay = clock.prepare(gpu.work)
     gpu.log.clear()
     assert clock.sample(replay, batch=3) == pytest.approx(0.001)
-    assert gpu.log == ["start", "replay on main", "replay on main", "replay on main", "end", "synchronize"]
+    assert gpu.log == ["event", "replay on main", "replay on main", "replay on main", "event", "synchronize"]
+
+
+@pytest.mark.parametrize(("call_ms", "unrolled"), [(0.3, 1), (0.15, 2), (0.02, 10), (0.001, 64)])
+def test_a_graph_of_a_short_call_holds_it_many_times_over(gpu: Gpu, call_ms: float, unrolled: int) -> None:
+    gpu.warm_ms, clock, calls = call_ms, GraphClock("cuda:0", gpu), [0]
+
+    def call() -> int:
+        calls[0] += 1
+        gpu.work()
+        return calls[0]
+
+    seen: list[object] = []
+    replay = clock.prepare(call)
+    assert clock.facts == {"clock": "graph", "unrolled": unrolled}
+    gpu.log.clear()
+    assert clock.sample(replay, 2 * unrolled, seen.append) == pytest.approx(call_ms / 1e3)
+    assert gpu.log.count("replay on main") == 2 * unrolled
+    # the result of the last call that was captured
+    assert seen == calls
+
+
+def test_a_cold_graph_is_replayed_after_a_flush_each_time(gpu: Gpu) -> None:
+    clock = ColdGraphClock("cuda:0", gpu)
+    replay = clock.prepare(gpu.work)
+    gpu.log.clear()
+    assert clock.label == "graph_cold"
+    assert clock.sample(replay, batch=2) == pytest.approx(0.003)
+    assert [line for line in gpu.log if line in {"flush", "replay on main"}] == ["flush", "replay on main"] * 2
 
 
 def test_a_graph_sample_holds_many_replays_so_that_the_launch_of_the_first_is_small() -> None:
@@ -273,6 +356,13 @@ def test_the_flush_writes_its_whole_buffer() -> None:
     flush.buffer.fill_(1)
     flush()
     assert not flush.buffer.any()
+
+
+def test_the_flush_ends_by_reading_so_that_nothing_is_written_back_later() -> None:
+    flush = CacheFlush("cuda:0", Gpu())
+    flush.read.fill_(1)
+    flush()
+    assert flush.read == 0
 
 
 @pytest.mark.parametrize(("others", "flags"), [(2, ()), (3, ("late",))])

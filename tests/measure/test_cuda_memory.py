@@ -15,29 +15,37 @@ class Allocator:
     """torch.cuda's counters; `log` is the order in which they were asked."""
 
     allocated: int = 0
+    requested: int = 0
     peak: int = 0
+    requested_peak: int = 0
     reserved: int = 0
+    retries: int = 0
     log: list[str] = field(default_factory=list)
 
-    def take(self, size: int) -> None:
-        self.allocated += size
-        self.peak = max(self.peak, self.allocated)
+    def take(self, size: int, rounding: int = 0) -> None:
+        self.requested += size
+        self.allocated += size + rounding
+        self.peak, self.requested_peak = max(self.peak, self.allocated), max(self.requested_peak, self.requested)
         self.reserved = max(self.reserved, self.allocated)
 
     def synchronize(self, device: str) -> None:
         self.log.append("synchronize")
 
     def reset_peak_memory_stats(self, device: str) -> None:
-        self.peak = self.allocated
+        self.peak, self.requested_peak = self.allocated, self.requested
 
     def memory_allocated(self, device: str) -> int:
         return self.allocated
 
-    def max_memory_allocated(self, device: str) -> int:
-        return self.peak
-
-    def max_memory_reserved(self, device: str) -> int:
-        return self.reserved
+    def memory_stats(self, device: str) -> dict[str, int]:
+        return {
+            "allocated_bytes.all.current": self.allocated,
+            "allocated_bytes.all.peak": self.peak,
+            "requested_bytes.all.current": self.requested,
+            "requested_bytes.all.peak": self.requested_peak,
+            "reserved_bytes.all.peak": self.reserved,
+            "num_alloc_retries": self.retries,
+        }
 
 
 def test_the_peak_is_counted_beyond_what_lived_before_and_after_an_earlier_peak_is_forgotten() -> None:
@@ -46,13 +54,21 @@ def test_the_peak_is_counted_beyond_what_lived_before_and_after_an_earlier_peak_
     cuda.take(-600)  # an earlier peak, gone
 
     def call() -> None:
-        cuda.take(200)
+        cuda.take(180, rounding=20)
         cuda.take(-150)
 
     readings = allocator_peaks(call, "cuda:0", cuda)
     assert readings["torch_allocated_peak"].bytes == 200
+    assert readings["torch_requested_peak"].bytes == 180
     assert readings["torch_reserved_peak"].bytes == 900
     assert all(r.reason is None for r in readings.values())
+
+
+def test_a_call_in_which_the_allocator_had_to_try_again_is_flagged() -> None:
+    cuda = Allocator(retries=3)
+    assert not any(reading.flag for reading in allocator_peaks(lambda: cuda.take(5), "cuda:0", cuda).values())
+    readings = allocator_peaks(lambda: setattr(cuda, "retries", 4), "cuda:0", cuda)
+    assert readings["torch_reserved_peak"].flag == "allocation_retried"
 
 
 def test_the_device_is_idle_before_and_after_the_counted_call() -> None:

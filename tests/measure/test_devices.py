@@ -1,5 +1,6 @@
 """The branch on the device: which clock, how much memory, which facts."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from attnbench.measure import devices
-from attnbench.measure.clock import ColdClock, GraphClock, WallClock
+from attnbench.measure.clock import ColdClock, ColdGraphClock, GraphClock, WallClock
 
 GIB = 2**30
 
@@ -16,7 +17,8 @@ GIB = 2**30
 def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A torch that says it has a GPU; gives the log of what was synchronised."""
     log: list[str] = []
-    properties = SimpleNamespace(name="Test GPU", uuid="1234", total_memory=80 * GIB, major=9, minor=0, L2_cache_size=4096)
+    properties = SimpleNamespace(name="Test GPU", uuid="1234", total_memory=80 * GIB, major=9, minor=0)
+    properties.L2_cache_size, properties.multi_processor_count = 50 * 2**20, 132
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", log.append)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (7 * GIB, 80 * GIB))
@@ -63,7 +65,7 @@ def test_a_cpu_has_a_wall_clock(mode: str) -> None:
     assert isinstance(devices.clock("cpu", mode), WallClock)
 
 
-@pytest.mark.parametrize("mode", ["cold", "graph"])
+@pytest.mark.parametrize("mode", ["cold", "graph", "graph_cold"])
 def test_a_cpu_refuses_the_clocks_of_a_gpu_in_words(mode: str) -> None:
     with pytest.raises(ValueError, match=f"a CPU has no '{mode}' clock; use wall"):
         devices.clock("cpu", mode)
@@ -74,6 +76,8 @@ def test_each_mode_of_a_gpu_is_its_own_clock(gpu: list[str], monkeypatch: pytest
     assert isinstance(devices.clock("cuda:0", "default"), ColdClock)
     assert isinstance(devices.clock("cuda:0", "cold"), ColdClock)
     assert isinstance(devices.clock("cuda:0", "graph"), GraphClock)
+    monkeypatch.setattr(ColdGraphClock, "__init__", lambda self, device: setattr(self, "device", device))
+    assert isinstance(devices.clock("cuda:0", "graph_cold"), ColdGraphClock)
 
 
 def test_the_wall_clock_of_a_gpu_waits_for_it(gpu: list[str]) -> None:
@@ -119,6 +123,30 @@ def test_facts_of_a_gpu_name_it_by_uuid(gpu: list[str]) -> None:
     found = devices.facts("cuda:0")
     assert (found["gpu"], found["gpu_uuid"], found["compute_capability"]) == ("Test GPU", "1234", "9.0")
     assert found["gpu_memory_bytes"] == 80 * GIB
+    assert found["multiprocessors"] == 132
+    assert "NVML" in str(found["nvml"])
+
+
+def test_facts_of_a_gpu_tell_its_driver_its_power_limit_and_how_torch_allocates(
+    gpu: list[str], monkeypatch: pytest.MonkeyPatch, nvml: Any
+) -> None:
+    monkeypatch.setattr("attnbench.measure.nvml.library", lambda: nvml)
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    found = devices.facts("cuda:0")
+    assert (found["driver"], found["power_limit_w"], found["ecc"]) == ("580.65", 700.0, True)
+    assert found["allocator_settings"] == "expandable_segments:True"
+
+
+def test_the_assembler_of_triton_is_told_by_its_version_and_another_one_by_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "ptxas"
+    other.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.2, V13.2.51'\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", str(other))
+    assert devices.ptxas() == "V13.2.51"
+    monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path / "none"))
+    assert devices.ptxas() is None
 
 
 @pytest.mark.cuda

@@ -1,11 +1,16 @@
 """What a call runs, by torch's profiler."""
 
 import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 import torch
 
-from attnbench.measure.kernels import Kernel, in_words, kernels_of
+from attnbench.measure.kernels import Kernel, in_words, kernels_of, tuned_launches
 
 
 def test_the_operators_of_a_call_are_named_with_how_often_they_ran_the_longest_first(tmp_path: Path) -> None:
@@ -23,3 +28,31 @@ def test_what_is_beyond_the_longest_is_summed_up() -> None:
     assert in_words([Kernel("a", 1, 3.0), Kernel("b", 2, 1.0)]) == "a 75 %, b 25 %"
     many = [Kernel(name, 1, 1.0) for name in "abcdefg"]
     assert in_words(many).endswith("e 14 %, 2 others 29 %")
+
+
+@dataclass
+class Tuner:
+    """As triton.runtime.autotuner.Autotuner, which has `best_config` once it was called."""
+
+    base_fn: Callable[[], object]
+
+    def choose(self, config: str) -> None:
+        self.best_config = config
+
+
+def test_the_launches_that_triton_s_autotuners_chose_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward() -> None: ...
+    def backward() -> None: ...
+    def never_called() -> None: ...
+
+    monkeypatch.setitem(sys.modules, "triton.runtime.autotuner", SimpleNamespace(Autotuner=Tuner))
+    tuners = [Tuner(function) for function in (forward, backward, never_called)]
+    assert tuned_launches() == ""
+    tuners[0].choose("BLOCK: 64, num_warps: 4")
+    tuners[1].choose("BLOCK: 32, num_warps: 8")
+    assert tuned_launches() == "backward (BLOCK: 32, num_warps: 8); forward (BLOCK: 64, num_warps: 4)"
+
+
+def test_where_triton_was_not_imported_there_is_nothing_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "triton.runtime.autotuner", raising=False)
+    assert tuned_launches() == ""

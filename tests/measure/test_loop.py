@@ -6,12 +6,14 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.measure.clock import Call, Look, WallClock, drop
+from attnbench.measure.environment import Facts
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, stable, steady
 
 
@@ -45,7 +47,9 @@ class FakeClock:
     world: World
     min_sample: float = 0.0
     label: str = "fake"
+    unrolled: int = 1
     flags: tuple[str, ...] = ()
+    facts: ClassVar[Facts] = {}
     device_seconds: float = 0.0
     """Work that is still queued when a call returns."""
 

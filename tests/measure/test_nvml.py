@@ -19,6 +19,7 @@ from attnbench.measure.nvml import (
     other_processes,
     process_bytes,
     session,
+    settings,
     state_flags,
     unavailable,
 )
@@ -211,6 +212,10 @@ def test_the_state_has_its_facts_in_si_units(nvml: Any) -> None:
         "power_w": 312.5,
         "temperature_c": 61,
         "throttle_reasons": 0,
+        "held_by_power_ns": 0,
+        "held_by_thermal_ns": 0,
+        "held_by_board_ns": 0,
+        "held_by_reliability_ns": 0,
         "other_processes": 0,
     }
 
@@ -221,7 +226,8 @@ def test_the_state_has_its_facts_in_si_units(nvml: Any) -> None:
         ("nvmlDeviceGetPowerUsage", ["power_w"]),
         ("nvmlDeviceGetClockInfo", ["sm_clock_mhz", "memory_clock_mhz"]),
         ("nvmlDeviceGetTemperature", ["temperature_c"]),
-        ("nvmlDeviceGetCurrentClocksThrottleReasons", ["throttle_reasons"]),
+        ("nvmlDeviceGetCurrentClocksEventReasons", ["throttle_reasons"]),
+        ("nvmlDeviceGetViolationStatus", [f"held_by_{name}_ns" for name in ("power", "thermal", "board", "reliability")]),
         ("nvmlDeviceGetComputeRunningProcesses", ["other_processes"]),
     ],
 )
@@ -263,6 +269,38 @@ def test_a_warning_holds_when_either_state_gives_it(nvml: Any, when: int) -> Non
         nvml.reasons = 0x40 if i == when else 0
         states.append(device_state(nvml, "device"))
     assert state_flags(states) == ("throttled",)
+
+
+@pytest.mark.parametrize(
+    ("policy", "flags"), [(0, ("power_capped",)), (1, ("throttled",)), (3, ("throttled",)), (5, ("throttled",)), (2, ())]
+)
+def test_clocks_that_were_held_only_in_between_are_warned_of(nvml: Any, policy: int, flags: tuple[str, ...]) -> None:
+    nvml.violations = {0: 7, 1: 7, 3: 7, 5: 7}
+    before = device_state(nvml, "device")
+    assert state_flags([before, device_state(nvml, "device")]) == ()
+    nvml.violations[policy] = 8
+    assert state_flags([before, device_state(nvml, "device")]) == flags
+
+
+def test_drivers_that_know_the_reasons_by_their_earlier_name_are_asked_by_it(nvml: Any) -> None:
+    nvml.nvmlDeviceGetCurrentClocksEventReasons = nvml.refuses
+    nvml.nvmlDeviceGetCurrentClocksThrottleReasons = lambda device: 0x40
+    assert state_flags([device_state(nvml, "device")]) == ("throttled",)
+
+
+def test_a_device_that_tells_nothing_of_its_clocks_is_unknown_and_not_unthrottled(nvml: Any) -> None:
+    nvml.nvmlDeviceGetCurrentClocksEventReasons = nvml.refuses
+    before = device_state(nvml, "device")
+    # how long they were held is told
+    assert state_flags([before, device_state(nvml, "device")]) == ()
+    nvml.nvmlDeviceGetViolationStatus = nvml.refuses
+    assert state_flags([device_state(nvml, "device")] * 2) == ("throttling_unknown",)
+
+
+def test_the_settings_of_a_device_are_told_as_far_as_it_tells_them(nvml: Any) -> None:
+    assert settings(nvml, "device") == {"driver": "580.65", "power_limit_w": 700.0, "ecc": True}
+    nvml.nvmlDeviceGetEccMode = nvml.refuses
+    assert settings(nvml, "device")["ecc"] is None
 
 
 def test_somebody_who_comes_in_mid_run_makes_the_measurement_shared(nvml: Any) -> None:

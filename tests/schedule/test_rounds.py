@@ -15,7 +15,7 @@ from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Cell
 from attnbench.schema.cost import Cost
-from attnbench.schema.errand import Job, Pass, Roof
+from attnbench.schema.errand import Description, Job, Pass, Roof
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -169,6 +169,41 @@ def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -
     for label, causal in checks:
         mine = [j.phase for j in worker.jobs if (j.cell.label, j.cell.problem.causal) == (label, causal)]
         assert mine[0] is Pass.CHECK
+
+
+def test_a_method_that_tunes_itself_is_checked_with_the_shape_that_is_timed() -> None:
+    methods = {
+        name: Description(method=name, paper="", tier="", causality="", summary="", version="", tunes=name == "a")
+        for name in "abc"
+    }
+    info = run_info().model_copy(update={"methods": methods})
+    worker = FakeWorker()
+    run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
+    checks = [job for job in worker.jobs if job.phase is Pass.CHECK]
+    assert {job.cell.method for job in checks if job.tuned_at is None} == {"b", "c"}
+    # at the first of its cells, since what it finds is kept for the others
+    assert {(job.cell.method, job.tuned_at.problem.N) for job in checks if job.tuned_at is not None} == {("a", 128)}
+    assert all(job.tuned_at is None for job in worker.jobs if job.phase is not Pass.CHECK)
+
+
+@pytest.mark.parametrize(
+    ("device", "budget", "seconds"),
+    [
+        ("cpu", {"seconds": 4}, 92),
+        ("cuda:0", {"seconds": 4}, 600),
+        ("cuda:0", {"seconds": 100}, 860),
+        ("cpu", {"timeout": 30}, 30),
+        ("cpu", {"timeout": 30, "check_timeout": 5}, 5),
+        ("cuda:0", {"timeout": 30, "check_timeout": 50}, 50),
+    ],
+)
+def test_a_check_has_a_time_of_its_own_in_which_a_gpu_compiles(device: str, budget: dict[str, float], seconds: float) -> None:
+    info, worker = run_info(budget=budget), FakeWorker()
+    cells = tuple(cell.model_copy(update={"device": device}) for cell in info.cells[:1])
+    run(info.model_copy(update={"cells": cells}), worker, check_cells={cells[0].key: (small(cells[0]),)})
+    limits = {job.phase: job.limits.timeout for job in worker.jobs}
+    assert limits[Pass.CHECK] == seconds
+    assert limits[Pass.TIME] == info.suite.budget.timeout_seconds
 
 
 def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() -> None:

@@ -271,3 +271,20 @@ def test_a_check_counts_the_products_that_torch_sees() -> None:
     outcome = checked("Right", N=64, D=8, workload=Workload.FORWARD)
     assert isinstance(outcome, Measured)
     assert outcome.facts["flops"] == 2 * (2 * 2 * 64 * 64 * 8)
+
+
+@pytest.mark.parametrize(("N", "told"), [(640, "B=3, H=4, N=640"), (1001, None)])
+def test_a_method_that_tunes_itself_is_called_at_the_timed_shape_before_it_is_checked(N: int, told: str | None) -> None:
+    shapes = registry.load("gate_cases:Tunes").__dict__["shapes"]
+    shapes.clear()
+    timed = Cell(method="gate_cases:Tunes", problem=Problem(B=3, H=4, N=N, D=8))
+    small = timed.reshaped(B=1, H=2, kv_heads=2, N=64).model_copy(update={"workload": Workload.FORWARD_BACKWARD})
+    outcome = check(Job(cell=small, phase=Pass.CHECK, tuned_at=timed))
+    # with the backward of the check, whatever the cell's workload is
+    assert shapes[:2] == [(3, 4, N, 1), (1, 2, 64, 1)]
+    assert isinstance(outcome, Measured)
+    if told is None:
+        assert outcome.facts["tuning"] == "failed: no room"
+    else:
+        assert outcome.facts["tuned_at"] == told
+        assert float(outcome.facts["tuning_seconds"] or 0) > 0

@@ -23,7 +23,7 @@ SMALL = Problem(B=2, H=2, N=64, D=8, M=16, causal=True)
 WITHOUT_MODEL = [workload for workload in Workload if not workload.has_model]
 SIZES = {"input_bytes", "parameter_bytes", "output_bytes"}
 ON_A_CPU = {"host_rss_peak", "torch_profiler_peak"}
-ON_A_GPU = {"torch_allocated_peak", "torch_reserved_peak"}
+ON_A_GPU = {"torch_allocated_peak", "torch_requested_peak", "torch_reserved_peak"}
 BY_NVML = {"nvml_process_peak", "nvml_process_base", "nvml_device_delta"}
 ALL = SIZES | ON_A_CPU | ON_A_GPU | BY_NVML | {"saved_for_backward"}
 
@@ -121,8 +121,14 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
         "synchronize": None,
         "reset_peak_memory_stats": None,
         "memory_allocated": 1000,
-        "max_memory_allocated": 1700,
-        "max_memory_reserved": 4096,
+        "memory_stats": {
+            "allocated_bytes.all.current": 1000,
+            "allocated_bytes.all.peak": 1700,
+            "requested_bytes.all.current": 1000,
+            "requested_bytes.all.peak": 1650,
+            "reserved_bytes.all.peak": 4096,
+            "num_alloc_retries": 0,
+        },
     }
     for name, value in counters.items():
         monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)

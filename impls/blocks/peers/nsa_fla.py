@@ -34,6 +34,7 @@ class FlaNsa(NsaAttention):
     tier = Tier.TRITON
     layout = Layout.BNHD
     decodes = False
+    tunes = True
     requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
     devices = ("cuda",)
     dtypes = HALF  # those of its window, which is flash-attn's

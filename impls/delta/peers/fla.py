@@ -31,6 +31,7 @@ class FlaKernels(DeltaFamily):
     layout = Layout.BNHD
     decodes = False
     grouped = False
+    tunes = True
     requires = ("fla-core>=0.6", "triton>=3.3")
     devices = ("cuda",)
     dtypes = UP_TO_FLOAT32

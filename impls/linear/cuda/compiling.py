@@ -54,27 +54,34 @@ CONTRACT = "contract"
 """Name of the kernel that computes -g·o of each row."""
 
 
-def names(variant: Variant) -> tuple[str, ...]:
-    """Name all kernels of a variant."""
-    each = [variant.layout(of) for of in Pass]
+FORWARD, BACKWARD = (Pass.FORWARD,), (Pass.QUERIES, Pass.KEYS, Pass.VALUES)
+"""The passes that are compiled together: who never differentiates waits for no backward."""
+
+
+def names(variant: Variant, passes: tuple[Pass, ...]) -> tuple[str, ...]:
+    """Name the kernels that these passes of a variant need."""
+    each = [variant.layout(of) for of in passes]
     walks = [attend(of, reads=reads) for of in each for reads in (True, False)]
-    return (*walks, *map(accumulate, each), CONTRACT)
+    return (*walks, *map(accumulate, each), *((CONTRACT,) if passes == BACKWARD else ()))
 
 
 @cache
-def binary(variant: Variant, arch: str) -> "ObjectCode":
-    """Compile machine code for `arch`, such as sm_90; needs no GPU. Raises RuntimeError with NVRTC's log."""
+def binary(variant: Variant, passes: tuple[Pass, ...], arch: str) -> "ObjectCode":
+    """Compile these passes to machine code for `arch`, such as sm_90; needs no GPU. Raises RuntimeError with NVRTC's log."""
     from cuda.core import Program, ProgramOptions  # type: ignore[import-untyped, unused-ignore]
 
     options = ProgramOptions(name=SOURCE.name, arch=arch, std="c++17", define_macro=variant.macros)
     try:
-        return Program(SOURCE.read_text(encoding="utf-8"), "c++", options).compile("cubin", name_expressions=names(variant))
+        return Program(SOURCE.read_text(encoding="utf-8"), "c++", options).compile(
+            "cubin", name_expressions=names(variant, passes)
+        )
     except Exception as error:
         raise RuntimeError(f"{SOURCE.name} does not compile for {variant} on {arch}: {error}") from error
 
 
 @cache
 def kernel(variant: Variant, name: str, device: int) -> "Kernel":
-    """Compile a kernel and load it for one device."""
+    """Compile a kernel with the others of its passes, and load it for one device."""
     major, minor = torch.cuda.get_device_capability(device)
-    return binary(variant, f"sm_{major}{minor}").get_kernel(name)
+    passes = FORWARD if name in names(variant, FORWARD) else BACKWARD
+    return binary(variant, passes, f"sm_{major}{minor}").get_kernel(name)

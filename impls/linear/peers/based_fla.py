@@ -33,6 +33,7 @@ class FlaBased(LinearFamily):
     tier = Tier.TRITON
     decodes = False
     masks = False
+    tunes = True
     requires = ("fla-core>=0.6", "triton>=3.3")
     devices = ("cuda",)
     causal_only = True

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
+from ...partial.rows import seen_by
 from ..family import LinearFamily
 from ..maps.feature_map import elementwise
 
@@ -24,7 +25,11 @@ class FlaLinear(LinearFamily):
 
     Katharopoulos et al. 2020, eq. 9-12. The operators take no feature map: φ runs before them in plain torch, inside the timed
     call, as users of the package must do. The scale is 1, where the package's default is 1/√D. The package hides keys by
-    packing sequences, not by a mask. Raises ValueError on an unknown feature map.
+    packing sequences, not by a mask. Its kernels choose their launches by key, which has neither N nor B nor H in it.
+
+    `alone` leaves out what stands around the kernel: o_i = Σ_{j≤i} (q_i·k_j) v_j, without a feature map or a denominator. That
+    is less work than the definition of the others, and tells what of the package's time is its kernel's. Raises ValueError on
+    an unknown feature map, or on one beside `alone`.
     """
 
     tier = Tier.TRITON
@@ -37,14 +42,16 @@ class FlaLinear(LinearFamily):
     grouped = False
     dtypes = (DType.FLOAT32, DType.BFLOAT16)  # its denominators in float16 pass 65504 at a thousand tokens
     tf32 = True
+    tunes = True
     operator: ClassVar[str]
     """Name of the operator in fla.ops.linear_attn."""
     tensor_cores: ClassVar[bool] = True
 
-    def __init__(self, problem: Problem, feature_map: str = "elu_plus_one") -> None:
+    def __init__(self, problem: Problem, feature_map: str | None = None, alone: bool = False) -> None:
         from fla.ops import linear_attn
 
-        super().__init__(problem, feature_map=elementwise(feature_map), eps=EPS)
+        super().__init__(problem, feature_map=_parameters(feature_map, alone), eps=EPS)
+        self.alone = alone
         self.attend: Callable[..., Any] = getattr(linear_attn, self.operator)
 
     @classmethod
@@ -76,10 +83,20 @@ class FlaLinear(LinearFamily):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
-        fq, fk = self.phi(q), self.phi(k)
+        fq, fk = (q, k) if self.alone else (self.phi(q), self.phi(k))
         o: Tensor
-        o, _ = self.attend(fq.transpose(1, 2), fk.transpose(1, 2), v.transpose(1, 2), scale=1.0, normalize=True)
+        o, _ = self.attend(fq.transpose(1, 2), fk.transpose(1, 2), v.transpose(1, 2), scale=1.0, normalize=not self.alone)
         return o.transpose(1, 2)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
+        """Compute the quadratic form of the same definition."""
+        return (q @ k.mT).tril() @ v if self.alone else super().reference(q, k, v, key_mask=key_mask)
+
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
+        """Compute the same for the queries `at`."""
+        if not self.alone:
+            return super().rows(head, at, q, k, v, key_mask)
+        return (q[at] @ k.mT * seen_by(at, len(k), causal=True)) @ v
 
 
 class FlaChunk(FlaLinear):
@@ -102,6 +119,10 @@ class FlaRecurrent(FlaLinear):
     tf32 = False
 
 
-def _parameters(feature_map: str = "elu_plus_one") -> None:
-    """Raise what the constructor would raise, without importing the package."""
-    elementwise(feature_map)
+def _parameters(feature_map: str | None = None, alone: bool = False) -> str:
+    """Return the feature map, or raise what the constructor raises, without importing the package."""
+    if not isinstance(alone, bool):
+        raise ValueError(f"alone={alone!r}: must be true or false")
+    if alone and feature_map is not None:
+        raise ValueError(f"feature_map={feature_map!r}: must be left out where alone is true, which has none")
+    return elementwise(feature_map or "elu_plus_one")

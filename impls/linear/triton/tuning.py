@@ -130,8 +130,8 @@ def splits(width: int, launch: Launch) -> int:
 
 
 def cut(walks: int, N: int) -> Cut:
-    """Cut into segments: one where `walks` fill the GPU, else as many as do, none below 128 tokens."""
-    wanted = -(-PROGRAMS // walks)
+    """Cut into segments: as many as fit on the GPU at once, so that no second wave is begun, none below 128 tokens."""
+    wanted = max(1, PROGRAMS // walks)
     tokens = max(-(-N // wanted), _SHORTEST if wanted > 1 else 1)
     tokens = -(-tokens // _LONGEST_CHUNK) * _LONGEST_CHUNK
     return Cut(segments=-(-N // tokens), tokens=tokens)

@@ -27,10 +27,12 @@ class Log:
 )
 def test_every_kernel_compiles(D: int, M: int, dtype: torch.dtype, phi: str, arch: str) -> None:
     variant = compiling.Variant(D, M, dtype, phi)
-    cubin = compiling.binary(variant, arch)
-    assert cubin.code.startswith(b"\x7fELF")
-    # what get_kernel will look up
-    assert set(cubin.symbol_mapping) == set(compiling.names(variant))
+    for passes, count in ((compiling.FORWARD, 3), (compiling.BACKWARD, 10)):
+        cubin, names = compiling.binary(variant, passes, arch), compiling.names(variant, passes)
+        assert cubin.code.startswith(b"\x7fELF")
+        # what get_kernel will look up
+        assert set(cubin.symbol_mapping) == set(names)
+        assert len(names) == count
 
 
 @pytest.mark.slow
@@ -43,13 +45,14 @@ def test_nothing_spills(D: int, M: int, dtype: torch.dtype, arch: str) -> None:
     variant, log = compiling.Variant(D, M, dtype, "elu_plus_one"), Log()
     options = ProgramOptions(arch=arch, std="c++17", define_macro=variant.macros, ptxas_options="-v", no_cache=True)
     program = Program(compiling.SOURCE.read_text(encoding="utf-8"), "c++", options)
-    program.compile("cubin", name_expressions=compiling.names(variant), logs=log)
+    names = [name for passes in (compiling.FORWARD, compiling.BACKWARD) for name in compiling.names(variant, passes)]
+    program.compile("cubin", name_expressions=names, logs=log)
     spills = [line for line in log.text.splitlines() if "spill stores" in line]
-    assert len(spills) == len(compiling.names(variant))
+    assert len(spills) == len(names)
     assert all(" 0 bytes spill stores, 0 bytes spill loads" in line for line in spills), spills
 
 
 def test_a_source_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling.Variant, "macros", property(lambda _: [("D", "64")]))
     with pytest.raises(RuntimeError, match=r"(?s)does not compile for Variant.*SCALAR"):
-        compiling.binary(compiling.Variant(3, 3, torch.float32, "relu"), "sm_90")
+        compiling.binary(compiling.Variant(3, 3, torch.float32, "relu"), compiling.FORWARD, "sm_90")

@@ -42,7 +42,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], ctypes.
         file = tmp_path_factory.mktemp("kernels") / "kernels.so"
         macros = dict(variant.macros) | {
             "SOURCE": f'"{compiling.SOURCE}"',
-            "KERNELS": " ".join(f"KERNEL({name})" for name in compiling.names(variant)),
+            "KERNELS": " ".join(
+                f"KERNEL({name})" for of in (compiling.FORWARD, compiling.BACKWARD) for name in compiling.names(variant, of)
+            ),
         }
         flags = ["-std=c++17", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-shared", "-fPIC"]
         defined = [f"-D{name}={value}" for name, value in macros.items()]

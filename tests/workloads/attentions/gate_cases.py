@@ -537,3 +537,16 @@ class AttendsToChoose(Selects):
 class CannotChoose(Selects):
     def choose(self, *inputs: Tensor) -> Tensor | None:
         raise RuntimeError("out of memory for all choices\nsecond line")
+
+
+class Tunes(Right):
+    """Keeps what it found best for the shape of its first call, and has no memory for long ones."""
+
+    tunes = True
+    shapes: ClassVar[list[tuple[int, ...]]] = []
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        self.shapes.append((*q.shape[:3], int(q.requires_grad)))
+        if q.shape[2] > 1000:
+            raise MemoryError("no room")
+        return super().forward(q, k, v)
