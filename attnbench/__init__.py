@@ -10,6 +10,7 @@ from attnbench.version import __version__
 
 if TYPE_CHECKING:
     from attnbench.library.advise import advise
+    from attnbench.library.bundle import bundle
     from attnbench.library.check import check
     from attnbench.library.cite import cite
     from attnbench.library.compare import compare, gate
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "library.advise": "advise",
+    "library.bundle": "bundle",
     "library.check": "check",
     "library.cite": "cite",
     "library.compare": "compare gate",
@@ -60,10 +62,9 @@ _PLACES = {
 }
 # fmt: off
 __all__ = [
-    "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "check",
-    "cite",
-    "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "merge", "methods", "page",
-    "plan", "published", "read", "record", "rerun", "run", "selfcheck", "show", "site", "submit", "suites", "trace",
+    "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "bundle",
+    "check", "cite", "compare", "copy_suite", "crossover", "doctor", "export", "gate", "history", "maxlen", "merge", "methods",
+    "page", "plan", "published", "read", "record", "rerun", "run", "selfcheck", "show", "site", "submit", "suites", "trace",
     "trend", "verify",
 ]
 # fmt: on

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnbench import registry
-from attnbench.api import Attention, Cell, Problem
+from attnbench.api import Attention, Cell, Problem, Workload
 from attnbench.workloads.describe import parameters
 
 ROOT = Path(__file__).parents[1]
@@ -49,9 +49,10 @@ def masks(method: type[Attention]) -> str:
     ]
     cells = {
         causal: [
-            Cell(method="any", problem=Problem(B=1, H=16, N=128, D=64, causal=causal, **kind), device=device, params={})
-            for kind in kinds
+            Cell(method="any", problem=problem, device=device, workload=workload)
+            for problem in (Problem(B=1, H=16, N=128, D=64, causal=causal, **kind) for kind in kinds)
             for device in ("cpu", "cuda")
+            for workload in (Workload.FORWARD, Workload.DECODE)
         ]
         for causal in (True, False)
     }

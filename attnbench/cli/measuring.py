@@ -5,7 +5,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -246,7 +246,7 @@ def merge(
 
 
 @measuring.command()
-def plan(
+def plan(  # noqa: PLR0913, PLR0917 - one parameter an option
     suite: SuiteArgument = "",
     methods: OnlyMethods = [],  # noqa: B006
     n: Lengths = [],  # noqa: B006
@@ -254,10 +254,28 @@ def plan(
     causal: Causal = None,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
+    assume: Annotated[
+        str, typer.Option(help="Plan for a GPU that is not here: a100, h100, h200, b200, l40s.", show_default=False)
+    ] = "",
 ) -> None:
     """Show the cells of a suite, or of methods that are named, with the least time that each takes; nothing is measured."""
-    lengths, kinds = words(n), words(workloads)
-    print(attnbench.plan(suite, methods=methods, N=lengths, workloads=kinds, causal=causal, impl=impl, device=device))
+    only: dict[str, Any] = {"methods": methods, "N": words(n), "workloads": words(workloads), "causal": causal}
+    print(attnbench.plan(suite, **only, impl=impl, device=device, assume=assume))
+
+
+@measuring.command()
+def bundle(
+    to: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+    python: Annotated[str, typer.Option(help="The version of that machine's Python.")] = "3.12",
+    platform: Annotated[str, typer.Option(help="The platform of its wheels, as pip names it.")] = "manylinux_2_28_x86_64",
+    also: Annotated[
+        list[str], typer.Option(help="A further requirement, as pip takes it; may be given again.", show_default=False)
+    ] = [],  # noqa: B006
+) -> None:
+    """Fill a folder that can be carried to a GPU without a network: this checkout, and wheels for that machine's Python."""
+    from attnbench.library.bundle import ALSO
+
+    print(attnbench.bundle(to, python=python, platform=platform, also=(*ALSO, *also)))
 
 
 suites = typer.Typer(

@@ -12,6 +12,7 @@ from tabulate import tabulate
 
 from attnbench import registry
 from attnbench.measure import environment
+from attnbench.places.elsewhere import DATA_SHEETS, Elsewhere
 from attnbench.places.station import LocalStation
 from attnbench.report.questions.trend.names import varied
 from attnbench.report.text.html import table_html
@@ -20,7 +21,7 @@ from attnbench.schema import units
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Description, Inquiry, Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
-from attnbench.schema.outcome import Failed
+from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, select
 from attnbench.session.scout import INQUIRY_TIMEOUT, Scouted, environment_of, scout
@@ -37,8 +38,12 @@ _MOST_ASKED = 20_000
 _LONG = (("days", 1440), ("h", 60))
 """What is said in place of minutes where there are many, with its minutes."""
 _ALWAYS = ("workload", "mask", "dtype")
-_STEADY, _PROCESS, _CHECK = 0.6, (0.1, 1.0), (0.5, 3.0)
-"""Seconds, as they were seen on two cores: of samples of a steady call; a process beside its samples; a check."""
+_STEADY = 0.6
+"""The seconds of samples of a steady call."""
+_PROCESS = {"cpu": (0.1, 1.0), "cuda": (1.5, 5.0)}
+_CHECK = {"cpu": (0.5, 3.0), "cuda": (3.0, 30.0)}
+"""Seconds of a process beside its samples, and of a check: on a CPU as seen on two cores; on a GPU, where a context is made and
+kernels are loaded or compiled, an estimate."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,13 @@ class Plan:
     """The machine with its roof, where that was ever measured."""
     share: float = 1.0
     """The share of the suite's bundles whose cells these are: 1, or of a large suite what was drawn at random."""
+    assumed: str = ""
+    """The name of the GPU that is not here and was taken for granted; its packages are, too."""
 
     @cached_property
     def cells(self) -> tuple[PlannedCell, ...]:
         """Every cell that was asked about, in the order of the suite."""
-        costs, refused = self.scouted.costs(), self.scouted.refusals()
+        costs, refused = self.scouted.costs(), self._refusals
         budget, found = self.scouted.suite.budget, []
         for cell in self.scouted.cells:
             cost, roof = costs.get(cell.key), self.known.roof.get(cell.ceiling) if self.known else None
@@ -79,11 +86,21 @@ class Plan:
         return tuple(found)
 
     @property
+    def _refusals(self) -> Mapping[str, Failed]:
+        """Why cells are ruled out; what is not installed here may be on a GPU that is elsewhere."""
+        found = self.scouted.refusals()
+        if not self.assumed:
+            return found
+        there = {key: prospect.why_not for key, prospect in self.scouted.prospects.items() if prospect.why_not is not None}
+        unsupported = {key: Failed(status=Status.UNSUPPORTED, reason=why_not) for key, why_not in there.items()}
+        return {key: why for key, why in found.items() if why.status is not Status.MISSING} | unsupported
+
+    @property
     def summary(self) -> list[str]:
         """The size of it all, a line each."""
         scouted, known, suite = self.scouted, self.known, self.scouted.suite
         likely = [planned.cell for planned in self.cells if not planned.note]
-        count, refused = len(scouted.cells), len(scouted.refusals())
+        count, refused = len(scouted.cells), len(self._refusals)
         untimed = Counter(cell.workload.value for cell in likely if cell.workload.has_model or not cell.workload.is_timed)
         low, high = (seconds / 60 for seconds in duration(scouted, likely, self.share))
         unit, minutes = next((each for each in _LONG if high >= 2 * each[1]), ("min", 1))
@@ -93,6 +110,10 @@ class Plan:
             f"about {low / minutes:.0f} to {high / minutes:.0f} {unit}" if high >= 1 else "less than a minute",
         ]
         lines[-1] += "; cells over budget are rows, and cost little; memory is not predicted"
+        if self.assumed:
+            needed = {name for each in scouted.descriptions.values() for name in each.missing}
+            packages = f", and as if {', '.join(sorted(needed))} were installed" if needed else ""
+            lines.insert(0, f"as if an {self.assumed} were here{packages}; times by its data sheet, which no call can beat")
         if self.share < 1:
             lines.insert(0, f"estimated from {count:,} cells, drawn at random from about {cells}")
         if untimed:
@@ -160,7 +181,7 @@ class Plan:
         return f"{table_html(self.table)}<p>{'<br>'.join(self.summary)}</p>"
 
 
-def plan(
+def plan(  # noqa: PLR0913 - one parameter an option
     suite: SuiteLike | None = None,
     *,
     methods: str | Sequence[str] = (),
@@ -169,20 +190,27 @@ def plan(
     causal: bool | None = None,
     impl: Impl = (),
     device: str | None = None,
+    assume: str = "",
 ) -> Plan:
     """The cells of a suite, or of methods as `run` takes them, with the least time that each takes; nothing is measured.
 
-    Raises UsageError, ScoutError.
+    `assume` is a GPU that is not here, as h200, by whose data sheet times are told. Raises UsageError, ScoutError.
     """
     if not suite and not methods:
         raise UsageError("name a suite or methods: attnbench plan quick, or attnbench plan --methods 'linear.*,softmax.sdpa'")
     only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
     loaded, asked = select(suite, impl, device, only=only)
-    with LocalStation() as station:
+    sheet = DATA_SHEETS[one_of(DATA_SHEETS, assume, "assume")] if assume else None
+    if sheet is not None and asked.device == "cpu":
+        raise ArgumentError("assume", assume, "that is a GPU, and the suite is for a CPU; add --device cuda")
+    with LocalStation() if sheet is None else Elsewhere(sheet=sheet) as station:
         scouted = scout(asked, station, lambda suite: expand(suite, _asked_about(suite)), roof=False, waits=False)
         digest = environment.digest(environment_of(station, scouted.surroundings))
     check_methods(loaded, scouted)
-    return Plan(scouted, known_roofs(digest), len(_asked_about(scouted.suite)) / len(Bundles(scouted.suite)))
+    share = len(_asked_about(scouted.suite)) / len(Bundles(scouted.suite))
+    if sheet is not None:
+        return Plan(scouted, scouted.surroundings, share, sheet.name)
+    return Plan(scouted, known_roofs(digest), share)
 
 
 def _asked_about(suite: Suite) -> Sequence[int]:
@@ -201,10 +229,11 @@ def duration(scouted: Scouted, likely: Sequence[Cell], share: float = 1.0) -> tu
     timed = sum(cell.workload.is_timed and not cell.workload.has_model for cell in likely) / share
     checks = len({small.key for cell in likely for small in checked.get(cell.key, ())})
     samples = (min(_STEADY, suite.budget.seconds), suite.budget.seconds)
+    kind = "cuda" if suite.device.startswith("cuda") else "cpu"
     low, high = (
         timed * (suite.replicates * (loop + process) + min(suite.replicates, suite.memory_replicates) * process)
         + checks * check
-        for loop, process, check in zip(samples, _PROCESS, _CHECK, strict=True)
+        for loop, process, check in zip(samples, _PROCESS[kind], _CHECK[kind], strict=True)
     )
     return low, high
 

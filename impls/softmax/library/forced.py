@@ -5,7 +5,9 @@ B batch, H heads, K heads of k and v, N tokens, S keys, D query/key width, M val
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor
+from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Layout, Problem, Workload
@@ -66,6 +68,45 @@ class FlashSdpa(ForcedSdpa):
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse what torch's dispatcher refuses."""
         return limits.flash(cell)
+
+
+class SwitchedSdpa(FlashSdpa):
+    """torch's flash backend by a later FlashAttention, which torch takes from its package and puts in the place of its own.
+
+    torch's switch is one for the whole process: what is built after it, `softmax.sdpa` too, calls the same kernels.
+    """
+
+    devices = ("cuda",)
+    dtypes = HALF
+    switch: ClassVar[str]
+    """Its name in torch."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        attention.activate_flash_attention_impl(self.switch)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse a torch that has no such switch, and what torch's dispatcher refuses."""
+        if not hasattr(attention, "list_flash_attention_impls") or cls.switch not in attention.list_flash_attention_impls():
+            return f"torch {torch.__version__} has no switch to {cls.switch}; take 2.11 or later"
+        return super().why_not(cell)
+
+
+class Flash3Sdpa(SwitchedSdpa):
+    """torch's flash backend by FlashAttention-3, for Hopper GPUs. Shah et al. 2024."""
+
+    paper = "arXiv:2407.08608"
+    requires = ("flash-attn-3>=3.0.0b1",)
+    switch = "FA3"
+
+
+class Flash4Sdpa(SwitchedSdpa):
+    """torch's flash backend by FlashAttention-4, compiled by CuTe at its first call. Zadouri et al. 2026."""
+
+    paper = "arXiv:2603.05451"
+    requires = ("flash-attn-4>=4.0.0b20",)
+    switch = "FA4"
 
 
 class EfficientSdpa(ForcedSdpa):

@@ -1,14 +1,15 @@
-"""Softmax attention of the package flash-attn.
+"""Softmax attention of the FlashAttention packages, second, third and fourth.
 
 B batch, H heads, K heads of k and v, N tokens, D width of queries, keys and values.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from attnbench.api import HALF, Cost, Layout, Problem, Scalar, Tier, Workload
+from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
 from ..exact import ExactSoftmax
 from ..work import cost, fused_flops, refuse_parameters
@@ -29,11 +30,24 @@ class FlashAttnSoftmax(ExactSoftmax):
     dtypes = HALF
     one_width = True
     widths = (1, 256)
+    module: ClassVar[str] = "flash_attn"
+    """The package's module that has the function."""
+    generations: ClassVar[tuple[int, ...]] = ()
+    """The major compute capabilities that its kernels are written for; empty for all since Ampere."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        package: Any = import_module("flash_attn")
+        package: Any = import_module(self.module)
         self._attend = package.flash_attn_func
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse a GPU of another generation than its kernels are written for."""
+        if not cls.generations or cell.device_kind != "cuda" or not torch.cuda.is_available():
+            return None
+        major, minor = torch.cuda.get_device_capability(cell.device)
+        names = " and ".join(f"{each}.x" for each in cls.generations)
+        return None if major in cls.generations else f"its kernels are for compute capability {names}, not {major}.{minor}"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -44,5 +58,36 @@ class FlashAttnSoftmax(ExactSoftmax):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        o: Tensor = self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)
+        found = self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)
+        # the later packages give the logarithms of the denominators too, some versions of them always
+        o: Tensor = found[0] if isinstance(found, tuple) else found
         return o.transpose(1, 2)
+
+
+class FlashAttn3Softmax(FlashAttnSoftmax):
+    """`flash_attn_func` of the package flash-attn-3: FlashAttention-3 by its authors, on Hopper GPUs. Shah et al. 2024."""
+
+    paper = "arXiv:2407.08608"
+    requires = ("flash-attn-3>=3.0.0b1",)
+    module = "flash_attn_interface"
+    generations = (9,)
+
+
+class FlashAttn4Softmax(FlashAttnSoftmax):
+    """`flash_attn_func` of the package flash-attn-4: FlashAttention-4 by its authors, compiled by CuTe at its first call.
+
+    Zadouri et al. 2026, for Blackwell GPUs; the package also has kernels for Hopper.
+    """
+
+    paper = "arXiv:2603.05451"
+    tier = Tier.CUDA
+    requires = ("flash-attn-4>=4.0.0b20",)
+    module = "flash_attn.cute"
+    generations = (9, 10, 11)
+    widths = (8, 128)
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse widths that are not aligned, and other GPUs."""
+        D = cell.problem.D
+        return f"widths must be multiples of 8: D={D}" if D % 8 else super().why_not(cell)

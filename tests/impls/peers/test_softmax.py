@@ -14,6 +14,8 @@ from tests.impls.contract.subjects import cost_of
 from tests.impls.peers.stand_ins import Calls, install
 
 FLASH, XFORMERS = "softmax.flash_attn", "softmax.xformers"
+FLASHES = {FLASH: "flash_attn", f"{FLASH}_3": "flash_attn_interface", f"{FLASH}_4": "flash_attn.cute"}
+"""The methods, and the modules of their packages."""
 
 
 def dense_BNHD(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
@@ -38,19 +40,26 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         seen.append({"tensors": (q, k, v), "scale": softmax_scale, "causal": causal})
         return dense_BNHD(q, k, v, softmax_scale, causal)
 
+    def later_flash_attn_func(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> tuple[Tensor, None]:
+        return flash_attn_func(q, k, v, **keywords), None
+
     def memory_efficient_attention(q: Tensor, k: Tensor, v: Tensor, *, attn_bias: Any, scale: float) -> Tensor:
         assert attn_bias is None or isinstance(attn_bias, LowerTriangularMask)
         seen.append({"tensors": (q, k, v), "scale": scale, "causal": attn_bias is not None})
         return dense_BNHD(q, k, v, scale, attn_bias is not None)
 
     install(monkeypatch, "flash_attn", flash_attn_func=flash_attn_func)
+    install(monkeypatch, "flash_attn_interface", flash_attn_func=flash_attn_func)
+    install(monkeypatch, "flash_attn.cute", flash_attn_func=later_flash_attn_func)
     mask, attend = LowerTriangularMask, memory_efficient_attention
     install(monkeypatch, "xformers.ops", memory_efficient_attention=attend, LowerTriangularMask=mask)
     return seen
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [(FLASH, {}), (FLASH, {"kv_heads": 2}), (XFORMERS, {}), (XFORMERS, {"M": 5})], ids=str
+    ("name", "shape"),
+    [*((name, shape) for name in FLASHES for shape in ({}, {"kv_heads": 2})), (XFORMERS, {}), (XFORMERS, {"M": 5})],
+    ids=str,
 )
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_package_is_called_so_that_softmax_attention_comes_out(
@@ -65,7 +74,7 @@ def test_the_package_is_called_so_that_softmax_attention_comes_out(
     assert call["scale"] == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("name", [FLASH, XFORMERS])
+@pytest.mark.parametrize("name", [*FLASHES, XFORMERS])
 def test_nothing_is_copied_on_the_way_in_or_out(name: str, calls: Calls, inputs_of: Any) -> None:
     method = load(name)(Problem(B=2, H=4, N=33, D=8))
     inputs = inputs_of(method)
@@ -78,12 +87,110 @@ def test_nothing_is_copied_on_the_way_in_or_out(name: str, calls: Calls, inputs_
     assert o.transpose(1, 2).is_contiguous()
 
 
-@pytest.mark.parametrize(("name", "line"), [(FLASH, "flash-attn>="), (XFORMERS, "xformers>=")])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        *((FLASH, "flash-attn>="), (f"{FLASH}_3", "flash-attn-3>="), (f"{FLASH}_4", "flash-attn-4>=")),
+        *((XFORMERS, "xformers>="), ("softmax.sdpa_fa3", "flash-attn-3>="), ("softmax.sdpa_fa4", "flash-attn-4>=")),
+    ],
+)
 def test_without_the_package_there_is_a_cost_a_limit_and_a_pip_line(name: str, line: str) -> None:
     method, problem = load(name), Problem(N=64, dtype="bfloat16")
     assert method.requires[0].startswith(line)
     assert cost_of(name, problem, Workload.FORWARD_BACKWARD).executed_flops > 0
     assert method.refusal(Cell(method=name, problem=problem, device="cuda")) is None
-    assert not {"flash_attn", "xformers"} & set(sys.modules)
+    assert not {"flash_attn", "flash_attn_interface", "xformers"} & set(sys.modules)
     with pytest.raises(MissingPackageError, match=line):
         build(name, problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "said"),
+    [
+        (f"{FLASH}_3", (9, 0), None),
+        (f"{FLASH}_3", (10, 0), "for compute capability 9.x, not 10.0"),
+        (f"{FLASH}_4", (10, 3), None),
+        (f"{FLASH}_4", (8, 6), "for compute capability 9.x and 10.x and 11.x, not 8.6"),
+        (FLASH, (8, 6), None),
+    ],
+)
+def test_a_gpu_of_another_generation_is_refused_in_words(
+    name: str, capability: tuple[int, int], said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    refusal = load(name).refusal(Cell(method=name, problem=Problem(N=64, D=64, dtype="float16"), device="cuda:0"))
+    assert refusal is None if said is None else said in str(refusal)
+
+
+@pytest.mark.parametrize(("name", "switch"), [("softmax.sdpa_fa3", "FA3"), ("softmax.sdpa_fa4", "FA4")])
+def test_torch_s_switch_is_set_when_the_method_is_built(name: str, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    switched: list[str] = []
+    monkeypatch.setattr(torch.nn.attention, "activate_flash_attention_impl", switched.append)
+    load(name)(Problem(N=64, dtype="float16"))
+    assert switched == [switch]
+
+
+def test_a_torch_without_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.nn.attention, "list_flash_attention_impls")
+    cell = Cell(method="softmax.sdpa_fa4", problem=Problem(N=64, dtype="float16"), device="cuda:0")
+    assert "has no switch to FA4; take 2.11 or later" in str(load(cell.method).refusal(cell))
+
+
+class TestFlashInfer:
+    """The wrapper as the package documents it: pages [B, K, page, D], of which each sequence has one."""
+
+    @pytest.fixture
+    def plans(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = []
+
+        class Wrapper:
+            def __init__(self, workspace: Tensor, kv_layout: str, *, use_tensor_cores: bool) -> None:
+                assert kv_layout == "HND"
+                assert not workspace.any()
+                self.use_tensor_cores = use_tensor_cores
+
+            def plan(
+                self, indptr: Tensor, indices: Tensor, lengths: Tensor, *sizes: int, sm_scale: float, **kinds: Any
+            ) -> None:
+                assert {x.dtype for x in (indptr, indices, lengths)} == {torch.int32}
+                self.planned = {"indptr": indptr, "indices": indices, "lengths": lengths, "sizes": sizes, "scale": sm_scale}
+                made.append({**self.planned, **kinds, "use_tensor_cores": self.use_tensor_cores})
+
+            def run(self, q: Tensor, pages: tuple[Tensor, Tensor]) -> Tensor:
+                H, kv_heads, D, page = self.planned["sizes"]
+                assert q.shape[1:] == (H, D)
+                assert all(x.shape[1:] == (kv_heads, page, D) for x in pages)
+                rows = []
+                for b in range(len(q)):
+                    (at,) = self.planned["indices"][self.planned["indptr"][b] : self.planned["indptr"][b + 1]]
+                    k, v = (x[at, :, : self.planned["lengths"][b]].transpose(0, 1)[None] for x in pages)
+                    rows.append(dense_BNHD(q[b][None, None], k, v, self.planned["scale"], causal=False)[0, 0])
+                return torch.stack(rows)
+
+        install(monkeypatch, "flashinfer", BatchDecodeWithPagedKVCacheWrapper=Wrapper)
+        return made
+
+    @pytest.mark.parametrize("kv_heads", [4, 1])
+    def test_its_steps_are_those_of_softmax_attention(self, plans: list[dict[str, Any]], kv_heads: int) -> None:
+        method = load("softmax.flashinfer")(Problem(B=2, H=4, kv_heads=kv_heads, N=9, D=64, causal=True, dtype="float64"))
+        inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
+        want = method.reference(*inputs)
+        prompt = [x[:, :, :5] for x in inputs]
+        first, state = method.prefill(*prompt, capacity=12)
+        outputs = [first]
+        for t in range(5, 9):
+            o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state=state)
+            outputs.append(o)
+        torch.testing.assert_close(torch.cat(outputs, dim=2), want, rtol=0, atol=1e-10)
+        assert [plan["lengths"].tolist() for plan in plans] == [[n, n] for n in (6, 7, 8, 9)]
+        assert {plan["use_tensor_cores"] for plan in plans} == {kv_heads == 1}
+
+    def test_a_length_is_planned_once(self, plans: list[dict[str, Any]]) -> None:
+        method = load("softmax.flashinfer")(Problem(B=2, H=4, N=9, D=64, causal=True, dtype="float16"))
+        inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
+        _, state = method.prefill(*(x[:, :, :8] for x in inputs), capacity=9)
+        for _ in range(3):
+            method.step(*(x[:, :, 8:] for x in inputs), state=state)
+        assert len(plans) == 1
+        assert (plans[0]["q_data_type"], plans[0]["kv_data_type"]) == (torch.float16, torch.float16)

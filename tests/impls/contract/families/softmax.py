@@ -88,6 +88,29 @@ METHODS = {
             ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),
         )
     ),
+    "softmax.flash_attn_3": Method(limits=((ON_A_GPU, None), ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None))),
+    "softmax.flash_attn_4": Method(
+        limits=(
+            ({**ON_A_GPU, "D": 64}, None),
+            ({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"),
+            ({**ON_A_GPU, "D": 256}, "from 8 to 128, not D=256"),
+        )
+    ),
+    "softmax.flashinfer": Method(
+        limits=(
+            ({**ON_A_GPU, "D": 64, "causal": True}, "it is measured in decoding"),
+            ({**ON_A_GPU, "D": 64, "causal": True, "workload": "decode", "kv_heads": 1}, None),
+            ({**ON_A_GPU, "D": 80, "causal": True, "workload": "decode"}, "widths of 64, 128 and 256: D=80"),
+        )
+    ),
+    "softmax.sdpa_fa3": Method(
+        limits=(
+            ({**ON_A_GPU, "D": 64}, None),
+            ({**ON_A_GPU, "D": 264}, "widths up to 256"),
+            ({"dtype": "bfloat16"}, "CUDA devices"),
+        )
+    ),
+    "softmax.sdpa_fa4": Method(limits=(({**ON_A_GPU, "D": 64, "kv_heads": 1, "causal": True}, None),)),
     "softmax.transformers_sdpa": Method(concatenates=True, limits=(({"kv_heads": 2, "M": 16, "causal": True}, None),)),
     "softmax.transformers_eager": Method(
         concatenates=True,

@@ -1,0 +1,193 @@
+"""A folder that can be carried to a machine without a network: the project, wheels for that machine's Python, two scripts."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from email.parser import Parser
+from importlib.util import find_spec
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from attnbench.measure.environment import GIT
+from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.units import bytes_
+
+ROOT = Path(__file__).parents[2]
+ALSO = ("cuda-core[cu13]>=1.0", "fla-core>=0.6", "pytest", "pytest-timeout", "pytest-xdist", "pytest-benchmark", "hypothesis")
+"""What the kernels, their peers and their tests need beside the project's own requirements."""
+_ITS_OWN = re.compile(r"(torch|triton|cuda-toolkit|nvidia-(?!ml-py).*)")
+"""Packages that the machine has, built for its driver; they are gigabytes."""
+_LEFT_OUT = ("results/", "docs/")
+_SECONDS = 900.0
+_SETUP = """\
+#!/bin/sh
+# Installs into ./site what this machine's Python lacks, without a network. torch and Triton are the machine's own.
+set -eu
+cd "$(dirname "$0")"
+"${PYTHON:-python3}" -m pip install --quiet --no-index --no-deps --upgrade --target site wheels/*.whl
+"${PYTHON:-python3}" -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)'
+"""
+_ENVIRONMENT = """\
+# Read by the shell (`. ./env.sh`, from this folder): attnbench is there then, and compilers cache outside of this folder.
+export PYTHONPATH="$PWD/site"
+export PATH="$PWD/site/bin:$PATH"
+for cache in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR CUDA_CACHE_PATH; do
+  export "$cache=${TMPDIR:-/tmp}/attnbench-caches/$cache"
+done
+"""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A folder that was filled. Printed, it tells what is in it and what to do with it."""
+
+    folder: Path
+    wheels: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Packages that the machine has to have."""
+
+    def __str__(self) -> str:
+        """Write its size, what it leaves out, and the commands for the other machine."""
+        size = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+        return "\n".join(
+            [
+                f"{self.folder}: {len(self.wheels)} wheels, {bytes_(size)}; the machine has to have {', '.join(self.left_out)}",
+                "there, in that folder: sh setup.sh && . ./env.sh && attnbench doctor",
+            ]
+        )
+
+
+def bundle(
+    to: str | Path, *, python: str = "3.12", platform: str = "manylinux_2_28_x86_64", also: Sequence[str] = ALSO
+) -> Bundle:
+    """Fill a new folder with this checkout and with wheels for another machine's Python, which needs no network then.
+
+    Versions are those that are installed here, where they are; what torch brings for its driver is left out. `also` are
+    requirements as pip takes them. Raises UsageError where this is no checkout, or where a package has no wheel.
+    """
+    if not re.fullmatch(r"3\.\d{1,2}", python):
+        raise ArgumentError("python", python, "must be a version as 3.12")
+    try:
+        wanted = [Requirement(each) for each in also]
+    except InvalidRequirement as error:
+        raise ArgumentError("also", " ".join(also), f"pip takes no such requirement: {error}") from None
+    folder = Path(to).absolute()
+    if folder.exists():
+        raise UsageError(f"{to} is there already, and is not overwritten; name another folder")
+    wheels = folder / "wheels"
+    wheels.mkdir(parents=True)
+    project = folder / "attnbench"
+    _copy_checkout(project)
+    isolation = ["--no-build-isolation"] if find_spec("setuptools") else []
+    _pip("wheel", "--no-deps", *isolation, "--wheel-dir", str(wheels), str(project))
+    for built in (project / "build", *project.glob("*.egg-info")):
+        shutil.rmtree(built, ignore_errors=True)
+    left_out = collect([*_requirements(next(wheels.glob("attnbench-*.whl")), "", python), *wanted], wheels, python, platform)
+    (folder / "setup.sh").write_text(_SETUP, encoding="utf-8")
+    (folder / "env.sh").write_text(_ENVIRONMENT, encoding="utf-8")
+    return Bundle(folder, tuple(sorted(file.name for file in wheels.iterdir())), left_out)
+
+
+def collect(wanted: Sequence[Requirement], wheels: Path, python: str, platform: str) -> tuple[str, ...]:
+    """Download the wheels of these requirements and of all that they need; the names of what was left out.
+
+    Raises UsageError where one has no wheel for that Python and platform.
+    """
+    left_out, known, queue = set[str](), set[str](), list(wanted)
+    target = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
+    target += [word for each in _platforms(platform) for word in ("--platform", each)]
+    while queue:
+        requirement = queue.pop()
+        name = canonicalize_name(requirement.name)
+        if _ITS_OWN.fullmatch(name):
+            left_out.add(name)
+            continue
+        extra = ",".join(sorted(requirement.extras))
+        if f"{name}[{extra}]" in known:
+            continue
+        known.add(f"{name}[{extra}]")
+        if (wheel := _wheel_of(name, wheels)) is None:
+            pinned = f"{name}{_version(requirement)}"
+            try:
+                _pip("download", "--no-deps", *target, "--dest", str(wheels), pinned)
+                wheel = _wheel_of(name, wheels)
+            except UsageError as error:
+                # a package of plain Python may have no wheel, but can be built into one
+                _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), pinned)
+                wheel = _wheel_of(name, wheels)
+                if wheel is None or not wheel.name.endswith("-none-any.whl"):
+                    raise UsageError(f"{requirement} has no wheel for Python {python} on {platform}: {error}") from None
+            assert wheel is not None
+        queue += _requirements(wheel, extra, python)
+    return tuple(sorted(left_out))
+
+
+def _copy_checkout(to: Path) -> None:
+    """Copy the files that git does not ignore, without results and pages. Raises UsageError where there is no checkout."""
+    try:
+        command = [*GIT, "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split("\0")
+    except (OSError, subprocess.SubprocessError):
+        names = []
+    if not (ROOT / "pyproject.toml").is_file() or not any(names):
+        raise UsageError("a bundle is made from a checkout of attnbench, installed by pip install -e .; this is none")
+    for name in names:
+        if name and not name.startswith(_LEFT_OUT) and (source := ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, to / name)
+
+
+def _platforms(platform: str) -> list[str]:
+    """Name all platforms whose wheels run on one: of a Linux those of every older C library, which pip does not add itself."""
+    if (found := re.fullmatch(r"manylinux_2_(\d+)_(\w+)", platform)) is None:
+        return [platform]
+    newest, machine = int(found[1]), found[2]
+    older = [f"manylinux_2_{minor}_{machine}" for minor in range(newest, 4, -1)]
+    return [*older, *(f"manylinux{year}_{machine}" for year in (2014, 2010, 1))]
+
+
+def _requirements(wheel: Path, extra: str, python: str) -> Iterator[Requirement]:
+    """Read what a wheel needs on that Python, with these extras."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+        found = Parser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist") or ()
+    for requirement in map(Requirement, found):
+        for each in extra.split(","):
+            there = {"python_version": python, "python_full_version": f"{python}.0", "extra": each}
+            if requirement.marker is None or requirement.marker.evaluate(there):
+                yield requirement
+                break
+
+
+def _version(requirement: Requirement) -> str:
+    """Return `==` the version that is installed here, if it suits, or else what the requirement says."""
+    try:
+        here = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return str(requirement.specifier)
+    return f"=={here}" if requirement.specifier.contains(here, prereleases=True) else str(requirement.specifier)
+
+
+def _wheel_of(name: str, wheels: Path) -> Path | None:
+    return next((file for file in wheels.glob("*.whl") if canonicalize_name(file.name.partition("-")[0]) == name), None)
+
+
+def _pip(*arguments: str) -> None:
+    """Run pip. Raises UsageError with its last line."""
+    command = [sys.executable, "-m", "pip", *arguments]
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"pip {arguments[0]}: {error}") from None
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+        raise UsageError(f"pip {arguments[0]} {arguments[-1]}: {last[0]}")

@@ -1,0 +1,124 @@
+"""A folder that is carried to a machine without a network: what is in it, what is left out, and that it can be set up."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import attnbench
+from attnbench.library import bundle as module
+from attnbench.library.bundle import collect
+from attnbench.schema.errors import UsageError
+
+Publish = Callable[..., None]
+
+
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+    """Puts a wheel where pip, which sees nothing else, finds it."""
+    index = tmp_path / "index"
+    index.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+
+    def made(name: str, version: str, *needs: str, tag: str = "py3-none-any") -> None:
+        info = f"{name}-{version}.dist-info"
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in needs)]
+        with zipfile.ZipFile(index / f"{name}-{version}-{tag}.whl", "w") as wheel:
+            wheel.writestr(f"{info}/METADATA", "\n".join(lines) + "\n")
+            wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+            wheel.writestr(f"{info}/RECORD", "")
+
+    return made
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_all_that_is_needed_is_there_for_the_other_python_and_what_torch_brings_is_left_out(
+    publish: Publish, tmp_path: Path
+) -> None:
+    publish("first", "1.0", "second>=2", "torch>=2", 'old; python_version < "3.12"', 'more; extra == "all"')
+    publish("second", "2.1", "nvidia-cublas", "nvidia-ml-py", "first", tag="cp312-cp312-manylinux_2_17_x86_64")
+    publish("second", "2.2", tag="cp313-cp313-manylinux_2_17_x86_64")
+    publish("second", "2.3", tag="cp312-cp312-manylinux_2_34_x86_64")
+    publish("nvidia_ml_py", driver := version("nvidia-ml-py"))
+    publish("more", "1.0", "triton")
+    wheels = tmp_path / "wheels"
+    left_out = collect([Requirement("first[all]")], wheels, "3.12", "manylinux_2_28_x86_64")
+    assert names(wheels) == {
+        "first-1.0-py3-none-any.whl",
+        "second-2.1-cp312-cp312-manylinux_2_17_x86_64.whl",
+        f"nvidia_ml_py-{driver}-py3-none-any.whl",
+        "more-1.0-py3-none-any.whl",
+    }
+    assert left_out == ("nvidia-cublas", "torch", "triton")
+
+
+def test_a_package_without_a_wheel_for_that_machine_is_named(publish: Publish, tmp_path: Path) -> None:
+    publish("first", "1.0", tag="cp311-cp311-manylinux_2_17_x86_64")
+    with pytest.raises(UsageError, match=r"pip wheel first.*|first has no wheel for Python 3.12"):
+        collect([Requirement("first")], tmp_path / "wheels", "3.12", "manylinux_2_28_x86_64")
+
+
+def test_versions_are_those_that_are_installed_here(publish: Publish, tmp_path: Path) -> None:
+    here = pytest.__version__
+    publish("pytest", here)
+    publish("pytest", "99.0")
+    collect([Requirement("pytest>=8")], tmp_path / "wheels", "3.12", "manylinux_2_28_x86_64")
+    assert names(tmp_path / "wheels") == {f"pytest-{here}-py3-none-any.whl"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"python": "312"}, "python='312': must be a version as 3.12"),
+        ({"also": ["a b"]}, "also='a b': pip takes no such requirement"),
+    ],
+)
+def test_what_pip_cannot_take_is_refused_before_anything_is_written(
+    options: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        attnbench.bundle(tmp_path / "new", **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is there already"):
+        attnbench.bundle(tmp_path)
+
+
+def test_an_installed_project_says_that_a_checkout_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    with pytest.raises(UsageError, match="made from a checkout"):
+        attnbench.bundle(tmp_path / "new")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_folder_that_was_carried_sets_itself_up_without_a_network(tmp_path: Path) -> None:
+    python = "{}.{}".format(*sys.version_info[:2])
+    made = attnbench.bundle(tmp_path / "carried", python=python)
+    assert "torch" in made.left_out
+    assert "sh setup.sh && . ./env.sh" in str(made)
+    assert (made.folder / "attnbench" / "tests" / "conftest.py").is_file()
+    assert not (made.folder / "attnbench" / "results").exists()
+    environment = {**os.environ, "PYTHON": sys.executable, "PIP_NO_INDEX": "1", "TMPDIR": str(tmp_path)}
+    script = (
+        "sh setup.sh && . ./env.sh && cd / && python=$PYTHON && "
+        '$python -c "import attnbench; print(attnbench.__file__)" && $python -m attnbench plan gpu_sparse --assume h200'
+    )
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=made.folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert str(made.folder / "site") in done.stdout
+    assert "8 cells, 8 to be measured" in done.stdout
