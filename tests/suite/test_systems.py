@@ -36,6 +36,7 @@ SYSTEMS = [
     row("FlashAttention-3 by torch's switch", "softmax.sdpa_fa3", "gpu_crossover"),
     row("FlashAttention-4, its package", "softmax.flash_attn_4", "atlas"),
     row("FlashAttention-4 by torch's switch", "softmax.sdpa_fa4", "atlas"),
+    row("SageAttention", "softmax.sage", "atlas"),
     row("FlashInfer, decoding", "softmax.flashinfer", "gpu_decode"),
     row("the package xformers", "softmax.xformers", "atlas"),
     row("decoding with a cache of keys and values", "softmax.sdpa", "decode"),

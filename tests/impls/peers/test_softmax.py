@@ -1,5 +1,7 @@
 """What other people's packages are called with, by small stand-ins that compute softmax attention densely."""
 
+import os
+import subprocess
 import sys
 from typing import Any
 
@@ -194,3 +196,82 @@ class TestFlashInfer:
             method.step(*(x[:, :, 8:] for x in inputs), state=state)
         assert len(plans) == 1
         assert (plans[0]["q_data_type"], plans[0]["kv_data_type"]) == (torch.float16, torch.float16)
+
+
+class TestSage:
+    """`sageattn` as the package documents it, with its rounding written apart from the project's own."""
+
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> Calls:
+        seen: Calls = []
+
+        def int8(x: Tensor, block: int) -> Tensor:
+            N = x.shape[2]
+            padded = torch.cat([x, x.new_zeros(*x.shape[:2], -N % block, x.shape[3])], dim=2).unflatten(2, (-1, block))
+            scale = padded.abs().amax(dim=(3, 4), keepdim=True) / 127
+            ratio = padded / scale
+            return ((ratio + 0.5 * ratio.sign()).trunc() * scale).flatten(2, 3)[:, :, :N]
+
+        def sageattn(
+            q: Tensor, k: Tensor, v: Tensor, *, tensor_layout: str, is_causal: bool, sm_scale: float, smooth_k: bool
+        ) -> Tensor:
+            seen.append({"k": k, "layout": tensor_layout, "causal": is_causal, "smooth_k": smooth_k})
+            q, k = int8(q * sm_scale, 128), int8(k, 64)
+            k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+            return (q @ k.mT).softmax(-1) @ v
+
+        install(monkeypatch, "sageattention", sageattn=sageattn)
+        return seen
+
+    @pytest.mark.parametrize("kv_heads", [4, 2])
+    def test_it_is_called_so_that_its_definition_comes_out(self, kv_heads: int, calls: Calls, inputs_of: Any) -> None:
+        method = load("softmax.sage")(Problem(B=2, H=4, kv_heads=kv_heads, N=192, D=64, dtype="float64"))
+        q, k, v = inputs_of(method)
+        before = k.clone()
+        with torch.no_grad():
+            got, want = method(q, k, v), method.reference(q, k, v)
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+        assert calls[0]["causal"] is False
+        assert calls[0]["smooth_k"] is False
+        # whose mean is taken off outside, or the caller's keys would change
+        assert calls[0]["k"].mean(dim=2).abs().max() < 1e-12
+        assert torch.equal(k, before)
+
+    def test_its_rows_are_those_of_the_whole(self, calls: Calls, inputs_of: Any) -> None:
+        method = load("softmax.sage")(Problem(B=1, H=2, N=192, D=64, dtype="float64"))
+        q, k, v = (x.detach() for x in inputs_of(method))
+        at = torch.tensor([0, 100, 127, 128, 191])
+        rows = method.rows(1, at, q[0, 1], k[0, 1], v[0, 1])
+        torch.testing.assert_close(rows, method.reference(q, k, v)[0, 1, at], rtol=0, atol=1e-12)
+
+    def test_its_rounding_is_seen_beside_exact_attention_and_is_small(self, calls: Calls, inputs_of: Any) -> None:
+        method = load("softmax.sage")(Problem(B=1, H=2, N=192, D=64, dtype="float64"))
+        q, k, v = (x.detach() for x in inputs_of(method))
+        off = (method(q, k, v) - (q @ k.mT / 8).softmax(-1) @ v).norm() / ((q @ k.mT / 8).softmax(-1) @ v).norm()
+        assert 1e-3 < off < 0.05
+
+
+INTERPRETED = """
+import torch
+from sageattention.attn_qk_int8_per_block import forward
+from sageattention.quant_per_block import per_block_int8
+from attnbench import Problem, registry
+
+torch.manual_seed(0)
+for N in (192, 200):
+    q, k, v = (torch.randn(1, 2, N, 64, dtype=torch.float16) for _ in range(3))
+    q8, q_scale, k8, k_scale = per_block_int8(q, k - k.mean(2, keepdim=True))
+    got = forward(q8, k8, v, q_scale, k_scale, output_dtype=torch.float16).double()
+    method = registry.load("softmax.sage")(Problem(B=1, H=2, N=N, D=64, dtype="float16"))
+    print(float((got - method.reference(q.double(), k.double(), v.double())).abs().max()))
+"""
+
+
+@pytest.mark.peers
+def test_the_kernels_of_sageattention_round_as_its_definition_here_and_count_keys_beyond_the_end() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    whole, ragged = map(float, done.stdout.split())
+    assert whole < 5e-3
+    assert ragged > 5e-2

@@ -103,6 +103,16 @@ METHODS = {
             ({**ON_A_GPU, "D": 80, "causal": True, "workload": "decode"}, "widths of 64, 128 and 256: D=80"),
         )
     ),
+    "softmax.sage": Method(
+        limits=(
+            ({**ON_A_GPU, "D": 64}, None),
+            ({**ON_A_GPU, "D": 64, "kv_heads": 1}, None),
+            ({**ON_A_GPU, "D": 64, "causal": True}, "rounded together with later ones"),
+            ({**ON_A_GPU, "D": 64, "N": 65}, "N=65 must be a multiple of 64"),
+            ({**ON_A_GPU, "D": 80}, "widths of 64, 96 and 128: D=80"),
+            ({**ON_A_GPU, "D": 64, "workload": "forward_backward"}, "no backward"),
+        )
+    ),
     "softmax.sdpa_fa3": Method(
         limits=(
             ({**ON_A_GPU, "D": 64}, None),
