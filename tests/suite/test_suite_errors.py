@@ -34,7 +34,8 @@ def test_a_good_file_loads(load_text: Load) -> None:
         ),
         (
             GOOD + "budget: {secs: 3}\n",
-            "x.yaml:4:10: budget.secs: unknown key; did you mean 'seconds'? known here: memory, seconds, timeout",
+            "x.yaml:4:10: budget.secs: unknown key; did you mean 'seconds'? known here: check_timeout, memory, seconds, "
+            "timeout",
         ),
     ],
 )

@@ -1,6 +1,6 @@
-"""Decoding by FlashInfer, the attention kernels of serving engines.
+"""Softmax attention by FlashInfer, the kernels of serving engines.
 
-B batch, H heads, K heads of k and v, S keys, D width of queries, keys and values.
+B batch, H heads, K heads of k and v, N tokens, S keys, D width of queries, keys and values.
 """
 
 from importlib import import_module
@@ -9,64 +9,91 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import HALF, Cell, Problem, State, Workload
+from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, State, Tier, Workload
 
 from ...partial.cache import KvCache
-from ..library.sdpa import SdpaSoftmax
+from ..cached import CachedSoftmax
+from ..work import cost, fused_flops, refuse_parameters
 
 _WORKSPACE = 128 * 2**20
 """Bytes that the package asks for."""
 
 
-class FlashInferSoftmax(SdpaSoftmax):
-    """`BatchDecodeWithPagedKVCacheWrapper` of the package flashinfer: one token of each sequence against its cache.
+class FlashInferSoftmax(CachedSoftmax):
+    """The batched kernels of the package flashinfer: one for whole sequences, one for a token of each against its cache.
 
-    Ye et al. 2025. Each sequence is one page, as long as the cache, so that the cache is not copied. The package plans how work
-    is shared out for given lengths, once for all layers of a model: here at the first step of a length, which is part of its
-    time. The prompt is attended by torch's own kernels, as in `softmax.sdpa`.
+    Ye et al. 2025. In decoding each sequence is one page, as long as the cache, so that the cache is not copied. The package
+    plans how work is shared out for given lengths, once for all layers of a model: here at the first call with these lengths,
+    whose time it is part of. No backward.
     """
 
     paper = "arXiv:2501.01005"
+    tier = Tier.LIBRARY
+    layout = Layout.BNHD
     requires = ("flashinfer-python>=0.5",)
     devices = ("cuda",)
     dtypes = HALF
     one_width = True
-    packs = False
     masks = False
     widths = (64, 256)
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self._package: Any = import_module("flashinfer")
-        self._planned: tuple[int, int, int] | None = None
+        self._wrappers: dict[str, Any] = {}
+        self._planned: dict[str, tuple[object, ...]] = {}
+
+    @classmethod
+    def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
+        """Return False: a fused kernel keeps none."""
+        return False
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse what is not decoding, and widths that it has no kernels for."""
-        if cell.workload not in {Workload.DECODE, Workload.DECODE_TOTAL}:
-            return "it is measured in decoding; softmax.sdpa attends whole sequences"
+        """Refuse a backward, and widths that it has no kernels for."""
+        if cell.workload.learns:
+            return "the package has no backward"
         D = cell.problem.D
         return None if D in {64, 128, 256} else f"its kernels are for widths of 64, 128 and 256: D={D}"
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
+        """Compute the cost of a fused kernel that skips what a causal call hides. Raises TypeError on any parameter."""
+        refuse_parameters(params)
+        return cost(problem, workload, executed=fused_flops(problem, workload))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
+        """Attend, all sequences one after the other in one row."""
+        assert key_mask is None
+        (B, H, N, D), (kv_heads, S) = q.shape, k.shape[1:3]
+        starts = torch.arange(B + 1, dtype=torch.int32)
+        kinds: dict[str, Any] = {"causal": causal, "sm_scale": self.scale, "q_data_type": q.dtype, "kv_data_type": k.dtype}
+        wrapper = self._plan("BatchPrefillWithRaggedKVCacheWrapper", q, (starts * N, starts * S, H, kv_heads, D), **kinds)
+        q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v))
+        o: Tensor = wrapper.run(q, k, v)
+        return o.view(B, N, H, D).transpose(1, 2)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one key and value, and attend to all of them. Raises ValueError beyond the capacity."""
         cache: KvCache = state.then(k, v)
-        o: Tensor = self._run(q, cache).run(q.squeeze(2), (cache.k, cache.v))
+        B, H, _, D = q.shape
+        kv_heads, capacity = k.shape[1], cache.k.shape[2]
+        pages, lengths = torch.arange(B + 1, dtype=torch.int32), torch.full((B,), cache.length, dtype=torch.int32)
+        sizes = (pages, pages[:B].to(q.device), lengths, H, kv_heads, D, capacity)
+        kinds: dict[str, Any] = {"sm_scale": self.scale, "q_data_type": q.dtype, "kv_data_type": k.dtype}
+        # the package's kernels for many heads of q on each of k are those that use tensor cores
+        wrapper = self._plan("BatchDecodeWithPagedKVCacheWrapper", q, sizes, H // kv_heads >= 4, **kinds)
+        o: Tensor = wrapper.run(q.squeeze(2), (cache.k, cache.v))
         return o.unsqueeze(2), cache
 
-    def _run(self, q: Tensor, cache: KvCache) -> Any:  # noqa: ANN401 - the package has no types
-        """Return the package's wrapper, planned for caches of this length."""
-        B, H, _, D = q.shape
-        kv_heads, capacity = cache.k.shape[1:3]
-        if self._planned is None:
+    def _plan(self, name: str, q: Tensor, sizes: tuple[Any, ...], grouped: bool = False, **kinds: object) -> Any:  # noqa: ANN401
+        """Return the package's wrapper of that name, planned for these lengths and sizes."""
+        key = (*(tuple(each.tolist()) if isinstance(each, Tensor) else each for each in sizes), *kinds.values())
+        if name not in self._wrappers:
             workspace = torch.zeros(_WORKSPACE, dtype=torch.uint8, device=q.device)
-            # the package's kernels for many query heads a key head are those that use tensor cores
-            make, grouped = self._package.BatchDecodeWithPagedKVCacheWrapper, H // kv_heads >= 4
-            self._wrapper = make(workspace, "HND", use_tensor_cores=grouped)
-        if self._planned != (B, capacity, cache.length):
-            each = torch.arange(B + 1, dtype=torch.int32)
-            lengths = torch.full((B,), cache.length, dtype=torch.int32)
-            kinds = {"q_data_type": q.dtype, "kv_data_type": cache.k.dtype}
-            self._wrapper.plan(each, each[:B].to(q.device), lengths, H, kv_heads, D, capacity, sm_scale=self.scale, **kinds)
-            self._planned = B, capacity, cache.length
-        return self._wrapper
+            more = {"use_tensor_cores": True} if grouped else {}
+            self._wrappers[name] = getattr(self._package, name)(workspace, "HND" if "Paged" in name else "NHD", **more)
+        if self._planned.get(name) != key:
+            self._wrappers[name].plan(*sizes, **kinds)
+            self._planned[name] = key
+        return self._wrappers[name]

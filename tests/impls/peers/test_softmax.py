@@ -140,14 +140,14 @@ def test_a_torch_without_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class TestFlashInfer:
-    """The wrapper as the package documents it: pages [B, K, page, D], of which each sequence has one."""
+    """The wrappers as the package documents them: sequences in one row; a page [B, K, page, D] for each."""
 
     @pytest.fixture
     def plans(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = []
 
-        class Wrapper:
-            def __init__(self, workspace: Tensor, kv_layout: str, *, use_tensor_cores: bool) -> None:
+        class Decodes:
+            def __init__(self, workspace: Tensor, kv_layout: str, *, use_tensor_cores: bool = False) -> None:
                 assert kv_layout == "HND"
                 assert not workspace.any()
                 self.use_tensor_cores = use_tensor_cores
@@ -156,22 +156,52 @@ class TestFlashInfer:
                 self, indptr: Tensor, indices: Tensor, lengths: Tensor, *sizes: int, sm_scale: float, **kinds: Any
             ) -> None:
                 assert {x.dtype for x in (indptr, indices, lengths)} == {torch.int32}
-                self.planned = {"indptr": indptr, "indices": indices, "lengths": lengths, "sizes": sizes, "scale": sm_scale}
-                made.append({**self.planned, **kinds, "use_tensor_cores": self.use_tensor_cores})
+                self.indptr, self.indices, self.lengths, self.sizes, self.scale = indptr, indices, lengths, sizes, sm_scale
+                made.append({"lengths": lengths.tolist(), **kinds, "use_tensor_cores": self.use_tensor_cores})
 
             def run(self, q: Tensor, pages: tuple[Tensor, Tensor]) -> Tensor:
-                H, kv_heads, D, page = self.planned["sizes"]
+                H, kv_heads, D, page = self.sizes
                 assert q.shape[1:] == (H, D)
                 assert all(x.shape[1:] == (kv_heads, page, D) for x in pages)
                 rows = []
                 for b in range(len(q)):
-                    (at,) = self.planned["indices"][self.planned["indptr"][b] : self.planned["indptr"][b + 1]]
-                    k, v = (x[at, :, : self.planned["lengths"][b]].transpose(0, 1)[None] for x in pages)
-                    rows.append(dense_BNHD(q[b][None, None], k, v, self.planned["scale"], causal=False)[0, 0])
+                    (at,) = self.indices[self.indptr[b] : self.indptr[b + 1]]
+                    k, v = (x[at, :, : self.lengths[b]].transpose(0, 1)[None] for x in pages)
+                    rows.append(dense_BNHD(q[b][None, None], k, v, self.scale, causal=False)[0, 0])
                 return torch.stack(rows)
 
-        install(monkeypatch, "flashinfer", BatchDecodeWithPagedKVCacheWrapper=Wrapper)
+        class Prefills:
+            def __init__(self, workspace: Tensor, kv_layout: str) -> None:
+                assert kv_layout == "NHD"
+
+            def plan(
+                self, q_starts: Tensor, k_starts: Tensor, *sizes: int, causal: bool, sm_scale: float, **kinds: Any
+            ) -> None:
+                self.starts, self.scale, self.causal = (q_starts.tolist(), k_starts.tolist()), sm_scale, causal
+                made.append({"starts": self.starts, "sizes": sizes, **kinds})
+
+            def run(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+                rows = []
+                for b in range(len(self.starts[0]) - 1):
+                    (first, last), (begin, end) = ((each[b], each[b + 1]) for each in self.starts)
+                    some = q[first:last][None], k[begin:end][None], v[begin:end][None]
+                    rows.append(dense_BNHD(*some, self.scale, causal=self.causal)[0])
+                return torch.cat(rows)
+
+        install(
+            monkeypatch, "flashinfer", BatchDecodeWithPagedKVCacheWrapper=Decodes, BatchPrefillWithRaggedKVCacheWrapper=Prefills
+        )
         return made
+
+    @pytest.mark.parametrize("kv_heads", [4, 1])
+    @pytest.mark.parametrize("causal", [False, True])
+    def test_whole_sequences_are_softmax_attention(self, plans: list[dict[str, Any]], kv_heads: int, causal: bool) -> None:
+        method = load("softmax.flashinfer")(Problem(B=3, H=4, kv_heads=kv_heads, N=9, D=64, causal=causal, dtype="float64"))
+        inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
+        for _ in range(2):
+            torch.testing.assert_close(method(*inputs), method.reference(*inputs), rtol=0, atol=1e-10)
+        # planned once
+        assert [plan["starts"] for plan in plans] == [([0, 9, 18, 27], [0, 9, 18, 27])]
 
     @pytest.mark.parametrize("kv_heads", [4, 1])
     def test_its_steps_are_those_of_softmax_attention(self, plans: list[dict[str, Any]], kv_heads: int) -> None:
@@ -185,13 +215,14 @@ class TestFlashInfer:
             o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state=state)
             outputs.append(o)
         torch.testing.assert_close(torch.cat(outputs, dim=2), want, rtol=0, atol=1e-10)
-        assert [plan["lengths"].tolist() for plan in plans] == [[n, n] for n in (6, 7, 8, 9)]
-        assert {plan["use_tensor_cores"] for plan in plans} == {kv_heads == 1}
+        steps = [plan for plan in plans if "lengths" in plan]
+        assert [plan["lengths"] for plan in steps] == [[n, n] for n in (6, 7, 8, 9)]
+        assert {plan["use_tensor_cores"] for plan in steps} == {kv_heads == 1}
 
     def test_a_length_is_planned_once(self, plans: list[dict[str, Any]]) -> None:
         method = load("softmax.flashinfer")(Problem(B=2, H=4, N=9, D=64, causal=True, dtype="float16"))
         inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
-        _, state = method.prefill(*(x[:, :, :8] for x in inputs), capacity=9)
+        state = method.state_after(*(x[:, :, :8] for x in inputs), capacity=9)
         for _ in range(3):
             method.step(*(x[:, :, 8:] for x in inputs), state=state)
         assert len(plans) == 1
@@ -218,7 +249,8 @@ class TestSage:
             seen.append({"k": k, "layout": tensor_layout, "causal": is_causal, "smooth_k": smooth_k})
             q, k = int8(q * sm_scale, 128), int8(k, 64)
             k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
-            return (q @ k.mT).softmax(-1) @ v
+            o: Tensor = (q @ k.mT).softmax(-1) @ v
+            return o
 
         install(monkeypatch, "sageattention", sageattn=sageattn)
         return seen

@@ -98,7 +98,7 @@ METHODS = {
     ),
     "softmax.flashinfer": Method(
         limits=(
-            ({**ON_A_GPU, "D": 64, "causal": True}, "it is measured in decoding"),
+            ({**ON_A_GPU, "D": 64, "causal": True, "workload": "forward_backward"}, "no backward"),
             ({**ON_A_GPU, "D": 64, "causal": True, "workload": "decode", "kv_heads": 1}, None),
             ({**ON_A_GPU, "D": 80, "causal": True, "workload": "decode"}, "widths of 64, 128 and 256: D=80"),
         )
