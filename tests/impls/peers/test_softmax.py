@@ -241,7 +241,8 @@ class TestSage:
             padded = torch.cat([x, x.new_zeros(*x.shape[:2], -N % block, x.shape[3])], dim=2).unflatten(2, (-1, block))
             scale = padded.abs().amax(dim=(3, 4), keepdim=True) / 127
             ratio = padded / scale
-            return ((ratio + 0.5 * ratio.sign()).trunc() * scale).flatten(2, 3)[:, :, :N]
+            rounded: Tensor = ((ratio + 0.5 * ratio.sign()).trunc() * scale).flatten(2, 3)[:, :, :N]
+            return rounded
 
         def sageattn(
             q: Tensor, k: Tensor, v: Tensor, *, tensor_layout: str, is_causal: bool, sm_scale: float, smooth_k: bool
