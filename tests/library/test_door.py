@@ -89,7 +89,7 @@ def test_every_command_is_a_function_of_its_name() -> None:
     commands = [each.callback.__name__ for app in (measuring, reading) for each in app.registered_commands if each.callback]
     # `report` is a method of a run
     assert set(commands) - {"report", "plot"} <= set(dir(attnbench))
-    assert len(commands) == 24
+    assert len(commands) == 25
 
 
 def test_a_run_tells_its_reporter_and_prints_nothing(run: attnbench.Run, told: Told, capfd: pytest.CaptureFixture[str]) -> None:

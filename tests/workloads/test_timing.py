@@ -168,7 +168,7 @@ def test_the_state_of_a_gpu_is_recorded_before_and_after(nvml: Any) -> None:
         assert not conditions.facts
     assert conditions.facts["other_processes_before"] == conditions.facts["other_processes_after"] == 0
     assert conditions.facts["sm_clock_mhz_before"] is None
-    assert conditions.gpu_flags == ()
+    assert conditions.gpu_flags == ("throttling_unknown",)
     with watched("cuda:0") as conditions:
         nvml.processes.append(OTHER)
     assert conditions.flags([1.0])[-1:] == ("shared",), "somebody came in mid-run"
@@ -186,7 +186,7 @@ def test_without_nvml_the_run_goes_on_and_says_why(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("clock", [ClockMode.COLD, ClockMode.GRAPH, ClockMode.WALL])
+@pytest.mark.parametrize("clock", [ClockMode.COLD, ClockMode.GRAPH, ClockMode.GRAPH_COLD, ClockMode.WALL])
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_every_clock_of_a_gpu_times_sdpa_forward_and_backward(clock: ClockMode, workload: Workload) -> None:
     problem = Problem(H=2, N=256, D=64, causal=True)
