@@ -36,6 +36,8 @@ SYSTEMS = [
     row("FlashAttention-3 by torch's switch", "softmax.sdpa_fa3", "gpu_crossover"),
     row("FlashAttention-4, its package", "softmax.flash_attn_4", "atlas"),
     row("FlashAttention-4 by torch's switch", "softmax.sdpa_fa4", "atlas"),
+    row("DeepSeek-V4, heavily compressed attention", "blocks.hca", "atlas"),
+    row("DeepSeek-V4, compressed sparse attention", "blocks.csa", "atlas"),
     row("SageAttention", "softmax.sage", "atlas"),
     row("FlashInfer, decoding", "softmax.flashinfer", "gpu_decode"),
     row("the package xformers", "softmax.xformers", "atlas"),

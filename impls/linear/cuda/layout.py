@@ -9,7 +9,9 @@ from enum import Enum
 
 WIDEST = 128
 """Greatest number of rows of a state that fits into the registers of eight lanes."""
-_WANTED_WARPS = 1584  # an H100 has 528 schedulers, each of which hides the latency of one warp behind two others
+# an H100 has 528 schedulers, each of which hides the latency of one warp behind others: two are enough where three would cost
+# the sums of segments
+_ENOUGH_WARPS, _WANTED_WARPS = 1024, 1584
 _SHORTEST = 256  # least tokens of a segment: the states of shorter ones cost more than their tokens
 
 
@@ -79,7 +81,7 @@ class Layout:
         The choice depends on the shape alone, so that every GPU adds in the same order.
         """
         warps = heads * self.slices * self.warps
-        if warps >= _WANTED_WARPS:
+        if warps >= _ENOUGH_WARPS:
             return N
         length = max(_SHORTEST, _ceil(N, _ceil(_WANTED_WARPS, warps)))
         return min(N, _ceil(length, self.tokens) * self.tokens)

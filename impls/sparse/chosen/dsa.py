@@ -7,7 +7,6 @@ query/key width, M value width.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, W
 
 from ...partial.cache import KvCache, written
 from ...partial.rows import softmax_rows
+from ...partial.unlearned import unlearned
 from ..patterns.pattern import whole
 from ..reference import masked_softmax_attention
 from .kept_keys import attend_kept
@@ -36,26 +36,6 @@ class DsaCache:
     def length(self) -> int:
         """Count the tokens so far."""
         return self.cache.length
-
-
-class _Unlearned(torch.autograd.Function):
-    """The output as it is, and gradients of 0 for what chose its keys."""
-
-    @staticmethod
-    def forward(ctx: Any, o: Tensor, *scorer: Tensor) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Return the output."""
-        ctx.save_for_backward(*scorer)
-        return o.view_as(o)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401 - torch's own bag
-        """Pass dL/do on."""
-        return g, *(torch.zeros_like(x) for x in ctx.saved_tensors)
-
-
-def _unlearned(o: Tensor, *scorer: Tensor) -> Tensor:
-    passed: Tensor = _Unlearned.apply(o, *scorer)  # type: ignore[no-untyped-call]
-    return passed
 
 
 class DeepSeekSparse(Attention):
@@ -138,7 +118,7 @@ class DeepSeekSparse(Attention):
         R = q.shape[1] // k.shape[1]
         folded, kept = q.reshape(-1, R, *q.shape[2:]), kept.expand(-1, q.shape[1], -1, -1).reshape(-1, R, *kept.shape[2:])
         o = attend_kept(folded, k.flatten(0, 1), v.flatten(0, 1), kept, self.scale).view(*q.shape[:3], v.shape[3])
-        return _unlearned(o, *scorer)
+        return unlearned(o, *scorer)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
         """Compute softmax over a dense mask of the choices, or of newly made ones."""
@@ -146,7 +126,7 @@ class DeepSeekSparse(Attention):
         # an additional column takes the writes for absent keys
         mask = torch.zeros(len(q), 1, N, N + 1, dtype=torch.bool, device=q.device)
         mask.scatter_(3, torch.where(kept < 0, N, kept), value=True)
-        return _unlearned(masked_softmax_attention(q, k, v, mask[..., :-1]), *scorer)
+        return unlearned(masked_softmax_attention(q, k, v, mask[..., :-1]), *scorer)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Tensor, choices: Tensor | None = None) -> Tensor:  # noqa: ARG002 - all heads alike
         """Compute softmax over the chosen tokens [N, k] of the queries `at`."""

@@ -36,9 +36,9 @@ def problems(name: str, workload: Workload) -> Iterator[Problem]:
 @pytest.mark.parametrize("name", STATED)
 def test_all_count_nominally_alike_and_execute_and_move_what_is_needed(name: str, workload: Workload) -> None:
     kind = registry.load(name)
-    # one tensor for queries and keys is moved once, and a latent instead of keys and values
+    # one tensor for queries and keys, or for keys and values, is moved once, and a latent instead of keys and values
     names = {each.name for each in kind.projections(Problem(N=8))}
-    share = 0.64 if "qk" in names else 0.5 if "latent" in names else 1.0
+    share = 0.64 if "qk" in names else 0.5 if names & {"latent", "kv"} else 1.0
     for problem in problems(name, workload):
         cost = cost_of(name, problem, workload)
         assert cost.nominal_flops == nominal_flops(problem, workload)

@@ -181,12 +181,12 @@ def test_every_layout_fits_a_block_and_covers_its_widths() -> None:
 
 def test_segments_are_many_where_heads_are_few_and_one_where_they_are_many() -> None:
     plan = layouts.layout(layouts.Pass.FORWARD, 64, 64, 2)
-    assert plan.segment(heads=256, N=4096) == 4096
-    assert plan.segment(heads=16, N=65536) == 2048
+    assert plan.segment(heads=512, N=4096) == 4096
+    assert plan.segment(heads=16, N=65536) == 1312
     assert plan.segment(heads=1, N=300) == 256
     assert plan.segment(heads=1, N=5) == 5
-    assert plan.stored(heads=256, N=4096) == 0
-    assert plan.stored(heads=16, N=65536) == 16 * 32 * plan.state
+    assert plan.stored(heads=512, N=4096) == 0
+    assert plan.stored(heads=16, N=65536) == 16 * 50 * plan.state
 
 
 @pytest.mark.usefixtures("on_cpu")

@@ -157,3 +157,55 @@ def test_chosen_tokens_are_those_of_flash_linear_attention() -> None:
     chosen = naive_dsa_indexer(index_q, index_k[:, :, 0], w, topk=20, activation="relu")
     mine, other = (scores.gather(2, x.clamp(min=0)).masked_fill(x < 0, 0).sort(-1).values for x in (ours, chosen))
     torch.testing.assert_close(mine, other, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "kind"),
+    [
+        ("blocks.hca", {"block": 8, "window": 12}, "DeepseekV4HCACompressor"),
+        ("blocks.csa", {"block": 4, "window": 12, "k": 5}, "DeepseekV4CSACompressor"),
+    ],
+)
+def test_compressed_attention_is_that_of_deepseek_v4(
+    name: str, params: dict[str, int], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of transformers, given what its projections would make, and without its rotation."""
+    from transformers.models.deepseek_v4 import modeling_deepseek_v4 as v4
+    from transformers.models.deepseek_v4.configuration_deepseek_v4 import DeepseekV4Config
+
+    N, method = 65, Variant(name, params).build(Problem(B=2, H=4, N=65, D=16, causal=True))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+    # of the scorer queries and entries above 0, or scores of 0 would be alike, of which any may be kept
+    inputs = tuple(x.abs() if i in {4, 5} else x for i, x in enumerate(inputs))
+    ours: Any = method
+    rates = {"compressed_sparse_attention": params["block"], "heavily_compressed_attention": params["block"]}
+    widths = {"hidden_size": 16, "head_dim": 16, "num_attention_heads": 4, "q_lora_rank": 16, "num_hidden_layers": 2}
+    config = DeepseekV4Config(
+        **widths, compress_rates=rates, index_n_heads=2, index_head_dim=8, index_topk=params.get("k", 1), rms_norm_eps=1e-6
+    )
+    monkeypatch.setattr(v4, "apply_rotary_pos_emb", lambda x, *_, **__: x)
+    theirs: Any = getattr(v4, kind)(config)
+
+    def given(x: torch.Tensor) -> Any:
+        """A projection that gives what is given."""
+        return type("Given", (torch.nn.Module,), {"forward": lambda *_: x})()
+
+    def alike(compressor: Any, own: Any, u: torch.Tensor, z: torch.Tensor) -> None:
+        compressor.kv_proj, compressor.gate_proj = given(u.squeeze(1)), given(z.squeeze(1))
+        compressor.position_bias.data, compressor.kv_norm.weight.data = own.bias.detach(), own.norm.detach()
+
+    q, c, u, z, *scorer = inputs
+    alike(theirs, ours.compress, u, z)
+    if scorer:
+        index_q, index_u, index_z, w = scorer
+        alike(theirs.indexer, ours.compress_index, index_u, index_z)
+        theirs.indexer.q_b_proj = given(index_q.transpose(1, 2).flatten(2))
+        theirs.indexer.scorer.weights_proj = given(w.transpose(1, 2))
+    hidden, positions = torch.zeros(2, N, 16), torch.arange(N).expand(2, -1)
+    entries, bias = theirs(hidden, hidden, positions, None, 0)
+    apart = torch.arange(N)[:, None] - torch.arange(N)
+    mask = torch.zeros(2, 1, N, N).masked_fill((apart < 0) | (apart >= params["window"]), -torch.inf)
+    module = SimpleNamespace(num_key_value_groups=4, sinks=ours.sink.detach(), training=False)
+    keys, mask = torch.cat((c, entries), 2), torch.cat((mask, bias.expand(2, -1, -1, -1)), -1)
+    want, _ = v4.eager_attention_forward(module, q, keys, keys, mask, 16**-0.5)
+    torch.testing.assert_close(method(*inputs), want.transpose(1, 2), rtol=0, atol=2e-6)

@@ -43,6 +43,29 @@ METHODS = {
         cuts=(CUTS[0] | cut("blocks.eager.tiles", _STAIRS=20), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
     ),
+    "blocks.hca": Method(
+        grows=16,
+        variants=({"block": 8, "window": 10}, {"block": 3, "window": 1}, {"block": 100, "window": 5}),
+        any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "window": st.integers(1, 40)}),
+        cuts=(cut("blocks.eager.entries", _QUERIES=7), cut("blocks.eager.entries", _SCORES=60)),
+        limits=(
+            ({"causal": True}, None),
+            ({"causal": True, "kv_heads": 2}, "kv_heads must equal"),
+            ({}, "seen by those after it"),
+        ),
+        mistakes=({"block": 0}, {"window": 0}, {"block": 2.5}),
+    ),
+    "blocks.csa": Method(
+        grows=16,
+        variants=({"block": 4, "window": 10, "k": 5}, {"block": 3, "window": 1, "k": 2}, {"block": 2, "window": 5, "k": 200}),
+        any_params=st.fixed_dictionaries({"block": st.integers(1, 9), "window": st.integers(1, 40), "k": st.integers(1, 20)}),
+        cuts=(
+            cut("blocks.eager.entries", _QUERIES=7) | cut("blocks.compressed_cost", QUERIES=5),
+            cut("blocks.eager.entries", _SCORES=60) | cut("blocks.compressed_cost", SCORES=60),
+        ),
+        limits=(({"causal": True}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal")),
+        mistakes=({"block": 0}, {"window": 0}, {"k": 0}, {"k": 1.5}),
+    ),
     "blocks.moba_fla": Method(
         limits=(
             (MOBA, None),

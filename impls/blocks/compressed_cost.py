@@ -1,0 +1,55 @@
+"""FLOPs and bytes of attention to tokens and compressed entries, by formula.
+
+B batch, H heads, I index heads of width E, N tokens, W tokens of the window, m tokens of a block, k entries kept, D width.
+"""
+
+from collections.abc import Iterator
+
+from attnbench.api import Cost, Problem, Workload, nominal_flops
+
+from .eager.entries import Reach, tiles
+
+QUERIES, SCORES = 256, 2**20
+"""The most queries that are scored together by the index, and the most scores that it holds."""
+
+
+def index_heads(p: Problem) -> tuple[int, int]:
+    """Return I and E: half as many heads as the attention has, half as wide."""
+    return max(1, p.H // 2), max(1, p.D // 2)
+
+
+def spans(N: int, rows: int, block: int) -> Iterator[tuple[int, int]]:
+    """Cut N queries, of so many index heads and samples, into spans with a limited number of scores."""
+    start = 0
+    while start < N:
+        stop = start + max(1, min(QUERIES, N - start, SCORES // (rows * max(1, (start + QUERIES) // block))))
+        yield start, stop
+        start = stop
+
+
+def cost(p: Problem, workload: Workload, reach: Reach, k: int | None = None) -> Cost:
+    """Count pairs of queries with tokens and entries; with k, all index scores and at most k entries a query."""
+    (heads, width), trains, size = index_heads(p), workload is Workload.FORWARD_BACKWARD, p.dtype.bytes
+    at = range(p.N - 1, p.N) if workload is Workload.DECODE else range(p.N)
+    ended = [(t + 1) // reach.block for t in at]
+    tokens, seen = float(sum(min(t + 1, reach.window) for t in at)), float(sum(ended))
+    kept = seen if k is None else float(sum(min(k, each) for each in ended))
+    per_score = 0.0 if k is None else 2.0 * p.B * heads * (width + 1)
+    exact = 4.0 * p.B * p.H * p.D * (tokens + kept) * (3 if trains else 1) + per_score * seen
+    executed = exact
+    if not workload.decodes:
+        cut = tiles(p.B, p.H, p.N, reach, k)
+        pairs = sum((tile.stop - tile.start) * (tile.stop - tile.first + (tile.entries if k is None else k)) for tile in cut)
+        # the backward computes scores and their slopes, dq, and both shares of what is a key and a value
+        executed = 2.0 * p.B * p.H * p.D * pairs * (7 if trains else 2)
+        executed += per_score * sum(
+            (stop - start) * (stop // reach.block) for start, stop in spans(p.N, p.B * heads, reach.block)
+        )
+    own = 2 * p.H * p.D + (3 * p.D if k is None else 5 * p.D + heads * (width + 1) + 4 * width)
+    moved = p.B * size * (tokens + kept) * p.D + (0.0 if k is None else p.B * size * seen * width)
+    return Cost(
+        nominal_flops=nominal_flops(p, workload),
+        exact_flops=exact,
+        executed_flops=executed,
+        traffic_bytes=float(len(at)) * size * p.B * own * (3 if trains else 1) + (moved if workload.decodes else 0.0),
+    )
