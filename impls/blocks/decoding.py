@@ -47,14 +47,14 @@ class BlockCache:
         return self.tokens.length - 1
 
 
-def attend_chosen(q: Tensor, cache: BlockCache, chosen: Tensor, scale: float) -> Tensor:
+def attend_chosen(q: Tensor, tokens: KvCache, block: int, chosen: Tensor, scale: float) -> Tensor:
     """Attend from the last token to its own block and the chosen ones: [b, K, R, D], int [b, K, E] -> [b, K, R, M]."""
-    tokens, own = cache.tokens, cache.last // cache.block
+    own = (tokens.length - 1) // block
     # only so many blocks lie before the own one
     chosen = chosen[..., : min(chosen.shape[-1], own)]
-    within = torch.arange(cache.block, device=q.device)
-    earlier = (chosen.long().unsqueeze(-1) * cache.block + within).flatten(-2)
-    rest = torch.arange(own * cache.block, tokens.length, device=q.device).expand(*earlier.shape[:2], -1)
+    within = torch.arange(block, device=q.device)
+    earlier = (chosen.long().unsqueeze(-1) * block + within).flatten(-2)
+    rest = torch.arange(own * block, tokens.length, device=q.device).expand(*earlier.shape[:2], -1)
     place = torch.cat((earlier, rest), -1)
     rows = place.clamp(min=0) + _first_rows(tokens.k)
     return attend_keys(q, _rows(tokens.k, rows), _rows(tokens.v, rows), scale, absent=place < 0)

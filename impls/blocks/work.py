@@ -47,6 +47,11 @@ class Pairs:
         return int((self.tokens // self.choice.block).sum())
 
     @property
+    def earlier(self) -> int:
+        """Count the keys of the blocks before each query's own one."""
+        return self.candidates * self.choice.block
+
+    @property
     def complete(self) -> int:
         """Count the blocks that are complete at each query."""
         return int(((self.tokens + 1) // self.choice.block).sum())

@@ -38,6 +38,8 @@ SYSTEMS = [
     row("FlashAttention-4 by torch's switch", "softmax.sdpa_fa4", "atlas"),
     row("DeepSeek-V4, heavily compressed attention", "blocks.hca", "atlas"),
     row("DeepSeek-V4, compressed sparse attention", "blocks.csa", "atlas"),
+    row("MiniMax-M3, blocks by a lightning indexer", "blocks.msa", "atlas"),
+    row("Qwen4-Exp, tokens of indexed blocks", "sparse.qsa", "atlas"),
     row("SageAttention", "softmax.sage", "atlas"),
     row("FlashInfer, decoding", "softmax.flashinfer", "gpu_decode"),
     row("the package xformers", "softmax.xformers", "atlas"),

@@ -48,5 +48,5 @@ def affordable(cell: Cell) -> bool:
     """Of the long ones, those that are not dense."""
     cost = registry.load(cell.method).cost(cell.problem, {}, cell.workload)
     is_small = cost is not None and cost.executed_flops < _MOST_FLOPS
-    is_quick = cell.method not in _STEP_BY_STEP or cell.problem.N != max(LONG)
-    return cell.problem.N in SHORT or (cell.method not in _HOLD_ALL_PAIRS and is_small and is_quick)
+    is_slow = cell.method in _STEP_BY_STEP and cell.problem.N in LONG[1:]
+    return cell.problem.N in SHORT or (cell.method not in _HOLD_ALL_PAIRS and is_small and not is_slow)

@@ -88,7 +88,7 @@ class MobaAttention(Attention):
             chosen = found.squeeze(1).unflatten(0, q.shape[:2])
         else:
             chosen = choices.squeeze(2)
-        return attend_chosen(q, cache, chosen, self.terms.scale), cache
+        return attend_chosen(q, cache.tokens, cache.block, chosen, self.terms.scale), cache
 
     @torch.no_grad()
     def _chosen(self, q: Tensor, k: Tensor) -> Tensor:

@@ -138,7 +138,7 @@ class NsaAttention(Attention):
         weights = self._weights(shared, cache)
         chosen = self._select(weights, cache) if choices is None else choices.squeeze(2)
         near_k, near_v = (x[:, :, -self.options.window :] for x in (cache.tokens.keys, cache.tokens.values))
-        o = attend_chosen(shared, cache, chosen, self.scale) * g_slc
+        o = attend_chosen(shared, cache.tokens, cache.block, chosen, self.scale) * g_slc
         o.addcmul_(weights.to(v.dtype) @ cache.means.values, g_cmp)
         o.addcmul_(attend_keys(shared, near_k, near_v, self.scale), g_swa)
         return o.view(*q.shape[:3], -1), cache

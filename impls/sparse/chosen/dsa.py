@@ -61,7 +61,7 @@ class DeepSeekSparse(Attention):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count all index scores, and attention to the kept tokens. Raises TypeError or ValueError on bad parameters."""
         p, k = problem, min(cls(problem, **params).k, problem.N)  # type: ignore[arg-type]
-        heads, width = _index(p)
+        heads, width = index_heads(p)
         if workload is Workload.DECODE:
             seen, kept, tokens = float(p.N), float(k), 1
         else:
@@ -85,7 +85,7 @@ class DeepSeekSparse(Attention):
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, and those of the scorer."""
-        heads, width = _index(problem)
+        heads, width = index_heads(problem)
         scorer = ("index_q", heads, width), ("index_k", 1, width), ("index_weight", heads, 1)
         return *super().projections(problem), *(Projection(*each) for each in scorer)
 
@@ -192,7 +192,7 @@ class DeepSeekSparse(Attention):
         return (weights @ values).view(*q.shape[:3], -1), DsaCache(cache, index)
 
 
-def _index(p: Problem) -> tuple[int, int]:
+def index_heads(p: Problem) -> tuple[int, int]:
     """Return the number of index heads, half of the attention's as in the paper's model, and their width, half as well."""
     return max(1, p.H // 2), max(1, p.D // 2)
 

@@ -159,6 +159,11 @@ def test_chosen_tokens_are_those_of_flash_linear_attention() -> None:
     torch.testing.assert_close(mine, other, rtol=0, atol=1e-4)
 
 
+def given(x: torch.Tensor) -> Any:
+    """A projection that gives what is given."""
+    return type("Given", (torch.nn.Module,), {"forward": lambda *_: x})()
+
+
 @pytest.mark.parametrize(
     ("name", "params", "kind"),
     [
@@ -186,10 +191,6 @@ def test_compressed_attention_is_that_of_deepseek_v4(
     monkeypatch.setattr(v4, "apply_rotary_pos_emb", lambda x, *_, **__: x)
     theirs: Any = getattr(v4, kind)(config)
 
-    def given(x: torch.Tensor) -> Any:
-        """A projection that gives what is given."""
-        return type("Given", (torch.nn.Module,), {"forward": lambda *_: x})()
-
     def alike(compressor: Any, own: Any, u: torch.Tensor, z: torch.Tensor) -> None:
         compressor.kv_proj, compressor.gate_proj = given(u.squeeze(1)), given(z.squeeze(1))
         compressor.position_bias.data, compressor.kv_norm.weight.data = own.bias.detach(), own.norm.detach()
@@ -209,3 +210,55 @@ def test_compressed_attention_is_that_of_deepseek_v4(
     keys, mask = torch.cat((c, entries), 2), torch.cat((mask, bias.expand(2, -1, -1, -1)), -1)
     want, _ = v4.eager_attention_forward(module, q, keys, keys, mask, 16**-0.5)
     torch.testing.assert_close(method(*inputs), want.transpose(1, 2), rtol=0, atol=2e-6)
+
+
+def test_blocks_by_index_are_those_of_minimax_m3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of transformers, given what its projections and norms would make, and without its rotation."""
+    from transformers.models.minimax_m3_vl import modeling_minimax_m3_vl as m3
+
+    params = {"block": 8, "selected": 3, "local": 2}
+    call = Call(Variant("blocks.msa", params), Problem(B=2, H=4, kv_heads=2, N=65, D=16, causal=True))
+    monkeypatch.setattr(m3, "apply_rotary_pos_emb", lambda q, k, *_: (q, k))
+    config = SimpleNamespace(
+        **{"index_head_dim": 16, "index_n_heads": 2, "index_block_size": 8, "index_topk_blocks": 3, "index_local_blocks": 2},
+        **{"hidden_size": 16, "rms_norm_eps": 1e-6, "num_attention_heads": 4},
+    )
+    indexer: Any = m3.MiniMaxM3VLIndexer(config, 0)
+    q, k, v, index_q, index_k = (x.detach() for x in call.inputs)
+    indexer.q_proj, indexer.k_proj = given(index_q.transpose(1, 2).flatten(2)), given(index_k.transpose(1, 2).flatten(2))
+    indexer.q_norm = indexer.k_norm = torch.nn.Identity()
+    positions, rotation = torch.arange(65).expand(2, -1), torch.zeros(2, 65, 16)
+    found = indexer(rotation, (rotation, rotation), None, positions)
+    mask = indexer.build_block_mask(found, None, 65, torch.float32, q.device, positions)
+    k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))
+    want = (q @ k.mT / 4 + mask).softmax(-1) @ v
+    torch.testing.assert_close(call.forward(), want, rtol=0, atol=2e-6)
+
+
+def test_tokens_of_indexed_blocks_are_those_of_qwen4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of transformers, given what its projections and the norm of queries would make, and without its rotation."""
+    from transformers.models.qwen4_exp import modeling_qwen4_exp as q4
+
+    call = Call(Variant("sparse.qsa", {"k": 12, "block": 4}), Problem(B=2, H=4, kv_heads=2, N=65, D=16, causal=True))
+    monkeypatch.setattr(q4, "apply_rotary_pos_emb", lambda x, **_: x)
+    config = SimpleNamespace(
+        **{
+            "indexer_n_heads": 2,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 8,
+            "indexer_budget": 12,
+            "indexer_compress_ratio": 4,
+        },
+        **{"hidden_size": 16, "rms_norm_eps": 1e-6},
+    )
+    indexer: Any = q4.Qwen4ExpTextQSAIndexer(config, 0)
+    # queries above 0 answer to every block whose key is above 0 anywhere, and so no two scores are alike
+    inputs = tuple(x.detach().abs() if i > 2 else x.detach() for i, x in enumerate(call.inputs))
+    q, k, v, index_q, index_k = inputs
+    indexer.index_qk_proj = given(torch.cat((index_q.transpose(1, 2).flatten(2), index_k.squeeze(1)), -1))
+    indexer.q_layernorm = torch.nn.Identity()
+    causal, rotation = torch.ones(2, 1, 65, 65, dtype=torch.bool).tril(), torch.zeros(2, 65, 8)
+    seen = indexer(torch.zeros(2, 65, 16), (rotation, rotation), causal, None) & causal
+    k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))
+    want = (q @ k.mT / 4).masked_fill(~seen, -torch.inf).softmax(-1) @ v
+    torch.testing.assert_close(call.method(*inputs), want, rtol=0, atol=2e-6)

@@ -66,6 +66,22 @@ METHODS = {
         limits=(({"causal": True}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal")),
         mistakes=({"block": 0}, {"window": 0}, {"k": 0}, {"k": 1.5}),
     ),
+    "blocks.msa": Method(
+        grows=16,
+        variants=(
+            {"block": 8, "selected": 3, "local": 1},
+            {"block": 8, "selected": 4, "local": 2},
+            {"block": 5, "selected": 1, "local": 1},
+        ),
+        bends=(
+            {"block": 8, "selected": 3, "local": 1},
+            {"block": 8, "selected": 4, "local": 2},
+            {"block": 5, "selected": 1, "local": 1},
+        ),
+        any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "selected": st.integers(1, 7)}),
+        cuts=(CUTS[0] | cut("blocks.eager.msa", _SCORES=300), CUTS[1]),
+        mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),
+    ),
     "blocks.moba_fla": Method(
         limits=(
             (MOBA, None),
