@@ -167,7 +167,8 @@ class BlocksByIndex(Attention):
         scores = (index_q @ index_k.mT).to(sums(index_q.dtype)).unflatten(-1, (-1, self.choice.block)).amax(-1)
         c = torch.arange(scores.shape[-1], device=own.device)
         scores.masked_fill_((c > own.unsqueeze(-1) - self.local) & (c < own.unsqueeze(-1)), torch.inf)
-        return largest(scores.flatten(0, 1), own, self.choice.count).long().unflatten(0, scores.shape[:2])
+        chosen: Tensor = largest(scores.flatten(0, 1), own, self.choice.count).long().unflatten(0, scores.shape[:2])
+        return chosen
 
 
 def _spans(N: int, rows: int, scores: int) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, io_bytes, nominal_flops
 
-from ...partial.cache import KvCache
+from ...partial.cache import KvCache, written
 from ...partial.rows import softmax_rows
 from ...partial.softmax import sums
 from ...partial.unlearned import unlearned
@@ -31,11 +31,11 @@ _EPS = 1e-6
 
 @dataclass(frozen=True)
 class PooledCache:
-    """Keys and values, the index keys of whole blocks [b, capacity // m, E], and those of the block that is not [b, m, E]."""
+    """Keys and values, the index keys [b, 1, capacity, E], and those of whole blocks [b, capacity // m, E]."""
 
     cache: KvCache
+    index: Tensor
     pooled: Tensor
-    recent: Tensor
 
     @property
     def length(self) -> int:
@@ -146,14 +146,11 @@ class QwenSparse(Attention):
     ) -> tuple[Tensor, State]:
         """Attend to the prompt, and keep its keys, values and index keys. Raises ValueError where it does not fit."""
         o = self.forward(q, k, v, *scorer, choices=choices) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3])
-        index_k, n, m = scorer[1].detach().squeeze(1), k.shape[2], self.block
-        pooled, recent = (
-            index_k.new_zeros(len(q), capacity // m, index_k.shape[-1]),
-            index_k.new_zeros(len(q), m, index_k.shape[-1]),
-        )
-        cache = KvCache.of(k, v, capacity)
-        pooled[:, : n // m], recent[:, : n % m] = _pooled(index_k, m), index_k[:, n // m * m :]
-        return o.detach(), PooledCache(cache, pooled, recent)
+        cache, index_k, m = KvCache.of(k, v, capacity), scorer[1].detach(), self.block
+        index = written(index_k.new_empty(len(q), 1, capacity, index_k.shape[-1]), index_k, 0)
+        pooled = index_k.new_empty(len(q), capacity // m, index_k.shape[-1])
+        pooled[:, : k.shape[2] // m] = _pooled(index_k.squeeze(1), m)
+        return o.detach(), PooledCache(cache, index, pooled)
 
     @torch.no_grad()
     def step(
@@ -161,11 +158,11 @@ class QwenSparse(Attention):
     ) -> tuple[Tensor, State]:
         """Append one token, and attend to those of the best blocks and after them. Raises ValueError beyond the capacity."""
         index_q, index_k = scorer
-        m, state = self.block, replace(state, cache=state.cache.then(k, v))
+        m, index = self.block, written(state.index, index_k, state.length)
+        state = replace(state, cache=state.cache.then(k, v))
         n = state.length
-        state.recent[:, (n - 1) % m] = index_k[:, 0, 0]
         if n % m == 0:
-            state.pooled[:, n // m - 1] = _pooled(state.recent, m)[:, 0]
+            state.pooled[:, n // m - 1] = _pooled(index[:, 0, n - m : n], m)[:, 0]
         if choices is None:
             best = _scores(index_q, state.pooled[:, : n // m])[:, 0].topk(min(self.k // m, n // m), dim=-1).indices
             rest = torch.arange(n // m * m, n, device=q.device).expand(len(q), -1)
