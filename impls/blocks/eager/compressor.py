@@ -49,15 +49,18 @@ class Compressor(nn.Module):
         return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + _EPS)).to(mean.dtype) * self.norm
 
     def reference(self, u: Tensor, z: Tensor) -> Tensor:
-        """Evaluate the definition block by block: [b, n, ·] -> [b, C, width]."""
-        m, D, made = self.block, self.width, []
-        for i in range(u.shape[1] // m):
-            here = slice(i * m, i * m + m)
-            parts = [(u[:, here, -D:], z[:, here, -D:] + self.bias[:, -D:])]
-            if self.overlaps and i:
-                earlier = slice(i * m - m, i * m)
-                parts.append((u[:, earlier, :D], z[:, earlier, :D] + self.bias[:, :D]))
-            values, gates = (torch.cat([part[j] for part in parts], 1) for j in range(2))
-            mean = (gates.softmax(1) * values).sum(1)
-            made.append(mean / (mean.square().mean(-1, keepdim=True) + _EPS).sqrt() * self.norm)
-        return torch.stack(made, 1) if made else u.new_empty(len(u), 0, D)
+        """Evaluate the definition, place by place within the blocks: [b, n, ·] -> [b, C, width]."""
+        m, D, C = self.block, self.width, u.shape[1] // self.block
+        if not C:
+            return u.new_empty(len(u), 0, D)
+        values, gates = [], []
+        for j in range(m):
+            place = slice(j, C * m, m)
+            values.append(u[:, place, -D:])
+            gates.append(z[:, place, -D:] + self.bias[j, -D:])
+            if self.overlaps:
+                # the first entry has no block before it
+                values.append(nn.functional.pad(u[:, place, :D], (0, 0, 1, -1)))
+                gates.append(nn.functional.pad(z[:, place, :D] + self.bias[j, :D], (0, 0, 1, -1), value=-torch.inf))
+        mean = (torch.stack(gates).softmax(0) * torch.stack(values)).sum(0)
+        return mean / (mean.square().mean(-1, keepdim=True) + _EPS).sqrt() * self.norm
