@@ -44,7 +44,7 @@ class Clock(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What a reader must know about the samples taken so far."""
+        """State what a reader must know about the samples taken so far."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class WallClock:
 
     @property
     def facts(self) -> Facts:
-        """Nothing but the label."""
+        """State nothing but the label."""
         return {"clock": self.label}
 
     def __init__(self, synchronize: Callable[[], None] | None = None) -> None:
@@ -187,7 +187,7 @@ class ColdClock(_CudaClock):
 
     @property
     def facts(self) -> Facts:
-        """The label, how much longer a copy takes cold, and the SM clock at the calls: the median and the lowest."""
+        """State the label, how much longer a copy takes cold, and the SM clock at the calls: the median and the lowest."""
         found: Facts = {"clock": self.label, "cold_ratio": round(self.cold_ratio, 3)}
         if self.clocks_mhz:
             found |= {"sm_clock_mhz": round(median(self.clocks_mhz)), "sm_clock_mhz_lowest": round(min(self.clocks_mhz))}
@@ -274,7 +274,7 @@ class GraphClock(_CudaClock):
 
     @property
     def facts(self) -> Facts:
-        """The label, and how many calls a graph holds."""
+        """State the label, and how many calls a graph holds."""
         return {"clock": self.label, "unrolled": self.unrolled}
 
     def prepare(self, call: Call) -> Call:

@@ -3,28 +3,10 @@
 B batch, H heads, I index heads of width E, N tokens, W tokens of the window, m tokens of a block, k entries kept, D width.
 """
 
-from collections.abc import Iterator
-
 from attnbench.api import Cost, Problem, Workload, nominal_flops
 
+from ..partial.index import index_heads, scored
 from .eager.entries import Reach, tiles
-
-QUERIES, SCORES = 256, 2**20
-"""The most queries that are scored together by the index, and the most scores that it holds."""
-
-
-def index_heads(p: Problem) -> tuple[int, int]:
-    """Return I and E: half as many heads as the attention has, half as wide."""
-    return max(1, p.H // 2), max(1, p.D // 2)
-
-
-def spans(N: int, rows: int, block: int) -> Iterator[tuple[int, int]]:
-    """Cut N queries, of so many index heads and samples, into spans with a limited number of scores."""
-    start = 0
-    while start < N:
-        stop = start + max(1, min(QUERIES, N - start, SCORES // (rows * max(1, (start + QUERIES) // block))))
-        yield start, stop
-        start = stop
 
 
 def cost(p: Problem, workload: Workload, reach: Reach, k: int | None = None) -> Cost:
@@ -42,9 +24,7 @@ def cost(p: Problem, workload: Workload, reach: Reach, k: int | None = None) -> 
         pairs = sum((tile.stop - tile.start) * (tile.stop - tile.first + (tile.entries if k is None else k)) for tile in cut)
         # the backward computes scores and their slopes, dq, and both shares of what is a key and a value
         executed = 2.0 * p.B * p.H * p.D * pairs * (7 if trains else 2)
-        executed += per_score * sum(
-            (stop - start) * (stop // reach.block) for start, stop in spans(p.N, p.B * heads, reach.block)
-        )
+        executed += per_score * scored(p.N, heads, reach.block)
     own = 2 * p.H * p.D + (3 * p.D if k is None else 5 * p.D + heads * (width + 1) + 4 * width)
     moved = p.B * size * (tokens + kept) * p.D + (0.0 if k is None else p.B * size * seen * width)
     return Cost(

@@ -11,17 +11,14 @@ from torch import Tensor
 
 from attnbench.api import Cost, Problem, Projection, Scalar, State, Workload
 
-from ...partial.softmax import sums
+from ...partial.index import index_heads, largest, scores_of
 from ...partial.unlearned import unlearned
-from ..compressed_cost import cost, index_heads, spans
+from ..compressed_cost import cost
 from ..parameters import refuse_bad_count
 from .compressed_cache import CompressedCache, Stream
 from .compressor import Compressor
 from .entries import attend
 from .hca import HeavilyCompressed
-
-ABSENT = -1
-"""Number in place of an entry, where a query sees fewer than k."""
 
 
 class CompressedSparse(HeavilyCompressed):
@@ -65,17 +62,8 @@ class CompressedSparse(HeavilyCompressed):
     def choose(self, *inputs: Tensor) -> Tensor:
         """Choose the entries of each token: int64 [B, 1, N, k], -1 where it sees fewer."""
         index_q, index_u, index_z, w = inputs[4:]
-        e, m = self.compress_index(index_u.squeeze(1), index_z.squeeze(1)), self.reach.block
-        B, heads, N, _ = index_q.shape
-        kept = torch.full((B, 1, N, self.k), ABSENT, dtype=torch.int64, device=w.device)
-        for start, stop in spans(N, B * heads, m):
-            if ended := stop // m:
-                scores = _scores(index_q[:, :, start:stop], e[:, :ended], w[:, :, start:stop])
-                t = torch.arange(start, stop, device=w.device).unsqueeze(-1)
-                scores.masked_fill_(torch.arange(ended, device=w.device) >= (t + 1) // m, -torch.inf)
-                top = scores.topk(min(self.k, ended), dim=-1)
-                kept[:, 0, start:stop, : top.indices.shape[-1]] = top.indices.masked_fill_(top.values == -torch.inf, ABSENT)
-        return kept
+        e = self.compress_index(index_u.squeeze(1), index_z.squeeze(1))
+        return largest(index_q, e, w, self.reach.block, self.k).unsqueeze(1)
 
     def forward(  # type: ignore[override]
         self, q: Tensor, c: Tensor, u: Tensor, z: Tensor, *scorer: Tensor, choices: Tensor | None = None
@@ -118,20 +106,10 @@ class CompressedSparse(HeavilyCompressed):
         q, index_q, w, ended = inputs[0], inputs[4], inputs[7], cache.length // self.reach.block
         own, index = (held.made[:, :ended] for held in cache.entries)
         if choices is None or not ended:
-            kept = _scores(index_q, index, w)[:, 0].topk(min(self.k, ended), dim=-1).indices
+            kept = scores_of(index_q, index, w)[:, 0].topk(min(self.k, ended), dim=-1).indices
         else:
             kept = choices.view(len(q), -1)
         return self.from_last(q, cache, own.take_along_dim(kept.clamp(min=0).unsqueeze(-1), 1), kept < 0), cache
 
     def _unlearned(self, o: Tensor, scorer: Sequence[Tensor]) -> Tensor:
         return unlearned(o, *scorer, *self.compress_index.parameters())
-
-
-def _scores(index_q: Tensor, e: Tensor, w: Tensor) -> Tensor:
-    """Compute Σ_i w_ti ReLU(q'_ti · e'_s): [b, I, n, E], [b, C, E], [b, I, n] -> [b, n, C], in float32 at least."""
-    dots = (index_q @ e.unsqueeze(1).mT).relu_()
-    wide = sums(dots.dtype)
-    scores = (dots.to(wide) * w.to(wide).unsqueeze(-1)).sum(1)
-    # all that no index head answers to score 0: of them the later ones come first, whatever sorts them
-    later = torch.arange(1, scores.shape[-1] + 1, device=w.device, dtype=wide) * 1e-30
-    return torch.where(scores == 0, later, scores)

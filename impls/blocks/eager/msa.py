@@ -12,6 +12,7 @@ from torch import Tensor
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, io_bytes, nominal_flops
 
 from ...partial.cache import KvCache, written
+from ...partial.index import ABSENT, spans
 from ...partial.rows import softmax_rows
 from ...partial.softmax import sums
 from ...partial.unlearned import unlearned
@@ -19,13 +20,9 @@ from ..decoding import attend_chosen
 from ..parameters import refuse_bad_count
 from ..reference import chosen_seen, masked_softmax_attention, seen_in_blocks
 from ..work import WALKS, Pairs, causal_pairs, products
-from .choosing import ABSENT, Choice, largest
+from .choosing import Choice, largest
 from .chosen_blocks import Terms, attend_blocks
 from .heads import fold
-from .room import at_once
-
-_SCORES = 2**22
-"""The most scores of tokens that are held while the best blocks are looked for."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class BlocksByIndex(Attention):
             moved = float(p.B * p.dtype.bytes * read)
         else:
             own = p.N // L * causal_pairs(L) + causal_pairs(p.N % L)
-            scored = sum((stop - start) * ((stop - 1) // L) * L for start, stop in _spans(p.N, p.B * p.kv_heads, _SCORES))
+            scored = sum((stop - start) * ((stop - 1) // L) * L for start, stop in spans(p.N, p.B * p.kv_heads, 1))
             executed = index * scored + p.B * p.H * 2.0 * WALKS[workload] * (own + pairs.chosen) * max(p.D, p.M)
         tokens = p.B * len(pairs.tokens) * p.D * (p.kv_heads + 1) * float(p.dtype.bytes)
         return Cost(
@@ -101,7 +98,7 @@ class BlocksByIndex(Attention):
         index_q, index_k = inputs[3:]
         (B, heads, N, _), L = index_q.shape, self.choice.block
         chosen = torch.full((B, heads, N, self.choice.count), ABSENT, dtype=torch.int64, device=index_q.device)
-        for start, stop in _spans(N, B * heads, at_once(index_q, _SCORES)):
+        for start, stop in spans(N, B * heads, 1):
             if (earlier := (stop - 1) // L) and self.choice.count:
                 own = torch.arange(start, stop, device=index_q.device) // L
                 chosen[:, :, start:stop] = self._best(index_q[:, :, start:stop], index_k[:, :, : earlier * L], own)
@@ -169,9 +166,3 @@ class BlocksByIndex(Attention):
         scores.masked_fill_((c > own.unsqueeze(-1) - self.local) & (c < own.unsqueeze(-1)), torch.inf)
         chosen: Tensor = largest(scores.flatten(0, 1), own, self.choice.count).long().unflatten(0, scores.shape[:2])
         return chosen
-
-
-def _spans(N: int, rows: int, scores: int) -> list[tuple[int, int]]:
-    """Cut N queries, of so many heads and samples, into spans whose scores of all earlier tokens are no more than that."""
-    step = max(1, min(1024, scores // (rows * N)))
-    return [(start, min(start + step, N)) for start in range(0, N, step)]

@@ -60,8 +60,8 @@ METHODS = {
         variants=({"block": 4, "window": 10, "k": 5}, {"block": 3, "window": 1, "k": 2}, {"block": 2, "window": 5, "k": 200}),
         any_params=st.fixed_dictionaries({"block": st.integers(1, 9), "window": st.integers(1, 40), "k": st.integers(1, 20)}),
         cuts=(
-            cut("blocks.eager.entries", _QUERIES=7) | cut("blocks.compressed_cost", QUERIES=5),
-            cut("blocks.eager.entries", _SCORES=60) | cut("blocks.compressed_cost", SCORES=60),
+            cut("blocks.eager.entries", _QUERIES=7) | cut("partial.index", QUERIES=5),
+            cut("blocks.eager.entries", _SCORES=60) | cut("partial.index", SCORES=60),
         ),
         limits=(({"causal": True}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal")),
         mistakes=({"block": 0}, {"window": 0}, {"k": 0}, {"k": 1.5}),
@@ -79,7 +79,7 @@ METHODS = {
             {"block": 5, "selected": 1, "local": 1},
         ),
         any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "selected": st.integers(1, 7)}),
-        cuts=(CUTS[0] | cut("blocks.eager.msa", _SCORES=300), CUTS[1]),
+        cuts=(CUTS[0] | cut("partial.index", SCORES=300), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),
     ),
     "blocks.moba_fla": Method(

@@ -106,8 +106,8 @@ METHODS = {
         variants=({"k": 6, "block": 3}, {"k": 1, "block": 1}, {"k": 40, "block": 8}, {}),
         any_params=st.builds(lambda m, c: {"k": m * c, "block": m}, st.integers(1, 9), st.integers(1, 6)),
         cuts=(
-            cut("sparse.chosen.qsa", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1),
-            cut("sparse.chosen.qsa", _QUERIES=7),
+            cut("partial.index", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1),
+            cut("partial.index", QUERIES=7),
         ),
         limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
         mistakes=({"k": 0}, {"k": 10, "block": 4}),
@@ -116,8 +116,8 @@ METHODS = {
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
         any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
         cuts=(
-            cut("sparse.chosen.dsa", SCORES=1, ROWS=4) | cut("sparse.chosen.kept_keys", SCORES=1),
-            cut("sparse.chosen.dsa", ROWS=7),
+            cut("partial.index", SCORES=1, QUERIES=4) | cut("sparse.chosen.kept_keys", SCORES=1),
+            cut("partial.index", QUERIES=7),
         ),
         limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
         mistakes=({"k": 0},),

@@ -1,0 +1,71 @@
+"""A small index that says which keys, or entries for blocks of them, each query reads: its scores, and the largest of them.
+
+B batch, N queries, I index heads of width E, m tokens of a block, C entries, k entries that a query keeps.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from attnbench.api import Problem
+
+from .softmax import sums
+
+ABSENT = -1
+"""Number in place of an entry, where a query sees fewer than k."""
+QUERIES, SCORES = 256, 1 << 20
+"""The most queries that are scored together, and the most scores that are held: 4 MB in float32, the cache of a core or two."""
+
+
+def index_heads(p: Problem) -> tuple[int, int]:
+    """Return I and E: half as many heads as the attention has, half as wide."""
+    return max(1, p.H // 2), max(1, p.D // 2)
+
+
+def spans(N: int, heads: int, block: int) -> Iterator[tuple[int, int]]:
+    """Cut N queries into spans with a limited number of scores; by query t those of (t + 1) // m entries are made."""
+    start = 0
+    while start < N:
+        # the last query of a span sees the most
+        stop = start + max(1, min(QUERIES, N - start, SCORES // (heads * max(1, (start + QUERIES) // block))))
+        yield start, stop
+        start = stop
+
+
+def scored(N: int, heads: int, block: int) -> int:
+    """Count the pairs of a query and an entry that `largest` scores for each head, hidden ones among them."""
+    return sum((stop - start) * (stop // block) for start, stop in spans(N, heads, block))
+
+
+def scores_of(index_q: Tensor, e: Tensor, w: Tensor | None = None) -> Tensor:
+    """Compute Σ_i w_ti ReLU(q'_ti · e_s), w = 1 where it is not given, in float32 at least.
+
+    [..., I, n, E], [..., C, E], [..., I, n] -> [..., n, C].
+    """
+    dots = (index_q @ e.unsqueeze(-3).mT).relu_()
+    wide = dots.to(sums(dots.dtype))
+    scores = (wide if w is None else wide * w.to(wide.dtype).unsqueeze(-1)).sum(-3)
+    # all that no index head answers to score 0: of them the later ones come first, whatever sorts them
+    later = torch.arange(1, scores.shape[-1] + 1, device=e.device, dtype=wide.dtype) * 1e-30
+    return torch.where(scores == 0, later, scores)
+
+
+def largest(index_q: Tensor, e: Tensor, w: Tensor | None, block: int, count: int) -> Tensor:
+    """Choose, of the entries i < (t + 1) // m that query t sees, those with the largest scores: int64 [B, N, k], ABSENT last.
+
+    [B, I, N, E], [B, C, E], [B, I, N] or None. A block of one token is a token.
+    """
+    B, heads, N, _ = index_q.shape
+    kept = torch.full((B, N, count), ABSENT, dtype=torch.int64, device=e.device)
+    for b in range(B):
+        for start, stop in spans(N, heads, block):
+            if ended := stop // block:
+                scores = scores_of(index_q[b, :, start:stop], e[b, :ended], None if w is None else w[b, :, start:stop])
+                # none is hidden before the first that the first query does not see
+                first = (start + 1) // block
+                seen = torch.arange(start + 1, stop + 1, device=e.device).unsqueeze(-1) // block
+                scores[:, first:].masked_fill_(torch.arange(first, ended, device=e.device) >= seen, -torch.inf)
+                top = scores.topk(min(count, ended), dim=-1)
+                kept[b, start:stop, : top.indices.shape[-1]] = top.indices.masked_fill_(top.values == -torch.inf, ABSENT)
+    return kept
