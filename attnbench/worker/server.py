@@ -1,4 +1,4 @@
-"""The warm server: imports torch once, then forks one child per errand and watches it to its end.
+"""The warm server: imports torch once, and what a request names, then forks one child per errand and watches it to its end.
 
 It uses neither CUDA nor a thread pool, so that forking stays safe. Requests and replies are JSON lines on one
 socket; when that socket closes, or this process is told to end, everything it started is killed. With `--fresh`
@@ -10,6 +10,7 @@ A request names the file of an errand, the file for its answer and a time limit;
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import resource
@@ -39,16 +40,24 @@ def main(descriptor: int, *, fresh: bool, cores: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
     if not fresh:
-        from attnbench.worker import passes  # noqa: F401 - imported for the children
+        _import_for_children("attnbench.worker.passes")
+    _send(control, {"ready": os.getpid()})
+    for line in control.makefile("rb"):
+        request = json.loads(line)
+        if request["imports"] and not fresh:
+            # what is wrong with it, its children say
+            with contextlib.suppress(Exception):
+                _import_for_children(request["imports"])
+        _send(control, _Child.start(request, control, fresh=fresh).watch())
+    _end()
 
+
+def _import_for_children(module: str) -> None:
+    if module not in sys.modules:
+        importlib.import_module(module)
         # otherwise a child's first collection would walk all of torch and copy its pages, which takes a seventh of a second
         gc.collect()
         gc.freeze()
-    _send(control, {"ready": os.getpid()})
-    requests = control.makefile("rb")
-    for line in requests:
-        _send(control, _Child.start(json.loads(line), control, fresh=fresh).watch())
-    _end()
 
 
 def _end() -> None:

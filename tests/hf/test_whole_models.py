@@ -6,13 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
 from attnbench import Problem, read
 from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Job, Limits
 from attnbench.schema.model import Model
+from attnbench.schema.outcome import Measured
 from attnbench.suite.models import sizes_of
+from attnbench.worker.isolate import Isolation
 
 pytestmark = pytest.mark.peers
 CONFIG = {
@@ -69,6 +73,20 @@ def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: P
     # keys and values of two heads of 16 in three layers; and a state of 16 × 16 for each of these heads
     assert states["softmax.transformers_sdpa"] == states["softmax.sdpa"] == 3 * 2 * 2 * 128 * 16 * 4
     assert states["delta.gated_deltanet"] == 3 * 2 * 16 * 16 * 4
+
+
+def test_the_server_imports_for_its_children_what_each_of_them_would_take_seconds_to_import(config: str) -> None:
+    def imported(isolation: Isolation) -> bool:
+        assert isolation._server is not None
+        return any("safetensors" in each.path for each in psutil.Process(isolation._server.pid).memory_maps())
+
+    job = Job(cell=cell_of(config, "model_prefill", "linear.chunked"), limits=Limits(seconds=0.2))
+    with Isolation() as isolation:
+        bare = job.model_copy(update={"cell": job.cell.model_copy(update={"workload": Workload.FORWARD, "model": None})})
+        assert isinstance(isolation.ask(bare, 60)[0], Measured)
+        assert not imported(isolation)
+        assert isinstance(isolation.ask(job, 60)[0], Measured)
+        assert imported(isolation)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,0 +1,212 @@
+"""What others write of the same attentions in plain torch, as methods: rivals for `plain_forms.yaml` beside this file.
+
+flash-linear-attention 0.6 keeps a plain form of each recurrence beside its kernels; of sparse attentions that form is a dense
+mask in `F.scaled_dot_product_attention`. B batch, H heads, N tokens, M value width.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from attnbench_impls.delta.eager.comba import Comba
+from attnbench_impls.delta.eager.deltaproduct import DeltaProduct, GatedDeltaProduct
+from attnbench_impls.delta.eager.gated_deltanet2 import GatedDeltaNet2
+from attnbench_impls.delta.eager.mesa import MesaNet
+from attnbench_impls.delta.eager.ttt import TttLinear
+from attnbench_impls.gated.gsa import GatedSlots
+from attnbench_impls.gated.log_linear import LogLinear
+from attnbench_impls.softmax.eager.forgetting import ForgettingSoftmax
+from attnbench_impls.softmax.eager.path import PathSoftmax
+from attnbench_impls.sparse.chosen.dsa import DeepSeekSparse
+from attnbench_impls.sparse.eager.attention import EagerSinkWindow
+from torch import Tensor
+
+from attnbench.api import Attention, Cell, DType, Problem, Scalar, Tier, Workload
+
+
+class Plain(Attention):
+    """A form whose cost is not counted, which neither decodes nor takes groups or packed rows."""
+
+    tier = Tier.LIBRARY
+    decodes = appends = packs = grouped = False
+    dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)
+
+    @classmethod
+    def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> None:
+        """Refuse what the method itself refuses."""
+        cls(problem, **params)
+
+
+class OfFla(Plain):
+    """A form of flash-linear-attention, which takes [B, N, H, ·]."""
+
+    requires = ("fla-core>=0.6", "triton>=3.3")
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Attend: each [B, H, N, ·] -> [B, H, N, M]."""
+        return self.theirs(*(x.transpose(1, 2) for x in inputs)).transpose(1, 2)
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        """Attend in the package's order, [B, N, H, ·] -> [B, N, H, M]."""
+        raise NotImplementedError
+
+
+class PlainComba(OfFla, Comba):
+    """Chunk by chunk; the rows of its triangular systems are solved one by one."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.comba.naive import naive_chunk_comba
+
+        q, k, v, beta, g = inputs
+        asks, fed_back = q - self.correction.unsqueeze(-1) * k, k * self.feedback.sigmoid().unsqueeze(-1)
+        o: Tensor = naive_chunk_comba(asks, k, v, fed_back, g, beta)[0]
+        return o
+
+
+class PlainGatedDeltaNet2(OfFla, GatedDeltaNet2):
+    """Token by token."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.gdn2.naive import naive_recurrent_gdn2
+
+        q, k, v, erase, write, g = inputs
+        o: Tensor = naive_recurrent_gdn2(q, k, v, g, erase, write)[0]
+        return o
+
+
+class PlainGatedDeltaNet2ByChunks(OfFla, GatedDeltaNet2):
+    """Chunk by chunk: exp of hidden pairs makes its gradient NaN where a chunk loses more than 88 nats."""
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse training."""
+        return "its gradient is NaN" if cell.workload is Workload.FORWARD_BACKWARD else None
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.gdn2.naive import naive_chunk_gdn2
+
+        q, k, v, erase, write, g = inputs
+        o: Tensor = naive_chunk_gdn2(q, k, v, g, erase, write)[0]
+        return o
+
+
+class PlainProduct(OfFla):
+    """Write by write."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.gated_delta_product.naive import naive_recurrent_gated_delta_product
+
+        q, k, v, beta, keys, values, *decay = inputs
+        k, v = (torch.stack(x, 2).flatten(1, 2) for x in ((k, keys), (v, values)))
+        beta, g = beta.transpose(2, 3).flatten(1, 2), decay[0] if decay else None
+        o: Tensor = naive_recurrent_gated_delta_product(q, k, v, g, beta, q.shape[-1] ** -0.5, num_householder=2)[0]
+        return o
+
+
+class PlainDeltaProduct(PlainProduct, DeltaProduct):
+    """DeltaProduct, write by write."""
+
+
+class PlainGatedDeltaProduct(PlainProduct, GatedDeltaProduct):
+    """Gated DeltaProduct, write by write."""
+
+
+class PlainMesa(OfFla, MesaNet):
+    """A dense system for each token."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.mesa_net.naive import naive_mesa_net_exact
+
+        q, k, v, beta, g = inputs
+        o: Tensor = naive_mesa_net_exact(q, k, v, g, self.weights, beta)[0]
+        return o
+
+
+class PlainTtt(OfFla, TttLinear):
+    """By mini-batches. It takes the rate of the query where the paper has that of the key, so that all rates are alike here.
+
+    It returns z + LN(z), of which the norm is LN(z) as long as the norm has learned nothing.
+    """
+
+    @classmethod
+    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
+        """Make all rates alike."""
+        *others, rates = super().admit(problem, *raw)
+        return *others, torch.full_like(rates, 0.5 / problem.D)
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.ttt.naive import chunk_ttt_linear_ref
+
+        q, k, v, rates = inputs
+        begin, (scale, shift) = self.begin.expand(len(q), -1, -1, -1), self.norm
+        start: dict[str, Any] = {"initial_state": begin[:, :, :-1], "initial_state_bias": begin[:, :, -1:]}
+        z, *_ = chunk_ttt_linear_ref(q.clone(), k, v, scale, shift, rates.unsqueeze(-1).clone(), scale=1.0, **start)
+        return q + F.layer_norm(z, z.shape[-1:])
+
+
+class PlainSlots(OfFla, GatedSlots):
+    """Token by token."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.gsa.naive import naive_recurrent_gsa
+
+        q, k, v, g = inputs
+        o: Tensor = naive_recurrent_gsa(q, k, v, -g.expm1(), g, scale=1.0)[0]
+        return o
+
+
+class PlainLogLinear(OfFla, LogLinear):
+    """By a dense mask for each level."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.log_linear_attn.naive import naive_log_linear_attn
+
+        o: Tensor = naive_log_linear_attn(*inputs, scale=1.0)
+        return o
+
+
+class PlainForgetting(OfFla, ForgettingSoftmax):
+    """By dense scores."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.forgetting_attn.naive import naive_forgetting_attn
+
+        o: Tensor = naive_forgetting_attn(*inputs)
+        return o
+
+
+class PlainPath(OfFla, PathSoftmax):
+    """By dense scores."""
+
+    def theirs(self, *inputs: Tensor) -> Tensor:
+        from fla.ops.path_attn.naive import naive_path_attn
+
+        q = inputs[0]
+        o: Tensor = naive_path_attn(*inputs, g=q.new_zeros(q.shape[:3]), scale=self.scale)
+        return o
+
+
+class MaskedDsa(Plain, DeepSeekSparse):
+    """All index scores at once, and all N² pairs by a mask that shows the chosen ones."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
+        """Attend: as DSA does."""
+        kept = self.choose(q, k, v, *scorer) if choices is None else choices
+        assert kept is not None
+        seen = torch.zeros(*kept.shape[:-1], q.shape[2] + 1, dtype=torch.bool, device=q.device)
+        seen = seen.scatter_(-1, torch.where(kept < 0, q.shape[2], kept), value=True)[..., :-1]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale)
+
+
+class MaskedSinkWindow(Plain, EagerSinkWindow):
+    """All N² pairs by a mask, and the sink as the score of one more key, whose value is 0."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]
+        """Attend: as a window with sinks does."""
+        N = q.shape[2]
+        seen = self.pattern.seen(self.shape(N), q.device)
+        mask = torch.zeros(N, N, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)
+        sinks = self.sinks.view(-1, 1, 1).expand(-1, N, 1)
+        mask = torch.cat((mask.expand(len(self.sinks), -1, -1), sinks), -1)
+        k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
