@@ -52,7 +52,7 @@ class OfFla(Plain):
 
 
 class PlainComba(OfFla, Comba):
-    """Chunk by chunk; the rows of its triangular systems are solved one by one."""
+    """Chunk by chunk. Token by token it lets the state decay before the key reads it, unlike its kernels and the paper."""
 
     def theirs(self, *inputs: Tensor) -> Tensor:
         from fla.ops.comba.naive import naive_chunk_comba

@@ -78,7 +78,7 @@ def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: P
 def test_the_server_imports_for_its_children_what_each_of_them_would_take_seconds_to_import(config: str) -> None:
     def imported(isolation: Isolation) -> bool:
         assert isolation._server is not None
-        return any("safetensors" in each.path for each in psutil.Process(isolation._server.pid).memory_maps())
+        return any("tokenizers" in each.path for each in psutil.Process(isolation._server.pid).memory_maps())
 
     job = Job(cell=cell_of(config, "model_prefill", "linear.chunked"), limits=Limits(seconds=0.2))
     with Isolation() as isolation:

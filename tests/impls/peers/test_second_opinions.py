@@ -1,5 +1,6 @@
 """What others wrote down of the same method, in plain torch: a second opinion of our definitions."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,95 +43,32 @@ def test_the_first_lambda_is_that_of_diff_llama() -> None:
         assert method.first == pytest.approx(lambda_init_fn(layer))
 
 
-def theirs_of(call: Call, function: Any, names: str, **more: Any) -> torch.Tensor:
-    """What a function of flash-linear-attention gives of our inputs, by its own names for them and in its own order."""
-    inputs = dict(zip(names.split(), (x.detach().transpose(1, 2) for x in call.inputs), strict=True))
-    theirs: torch.Tensor = function(**inputs, **more)[0].transpose(1, 2)
-    return theirs
+RACED = {
+    "PlainComba": {},
+    "PlainGatedDeltaNet2": {},
+    "PlainGatedDeltaNet2ByChunks": {},
+    "PlainDeltaProduct": {},
+    "PlainGatedDeltaProduct": {},
+    "PlainMesa": {"M": 16},
+    "PlainTtt": {"M": 16},
+    "PlainSlots": {},
+    "PlainLogLinear": {},
+    "PlainForgetting": {},
+    "PlainPath": {},
+    "MaskedDsa": {},
+    "MaskedSinkWindow": {},
+}
+"""The rivals of tests/benchmarks/plain_forms.yaml: what their authors wrote, given what ours are given."""
 
 
-def recurrent(name: str, **shape: int) -> Call:
-    """A call of a recurrence over some chunks, with parameters as they are at first."""
-    call = Call(Variant(name), Problem(**{"B": 2, "H": 2, "N": 128, "D": 16, "M": 12, "causal": True, **shape}))
+@pytest.mark.parametrize("name", RACED)
+def test_what_others_write_in_plain_torch_is_our_definition(name: str) -> None:
+    rival = Variant(f"{Path(__file__).parents[2] / 'benchmarks/plain_forms.py'}:{name}")
+    call = Call(rival, Problem(**{"B": 2, "H": 2, "N": 128, "D": 16, "M": 12, "causal": True, **RACED[name]}))
+    # with parameters as they are at first
     call.method = type(call.method)(call.problem)
-    return call
-
-
-def near(call: Call, theirs: torch.Tensor) -> None:
-    torch.testing.assert_close(call.forward(), theirs, rtol=0, atol=2e-5 * float(theirs.abs().max()))
-
-
-def test_gated_deltanet2_is_that_of_flash_linear_attention() -> None:
-    from fla.ops.gdn2.naive import naive_recurrent_gdn2
-
-    call = recurrent("delta.gated_deltanet2")
-    near(call, theirs_of(call, naive_recurrent_gdn2, "q k v b w g"))
-
-
-def test_comba_is_that_of_flash_linear_attention_by_chunks() -> None:
-    """Token by token their plain form lets the state decay before the key reads it, unlike their kernels and the paper."""
-    from fla.ops.comba.naive import naive_chunk_comba
-
-    call = recurrent("delta.comba")
-    q, k, v, beta, g = (x.detach().transpose(1, 2) for x in call.inputs)
-    theirs, _ = naive_chunk_comba(q - k, k, v, k * torch.ones(()).sigmoid(), g, beta)
-    near(call, theirs.transpose(1, 2))
-
-
-@pytest.mark.parametrize("name", ["deltaproduct", "gated_deltaproduct"])
-def test_products_of_steps_are_those_of_flash_linear_attention(name: str) -> None:
-    from fla.ops.gated_delta_product.naive import naive_recurrent_gated_delta_product
-
-    call = recurrent(f"delta.{name}")
-    q, k, v, beta, keys, values, *decay = (x.detach().transpose(1, 2) for x in call.inputs)
-    k, v = (torch.stack(x, 2).flatten(1, 2) for x in ((k, keys), (v, values)))
-    beta = beta.transpose(2, 3).flatten(1, 2)
-    scale, g = 16**-0.5, decay[0] if decay else None
-    theirs, _ = naive_recurrent_gated_delta_product(q, k, v, g, beta, scale, num_householder=2)
-    near(call, theirs.transpose(1, 2))
-
-
-def test_the_best_fit_is_the_exact_one_of_flash_linear_attention() -> None:
-    from fla.ops.mesa_net.naive import naive_mesa_net_exact
-
-    call = recurrent("delta.mesa", M=16)
-    q, k, v, beta, g = (x.detach().transpose(1, 2) for x in call.inputs)
-    theirs, *_ = naive_mesa_net_exact(q, k, v, g, torch.ones(2, 16), beta)
-    near(call, theirs.transpose(1, 2))
-
-
-def test_models_that_learn_are_those_of_flash_linear_attention_but_for_what_they_add() -> None:
-    """It adds what is normed to its norm, where the paper adds the query; and the query's rate is that of all keys."""
-    from fla.ops.ttt.naive import chunk_ttt_linear_ref
-
-    call = recurrent("delta.ttt_linear", M=16)
-    with torch.no_grad():
-        call.inputs[3].fill_(0.04)
-    q, k, v, rates = (x.detach().transpose(1, 2) for x in call.inputs)
-    method: Any = call.method
-    begin, (scale, shift) = method.begin.detach(), method.norm.detach()
-    given = {"initial_state": begin[:, :-1].expand(2, -1, -1, -1), "initial_state_bias": begin[:, -1:].expand(2, -1, -1, -1)}
-    theirs, *_ = chunk_ttt_linear_ref(q.clone(), k, v, scale, shift, rates.unsqueeze(-1), scale=1.0, **given)
-    # of z + norm(z) the norm is that of z
-    near_to_norm = torch.nn.functional.layer_norm(theirs.transpose(1, 2), (16,))
-    torch.testing.assert_close(call.forward() - call.inputs[0].detach(), near_to_norm, rtol=0, atol=1e-4)
-
-
-def test_slots_are_those_of_flash_linear_attention() -> None:
-    from fla.ops.gsa.naive import naive_recurrent_gsa
-
-    call = recurrent("gated.gsa")
-    q, k, v, g = (x.detach().transpose(1, 2) for x in call.inputs)
-    theirs, _ = naive_recurrent_gsa(q, k, v, -g.expm1(), g, scale=1.0)
-    near(call, theirs.transpose(1, 2))
-
-
-def test_stretches_are_those_of_flash_linear_attention() -> None:
-    from fla.ops.log_linear_attn.naive import naive_log_linear_attn
-
-    call = recurrent("gated.log_linear")
-    theirs = naive_log_linear_attn(*(x.detach().transpose(1, 2) for x in call.inputs), scale=1.0)
-    near(call, theirs.transpose(1, 2))
+    ours = call.method.reference(*call.inputs, **call.given)
+    torch.testing.assert_close(call.forward(), ours, rtol=0, atol=5e-5 * float(ours.abs().max()))
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
