@@ -3,9 +3,9 @@
 X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, n blocks of b
 tokens; G = D decays of a token (one for each row of the state), or G = 1 (one for all). With c the sum of log decays from the
 chunk's start to a token, its own included, exp(c_i - c_j) is left at token i of what token j wrote. Every exponent is bounded,
-so nothing overflows however fast it decays, while exp(-c) alone exceeds float32 after 88 nats. Where much is lost c is float64:
-a gate that forgets everything (-300 nats where a document ends) is part of every later c of its chunk, and float32 would leave
-few digits for differences.
+so nothing overflows however fast it decays, while exp(-c) alone exceeds float32 after 88 nats. c is float64 where G = 1, and by
+row where much is lost: a gate that forgets everything (-300 nats where a document ends) is part of every later c of its chunk,
+and float32 would leave few digits for differences.
 """
 
 import math
@@ -31,7 +31,7 @@ class Decay:
     """The decays of chunks, by `Decay.of` from finite log decays of at most 0, or from sums that all chunks share (S = 1)."""
 
     c: Tensor
-    """Sums of log decays [X, S, L, G], or [X, 1, L, G]; float64 where much is lost."""
+    """Sums of log decays [X, S, L, G], or [X, 1, L, G]; float64 where G = 1 or much is lost."""
     kind: torch.dtype
     """Dtype of the factors that are left."""
 
@@ -74,9 +74,8 @@ class Decay:
     @cached_property
     def pairs_left(self) -> Tensor:
         """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
-        c = self.c.to(self.kind) if self.most_lost <= EXACT else self.c
         # above the diagonal the difference is positive
-        return lower_(left(c - c.mT, self.kind))
+        return lower_(left(self.c - self.c.mT, self.kind))
 
     def _by_row(self, q: Tensor, k: Tensor) -> Tensor:
         """Score pairs within blocks, then between the two blocks of each pair of blocks, until one block is left."""
