@@ -86,7 +86,7 @@ class Isolation:
             question.write_text(errand.model_dump_json(), encoding="utf-8")
             try:
                 ending = self._request(
-                    {"errand": str(question), "out": str(out), "timeout": timeout, "imports": _shared(errand)}
+                    {"errand": str(question), "out": str(out), "timeout": timeout, "imports": _slow_to_import(errand)}
                 )
             except ServerError as error:
                 self.close()
@@ -146,7 +146,8 @@ class Isolation:
         """Send a request and wait for its end. Raises OSError where it could not be sent, and ServerError afterwards."""
         assert self._socket is not None
         # the server ends the child in time; this limit is for the case that the server itself hangs
-        self._socket.settimeout(request["timeout"] + _SLACK)
+        importing = _START_TIMEOUT if request["imports"] else 0.0
+        self._socket.settimeout(request["timeout"] + importing + _SLACK)
         self._socket.sendall(json.dumps(request).encode() + b"\n")
         return Ending(**self._reply())
 
@@ -233,10 +234,10 @@ class Isolation:
         return reply
 
 
-def _shared(errand: Errand) -> str:
-    """Name what the server imports before it forks, for it would take each of its children seconds; empty for nothing.
+def _slow_to_import(errand: Errand) -> str:
+    """Name what takes a child seconds to import, so that the server does it once, before it forks; empty for nothing.
 
-    On a GPU the children of a whole model import it themselves: transformers asks for devices, after which no fork may.
+    On a GPU the children of a whole model import it themselves: to look for devices may start CUDA, which no fork survives.
     """
     return "attnbench.hf" if isinstance(errand, Job) and errand.cell.model and errand.cell.device == "cpu" else ""
 

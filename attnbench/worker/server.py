@@ -4,7 +4,8 @@ It uses neither CUDA nor a thread pool, so that forking stays safe. Requests and
 socket; when that socket closes, or this process is told to end, everything it started is killed. With `--fresh`
 it imports nothing and each child is a new interpreter.
 
-A request names the file of an errand, the file for its answer and a time limit; the reply says how the child ended.
+A request names the file of an errand, the file for its answer, a time limit and a module to import, if any; the reply says how
+the child ended.
 """
 
 import contextlib

@@ -4,7 +4,7 @@ flash-linear-attention 0.6 keeps a plain form of each recurrence beside its kern
 mask in `F.scaled_dot_product_attention`. B batch, H heads, N tokens, M value width.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +12,9 @@ from attnbench_impls.delta.eager.comba import Comba
 from attnbench_impls.delta.eager.deltaproduct import DeltaProduct, GatedDeltaProduct
 from attnbench_impls.delta.eager.gated_deltanet2 import GatedDeltaNet2
 from attnbench_impls.delta.eager.mesa import MesaNet
-from attnbench_impls.delta.eager.ttt import TttLinear
 from attnbench_impls.gated.gsa import GatedSlots
 from attnbench_impls.gated.log_linear import LogLinear
+from attnbench_impls.partial.unlearned import unlearned
 from attnbench_impls.softmax.eager.forgetting import ForgettingSoftmax
 from attnbench_impls.softmax.eager.path import PathSoftmax
 from attnbench_impls.sparse.chosen.dsa import DeepSeekSparse
@@ -52,7 +52,7 @@ class OfFla(Plain):
 
 
 class PlainComba(OfFla, Comba):
-    """Chunk by chunk. Token by token it lets the state decay before the key reads it, unlike its kernels and the paper."""
+    """Chunk by chunk. Their form by tokens lets the state decay before the key reads it, unlike their kernels and the paper."""
 
     def theirs(self, *inputs: Tensor) -> Tensor:
         from fla.ops.comba.naive import naive_chunk_comba
@@ -122,28 +122,6 @@ class PlainMesa(OfFla, MesaNet):
         return o
 
 
-class PlainTtt(OfFla, TttLinear):
-    """By mini-batches. It takes the rate of the query where the paper has that of the key, so that all rates are alike here.
-
-    It returns z + LN(z), of which the norm is LN(z) as long as the norm has learned nothing.
-    """
-
-    @classmethod
-    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
-        """Make all rates alike."""
-        *others, rates = super().admit(problem, *raw)
-        return *others, torch.full_like(rates, 0.5 / problem.D)
-
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.ttt.naive import chunk_ttt_linear_ref
-
-        q, k, v, rates = inputs
-        begin, (scale, shift) = self.begin.expand(len(q), -1, -1, -1), self.norm
-        start: dict[str, Any] = {"initial_state": begin[:, :, :-1], "initial_state_bias": begin[:, :, -1:]}
-        z, *_ = chunk_ttt_linear_ref(q.clone(), k, v, scale, shift, rates.unsqueeze(-1).clone(), scale=1.0, **start)
-        return q + F.layer_norm(z, z.shape[-1:])
-
-
 class PlainSlots(OfFla, GatedSlots):
     """Token by token."""
 
@@ -190,19 +168,19 @@ class MaskedDsa(Plain, DeepSeekSparse):
     """All index scores at once, and all N² pairs by a mask that shows the chosen ones."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Attend: as DSA does."""
+        """Attend as DSA does."""
         kept = self.choose(q, k, v, *scorer) if choices is None else choices
         assert kept is not None
         seen = torch.zeros(*kept.shape[:-1], q.shape[2] + 1, dtype=torch.bool, device=q.device)
         seen = seen.scatter_(-1, torch.where(kept < 0, q.shape[2], kept), value=True)[..., :-1]
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale)
+        return unlearned(F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale), *scorer)
 
 
 class MaskedSinkWindow(Plain, EagerSinkWindow):
     """All N² pairs by a mask, and the sink as the score of one more key, whose value is 0."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]
-        """Attend: as a window with sinks does."""
+        """Attend as a window with sinks does."""
         N = q.shape[2]
         seen = self.pattern.seen(self.shape(N), q.device)
         mask = torch.zeros(N, N, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)

@@ -43,32 +43,51 @@ def test_the_first_lambda_is_that_of_diff_llama() -> None:
         assert method.first == pytest.approx(lambda_init_fn(layer))
 
 
-RACED = {
+FORMS = Path(__file__).parents[2] / "benchmarks" / "plain_forms.py"
+RACED: dict[str, dict[str, int]] = {
     "PlainComba": {},
     "PlainGatedDeltaNet2": {},
     "PlainGatedDeltaNet2ByChunks": {},
     "PlainDeltaProduct": {},
     "PlainGatedDeltaProduct": {},
-    "PlainMesa": {"M": 16},
-    "PlainTtt": {"M": 16},
+    "PlainMesa": {},
     "PlainSlots": {},
     "PlainLogLinear": {},
     "PlainForgetting": {},
     "PlainPath": {},
-    "MaskedDsa": {},
-    "MaskedSinkWindow": {},
+    "MaskedDsa": {"k": 20},
+    "MaskedSinkWindow": {"window": 9},
 }
-"""The rivals of tests/benchmarks/plain_forms.yaml: what their authors wrote, given what ours are given."""
+"""The rivals of tests/benchmarks/plain_forms.yaml, with their parameters."""
 
 
 @pytest.mark.parametrize("name", RACED)
 def test_what_others_write_in_plain_torch_is_our_definition(name: str) -> None:
-    rival = Variant(f"{Path(__file__).parents[2] / 'benchmarks/plain_forms.py'}:{name}")
-    call = Call(rival, Problem(**{"B": 2, "H": 2, "N": 128, "D": 16, "M": 12, "causal": True, **RACED[name]}))
-    # with parameters as they are at first
-    call.method = type(call.method)(call.problem)
+    M = 16 if name == "PlainMesa" else 12
+    call = Call(Variant(f"{FORMS}:{name}", RACED[name]), Problem(B=2, H=2, N=128, D=16, M=M, causal=True))
+    # what they learn is as it is at first
+    call.method = type(call.method)(call.problem, **RACED[name])
     ours = call.method.reference(*call.inputs, **call.given)
     torch.testing.assert_close(call.forward(), ours, rtol=0, atol=5e-5 * float(ours.abs().max()))
+
+
+def test_models_that_learn_are_those_of_flash_linear_attention_but_for_what_they_add() -> None:
+    """It adds what is normed to its norm, where the paper adds the query; and the query's rate is that of all keys."""
+    from fla.ops.ttt.naive import chunk_ttt_linear_ref
+
+    call = Call(Variant("delta.ttt_linear"), Problem(B=2, H=2, N=128, D=16, causal=True))
+    # what it learns is as it is at first
+    call.method = type(call.method)(call.problem)
+    with torch.no_grad():
+        call.inputs[3].fill_(0.04)
+    q, k, v, rates = (x.detach().transpose(1, 2) for x in call.inputs)
+    method: Any = call.method
+    begin, (scale, shift) = method.begin.detach(), method.norm.detach()
+    given = {"initial_state": begin[:, :-1].expand(2, -1, -1, -1), "initial_state_bias": begin[:, -1:].expand(2, -1, -1, -1)}
+    theirs, *_ = chunk_ttt_linear_ref(q.clone(), k, v, scale, shift, rates.unsqueeze(-1), scale=1.0, **given)
+    # of z + norm(z) the norm is that of z
+    near_to_norm = torch.nn.functional.layer_norm(theirs.transpose(1, 2), (16,))
+    torch.testing.assert_close(call.forward() - call.inputs[0].detach(), near_to_norm, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
