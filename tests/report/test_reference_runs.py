@@ -1,6 +1,7 @@
 """The recorded runs of results/reference are read to the numbers that they were always read to."""
 
 import csv
+import gzip
 import io
 import math
 from pathlib import Path
@@ -39,7 +40,8 @@ def made(run: str) -> list[dict[str, str]]:
 
 
 def stored(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    data = path.read_bytes()
+    return list(csv.DictReader(io.StringIO((gzip.decompress(data) if path.suffix == ".gz" else data).decode())))
 
 
 def alike(old: str, new: str) -> bool:
@@ -60,7 +62,7 @@ def test_a_run_is_read_to_the_numbers_of_an_earlier_version(name: str) -> None:
 
 @pytest.mark.parametrize("run", sorted(str(path.parent.relative_to(REFERENCE)) for path in REFERENCE.glob("*/*/run.json")))
 def test_the_stored_table_of_a_run_is_what_its_records_say(run: str) -> None:
-    for old, new in zip(stored(REFERENCE / run / "table.csv"), made(run), strict=True):
+    for old, new in zip(stored(REFERENCE / run / "table.csv.gz"), made(run), strict=True):
         # a figure that came after the run has an empty column
         assert {key for key in old if not alike(old[key], new.get(key, ""))} == set()
         # a column that came later says what was always so, or how to measure the cell again
