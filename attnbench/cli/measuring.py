@@ -481,7 +481,8 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
     source: Annotated[str, typer.Argument(help="A run folder; with --measure a suite.")],
     of: Annotated[str | None, typer.Option(metavar="METHOD", help="Which method wins; default: each of the run.")] = None,
     over: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="Against which; default: the strongest exact softmax.")
+        str | None,
+        typer.Option(metavar="METHOD", help="Against which; default: the suite's baseline, or the strongest exact softmax."),
     ] = None,
     metric: Annotated[
         str,
@@ -496,8 +497,14 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
     max_points: Annotated[int, typer.Option(min=0, help="Lengths that are added to a section, at most.")] = 6,
     minutes: Annotated[float | None, typer.Option(min=0, help="After so many no length is added.")] = None,
     replicates: Annotated[
-        int, typer.Option(min=1, max=MOST_REPLICATES, help="With --measure: processes per cell; 5 and more give intervals.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_REPLICATES,
+            help="With --measure: processes per cell; 5 and more give intervals. Default: 5.",
+            show_default=False,
+        ),
+    ] = None,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
     results: Annotated[Path, typer.Option(help="With --measure: where run folders are made.")] = _RESULTS,

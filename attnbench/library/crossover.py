@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -20,7 +19,7 @@ from attnbench.report.text.table import wrapped
 from attnbench.schedule.bisection import Goal, Place, grown, in_words, of_lengths, side_by_side, wanted
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.figures import FIGURES
 from attnbench.session.asked import SuiteLike, check_methods, narrowed, pick, pick_one, select, share
@@ -31,6 +30,7 @@ from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import SuiteError, shipped
 
 _LONGEST_NAME, _REPLICATES = 64, 5
+_RESOLUTION, _POINTS = "10%", 6
 
 
 def crossover(  # noqa: PLR0913 - one parameter an option
@@ -40,8 +40,8 @@ def crossover(  # noqa: PLR0913 - one parameter an option
     over: str | None = None,
     metric: str = "time",
     measure: bool = False,
-    resolution: float | str = "10%",
-    max_points: int = 6,
+    resolution: float | str = _RESOLUTION,
+    max_points: int = _POINTS,
     minutes: float | None = None,
     **how: Unpack[Measuring],
 ) -> Answer:
@@ -51,6 +51,10 @@ def crossover(  # noqa: PLR0913 - one parameter an option
         goal = Goal(of or "", over or "", metric, near, max_points)
         findings = Run(_measured(source, goal, minutes, How.of(how, "crossover", source))).findings  # type: ignore[arg-type]
     elif isinstance(source, Run) or (isinstance(source, str | Path) and Path(source).is_dir()):
+        strays = {"resolution": resolution != _RESOLUTION, "max_points": max_points != _POINTS, "minutes": minutes is not None}
+        strays |= {name: bool(how.get(name)) for name in ("impl", "device", "replicates")}
+        if given := ", ".join(name for name, is_given in strays.items() if is_given):
+            raise UsageError(f"{given}: they say how a suite is measured; a run folder is only read")
         findings = read(source).findings
     else:
         raise UsageError(
@@ -89,7 +93,7 @@ def _versus(findings: Findings, of: str | None, over: str | None, metric: str) -
         raise UsageError(f"--of and --over both name {theirs}; there is nothing to compare")
     found = []
     for section in findings.sections:
-        other = theirs if theirs is not None else baseline(section, findings.run.suite.report.baselines)
+        other = theirs if theirs is not None else baseline(section)
         if other in section.series and any(chosen.ranked(cell) for cell in section.summaries):
             found += [Versus(section, label, other, chosen) for label in ours if label != other and label in section.series]
     if not found and theirs is None:
@@ -128,12 +132,14 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
                 if minutes is not None and time.monotonic() - begin > 60 * minutes:
                     scene.say(f"{minutes:g} minutes are over; no length is added")
                     return folder
-                lengths, new = wanted(info, goal, folder.read(), added), tuple[Cell, ...]()
-                # raised where a `when` leaves no cell of the next length
-                with suppress(SuiteError):
-                    asked = scene.scout(of_lengths(info.suite, lengths.values()), roof=False) if lengths else None
-                    new = grown(info, goal, lengths, asked.cells) if asked else ()
-                if asked is None or not new:
+                if not (lengths := wanted(info, goal, folder.read(), added)):
+                    return folder
+                try:
+                    asked = scene.scout(of_lengths(info.suite, lengths.values()), roof=False)
+                except SuiteError:
+                    # a `when` leaves no cell of the next length
+                    return folder
+                if not (new := grown(info, goal, lengths, asked.cells)):
                     return folder
                 jobs = asked.added_to(jobs, new)
                 info = jobs.run_info

@@ -68,6 +68,8 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
     only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
+    if resume is not None:
+        refuse_others(suite, only, how)
     parts, share = portions(devices, lanes), Shard.read(shard) if shard else None
     if parts[0].gpu:
         if (device := how.get("device") or "cuda") != "cuda":
@@ -82,8 +84,6 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
         scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
             folder, scouted, present = _begin(suite, only, share, cells, scene)
-        elif methods or N or workloads or causal is not None:
-            raise UsageError("a run goes on as it was begun; leave out methods, N, workloads and causal, or start a new one")
         else:
             folder, scouted, present = _go_on(suite, Path(resume), share, scene)
         if parts[0].cores:
@@ -107,6 +107,19 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             if folder.part is None and not is_large(info):
                 Run(folder).report()
     return Run(folder)
+
+
+def refuse_others(suite: SuiteLike | None, only: Only, how: Measuring) -> None:
+    """Refuse what would change a run that goes on. Raises UsageError.
+
+    Where the suite is named again, its methods, device and replicates are held against those of the run later.
+    """
+    named: dict[str, object] = {"methods": only.methods, "N": only.N, "workloads": only.workloads}
+    if not suite:
+        named |= {name: how.get(name) for name in ("impl", "device", "replicates")}
+    found = [name for name, value in named.items() if value] + ["causal"] * (only.causal is not None)
+    if found:
+        raise UsageError(f"a run goes on as it was begun; leave out {', '.join(found)}, or start a new one")
 
 
 def _statuses(retry: str | Sequence[str]) -> set[Status]:
@@ -145,6 +158,8 @@ def _go_on(asked: SuiteLike | None, path: Path, shard: Shard | None, scene: Scen
     scouted = scene.scout(suite, lambda _: cells, roof=shard is not None or not info.environment_digest)
     present = scene.describe(scouted).model_copy(update={"id": info.id, "shard": str(shard or info.shard)})
     if shard is not None:
+        if next(folder.own_records(), None) is not None:
+            raise ArgumentError("shard", shard, f"{path} has records of the whole run, and goes on without a shard")
         folder = RunFolder(path, shard.number)
         info = folder.own() if folder.begun else present
     elif not info.environment_digest:

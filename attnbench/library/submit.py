@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Unpack
 
+from attnbench.library.measuring import refuse_others
 from attnbench.library.runs import Run
 from attnbench.measure import environment
 from attnbench.places import slurm
@@ -118,6 +119,9 @@ def submit(
     """
     asked = How.of(how, "run", suite)
     if resume is not None:
+        refuse_others(suite, only or Only(), how)
+        if suite or array:
+            raise UsageError("a run that was handed to Slurm goes on as it was begun; leave out the suite and array")
         return _what_is_missing(RunFolder(Path(resume).absolute()), sbatch, dry_run=dry_run)
     info = _planned(suite, only or Only(), asked)
     # a task without a bundle would have nothing to do
@@ -161,6 +165,8 @@ def _what_is_missing(folder: RunFolder, sbatch: str, *, dry_run: bool) -> Submis
     options = sbatch or handed.options
     text = slurm.script(folder.path, folder.own().suite.name, handed.shards, options, Path.cwd())
     known = Submission(folder, text, options, handed.shards, handed.jobs)
+    if next(folder.own_records(), None) is not None:
+        raise UsageError(f"{folder.path} has records of the whole run; go on here: attnbench run --resume {folder.path}")
     waiting = known.waiting()
     missing = [number for number in known.unfinished() if number not in waiting]
     if dry_run or not missing:

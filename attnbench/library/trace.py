@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Unpack
@@ -62,6 +62,9 @@ def trace(run: RunLike, cell: str, *, out: str | Path | None = "trace.json", **h
     call fails.
     """
     asked, then = How.of(how, "trace", cell), read(run)
+    if out is None:
+        # a GPU's profilers follow programs that are started, and no forks of a warm process
+        asked = replace(asked, fresh=True)
     chosen, *others = cells_meant(then.info.cells, cell)
     if others:
         raise ArgumentError("cell", cell, f"{1 + len(others)} cells are called so; name one by its key, as {chosen.key[:12]}")

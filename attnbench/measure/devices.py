@@ -43,6 +43,8 @@ def clock(device: str, mode: str) -> Clock:
         if mode not in {"default", "wall"}:
             raise ValueError(f"a CPU has no {mode!r} clock; use wall")
         return WallClock()
+    # events, streams and graphs are those of the current device
+    torch.cuda.set_device(device)
     if mode == "wall":
         return WallClock(lambda: torch.cuda.synchronize(device))
     made: dict[str, Callable[[str], Clock]] = {"graph": GraphClock, "graph_cold": ColdGraphClock}

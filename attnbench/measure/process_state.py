@@ -1,6 +1,7 @@
 """What a method could change in its process: threads, clocks, modes of torch, and work that goes on after a call."""
 
 import os
+import sys
 import time
 from dataclasses import dataclass, fields
 from time import perf_counter, process_time, sleep
@@ -87,6 +88,9 @@ def children() -> frozenset[int]:
 
 def still_at_work(known: frozenset[int] = frozenset()) -> str:
     """Say in words what goes on although no call is running; empty where nothing does but the children that are known."""
+    if compiler := sys.modules.get("torch._inductor.async_compile"):
+        # for a GPU torch's compiler keeps a pool of processes, which idle until something else is to be compiled
+        compiler.shutdown_compile_workers()
     if left := len(children() - known):
         return f"it left {left} {'process' if left == 1 else 'processes'} running"
     # counted in processor time: on a busy machine a spinning thread takes long to give up

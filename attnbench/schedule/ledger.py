@@ -1,5 +1,6 @@
 """The ledger: what is known about a run so far, and so which jobs need not be started (again)."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -88,7 +89,9 @@ class Ledger:
             if isinstance(outcome, Measured) and isinstance(flops := outcome.facts.get("flops"), int | float):
                 self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
         elif job.phase is Pass.FIT or record.too_large:
-            self._fits.setdefault(key, Tries()).take(job.B or 1, job.attempt, failed)
+            # a batch that ran out of memory when it was measured does not fit, however often it was tried before
+            attempt = sys.maxsize if record.too_large else job.attempt
+            self._fits.setdefault(key, Tries()).take(job.B or 1, attempt, failed)
         else:
             self._done.add((key, job.phase, job.replicate))
             if job.phase is main_pass(job.cell):

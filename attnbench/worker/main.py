@@ -20,7 +20,7 @@ from attnbench.measure import allocator
 from attnbench.schema.cell import Allocator
 from attnbench.schema.errand import ERRAND, SETS_SHARE, Answer, Errand, Inquiry, Job, Pass
 from attnbench.schema.noun import Facts, in_words
-from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
 Mark = Callable[[], object]
@@ -52,7 +52,9 @@ def encoded(answer: Answer) -> bytes:
 
 
 def _json(answer: Answer) -> bytes:
-    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False).encode(errors="replace")
+    # what is no number in JSON cannot be recorded; other answers are only looked at
+    recorded = isinstance(answer, Measured | Failed)
+    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False, allow_nan=not recorded).encode(errors="replace")
 
 
 def answer_to(errand: Errand, mark: Mark = int) -> Answer:

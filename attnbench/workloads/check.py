@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnbench.api import Attention, Causality, Tier, each_once
-from attnbench.schema.cell import Batch, Cell, Inputs, Workload
+from attnbench.schema.cell import Allocator, Batch, Cell, ClockMode, Inputs, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts, in_words
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
@@ -58,7 +58,8 @@ _OWN_ERROR = 4
 _FEW, _LUCK = 64, 4
 """A tensor of fewer numbers has a largest error that depends on luck, which counts so many times as much."""
 _BARE = {"training": None, "model": None, "new_tokens": 1}
-_PLAIN = {**_BARE, "batch": Batch.FIXED, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0}
+_MEASURED = {"batch": Batch.FIXED, "clock": ClockMode.DEFAULT, "allocator": Allocator.RETAIN}
+_PLAIN = {**_BARE, **_MEASURED, "inputs": Inputs.NORMAL, "recording": "", "scale": 1.0}
 
 
 def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:

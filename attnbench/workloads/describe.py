@@ -33,6 +33,7 @@ def describe(inquiry: Inquiry) -> Description:
         paper=method.paper,
         tier=str(method.tier),
         causality=str(method.causality),
+        is_softmax=method.is_softmax,
         summary=(inspect.getdoc(method) or "").partition("\n")[0],
         version=version(inquiry.method, method),
         parameters=parameters(method),
@@ -94,6 +95,7 @@ def why_not(cell: Cell) -> str | None:
         ],
         Workload.BACKWARD: [
             (COMPILE in cell.method, "compiled gradients can be taken once for each forward; measure forward_backward"),
+            (cell.clock.replays, "no CUDA graph can capture the gradients of a forward outside of it; use another clock"),
         ],
         Workload.VERIFY: [
             (cell.new_tokens >= p.N, f"{cell.new_tokens} new tokens leave none before them: N must be larger than new_tokens"),

@@ -121,8 +121,10 @@ def hold_gradients(
     off = torch.cat([_whole(g, want) for g, want in pairs])
     if float(off.max()) > allowed:
         near, near_parameters = truth.narrow().gradients(at, weights)
-        narrow = zip([*near.values(), *near_parameters], (want for _, want in pairs), strict=True)
-        bound = excused(allowed, torch.cat([_whole(g, want) for g, want in narrow]))
+        # a part that was read for other rows only has no gradient from these
+        narrow = [near.get(part, torch.zeros_like(want)) for part, want in wanted.items()]
+        both = zip([*narrow, *near_parameters], (want for _, want in pairs), strict=True)
+        bound = excused(allowed, torch.cat([_whole(g, want) for g, want in both]))
         worst = int((off / bound).argmax())
         if off[worst] > bound[worst]:
             raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {shape_in_words(setting)}")

@@ -3,6 +3,7 @@
 B samples, H heads, N tokens, n rows, M value width.
 """
 
+import os
 import random
 import statistics
 from time import perf_counter
@@ -46,6 +47,9 @@ _PAIRS, _LEAST_PAIRS = 50, 5
 
 def measure_numerics(job: Job) -> Outcome:
     """Measure once each metric that applies to the method. Raises whatever the method raises."""
+    if job.cell.device_kind == "cuda":
+        # without it torch has no deterministic product on a GPU; it is read before the first one, and never again
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     both, alone = (job.cell.model_copy(update={"workload": w}) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD))
     setting = whole(both if registry.load(job.cell.method).refusal(both) is None else alone, job.seed)
     source = random.Random(job.seed)  # noqa: S311 - no secret

@@ -84,8 +84,8 @@ class Witness:
                 self.seen.append((self.setting.turn, rows_of(self.setting, result, self.place)))
             except WrongError as error:
                 self.wrong = error
-        # the last call of each sample takes another set of inputs, however many calls a sample has
-        self.setting.turn = self.samples
+        # the last call of each sample takes another set of inputs, however many calls a sample has; a graph has one set only
+        self.setting.turn = self.samples % len(self.setting.sets)
 
     def note_inputs(self) -> None:
         """Note the inputs as they are now, which no call may change."""
@@ -175,15 +175,20 @@ class Proof:
         setting.refill(self.seed)
         first = setting.first_row
         looked_at = last_tokens(p.B, p.H, p.N, source, first) if first else places(p.B, p.H, p.N, setting.span, source)
-        self.choices = None if setting.first_row else setting.choices(self.seed)
+        self.choices = None if setting.first_row else setting.choices(self.seed, draws=self.clock.unrolled)
         weighed, affordable = [], 0
         if setting.gradient is not None:
             affordable = self._affordable(looked_at)
             weighed = weigh(setting.gradient, looked_at[: max(1, affordable)], setting.span, source)
         self.witness.note_inputs()
         results: list[object] = []
-        torch.manual_seed(self.seed)
-        seconds = self.clock.sample(self.call, 1, results.append)
+
+        def seeded() -> object:
+            # here and not before the sample, which a clock of a GPU takes again where the host was late
+            torch.manual_seed(self.seed)
+            return self.call()
+
+        seconds = self.clock.sample(seeded, 1, results.append)
         result = results[0]
         at_once = [rows_of(setting, result, place) for place in looked_at]
         if len(self.samples) < MIN_SAMPLES:

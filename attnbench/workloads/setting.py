@@ -50,13 +50,15 @@ class Setting:
         """The tokens of the longest part of the method's structure."""
         return max(1, type(self.method).span(self.cell.problem, self.cell.params))
 
-    def choices(self, seed: int, inputs: Inputs | None = None) -> Tensor | None:
-        """Return the choices that a call with this seed makes; None where the definition makes its own."""
+    def choices(self, seed: int, inputs: Inputs | None = None, draws: int = 1) -> Tensor | None:
+        """Return the choices of a call with this seed, of the last of several; None where the definition makes its own."""
         if self.method.rows_choose:
             return None
         torch.manual_seed(seed)
         with torch.no_grad():
-            return self.method.choose(*(self.inputs if inputs is None else inputs))
+            for _ in range(draws):
+                found = self.method.choose(*(self.inputs if inputs is None else inputs))
+        return found
 
     def forward(self) -> Tensor:
         """Make one forward, under autograd where the workload has a backward."""

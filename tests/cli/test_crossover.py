@@ -1,7 +1,9 @@
 """`attnbench crossover`: what it says of a stored run, what it refuses, and that it measures what it lacks."""
 
 import math
+import re
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -107,6 +109,12 @@ def test_names_that_the_run_does_not_have_are_refused(
         door.crossover(stored, of=of, over=over, metric=metric)
 
 
+@pytest.mark.parametrize("given", [{"resolution": "5%"}, {"max_points": 2}, {"minutes": 1.0}, {"replicates": 7}])
+def test_what_says_how_to_measure_is_refused_where_a_run_is_only_read(stored: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(door.UsageError, match=f"{next(iter(given))}: they say how a suite is measured"):
+        door.crossover(stored, **given)
+
+
 def test_a_file_of_no_known_form_and_a_suite_without_measuring_are_refused(stored: Path, refused: Refused) -> None:
     assert refused("crossover", stored, "--out", "c.xls").startswith("--out c.xls: the name must end in one of .md")
     assert "attnbench crossover quick --of METHOD --over METHOD --measure" in refused("crossover", "quick")
@@ -137,6 +145,13 @@ methods: ["lengths:Steep", "lengths:Level", "plain:Plain"]
 budget: {seconds: 1, timeout: 60}
 replicates: 9
 """
+
+
+@pytest.mark.slow
+def test_where_a_condition_leaves_no_cell_of_the_next_length_the_search_ends(here: Run, suite: Write) -> None:
+    apart = re.sub(r'"(lengths:\w+)"', r'{name: "\1", when: N <= 128 or N >= 1024}', SUITE)
+    done = here("crossover", suite(apart), "--of", "lengths:Level", "--over", "lengths:Steep", "--measure", "--replicates", "2")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ def test_a_part_that_is_being_measured_keeps_others_out(start: Start, attnbench:
     wait_for_records(only_run, 1)
     process.kill()
     process.communicate()
+    (only_run() / "records.jsonl").unlink()
     part = start("run", "--resume", str(only_run()), "--shard", "1/1")
     wait_for_records(only_run, 3)
     for words in (("--shard", "1/1"), ()):
@@ -112,6 +113,7 @@ def test_runs_of_unlike_suites_are_not_merged(attnbench: Run, suite: Write, tmp_
     assert "are not parts of one run:\n  suite.axes.N: [65] then, [96] now" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_of_more_cells_than_anybody_reads_leaves_its_records_and_says_how_to_read_them(
     here: Run, suite: Write, only_run: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:

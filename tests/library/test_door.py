@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from attnbench.schema import errors
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.outcome import Failed, Status
+from attnbench.session.asked import Only
 from attnbench.worker.isolate import Isolation
 
 ROOT = Path(__file__).parents[2]
@@ -249,6 +250,19 @@ def test_a_run_goes_on_from_python_after_it_was_interrupted(monkeypatch: pytest.
     assert isinstance(last.outcome, Failed)
     assert last.outcome.status is Status.INTERRUPTED
     assert attnbench.run(resume=folder).frame().n_replicates.to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    "given", [{"replicates": 9}, {"device": "cpu"}, {"impl": "softmax.sdpa"}, {"causal": False}, {"N": 64}]
+)
+@pytest.mark.parametrize("goes_on", [attnbench.run, attnbench.submit])
+def test_a_run_goes_on_as_it_was_begun_and_says_so_where_something_else_is_asked_for(
+    goes_on: Callable[..., object], given: dict[str, Any], tmp_path: Path
+) -> None:
+    if goes_on is attnbench.submit:
+        given = {"only": Only(**given)} if {"causal", "N"} & given.keys() else given
+    with pytest.raises(attnbench.UsageError, match="a run goes on as it was begun; leave out"):
+        goes_on(resume=tmp_path, **given)
 
 
 def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:

@@ -21,6 +21,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     properties.L2_cache_size, properties.multi_processor_count = 50 * 2**20, 132
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", log.append)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: log.append(f"on {device}"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (7 * GIB, 80 * GIB))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900)
@@ -78,11 +79,12 @@ def test_each_mode_of_a_gpu_is_its_own_clock(gpu: list[str], monkeypatch: pytest
     assert isinstance(devices.clock("cuda:0", "graph"), GraphClock)
     monkeypatch.setattr(ColdGraphClock, "__init__", lambda self, device: setattr(self, "device", device))
     assert isinstance(devices.clock("cuda:0", "graph_cold"), ColdGraphClock)
+    assert set(gpu) == {"on cuda:0"}, "events are those of the current device"
 
 
 def test_the_wall_clock_of_a_gpu_waits_for_it(gpu: list[str]) -> None:
     devices.clock("cuda:1", "wall").sample(lambda: None, 1)
-    assert gpu == ["cuda:1", "cuda:1"]
+    assert gpu == ["on cuda:1", "cuda:1", "cuda:1"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -63,6 +64,18 @@ def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:
         stop.set()
         working.join()
         waiting.join()
+
+
+def test_what_torch_s_compiler_keeps_for_its_next_work_is_no_work_of_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as pool:
+
+        def shut_down() -> None:
+            pool.kill()
+            pool.wait()
+
+        compiler = SimpleNamespace(shutdown_compile_workers=shut_down)
+        monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", compiler)
+        assert still_at_work() == ""
 
 
 def test_a_process_that_was_left_is_noticed() -> None:

@@ -61,6 +61,7 @@ class DeviceClock:
 
     label = "cold"
     flags = ("gaps",)
+    unrolled = 1
 
     def __init__(self, min_sample: float) -> None:
         self.min_sample, self.batches = min_sample, list[int]()

@@ -238,6 +238,14 @@ def test_the_batch_is_the_largest_that_was_seen_to_fit() -> None:
     assert ledger.misfit(searched()) is None
 
 
+def test_a_batch_that_ran_out_of_memory_when_measured_is_too_large_however_often_it_was_tried_before() -> None:
+    again = record(searched(), Measured(facts={"B": 4}), Pass.FIT, attempt=1, B=4)
+    found = [trial(1), trial(4, failed(Status.CRASHED)), again, trial(16, FULL), record(searched(), FULL, B=4)]
+    for order in permutations(found):
+        ledger = Ledger.of(order)
+        assert (ledger.batch(searched()), ledger.next_batch(searched(), 64)) == (1, 2)
+
+
 def test_a_search_is_its_own_cell_s() -> None:
     ledger = Ledger.of([trial(1), trial(4)])
     for other in (cell(128), searched(256)):

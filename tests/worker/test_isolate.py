@@ -1,5 +1,6 @@
 """Every way in which a child can end comes back as an answer with the right status."""
 
+import math
 import os
 import threading
 import time
@@ -12,12 +13,13 @@ import psutil
 import pytest
 
 from attnbench.schema.cell import Allocator, Cell, Workload
-from attnbench.schema.errand import Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
+from attnbench.schema.errand import ANSWER, Description, Inquiry, Job, Limits, Pass, Surroundings, Survey
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Task, Training
 from attnbench.worker.isolate import Ending, Isolation, held_against, post_mortem
+from attnbench.worker.main import encoded
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 SMALL = Problem(H=2, N=128, D=16)
@@ -281,6 +283,12 @@ def test_an_answer_that_cannot_be_encoded_or_read_is_words(name: str, warm: Isol
     answer, _ = warm.ask(Inquiry(method=cell.method, cells=(cell,)), 60)
     said = answer.reason if isinstance(answer, Failed) else answer.model_dump_json()
     assert ODD[name] in said
+
+
+def test_what_is_no_number_cannot_be_recorded_and_is_an_error_of_its_cell() -> None:
+    answer = ANSWER.validate_json(encoded(Measured(facts={"gain": math.nan})))
+    assert isinstance(answer, Failed)
+    assert answer.reason.startswith("its answer cannot be written as JSON: Out of range float values")
 
 
 WORDLESS = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnbench import registry
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Description, Inquiry, Roof, Surroundings, Survey
 from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
@@ -40,9 +40,15 @@ def test_a_method_is_described_without_being_built(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(registry.load("gate_cases:Projects"), "__init__", build)
     found = describe(Inquiry(method="gate_cases:Projects"))
-    assert (found.paper, found.tier, found.causality) == ("a fixture of the tests", "eager", "full")
+    assert (found.paper, found.tier, found.causality, found.is_softmax) == ("a fixture of the tests", "eager", "full", False)
     assert found.summary == "Has a parameter, drawn at random, that scales the values."
     assert found.prospects == ()
+
+
+def test_gradients_of_a_forward_outside_of_a_graph_are_refused_in_words() -> None:
+    cell = Cell(method="gate_cases:Right", problem=Problem(H=2, N=64, D=8), workload=Workload.BACKWARD, clock=ClockMode.GRAPH)
+    (prospect,) = describe(Inquiry(method=cell.method, cells=(cell,))).prospects
+    assert prospect.why_not == "no CUDA graph can capture the gradients of a forward outside of it; use another clock"
 
 
 def test_parameters_are_those_of_the_constructor_and_requirements_that_are_not_installed_are_missing() -> None:

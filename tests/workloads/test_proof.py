@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import Attention
-from attnbench.measure.clock import WallClock
+from attnbench.measure.clock import Call, Look, WallClock, drop
 from attnbench.pytest_plugin.given import named
 from attnbench.registry import load
 from attnbench.schema.cell import Cell, ClockMode, Inputs, Workload
@@ -15,7 +15,7 @@ from attnbench.schema.errand import Job, Limits
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
-from attnbench.workloads import proof
+from attnbench.workloads import holding, proof, proof_in_model
 from attnbench.workloads.holding import WrongError
 from attnbench.workloads.proof import Witness, rows_of
 from attnbench.workloads.setting import Setting, whole
@@ -119,6 +119,36 @@ def test_four_samples_end_on_four_sets_of_inputs_however_many_calls_a_sample_has
     assert {turn for turn, _ in witness.seen} == {0, 1, 2, 3}
 
 
+def test_outputs_of_a_graph_are_all_of_its_one_set_of_inputs() -> None:
+    setting = whole(cell_of(), 1)
+    witness, o = Witness(setting), setting.call()
+    for _ in range(8):
+        # a replay makes no call that would take the next set
+        witness(o)
+    assert {turn for turn, _ in witness.seen} == {0}
+
+
+def test_choices_that_are_drawn_in_each_call_are_known_where_a_clock_calls_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = WallClock.sample
+
+    def twice(self: WallClock, call: Call, batch: int, look: Look = drop) -> float:
+        # as a clock of a GPU does where the host was late
+        once(self, call, batch)
+        return once(self, call, batch, look)
+
+    monkeypatch.setattr(WallClock, "sample", twice)
+    assert proven(monkeypatch, cell_of("lsh.reformer", params={"bucket_size": 16}, N=256))["rows_compared"] > 0
+
+
+def test_choices_are_those_of_the_last_call_where_one_graph_holds_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    def thrice(self: WallClock, call: Call) -> Call:
+        return lambda: [call() for _ in range(3)][-1]
+
+    monkeypatch.setattr(WallClock, "unrolled", 3)
+    monkeypatch.setattr(WallClock, "prepare", thrice)
+    assert proven(monkeypatch, cell_of("lsh.reformer", params={"bucket_size": 16}, N=256))["rows_compared"] > 0
+
+
 def test_as_many_sets_are_made_as_a_twentieth_of_memory_holds_and_one_for_a_graph() -> None:
     cell = cell_of()
     setting, size = whole(cell, 1), 3 * 2 * 4 * 200 * 8 * 4
@@ -187,6 +217,19 @@ def test_an_attention_that_is_wrong_within_a_model_is_incorrect(name: str, workl
     right = measure(Job(cell=cell_of(name, workload, **shape), limits=Limits(seconds=100)))
     assert isinstance(right, Measured)
     assert int(right.facts["rows_compared"] or 0) > 0
+
+
+def test_gradients_within_a_model_may_be_as_far_off_as_their_dtype_also_after_rows_of_other_heads_were_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proof_in_model, "SHARE", 100.0)
+    monkeypatch.setattr(holding, "tolerance", lambda cell: 1e-9)
+    monkeypatch.setattr(holding, "_OWN_ERROR", 1e6)
+    plan = {"task": "copy", "symbols": 20, "layers": 1, "updates": 2, "evaluations": 1, "held_out": 4}
+    cell = cell_of("softmax.sdpa", Workload.TRAIN, training=Training.model_validate(plan))
+    measured = measure_training(Job(cell=cell, limits=Limits(seconds=100)))
+    assert isinstance(measured, Measured), measured.reason
+    assert "not_proven" not in measured.facts
 
 
 @pytest.fixture
