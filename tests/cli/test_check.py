@@ -89,6 +89,7 @@ def test_bad_input_is_exit_code_2_and_words(arguments: tuple[str, ...], words: s
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_attention_that_contributing_shows_runs_beside_the_others(
     attnbench: Run, suite: Write, only_run: Find, tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_name_of_bytes_that_are_no_text_is_refused(attnbench: Run) -> None:
     assert "write it as module:Class or path/to/file.py:Class" in words
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_is_no_text_is_written_into(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     done = attnbench("run", suite(GOOD + "methods: [plain:Plain]\nreplicates: 1\nreport: {plots: []}\n"), "--results", "\udcff")
     assert done.returncode == 0, done.stderr

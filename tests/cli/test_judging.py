@@ -196,6 +196,7 @@ def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here
     assert here("compare", str(measured), str(elsewhere)).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_margin_finer_than_the_machine_resolves_is_refused(
     project: Callable[[float], None], attnbench: Run, measured: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.suite import Suite
 from tests.cli.conftest import Find, Refused, Run, Start, Write, wait_for_records
 
+STORED = str(Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores" / "vq")
 SUITE = """
 name: mine
 axes: {N: [128, 256], tokens: 4096, H: 2, D: 8, causal: true}
@@ -77,6 +78,8 @@ def test_an_interrupted_search_keeps_what_it_tried(start: Start, attnbench: Run,
         (("quick", "--method", "linear.chunky"), "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
         (("quick", "--impl", "nocolon"), "module:Class"),
         (("quick", "--out", "x.png"), "--out x.png: the name must end in one of .md, .tex, .csv"),
+        ((STORED, "--limit", "2^10", "--method", "vq.full", "--memory", "8GiB"), "leave out --method, --memory, --limit"),
+        ((STORED, "--batch", "--device", "cpu", "--impl", "plain:Plain"), "leave out --batch, --impl, --device"),
     ],
 )
 def test_bad_input_is_refused_in_words_before_anything_is_started(words: tuple[str, ...], says: str, refused: Refused) -> None:

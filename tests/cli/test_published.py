@@ -1,6 +1,7 @@
 """`attnbench published`: one page of what others printed and what runs came to; the page of the documentation is its output."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
+from attnbench.schema.suite import Suite
+from attnbench.suite.expand import expand
 from attnbench.suite.load import load
 from tests.cli.conftest import InfoOf, Run, Stored, as_record, keep, times
 
@@ -23,12 +26,22 @@ CELLS = tuple(
 @pytest.fixture
 def write(info_of: InfoOf) -> Stored:
     """Write a run of `transformers_are_rnns` in which softmax's time grows as N^slope."""
-    suite = load("transformers_are_rnns").suite.model_dump(mode="json")
+    shipped = load("transformers_are_rnns").suite
 
-    def _write(folder: Path, day: int, slope: float = 2.0, command: str = "attnbench run transformers_are_rnns") -> Path:
+    def _write(
+        folder: Path,
+        day: int,
+        slope: float = 2.0,
+        command: str = "attnbench run transformers_are_rnns",
+        suite: Suite = shipped,
+        cells: Sequence[Cell] = CELLS,
+        ran: Sequence[Cell] | None = None,
+    ) -> Path:
         started = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
-        info = info_of(CELLS, suite, command=command, environment={"processor": "AMD EPYC 9B14", "cores": 2}, **started)
-        return keep(folder, info, [record(cell, replicate, slope) for replicate in range(3) for cell in CELLS])
+        facts = {"processor": "AMD EPYC 9B14", "cores": 2}
+        info = info_of(cells, suite.model_dump(mode="json"), command=command, environment=facts, **started)
+        measured = cells if ran is None else ran
+        return keep(folder, info, [record(cell, replicate, slope) for replicate in range(3) for cell in measured])
 
     return _write
 
@@ -74,6 +87,28 @@ def test_of_several_runs_the_newest_counts_and_other_commands_do_not(write: Stor
     (line,) = [line for line in page.split("\n") if "softmax's time grows as N^2" in line and line.startswith("|")]
     assert "N^2.00" in line
     assert "reproduced (1.8 to 2.2)" in line
+
+
+def test_a_newer_run_of_a_few_cells_does_not_replace_one_of_many(write: Stored, run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "runs/many", 1)
+    write(tmp_path / "runs/rerun", 2, slope=3.0, command="attnbench rerun results/many softmax.naive", cells=CELLS[:1])
+    # all were planned, and it was interrupted after the first
+    write(tmp_path / "runs/begun", 3, slope=3.0, ran=CELLS[:1])
+    assert "run 20260101-030405-abcdef." in run("published", str(tmp_path / "runs")).stdout
+
+
+def test_a_run_of_the_whole_suite_as_it_ships_goes_before_newer_ones_and_larger_ones(
+    write: Stored, run: Run, tmp_path: Path
+) -> None:
+    suite = load("transformers_are_rnns").suite.resolved("cpu")
+    cells = expand(suite)
+    more = (*cells, *(cell.reshaped(H=16, kv_heads=16) for cell in cells))
+    write(tmp_path / "runs/old", 1, cells=cells, suite=suite)
+    write(tmp_path / "runs/whole", 2, cells=cells, suite=suite)
+    write(tmp_path / "runs/lacks", 3, cells=cells[1:], suite=suite)
+    larger = suite.model_copy(update={"axes": suite.axes.model_copy(update={"H": (8, 16)})})
+    write(tmp_path / "runs/larger", 4, cells=more, suite=larger)
+    assert "run 20260102-030405-abcdef." in run("published", str(tmp_path / "runs")).stdout
 
 
 def test_without_a_run_nothing_was_run(run: Run) -> None:

@@ -56,11 +56,6 @@ FAULTS = {
     }.items()
     for method in methods
 }
-# what goes wrong where the next one could feel it
-TELLING = [
-    *("plain:Plain", "faulty:Segfaults", "faulty:AllocatesWithoutEnd", "faulty:Hangs", "faulty:LeavesChildren"),
-    *("faulty:ChangesTheWorld", "import_dies:Method", "import_wanders:Method", "plain:Marked"),
-]
 
 
 def statuses(records: list[Record]) -> dict[str, set[str]]:
@@ -108,25 +103,21 @@ def no_orphans(seconds: float = 5) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "methods", [pytest.param(TELLING, id="some"), pytest.param(list(FAULTS), id="all", marks=pytest.mark.slow)]
-)
-def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(
-    methods: list[str], attnbench: Run, suite: Write, only_run: Find
-) -> None:
+@pytest.mark.slow
+def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbench: Run, suite: Write, only_run: Find) -> None:
     done = attnbench(
         "run",
         suite(
-            f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {json.dumps(methods)}\n"
+            f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {json.dumps(list(FAULTS))}\n"
             "budget: {seconds: 0.4, timeout: 8, memory: 0.03}\nreplicates: 1\nreport: {plots: []}\n"
         ),
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    assert statuses(read(only_run())) == {method: {FAULTS[method]} for method in methods}
+    assert statuses(read(only_run())) == {method: {status} for method, status in FAULTS.items()}
     assert no_orphans()
     rows = (only_run() / "table.csv").read_text()
-    assert all(method in rows for method in methods)
+    assert all(method in rows for method in FAULTS)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +210,8 @@ def test_kills_at_random_moments_lose_nothing(
     assert finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), delays)) == undisturbed
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     number: signal.Signals, code: int, start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:

@@ -51,7 +51,8 @@ def of(tmp_path: Path) -> RunFolder:
     return RunFolder(folder)
 
 
-@pytest.mark.parametrize("killed", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 4, 5))])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", range(1, 6))
 def test_whatever_process_a_stray_kill_ends_its_job_is_done_by_another(
     attnbench: Run, suite: Write, tmp_path: Path, killed: int
 ) -> None:

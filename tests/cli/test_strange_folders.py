@@ -32,7 +32,13 @@ def booby_trapped(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "command",
-    [("doctor",), ("plan", "s.yaml"), ("run", "s.yaml"), pytest.param(("run", "s.yaml", "--fresh"), marks=pytest.mark.slow)],
+    [
+        ("plan", "s.yaml"),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in [("doctor",), ("run", "s.yaml"), ("run", "s.yaml", "--fresh")]
+        ),
+    ],
 )
 def test_a_folder_s_own_modules_and_its_git_programs_are_not_started(
     command: tuple[str, ...], suite: Write, tmp_path: Path

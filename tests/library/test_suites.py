@@ -30,6 +30,7 @@ def test_a_copy_is_a_suite_and_is_never_written_over_what_is_there(tmp_path: Pat
         attnbench.copy_suite("quikc")
 
 
+@pytest.mark.slow
 def test_methods_are_listed_by_pattern_family_and_what_is_installed() -> None:
     assert list(attnbench.methods("softmax.s*")) == sorted(attnbench.methods("softmax.s*", family="softmax"))
     assert {name.partition(".")[0] for name in attnbench.methods(family="vq")} == {"vq"}
