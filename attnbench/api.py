@@ -98,6 +98,8 @@ class Attention(nn.Module, ABC):
     paper: ClassVar[str]
     tier: ClassVar[Tier] = Tier.EAGER
     causality: ClassVar[Causality] = Causality.FULL
+    is_softmax: ClassVar[bool] = False
+    """True where it computes softmax attention and nothing else: the fastest of these is what others are compared with."""
     layout: ClassVar[Layout] = Layout.BHND
     decodes: ClassVar[bool] = False
     """True where `prefill` and `step` exist."""

@@ -12,21 +12,19 @@ from functools import cached_property
 from attnbench.analyze.crossover import Lead, Versus
 from attnbench.analyze.quantities import Quantity
 from attnbench.analyze.sections import Section
-from attnbench.analyze.statistics import ENOUGH, Estimate
+from attnbench.analyze.statistics import ENOUGH, Estimate, t_two_sided, variance
 from attnbench.analyze.verdict import LEVEL, ratio
 
 
 @dataclass(frozen=True)
 class Best:
-    """The methods that have figures at one length, by rising geometric mean of their replicates."""
+    """The methods that have figures at one length, the best first; by geometric means, or where some figure is 0 by means."""
 
     N: int
     labels: tuple[str, ...]
     """The first, and all that cannot be told from it."""
     behind: tuple[str, ...]
     """All that can."""
-    replicates: int
-    """Pairs of the comparison with the first that has the fewest."""
 
     @property
     def alone(self) -> bool:
@@ -68,28 +66,31 @@ class Contest:
         lengths; and by the same paired t test, adjusted over the methods. The first is chosen by what the tests are made on:
         this is why they are adjusted by Holm and not for the share of false ones, and why two methods that are alike are told
         apart in less than 5 of 100 cases, however many others there are. An error, or a number of bytes, of 0 needs no test.
+
+        Where some replicate has 0 or less, which has no ratio, all are compared by their means and by paired t tests on
+        differences.
         """
-        cells = {label: self.section.at(label, N) for label in self.labels}
-        none = [label for label, cell in cells.items() if (found := self.quantity.values(cell)) and not any(found.values())]
-        values = {label: found for label, cell in cells.items() if (found := self.quantity.ranked(cell))}
-        rising = sorted(values, key=lambda label: statistics.fmean(map(math.log, values[label].values())))
-        if none and not self.quantity.more_is_better:
-            return Best(N, tuple(none), tuple(rising), 1)
-        if not rising:
+        values = {label: found for label in self.labels if (found := self.quantity.values(self.section.at(label, N)))}
+        if not values:
             return None
+        ranked = {label: found for label in values if (found := self.quantity.ranked(self.section.at(label, N)))}
+        rising = sorted(ranked, key=lambda label: statistics.fmean(map(math.log, ranked[label].values())))
+        none = [label for label, found in values.items() if not any(found.values())]
+        if none and not self.quantity.more_is_better and len(none) + len(ranked) == len(values):
+            return Best(N, tuple(none), tuple(rising))
+        by_ratio, enough = len(ranked) == len(values), ENOUGH
+        if not by_ratio:
+            sign, enough = -1 if self.quantity.more_is_better else 1, self.quantity.enough
+            ranked = {label: {number: sign * value for number, value in found.items()} for label, found in values.items()}
+            rising = sorted(ranked, key=lambda label: statistics.fmean(ranked[label].values()))
         first, *others = rising
-        chances = {label: _chance(values[first], values[label]) for label in others}
+        chances = {label: _chance(ranked[first], ranked[label], enough, by_ratio=by_ratio) for label in others}
         likely = sorted(chances, key=lambda label: chances[label])
         # Holm 1979: that any of these does not differ has a chance of at most the level
         kept = next((i for i, label in enumerate(likely) if chances[label] * (len(likely) - i) > LEVEL), len(likely))
-        behind = {label for label in likely[:kept] if self._leads(first, label, N) is Lead.OF}
-        pairs = [len(values[first].keys() & values[label].keys()) for label in others]
-        return Best(
-            N,
-            (first, *(label for label in others if label not in behind)),
-            tuple(label for label in others if label in behind),
-            min(pairs, default=len(values[first])),
-        )
+        behind = {label for label in likely[:kept] if not by_ratio or self._leads(first, label, N) is Lead.OF}
+        alike = (label for label in others if label not in behind)
+        return Best(N, (first, *alike), tuple(label for label in others if label in behind))
 
     def _leads(self, of: str, over: str, N: int) -> Lead | None:
         if (of, over) not in self._known:
@@ -102,11 +103,19 @@ class Contest:
         return {}
 
 
-def _chance(first: Mapping[int, float], other: Mapping[int, float]) -> float:
-    """Return the chance of no difference (p). Below five pairs no test says much: then 0 where the ranges lie apart, else 1."""
-    if len(first.keys() & other.keys()) >= ENOUGH:
+def _chance(first: Mapping[int, float], other: Mapping[int, float], enough: int, *, by_ratio: bool) -> float:
+    """Return the chance of no difference (p). Of few pairs no test says much: then 0 where the ranges lie apart, else 1."""
+    pairs = sorted(first.keys() & other.keys())
+    if len(pairs) < enough:
+        return 0.0 if max(first.values()) < min(other.values()) else 1.0
+    if by_ratio:
         return ratio(first, other, paired=True).p
-    return 0.0 if max(first.values()) < min(other.values()) else 1.0
+    differences = [other[number] - first[number] for number in pairs]
+    mean, error = statistics.fmean(differences), math.sqrt(variance(differences) / len(differences))
+    # a replicate without a partner counts in the mean of its cell, and in no difference
+    if mean <= 0:
+        return 1.0
+    return t_two_sided(mean / error, len(differences) - 1) if error else 0.0
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ class Terms:
     level: float = LEVEL
     paired: bool = False
     """Whether replicates of one number were measured side by side."""
+    of_methods: bool = False
+    """Whether the sides are methods of one run, the baseline being the old one: then no number was there before."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,13 @@ def _compared(pair: Pair, terms: Terms, figures: Figures) -> Comparison:
     """Return the ratio of a pair, or why there is none; the verdict is final only where it needs no statistics."""
     old, new = pair.old, pair.new
     if old is None or new is None:
-        return Comparison(pair, Verdict.ABSENT, reason=f"no such cell on the {'old' if old is None else 'new'} side")
+        absent = f"no such cell on the {'old' if old is None else 'new'} side"
+        return Comparison(pair, Verdict.ABSENT, reason="no baseline has a number here" if terms.of_methods else absent)
+    if not (old.ok and new.ok) and terms.of_methods:
+        verdict = Verdict.FAILS if old.ok else Verdict.RUNS if new.ok else Verdict.ABSENT
+        sides = (("the baseline", old), ("the method", new))
+        why = "; ".join(f"{name} has no number ({_words(side)})" for name, side in sides if not side.ok)
+        return Comparison(pair, verdict, reason=why)
     if not (old.ok and new.ok):
         verdict = Verdict.LOST if old.ok else Verdict.GAINED if new.ok else Verdict.ABSENT
         return Comparison(pair, verdict, reason=f"before, {_words(old)}" if new.ok else _words(new))
@@ -158,12 +166,15 @@ def is_regression(comparison: Comparison) -> bool:
 
 
 def is_lost(comparison: Comparison) -> bool:
-    """Say whether a cell used to give numbers and fails now, or is no longer planned at all."""
+    """Say whether a cell of two runs used to give numbers and fails now, or is no longer planned at all."""
     gone = comparison.pair.new is None and comparison.pair.old is not None and comparison.pair.old.ok
     return comparison.verdict is Verdict.LOST or gone
 
 
-ORDER = (Verdict.LOST, Verdict.SLOWER, Verdict.UNCLEAR, Verdict.FASTER, Verdict.GAINED, Verdict.SAME, Verdict.ABSENT)
+ORDER = (
+    *(Verdict.LOST, Verdict.SLOWER, Verdict.FAILS, Verdict.UNCLEAR),
+    *(Verdict.FASTER, Verdict.GAINED, Verdict.RUNS, Verdict.SAME, Verdict.ABSENT),
+)
 """The worst first."""
 
 

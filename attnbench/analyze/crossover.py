@@ -193,7 +193,7 @@ class Versus:
 
     @cached_property
     def crossover(self) -> Crossover:
-        """Compare the two over all lengths at which both have figures."""
+        """Compare the two over all lengths at which both have figures, each above 0."""
         values = [
             {N: found for N in self.section.lengths if (found := self.quantity.ranked(self.section.at(label, N)))}
             for label in (self.of, self.over)

@@ -9,7 +9,7 @@ from attnbench.analyze.best import Best, Contest
 from attnbench.analyze.crossover import Crossing, Lead, Versus
 from attnbench.analyze.quantities import SEEDS, TIME, Quantity, main_quantity, quantities
 from attnbench.analyze.sections import Section
-from attnbench.analyze.speedup import baseline, strongest_exact
+from attnbench.analyze.speedup import baseline
 from attnbench.analyze.statistics import by_sums
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import OUTPUT_ERROR
@@ -61,7 +61,7 @@ class Statement:
     """In training, by label."""
 
 
-def ranked(sections: Sequence[Section], named: Sequence[str], *, causal_first: bool) -> list[tuple[Section, Statement]]:
+def ranked(sections: Sequence[Section], *, causal_first: bool) -> list[tuple[Section, Statement]]:
     """Return all sections with what they amount to, the most telling first.
 
     They are ordered by what was measured and never by what came out: first those where something can be compared, then by
@@ -72,16 +72,16 @@ def ranked(sections: Sequence[Section], named: Sequence[str], *, causal_first: b
         section, said = each
         return said.best is None, _TELLING.index(section.workload), section.causal is not causal_first, -len(said.labels)
 
-    return sorted(((section, statement(section, named)) for section in sections), key=key)
+    return sorted(((section, statement(section)) for section in sections), key=key)
 
 
-def statement(section: Section, named: Sequence[str] = ()) -> Statement:
+def statement(section: Section) -> Statement:
     """Compare a section by its main figure; the baseline is a method that the suite names, else the strongest exact softmax."""
     quantity = quantities(section.summaries)[main_quantity(section.workload)]
     having = [label for label, series in section.series.items() if any(quantity.values(cell) for cell in series)]
     if quantity.name == OUTPUT_ERROR:
         # that exact attention is exact is no finding
-        having = [label for label in having if strongest_exact(section.series[label]) is None] or having
+        having = [label for label in having if section.series[label][0].cell.method not in section.exact] or having
     contest = Contest(section, quantity, tuple(having))
     counts = {N: sum(bool(quantity.values(section.at(label, N))) for label in having) for N in section.lengths}
     N = max(counts, key=lambda N: (counts[N], N), default=0)
@@ -90,7 +90,7 @@ def statement(section: Section, named: Sequence[str] = ()) -> Statement:
         return Statement(quantity, contest.labels)
     rivals = [label for label in having if label in {*best.labels, *best.behind}]
     few = min(len(quantity.values(section.at(label, N))) for label in rivals)
-    base, first = baseline(section, named), best.labels[0]
+    base, first = baseline(section), best.labels[0]
     if section.workload is Workload.TRAIN:
         if base is None or base not in rivals:
             base = first

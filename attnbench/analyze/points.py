@@ -12,7 +12,8 @@ from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 
-_UNFINISHED = (NOT_RUN, Status.INTERRUPTED.value)
+UNFINISHED = frozenset({NOT_RUN, Status.INTERRUPTED.value})
+"""The statuses of a cell about which nothing is known: it neither ran nor failed."""
 
 
 def points(run: RunInfo, records: Iterable[Record]) -> Summary:
@@ -34,7 +35,7 @@ def points(run: RunInfo, records: Iterable[Record]) -> Summary:
             counter=f"{counter.name} ({counter.source})" if counter is not None and read else "",
         )
 
-    finished = [summary for summary in summaries if summary.status not in _UNFINISHED]
+    finished = [summary for summary in summaries if summary.status not in UNFINISHED]
     # a history compares the runs of one machine
     here = [summary for summary in finished if summary.environment not in run.elsewhere]
     return Summary(tuple(map(point, here)), unfinished=len(summaries) - len(finished))
@@ -43,7 +44,7 @@ def points(run: RunInfo, records: Iterable[Record]) -> Summary:
 def lacks(run: RunInfo, records: Iterable[Record]) -> list[str]:
     """Say in words what was planned and has no record; return nothing for a run that is whole."""
     cells = summarize(run.cells, records)
-    missing = [summary for summary in cells if summary.status in _UNFINISHED]
+    missing = [summary for summary in cells if summary.status in UNFINISHED]
     # a comparison goes on only with what is not clear yet
     wanted = 1 if run.interleaved else run.suite.replicates
     short = [summary for summary in cells if summary.ok and summary.replicates < wanted]

@@ -10,6 +10,7 @@ from attnbench.analyze.published_figures import FEWEST, Figure, Lack, NoFigureEr
 from attnbench.analyze.quantities import quantities
 from attnbench.schema.noun import Scalar
 from attnbench.schema.published import Comparable, Published
+from attnbench.schema.run import RunInfo
 
 NO_FIGURE = "n/a"
 """Stands where nothing was printed, or not found."""
@@ -70,9 +71,12 @@ class Row:
         return self.finding is Finding.NOT_RUN and self.why == self.entry.needed != ""
 
 
-def rows(published: Iterable[Published], summaries: Sequence[CellSummary]) -> list[Row]:
-    """Return one for each printed figure, in the order in which they are written; whatever cannot be read says why."""
-    known = quantities(summaries)
+def rows(published: Iterable[Published], summaries: Sequence[CellSummary], run: RunInfo | None = None) -> list[Row]:
+    """Return one for each printed figure, in the order in which they are written; whatever cannot be read says why.
+
+    What hangs on formulas of cost and on the roof is read only where the run is given.
+    """
+    known = quantities(summaries, run)
     found = []
     for entry in entries(published):
         if entry.written.ours is None:

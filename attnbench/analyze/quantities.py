@@ -132,8 +132,13 @@ class Quantity:
         return by_factors(values) if self.center is Center.FACTORS else by_factors([1 / value for value in values]).under(1.0)
 
     def ranked(self, cell: CellSummary | None) -> dict[int, float]:
-        """Return by replicate what methods are ranked by, positive and the less the better; 0 has no ratio to anything."""
-        values = {replicate: value for replicate, value in self.values(cell).items() if value > 0}
+        """Return by replicate what methods are ranked by, positive and the less the better.
+
+        0 has no ratio to anything, and the other replicates alone would be a choice among them: a cell with one such has none.
+        """
+        values = self.values(cell)
+        if min(values.values(), default=0.0) <= 0:
+            return {}
         return {replicate: 1 / value for replicate, value in values.items()} if self.more_is_better else values
 
 

@@ -25,21 +25,20 @@ class Exponent:
     lengths: tuple[int, ...]
 
 
-def exponent(series: Sequence[CellSummary], quantity: Quantity, at_least: int | None = None) -> Exponent | None:
+def exponent(series: Sequence[CellSummary], quantity: Quantity) -> Exponent | None:
     """Fit the growth of a quantity to the cells of one method, which differ in N only; cells that failed do not count.
 
-    Over the upper half of the lengths (at least three), or over all from `at_least` on. None with fewer than three, and of what
-    does not grow as a power. The interval is that of the replicates' slopes. 0 B has no logarithm and is left out.
+    Over the upper half of the lengths, at least three. None with fewer than three, and of what does not grow as a power. The
+    interval is that of the replicates' slopes. 0 B has no logarithm and is left out.
     """
     points = {s.cell.problem.N: s for s in series if quantity.grows and any(quantity.values(s).values())}
     lengths = sorted(points)
-    upper = lengths[-max(FEWEST, math.ceil(len(lengths) / 2)) :]
-    chosen = upper if at_least is None else [N for N in lengths if at_least <= N]
-    if len(chosen) < FEWEST:
+    if len(lengths) < FEWEST:
         return None
-    value = slope({N: found.value for N in chosen if (found := quantity.estimate(points[N])) is not None})
-    slopes = slopes_by_replicate({N: quantity.values(points[N]) for N in chosen})
-    return Exponent(value, t_interval(list(slopes.values())) if len(slopes) >= ENOUGH else None, tuple(chosen))
+    upper = lengths[-max(FEWEST, math.ceil(len(lengths) / 2)) :]
+    value = slope({N: found.value for N in upper if (found := quantity.estimate(points[N])) is not None})
+    slopes = slopes_by_replicate({N: quantity.values(points[N]) for N in upper})
+    return Exponent(value, t_interval(list(slopes.values())) if len(slopes) >= ENOUGH else None, tuple(upper))
 
 
 def slope(points: Mapping[int, float]) -> float:

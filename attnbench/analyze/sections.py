@@ -1,11 +1,12 @@
 """Sections: cells that differ only in method, parameters and length, and so belong into one table or panel."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.run import RunInfo, devices
 from attnbench.schema.suite import Axes
 
 
@@ -18,6 +19,10 @@ class Section:
     conditions: str
     """dtype, and those other axes that vary in this run: `float32, H=16`."""
     summaries: tuple[CellSummary, ...]
+    named: tuple[str, ...] = ()
+    """The methods that the suite wants the others to be compared with; where there are none, the fastest exact one."""
+    exact: frozenset[str] = frozenset()
+    """The methods that compute softmax attention itself."""
 
     @property
     def mask(self) -> str:
@@ -56,8 +61,17 @@ class Section:
         return best if best is not None and self.ok_at(best) else None
 
 
+def sections_of(run: RunInfo, summaries: Sequence[CellSummary]) -> list[Section]:
+    """Return all sections of a run, each with what its methods are compared with."""
+    found = []
+    for section in sections(summaries, run.suite.axes, devices(run)):
+        exact = {s.cell.method for s in section.summaries if run.is_softmax(s.cell.method)}
+        found.append(replace(section, named=run.suite.report.baselines, exact=frozenset(exact)))
+    return found
+
+
 def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str, str] | None = None) -> list[Section]:
-    """Return all sections of a run, in the order in which the suite names workloads, masks and conditions.
+    """Return all sections of these cells, in the order in which the suite names workloads, masks and conditions.
 
     Where a run was measured on unlike devices, `devices` has their names by the digests of their environments, its own first:
     cells of one are never put beside those of another.

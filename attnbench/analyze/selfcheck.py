@@ -70,7 +70,6 @@ class Power:
     """How often verdicts that rest on so many replicates a side are false alarms, and how often they find a slow-down."""
 
     replicates: int
-    paired: bool
     faster: Hits
     """At the margin, side B left as it is: false alarms, where both sides are the same."""
     slower: Hits
@@ -221,7 +220,6 @@ def power(sides: Sequence[Sides], replicates: int, margin: float, *, paired: boo
     widths = [math.sqrt(each.interval.high / each.interval.low) - 1 for each in ratios if each.interval]
     return Power(
         replicates=replicates,
-        paired=paired,
         faster=Hits(still.count(Verdict.FASTER), len(still)),
         slower=Hits(still.count(Verdict.SLOWER), len(still)),
         significant=Hits(sum(each.p <= LEVEL for each in ratios), len(still)),

@@ -1,54 +1,65 @@
 """Speed-ups over a named baseline: by default the fastest exact softmax kernel that ran, never the naive one by habit."""
 
 import math
-from collections.abc import Iterable, Sequence
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import Estimate, by_factors
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Workload, plain_name
 
-_EXACT = "softmax."
 _RECOMPUTED = "softmax.recompute"
+_ANEW = "whole prefix anew"
+"""How a model generates around a method that does not decode, as the record says."""
 
 
-def strongest_exact(cells: Iterable[CellSummary]) -> CellSummary | None:
-    """The exact softmax attention of least time per sample of these cells of one length; None where none has numbers."""
-    exact = [s for s in cells if s.ok and s.cell.method.startswith(_EXACT)]
-    return min(exact, key=lambda s: s.time.value if s.time else math.inf, default=None)
+def strongest_exact(section: Section, N: int) -> CellSummary | None:
+    """Return the exact softmax attention of least time per sample at a length; None where none has numbers.
 
-
-def baselines(cells: Iterable[CellSummary], named: Sequence[str] = ()) -> list[CellSummary]:
-    """Return what the cells of one length are compared with: those of the named methods, where there are any.
-
-    Else the strongest exact one; in decoding and generating the one without a cache too, for a speed-up over a model that
-    keeps nothing between tokens is another number than one over a cache.
+    One that keeps no cache when it decodes or generates stands back behind all that do.
     """
-    ok = [s for s in cells if s.ok]
-    if named:
-        return [s for s in ok if s.cell.method in named]
-    strongest = strongest_exact(s for s in ok if s.cell.method != _RECOMPUTED) or strongest_exact(ok)
-    uncached = [s for s in ok if without_cache(s) and s is not strongest]
-    return [s for s in (strongest, *uncached) if s is not None]
+    return next(iter(_strongest_first(section, N)), None)
 
 
-def baseline(section: Section, named: Sequence[str] = ()) -> str | None:
+def _strongest_first(section: Section, N: int) -> list[CellSummary]:
+    exact = [s for s in section.ok_at(N).values() if s.cell.method in section.exact]
+    return sorted(exact, key=lambda s: (_recomputes(s) or without_cache(s), s.time.value if s.time else math.inf))
+
+
+def baselines(section: Section, N: int) -> list[CellSummary]:
+    """Return what the cells of one length are compared with: those of the methods that the suite names, where it names any.
+
+    Else the strongest exact one; in decoding and generating the strongest without a cache too, for a speed-up over a model
+    that keeps nothing between tokens is another number than one over a cache.
+    """
+    if section.named:
+        return [s for s in section.ok_at(N).values() if s.cell.method in section.named]
+    exact = _strongest_first(section, N)
+    uncached = [s for s in exact if without_cache(s)]
+    return [*exact[:1], *(s for s in uncached[:1] if s is not exact[0])]
+
+
+def baseline(section: Section) -> str | None:
     """Return the label that the others are compared with: a method that the suite names, else the strongest exact softmax.
 
     Chosen once for all lengths: at the longest one at which the most methods have numbers, or else at the longest at which
     there is any such method.
     """
     for N in (section.common_length, *reversed(section.lengths)):
-        found = baselines(section.ok_at(N).values(), named) if N is not None else []
+        found = baselines(section, N) if N is not None else []
         if found:
             return found[0].cell.label
     return None
 
 
 def without_cache(summary: CellSummary) -> bool:
-    """Say whether each token is attended from scratch."""
-    workload = summary.cell.workload
-    return (workload.decodes or workload is Workload.GENERATE) and summary.cell.method == _RECOMPUTED
+    """Say whether each token is attended from scratch: of decoding the method's name says so, of generating the record."""
+    if summary.cell.workload is Workload.GENERATE and (way := summary.fact("generation")):
+        return way == _ANEW
+    return (summary.cell.workload.decodes or summary.cell.workload is Workload.GENERATE) and _recomputes(summary)
+
+
+def _recomputes(summary: CellSummary) -> bool:
+    return plain_name(summary.cell.method) == _RECOMPUTED
 
 
 def speedup(baseline: CellSummary, summary: CellSummary) -> Estimate | None:

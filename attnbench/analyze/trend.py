@@ -39,8 +39,8 @@ class Turn:
 
     @property
     def factor(self) -> float:
-        """After over before."""
-        return self.after / self.before
+        """After over before; NaN where one of them is not there, or what was before is 0."""
+        return self.after / self.before if self.before else math.nan
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ class Verdict(StrEnum):
     """It used to give numbers, and does no longer: a regression of its own kind."""
     GAINED = "GAINED"
     """It gives numbers, and did not before."""
+    FAILS = "FAILS"
+    """Of the methods of one run: this one has no number where the baseline has one."""
+    RUNS = "RUNS"
+    """Of the methods of one run: this one has a number where the baseline has none."""
     ABSENT = "ABSENT"
     """Numbers on neither side, or the cell is planned on one side only."""
 

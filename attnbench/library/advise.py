@@ -4,12 +4,14 @@ import inspect
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from attnbench import registry
 from attnbench.analyze.best import Candidate, Contest, front
 from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH, Estimate
@@ -24,19 +26,30 @@ from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import heading, shown, written
 from attnbench.report.text.statuses import counted, short
 from attnbench.report.text.table import Table, plain, wrapped
+from attnbench.schema import outcome
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
-from attnbench.schema.figures import FIGURES
-from attnbench.schema.outcome import ACCURACY, Status
+from attnbench.schema.outcome import Status
+from attnbench.schema.run import RunInfo
 from attnbench.schema.training import LANGUAGE, Task
 from attnbench.schema.units import bytes_, length
+from attnbench.session import machine
 from attnbench.session.asked import amount, one_of, parameters, word
 from attnbench.session.asked import length as asked_length
 from attnbench.session.reporter import Reporter
 
 _COSTS = (TIME, MEMORY, STATE_BYTES)
 _ABSENT = {Status.UNSUPPORTED.value, Status.MISSING.value}
-_TASKS = tuple(task.value for task in Task if task not in LANGUAGE)
+# what is heard has an error rate, and no accuracy
+_TASKS = tuple(task.value for task in Task if task not in {*LANGUAGE, Task.SPEECH})
+_QUALITIES = (
+    *_TASKS,
+    *(*outcome.FIDELITY_SCORES, "missed_mass"),
+    # the price of determinism is a time
+    *(score for score in outcome.NUMERICS_SCORES if score != outcome.DETERMINISTIC_COST),
+    *(outcome.LOSS, outcome.ACCURACY, "wrong", outcome.ERROR_RATE, outcome.BITS, *outcome.QUALITY_SCORES),
+)
+"""What a method may have to be good at; what it costs is none of them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class Advice(Answer):
 
     qualified: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Those of which a quality was asked for that nobody recorded."""
+    """Those that were not run yet, or of which something that was asked for was not recorded."""
     ruled_out: tuple[str, ...] = ()
 
 
@@ -58,10 +71,20 @@ class _Place:
     path: Path
 
     @property
+    def run(self) -> RunInfo:
+        """The run as this section was measured, which may be on another device than the rest of it."""
+        return self.findings.run.on(next(cell.environment for cell in self.section.summaries if cell.ok))
+
+    @cached_property
     def is_here(self) -> bool:
-        """Whether it was measured on a processor like that of this machine, with as many cores and threads."""
-        here, there = environment.gather(), self.findings.run.environment
-        return all(here.get(name) == there.get(name) for name in ("processor", "cores", "threads"))
+        """Whether it was measured on a machine like this one: its processor, as many cores, and the GPU where it was on one.
+
+        A run also knows the threads of torch, which nobody can ask here without importing it.
+        """
+        here, there = environment.gather(), self.run.environment
+        alike = all(here[name] == there.get(name) for name in ("processor", "cores"))
+        gpu = there.get("gpu")
+        return alike and (gpu is None or gpu in {finding.name for finding in machine.gpu()})
 
     def rank(self, N: int) -> tuple[bool, bool, int, str]:
         """What makes an answer better: this machine; intervals; many methods; that it is new."""
@@ -79,7 +102,7 @@ class _Wish:
 
     def quantity(self, findings: Findings) -> Quantity:
         """The figure; a task is asked for its accuracy."""
-        return findings.quantities[ACCURACY if self.name in _TASKS else self.name]
+        return findings.quantities[outcome.ACCURACY if self.name in _TASKS else self.name]
 
     def is_of(self, cell: CellSummary) -> bool:
         """Whether it can be read off this cell."""
@@ -97,6 +120,15 @@ class _Known:
     cell: Cell
     value: Estimate
     text: str
+
+    def holds_for(self, cell: Cell) -> bool:
+        """Whether it is a quality of this cell: of its method, with the same parameters, named or not.
+
+        With another mask, dtype or width an attention is another computation. A trained model has a width of its own.
+        """
+        ours, theirs = ((p.causal, p.dtype, p.D) for p in (self.cell.problem, cell.problem))
+        alike = self.cell.training is not None or ours == theirs
+        return alike and self.cell.method == cell.method and _parameters(self.cell) == _parameters(cell)
 
 
 def advise(  # noqa: PLR0913 - one parameter an option
@@ -152,7 +184,7 @@ def _stored(run: Path | str, told: Reporter) -> Iterator[Run]:
 
 def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[_Wish]:
     for name, bound in parameters([given] if isinstance(given, str) else given, argument).items():
-        one_of([*_TASKS, *(figure for figure in FIGURES if figure not in _COSTS)], name, argument)
+        one_of(_QUALITIES, name, argument)
         if isinstance(bound, bool | str):
             raise ArgumentError(argument, f"{name}={bound}", "a quality is a number, as recall=0.9")
         yield _Wish(name, bound, at_least)
@@ -165,9 +197,11 @@ def _recorded(wish: _Wish, sources: Sequence[Run]) -> list[_Known]:
         quantity = wish.quantity(run.findings)
         for cell in sorted(run.findings.summaries, key=lambda cell: -cell.cell.problem.N):
             if wish.is_of(cell) and (value := quantity.estimate(cell)) is not None:
-                of = "" if cell.cell.training else f", {cell.cell.inputs.value} inputs"
-                text = f"{shown(quantity, value)} at N = {length(cell.cell.problem.N)}{of}"
-                found.append(_Known(cell.cell, value, text))
+                training, model = cell.cell.training, cell.cell.model
+                of = training.task.value if training else f"in {model.config}" if model else f"{cell.cell.inputs.value} inputs"
+                # a task that is asked for by its name stands above the column already
+                parts = [f"{shown(quantity, value)} at N = {length(cell.cell.problem.N)}", *([] if of == wish.name else [of])]
+                found.append(_Known(cell.cell, value, ", ".join(parts)))
     return found
 
 
@@ -191,16 +225,16 @@ class _Question:
     """What was recorded of each quality that is asked for."""
 
     def known(self, cell: CellSummary) -> dict[_Wish, _Known | None]:
-        """What was recorded of a method's qualities, with the same parameters, named or not."""
-        own = _parameters(cell.cell)
+        """The first of what was recorded of each quality that is one of this cell."""
         return {
-            wish: next((each for each in known if each.cell.method == cell.cell.method and _parameters(each.cell) == own), None)
-            for wish, known in self.qualities.items()
+            wish: next((each for each in known if each.holds_for(cell.cell)), None) for wish, known in self.qualities.items()
         }
 
     def standing(self, findings: Findings, cell: CellSummary) -> tuple[int, str]:
         """Whether a method qualifies (0), nobody knows (1) or it does not (2), and why."""
         known, needed = self.known(cell), findings.quantities[MEMORY].estimate(cell)
+        if cell.status in UNFINISHED:
+            return 1, f"unknown: {short(cell.status)}"
         if not cell.ok:
             return 2, short(cell.status)
         if not findings.quantities[self.by].values(cell):
@@ -228,7 +262,8 @@ class _Question:
 
 def _answer(question: _Question, place: _Place, others: int, measure: str) -> Advice:
     findings, section, N = place.findings, place.section, question.N
-    cells = {label: cell for label in section.series if (cell := section.at(label, N)) and cell.status not in _ABSENT}
+    planned = {label: cell for label in section.series if (cell := section.at(label, N))}
+    cells = {label: cell for label, cell in planned.items() if cell.status not in _ABSENT}
     cost = findings.quantities[question.by]
     kept = [quantity for name in _COSTS if findings.shows(section, quantity := findings.quantities[name])]
     standings = {label: question.standing(findings, cell) for label, cell in cells.items()}
@@ -251,17 +286,25 @@ def _answer(question: _Question, place: _Place, others: int, measure: str) -> Ad
     bold = {(row, column) for row, label in enumerate(order) if label in alike and column}
     wishes = [wish.name for wish in question.qualities]
     headers = ("method", *(heading(each, section.workload) for each in kept), *wishes, "verdict")
-    absent = [name for name in registry.catalogue() if name not in {cell.cell.method for cell in cells.values()}]
+    # what an unfinished run still owes comes first; what was refused there cannot be measured there
+    named, refused = {cell.cell.method for cell in planned.values()}, len(planned) - len(cells)
+    unmeasured = [label for label, cell in cells.items() if cell.status in UNFINISHED]
+    unmeasured += [name for name in registry.catalogue() if name not in named]
+    device = short_machine(replace(findings, run=place.run, summaries=section.summaries))
     notes = [
-        f"From {place.path}, {findings.run.started[:10]}, on {short_machine(findings)}: {shapes(section.summaries)}.",
+        f"From {place.path}, {findings.run.started[:10]}, on {device}: {shapes(section.summaries)}.",
         "" if place.is_here else "That is another machine than this one; nothing of the kind was recorded here.",
         f"Ranked by {cost.title}; bold where it cannot be told from the least. {replication(section.summaries, cost)}",
-        "Qualities were recorded in other runs and at the lengths that stand beside them." if wishes else "",
+        "Qualities were recorded in other runs, with this mask, dtype and D, at the length and on the inputs that stand beside "
+        "them; those of trained tasks in models of their own."
+        if wishes
+        else "",
         f"On the front: no other that qualifies is better both in {cost.title} and in {wishes[0]}." if on_front else "",
         f"Left aside: {counted(others, 'section')} of this length in other runs or conditions." if others else "",
-        f"Unknown: {counted(len(absent), 'installed method')} not measured there; some of them are by: "
-        + measure.format(shlex.quote(",".join(absent[:3])))
-        if absent
+        f"Not possible there: {counted(refused, 'method')}; table.csv of the run says why." if refused else "",
+        f"Unknown: {counted(len(unmeasured), 'method')} not measured there; some of them are by: "
+        + measure.format(shlex.quote(",".join(unmeasured[:3])))
+        if unmeasured
         else "",
     ]
     table = Table(f"{section.title}, N = {N:,}", headers, tuple(rows), frozenset(bold), tuple(filter(None, notes)))

@@ -27,6 +27,7 @@ _WORDS = {
     Exit.UNCLEAR: "not clear: the noise is larger than what the replicates can resolve",
     Exit.LOST: "cells that used to give numbers are lost",
 }
+_NOTHING_JUDGED = "nothing was judged: no cell has numbers on both sides that make a ratio"
 
 
 def title(run: RunInfo) -> str:
@@ -125,4 +126,6 @@ class Comparison(Answer):
     @property
     def headline(self) -> str:
         """The same in words."""
-        return f"{self.code.name}: {_WORDS[self.code].format(percent(self.judgement.terms.margin))}"
+        judged = any(comparison.ratio for comparison in self.judgement.comparisons)
+        words = _WORDS[self.code] if judged or self.code is not Exit.UNCLEAR else _NOTHING_JUDGED
+        return f"{self.code.name}: {words.format(percent(self.judgement.terms.margin))}"

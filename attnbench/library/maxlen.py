@@ -37,7 +37,7 @@ from attnbench.session.scene import How, Measuring, Scene
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import Loaded, shipped
 
-_LONGEST_NAME = 64
+_LONGEST_NAME, _LIMIT = 64, "2^22"
 _UNSEARCHED = (Workload.FIDELITY, Workload.NUMERICS, Workload.TRAIN, Workload.MODEL_QUALITY)
 _PLAIN = {
     "name": "lengths",
@@ -51,7 +51,7 @@ def maxlen(
     *what: RunLike | SuiteLike,
     method: Sequence[str] = (),
     memory: float | str | None = None,
-    limit: int | str = "2^22",
+    limit: int | str = _LIMIT,
     batch: bool = False,
     **how: Unpack[Measuring],
 ) -> Answer:
@@ -60,14 +60,18 @@ def maxlen(
     Raises UsageError, ScoutError, StoreError.
     """
     first = what[0] if len(what) == 1 else None
-    if isinstance(first, Run):
-        folder = first.folder
-    elif isinstance(first, str | Path) and Path(first).is_dir() and str(first) not in shipped():
+    folder = first.folder if isinstance(first, Run) else None
+    if isinstance(first, str | Path) and Path(first).is_dir() and str(first) not in shipped():
         folder = RunFolder(Path(first))
-    else:
+    if folder is None:
         with Scene(How.of(how, "maxlen", *what)) as scene:
             loaded, suite, wanted = _asked(what, method, scene.how)  # type: ignore[arg-type]
             folder = _searched(loaded, for_limits(suite, batch=batch), wanted, memory, limit, scene)
+    else:
+        asked = {"method": bool(method), "memory": memory is not None, "limit": limit != _LIMIT, "batch": batch}
+        asked |= {name: bool(how.get(name)) for name in ("impl", "device")}
+        if given := ", ".join(f"--{name}" for name, is_given in asked.items() if is_given):
+            raise UsageError(f"{folder.path} is a folder, and an earlier search is read as it is; leave out {given}")
     info = folder.info()
     findings, found = Findings.of(info, ()), limits_of(info, folder)
     return Answer(title(info), limits_tables(findings, found), own_csv=lambda: limits_csv(findings, found))

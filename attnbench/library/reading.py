@@ -5,13 +5,14 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnbench.analyze.points import lacks, points
+from attnbench.analyze.points import UNFINISHED, lacks, points
 from attnbench.analyze.quantities import TIME, quantities
 from attnbench.library.maxlen import limits_of
-from attnbench.library.runs import RunLike, read
+from attnbench.library.runs import Run, RunLike, read
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
 from attnbench.report.questions.published.page import Shown, published_page
@@ -21,12 +22,14 @@ from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.history import Entry
+from attnbench.schema.suite import Suite
 from attnbench.session.asked import one_of, pick_one, share
 from attnbench.session.reporter import Reporter
 from attnbench.store.files import open_to_read
 from attnbench.store.history import open_history, place_of
 from attnbench.store.index import Found, Wanted, look_up
 from attnbench.store.run_folder import RunFolder, StoreError, checkpoint_of, find_runs
+from attnbench.suite.expand import expand
 from attnbench.suite.load import load, shipped
 
 if TYPE_CHECKING:
@@ -115,18 +118,30 @@ def _counting(told: Reporter, what: str) -> Callable[[int, int], None]:
 
 
 def published(*runs: str | Path, reporter: Reporter | None = None) -> str:
-    """A page of Markdown with the figures that others printed, and what the newest run of each suite measured beside them.
+    """A page of Markdown with the figures that others printed, and what a run of each suite measured beside them.
 
-    Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
+    Of several runs of a suite the newest counts that has all cells of the suite as it ships; where none has, that with the most
+    cells. Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
     """
-    suites = [suite for name in shipped() if (suite := load(name).suite).published]
-    wanted, newest = {suite.name for suite in suites}, dict[str, RunFolder]()
-    found = [(folder, folder.info()) for folder in runs_below(map(Path, runs), reporter or Reporter())]
-    for folder, info in sorted(found, key=lambda each: (each[1].started, each[1].id)):
-        if info.suite.name in wanted and kind_of(info) is Kind.RUN:
-            newest[info.suite.name] = folder
-    findings = {name: read(folder.path).findings for name, folder in newest.items()}
-    return published_page([Shown(suite, findings.get(suite.name)) for suite in suites])
+    suites = {suite.name: suite for name in shipped() if (suite := load(name).suite).published}
+    found: dict[str, list[Run]] = {name: [] for name in suites}
+    for folder in runs_below(map(Path, runs), reporter or Reporter()):
+        info = folder.info()
+        if info.suite.name in found and kind_of(info) is Kind.RUN:
+            found[info.suite.name].append(read(folder.path))
+    chosen = {name: sorted(of, key=partial(_rank, suites[name]))[-1] for name, of in found.items() if of}
+    return published_page([Shown(suite, chosen[name].findings if name in chosen else None) for name, suite in suites.items()])
+
+
+def _rank(suite: Suite, run: Run) -> tuple[bool, int, str, str]:
+    """What makes a run one to judge by: that it has all cells of the suite as it ships; else many cells; then that it is new.
+
+    A cell that was planned and not run is none: a run that was interrupted does not replace one that is whole.
+    """
+    own = suite.resolved(run.info.suite.device)
+    ran = {cell.cell.key for cell in run.findings.summaries if cell.status not in UNFINISHED}
+    is_whole = run.info.suite.digest == own.digest and ran.issuperset(cell.key for cell in expand(own))
+    return is_whole, 0 if is_whole else len(ran), run.info.started, run.info.id
 
 
 def runs_below(roots: Iterable[Path], told: Reporter) -> Iterator[RunFolder]:

@@ -33,14 +33,16 @@ def verify(run: RunLike) -> list[Finding]:
 
 
 def _format(info: RunInfo, records: list[Record], refused: list[str]) -> Finding:
-    cells, digest = {cell.key for cell in info.cells}, environment.digest(info.environment)
+    cells, environments = {cell.key for cell in info.cells}, {info.environment_digest, *info.elsewhere}
     strange = sum(record.job.cell.key not in cells and record.job.phase is not Pass.CHECK for record in records)
-    elsewhere = sum(record.environment != info.environment_digest for record in records)
+    unknown = sum(record.environment not in environments for record in records)
+    false = [digest for digest in environments if environment.digest(info.on(digest).environment) != digest]
     wrong = [f"{len(refused)} lines are no records ({refused[0]})"] if refused else []
     wrong += [f"{strange} records are of cells that were not planned"] if strange else []
-    wrong += [f"{elsewhere} records were taken in another environment"] if elsewhere else []
-    wrong += ["the environment is not the one that its digest stands for"] if digest != info.environment_digest else []
-    return Finding("format", "; ".join(wrong) or f"{len(records):,} records of this run, all of one environment", not wrong)
+    wrong += [f"{unknown} records were taken in another environment"] if unknown else []
+    wrong += ["the environment is not the one that its digest stands for"] if false else []
+    there = "one environment" if len(environments) == 1 else f"{len(environments)} environments that run.json describes"
+    return Finding("format", "; ".join(wrong) or f"{len(records):,} records of this run, all of {there}", not wrong)
 
 
 def _suite(info: RunInfo) -> Finding:
@@ -106,4 +108,5 @@ def _conditions(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
         ", with changes that were not committed" if info.git.get("dirty") else "",
     )
     by = f"torch {info.environment.get('torch', '?')}{f', commit {commit}{dirty}' if commit else ''}"
-    yield Finding("made by", f"{by}, on {info.machine}")
+    machines = "; ".join(dict.fromkeys(info.on(digest).machine for digest in (info.environment_digest, *info.elsewhere)))
+    yield Finding("made by", f"{by}, on {machines}")

@@ -16,6 +16,7 @@ from attnbench.report.text.statuses import reasons
 from attnbench.schema.cell import Batch, Inputs
 from attnbench.schema.errand import FIT_SHARE
 from attnbench.schema.outcome import SELECTION_SHARE
+from attnbench.schema.run import RunInfo
 from attnbench.schema.units import length
 
 _MACHINE = (
@@ -202,21 +203,37 @@ def _said(fact: object, form: str) -> str:
     return (form.removesuffix("s") if fact == 1 else form).format(one_line(str(fact)))
 
 
-def device_name(findings: Findings) -> str:
-    """Return the GPU, or the processor, in the maker's words."""
-    facts = findings.run.environment | findings.run.surroundings.facts
-    names = ("gpu", "processor") if findings.run.surroundings.device.startswith("cuda") else ("processor",)
-    return next((one_line(str(facts[name])) for name in names if facts.get(name)), findings.run.surroundings.device)
+def on_each_device(findings: Findings, sections: Sequence[Section] | None = None) -> list[RunInfo]:
+    """Return the run as it was measured on each device that cells come from, its own first: of all cells, or of sections."""
+    run = findings.run
+    cells = findings.summaries if sections is None else [cell for section in sections for cell in section.summaries]
+    others = [digest for digest in run.elsewhere if any(cell.environment == digest for cell in cells)]
+    # what was not run yet stands with the run's own device
+    own = [] if others and all(cell.environment in others for cell in cells) else [run]
+    return [*own, *map(run.on, others)]
+
+
+def device_name(findings: Findings, sections: Sequence[Section] | None = None) -> str:
+    """Return the GPU, or the processor, in the maker's words; of cells of unlike devices, that of each."""
+    return "; ".join(dict.fromkeys(_device(run) for run in on_each_device(findings, sections)))
+
+
+def _device(run: RunInfo) -> str:
+    facts = run.environment | run.surroundings.facts
+    names = ("gpu", "processor") if run.surroundings.device.startswith("cuda") else ("processor",)
+    return next((one_line(str(facts[name])) for name in names if facts.get(name)), run.surroundings.device)
 
 
 def short_machine(findings: Findings) -> str:
-    """Write `2 cores (Intel Xeon)`, or the name of the GPU."""
-    full = device_name(findings)
-    name = shorten(without_noise(full) or full, _SHORT)
-    cores = (findings.run.environment | findings.run.surroundings.facts).get("cores")
-    if findings.run.surroundings.device.startswith("cuda") or not isinstance(cores, int):
-        return name
-    return f"{cores} core{'' if cores == 1 else 's'} ({name})"
+    """Write `2 cores (Intel Xeon)`, or the name of the GPU; of cells of unlike devices, that of each."""
+    found: dict[str, None] = {}
+    for run in on_each_device(findings):
+        full = _device(run)
+        name = shorten(without_noise(full) or full, _SHORT)
+        cores = (run.environment | run.surroundings.facts).get("cores")
+        counted = isinstance(cores, int) and not run.surroundings.device.startswith("cuda")
+        found[f"{cores} core{'' if cores == 1 else 's'} ({name})" if counted else name] = None
+    return " and ".join(found)
 
 
 def _span(counts: Sequence[int]) -> str:

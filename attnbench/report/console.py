@@ -95,7 +95,7 @@ def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
         # all in suite order; of very many the best first, and the baseline whatever its place
         cells = section.ok_at(N) if N is not None else {}
         labels = sorted(labels, key=lambda label: _value(contest.quantity, cells.get(label)))[:_ROWS]
-        base = baseline(section, findings.run.suite.report.baselines)
+        base = baseline(section)
         labels = [*labels[:-1], base] if base is not None and base not in labels else labels
     widest: list[str] = []
     for count, name in product(range(_COLUMNS, 0, -1), _NAMES):

@@ -8,11 +8,11 @@ from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.headline import Statement, ranked
 from attnbench.analyze.main_counter import MainCounter, main_counter
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, quantities
-from attnbench.analyze.sections import Section, sections
+from attnbench.analyze.sections import Section, sections_of
 from attnbench.report.text.names import drawable, short_names
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo, devices
+from attnbench.schema.run import RunInfo
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,12 @@ class Findings:
     @classmethod
     def over(cls, run: RunInfo, summaries: Sequence[CellSummary]) -> "Findings":
         """Make findings from cells that are summarized already."""
-        found = sections(summaries, run.suite.axes, devices(run))
-        return cls(run, tuple(summaries), tuple(found), main_counter(summaries))
+        return cls(run, tuple(summaries), tuple(sections_of(run, summaries)), main_counter(summaries))
 
     @cached_property
     def statements(self) -> list[tuple[Section, Statement]]:
         """Return each section with what it amounts to, the most telling first."""
-        suite = self.run.suite
-        return ranked(self.sections, suite.report.baselines, causal_first=suite.axes.causal[0])
+        return ranked(self.sections, causal_first=self.run.suite.axes.causal[0])
 
     @cached_property
     def quantities(self) -> dict[str, Quantity]:

@@ -105,7 +105,7 @@ def summaries(findings: Findings, section: Section) -> list[Table]:
 def _timed(findings: Findings, section: Section) -> Table:
     N, time = section.common_length, findings.quantities[TIME]
     kept = findings.quantities[STATE_BYTES if section.workload.keeps_state else MEMORY]
-    bases = baselines(section.ok_at(N).values(), findings.run.suite.report.baselines) if N else []
+    bases = baselines(section, N) if N else []
     at = f" at {length(N)}" if N else " (nothing measured)"
     growth = {label: exponent_text(exponent(series, time)) for label, series in section.series.items()}
     columns = [
@@ -163,7 +163,7 @@ def _generating(findings: Findings, section: Section) -> Table:
     (N,), time = section.lengths, findings.quantities[TIME]
     model, ok = model_of(section), section.ok_at(N)
     what = "images" if model is not None and model.task is Task.PIXELS else "sequences"
-    bases = baselines(ok.values(), findings.run.suite.report.baselines)
+    bases = baselines(section, N)
     columns = [
         Column("B", {label: f"{ok[label].B:,}" if label in ok else "" for label in section.series}),
         _at_common(section, time, at="", head="time per sequence"),
@@ -213,8 +213,7 @@ def _stopped(section: Section) -> Column:
 
 def speedup_tables(findings: Findings, section: Section) -> list[Table]:
     """Return methods by lengths, over each baseline that has a number at some length."""
-    named = findings.run.suite.report.baselines
-    labels = [base.cell.label for N in section.lengths for base in baselines(section.ok_at(N).values(), named)]
+    labels = [base.cell.label for N in section.lengths for base in baselines(section, N)]
     time, found = findings.quantities[TIME], []
     for over in dict.fromkeys(labels):
         name = findings.names[over]

@@ -135,6 +135,7 @@ class Description(Noun):
     paper: str
     tier: str
     causality: str
+    is_softmax: bool | None = Field(default=None, description="it computes softmax attention itself; null where nobody asked")
     summary: str
     version: str = Field(description="distribution, version and digest of the source that will run")
     parameters: tuple[str, ...] = ()

@@ -56,6 +56,11 @@ class RunInfo(Noun):
             return self
         return self.model_copy(update={"environment_digest": digest, **dict(other)})
 
+    def is_softmax(self, method: str) -> bool:
+        """Say whether a method computes softmax attention itself; of one that was not asked its name says so."""
+        said = self.methods.get(method)
+        return method.startswith("softmax.") if said is None or said.is_softmax is None else said.is_softmax
+
     @property
     def machine(self) -> str:
         """Name the hardware that makes numbers comparable: the GPU, the processor, cores, threads, lanes; not the software."""

@@ -14,6 +14,7 @@ from .reference import softmax_attention
 class ExactSoftmax(Attention):
     """softmax(q kᵀ / √D) v, Vaswani et al. 2017, eq. 1, if causal over j ≤ i only; a subclass computes it by `forward`."""
 
+    is_softmax = True
     windowed = "sparse.window"
 
     def __init__(self, problem: Problem) -> None:

@@ -1,12 +1,13 @@
 """Records in a few words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pytest
 
 from attnbench.analyze.cells import CellSummary, summarize
+from attnbench.analyze.sections import Section
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar
@@ -21,6 +22,12 @@ def known(value: T | None) -> T:
     """Return what must be there."""
     assert value is not None
     return value
+
+
+def compared(section: Section, named: Sequence[str] = ()) -> Section:
+    """Return a section whose methods are compared with the named ones, or with those that are called softmax."""
+    exact = {s.cell.method for s in section.summaries if s.cell.method.startswith("softmax.")}
+    return replace(section, named=tuple(named), exact=frozenset(exact))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from attnbench.analyze.cells import OK, CellSummary
 from attnbench.analyze.quantities import quantities
 from attnbench.analyze.sections import sections
 from attnbench.analyze.statistics import Estimate, Interval, Spread
-from attnbench.schema.outcome import ACCURACY, LOSS, OUTPUT_ERROR, Counter
+from attnbench.schema.outcome import ACCURACY, COSINE, LOSS, NEEDLE, OUTPUT_ERROR, RUN_DIFFERENCE, Counter
 from attnbench.schema.suite import Axes
 from tests.analyze.conftest import Writer
 
@@ -64,6 +64,36 @@ def test_losses_should_be_small_and_accuracies_large(writer: Writer, name: str, 
 def test_an_error_of_nothing_beats_all_others_and_needs_no_test(writer: Writer) -> None:
     cells = [scored(writer, "a", OUTPUT_ERROR, 0.0, 0.0), scored(writer, "b", OUTPUT_ERROR, 1e-9, 1e-9)]
     assert winners(cells, OUTPUT_ERROR) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "best"),
+    [
+        pytest.param(NEEDLE, {"a": (0, 0, 0.3), "b": (0.2, 0.2, 0.2)}, {"a", "b"}, id="one seed of three leads nobody"),
+        pytest.param(NEEDLE, {"a": (0, 0, 0), "b": (0.2, 0.3, 0.2)}, {"b"}, id="nothing at all is behind"),
+        pytest.param(NEEDLE, {"a": (0, 0, 0), "b": (0, 0, 0)}, {"a", "b"}, id="nothing and nothing are alike"),
+        pytest.param(RUN_DIFFERENCE, {"a": (0, 0, 1e-9), "b": (1e-10, 1e-10, 1e-10)}, {"a", "b"}, id="ranges overlap"),
+        pytest.param(RUN_DIFFERENCE, {"a": (0, 0, 1e-9), "b": (1e-8, 1e-8, 1e-8)}, {"a"}, id="ranges lie apart"),
+        pytest.param(
+            COSINE,
+            {"a": (-0.5, 0.1, 0.3, 0.5, 0.7), "b": (-0.45, 0.16, 0.34, 0.55, 0.76)},
+            {"b"},
+            id="from enough replicates on a paired test of differences tells",
+        ),
+    ],
+)
+def test_where_a_replicate_has_nothing_means_are_compared_and_never_a_part_of_the_replicates(
+    writer: Writer, name: str, values: dict[str, tuple[float, ...]], best: set[str]
+) -> None:
+    assert winners([scored(writer, method, name, *each) for method, each in values.items()], name) == best
+
+
+def test_alike_methods_that_sometimes_score_nothing_are_told_apart_in_fewer_than_one_of_ten_runs(writer: Writer) -> None:
+    chance, apart, runs = random.Random(1), 0, 60
+    for _ in range(runs):
+        scores = {name: [max(0.0, chance.gauss(0.1, 0.1)) for _ in range(6)] for name in "abcde"}
+        apart += len(winners([scored(writer, name, NEEDLE, *each) for name, each in scores.items()], NEEDLE)) < 5
+    assert apart <= runs / 10
 
 
 def test_bytes_are_exact_and_only_equal_ones_share_the_first_place(writer: Writer) -> None:

@@ -61,6 +61,21 @@ def test_a_lost_and_a_gained_cell_say_why(writer: Writer) -> None:
     assert (neither.verdict, neither.reason) == (Verdict.ABSENT, "incorrect: o differs")
 
 
+def test_of_the_methods_of_one_run_none_is_lost_or_gained_and_the_side_without_a_number_is_named(writer: Writer) -> None:
+    ok, cell = writer.summary(writer.cell("a"), STEADY), writer.cell("b")
+    failed = writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST, reason="no room"))
+    terms = Terms(margin=0.05, paired=True, of_methods=True)
+    found = compare([Pair(ok, failed), Pair(failed, ok), Pair(failed, failed), Pair(None, ok)], terms, TIMES)
+    assert [(each.verdict, each.reason) for each in found] == [
+        (Verdict.FAILS, "the method has no number (oom_host: no room)"),
+        (Verdict.RUNS, "the baseline has no number (oom_host: no room)"),
+        (Verdict.ABSENT, "the baseline has no number (oom_host: no room); the method has no number (oom_host: no room)"),
+        (Verdict.ABSENT, "no baseline has a number here"),
+    ]
+    assert exit_of(found) is Exit.UNCLEAR
+    assert exit_of([*found, *compare([Pair(ok, ok)], terms, TIMES)]) is Exit.FINE
+
+
 def test_replicates_are_paired_only_where_the_terms_say_so(writer: Writer) -> None:
     drift = [1.0, 2.0, 4.0, 8.0, 16.0]
     old, new = writer.summary(writer.cell(), drift), writer.summary(writer.cell(), [1.2 * value for value in drift])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.analyze.cells import CellSummary
+from attnbench.analyze.cells import OK, CellSummary
 from attnbench.analyze.crossover import (
     NO_FIGURE,
     NOT_PLANNED,
@@ -26,7 +26,7 @@ from attnbench.analyze.crossover import (
 from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import Section, sections
 from attnbench.analyze.statistics import Interval, Spread
-from attnbench.schema.outcome import Counter, Status
+from attnbench.schema.outcome import NEEDLE, Counter, Status
 from attnbench.schema.suite import Axes
 from tests.analyze.conftest import Writer, known
 
@@ -270,6 +270,18 @@ def test_a_cell_that_ran_but_whose_counter_was_not_read_says_so(writer: Writer) 
     ]
     versus = Versus(section(cells), "a", "b", recorded(cells)["memory"])
     assert versus.gaps == [Gap(1024, "", NO_FIGURE)]
+
+
+def test_a_length_at_which_a_replicate_has_nothing_is_not_told(writer: Writer) -> None:
+    found = {512: {"a": (0.0, 0.0, 0.3), "b": (0.2, 0.2, 0.2)}, 1024: {"a": (0.4, 0.5, 0.4), "b": (0.2, 0.2, 0.2)}}
+    cells = [
+        CellSummary(writer.cell(name, N), OK, scores={NEEDLE: dict(enumerate(values))})
+        for N, each in found.items()
+        for name, values in each.items()
+    ]
+    versus = Versus(section(cells), "a", "b", recorded(cells)[NEEDLE])
+    assert versus.crossover.leads == {1024: Lead.OF}
+    assert versus.gaps == [Gap(512, NO_FIGURE, "")]
 
 
 @pytest.mark.parametrize("batches", [(1, 8), (8, 1)])

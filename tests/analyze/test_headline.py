@@ -14,7 +14,7 @@ from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import LOSS, OUTPUT_ERROR
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Task, Training
-from tests.analyze.conftest import known
+from tests.analyze.conftest import compared, known
 
 LENGTHS = (512, 1024, 2048, 4096)
 BASE = "softmax.sdpa"
@@ -27,9 +27,9 @@ Losses = Mapping[str, Sequence[float]]
 """By method the losses of the seeds."""
 
 
-def section(times: Times, workload: Workload = Workload.FORWARD, causal: bool = True) -> Section:
+def section(times: Times, workload: Workload = Workload.FORWARD, causal: bool = True, named: Sequence[str] = ()) -> Section:
     cells = [summary(method, N, values, workload, causal) for method, row in times.items() for N, values in row.items()]
-    return Section(workload, causal, "float32", tuple(cells))
+    return compared(Section(workload, causal, "float32", tuple(cells)), named)
 
 
 def summary(method: str, N: int, values: Sequence[float], workload: Workload, causal: bool) -> CellSummary:
@@ -87,7 +87,7 @@ A, X, Y = "softmax.a", "x", "y"
     ],
 )
 def test_whom_the_best_leads_and_where(times: Times, named: Sequence[str], want: tuple[str, str, tuple[int, ...]]) -> None:
-    assert led(statement(section(times), named)) == want
+    assert led(statement(section(times, named=named))) == want
 
 
 def test_a_baseline_that_nobody_passes_is_the_best_of_all() -> None:
@@ -143,7 +143,7 @@ def test_fidelity_is_compared_among_those_that_are_not_exact() -> None:
 
 
 def learning(losses: Losses, named: Sequence[str] = ()) -> Statement:
-    return statement(section({method: {128: values} for method, values in losses.items()}, Workload.TRAIN), named)
+    return statement(section({method: {128: values} for method, values in losses.items()}, Workload.TRAIN, named=named))
 
 
 def test_every_model_stands_beside_the_exact_one() -> None:
@@ -215,7 +215,7 @@ TWO = {"softmax.a": rising(1, 1), "x": rising(2, 2)}
 
 def test_the_backward_pass_comes_before_the_rest() -> None:
     made = {workload: section(TWO, workload) for workload in Workload if main_quantity(workload) == TIME}
-    order = [found.workload for found, _ in ranked(list(made.values()), (), causal_first=True)]
+    order = [found.workload for found, _ in ranked(list(made.values()), causal_first=True)]
     whole = [Workload.FORWARD_BACKWARD, Workload.FORWARD, Workload.BACKWARD, Workload.PREFILL, Workload.GENERATE]
     in_models = [Workload.MODEL_PREFILL, Workload.MODEL_TRAIN, Workload.MODEL_DECODE]
     assert order == [*whole, *in_models, Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL]
@@ -238,11 +238,11 @@ def test_the_backward_pass_comes_before_the_rest() -> None:
     ],
 )
 def test_the_more_telling_section_comes_first(before: Section, after: Section) -> None:
-    assert [found for found, _ in ranked([after, before], (), causal_first=True)] == [before, after]
+    assert [found for found, _ in ranked([after, before], causal_first=True)] == [before, after]
 
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_mask_that_the_suite_names_first_comes_first(causal: bool) -> None:
     masked, unmasked = section(TWO), section(TWO, causal=False)
-    (first, _), _ = ranked([unmasked, masked], (), causal_first=causal)
+    (first, _), _ = ranked([unmasked, masked], causal_first=causal)
     assert first is (masked if causal else unmasked)

@@ -18,6 +18,7 @@ from attnbench.schema.outcome import (
     ERROR_RATE,
     LOSS,
     MASS_RECALL,
+    NEEDLE,
     OUTPUT_ERROR,
     STATE_SOURCE,
     TOP_OVERLAP,
@@ -200,6 +201,12 @@ def test_what_has_no_ratio_is_not_ranked_and_keeps_its_number(value: float) -> N
     cell = scored(value, name=COSINE)
     assert recorded([cell])[COSINE].ranked(cell) == {}
     assert estimate(COSINE, cell) == Estimate(value, Interval(value, value, Spread.BAND))
+
+
+def test_a_cell_is_not_ranked_by_those_of_its_replicates_that_have_a_ratio() -> None:
+    cell = scored(0.0, 0.0, 0.3, name=NEEDLE)
+    assert recorded([cell])[NEEDLE].ranked(cell) == {}
+    assert known(estimate(NEEDLE, cell)).value == pytest.approx(0.1)
 
 
 def test_a_failed_cell_or_one_without_the_figure_has_none() -> None:

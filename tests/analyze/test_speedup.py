@@ -2,20 +2,24 @@ from collections.abc import Sequence
 
 import pytest
 
-from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.sections import Section, sections
-from attnbench.analyze.speedup import baseline, baselines, speedup, strongest_exact
+from attnbench.analyze.cells import OK, CellSummary
+from attnbench.analyze.sections import Section, sections, sections_of
+from attnbench.analyze.speedup import baseline, baselines, speedup, strongest_exact, without_cache
 from attnbench.analyze.statistics import Estimate, Spread
+from attnbench.schema.cell import Workload
+from attnbench.schema.errand import Description
 from attnbench.schema.suite import Axes
-from tests.analyze.conftest import Writer, known
+from attnbench.training.reading import ANEW, STEP_BY_STEP
+from tests.analyze.conftest import Writer, compared, known
+from tests.report.conftest import Synthetic
 
 SDPA, RECOMPUTE = "softmax.sdpa", "softmax.recompute"
 LENGTHS = (512, 1024, 2048)
 
 
-def section_of(summaries: Sequence[CellSummary]) -> Section:
+def section_of(summaries: Sequence[CellSummary], named: Sequence[str] = ()) -> Section:
     (found,) = sections(summaries, Axes(N=LENGTHS))
-    return found
+    return compared(found, named)
 
 
 def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: Writer) -> None:
@@ -23,14 +27,14 @@ def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: Writer) -> No
     sdpa = writer.summary(writer.cell("softmax.sdpa"), [2.0])
     broken = writer.summary(cell := writer.cell("softmax.broken"), [0.1], writer.failed(cell, replicate=1))
     linear = writer.summary(writer.cell("linear.full"), [1.0])
-    assert strongest_exact([naive, sdpa, broken, linear]) is sdpa
-    assert strongest_exact([linear]) is None
+    assert strongest_exact(section_of([naive, sdpa, broken, linear]), 1024) is sdpa
+    assert strongest_exact(section_of([linear]), 1024) is None
 
 
 def test_the_fastest_kernel_is_that_of_least_time_per_sample_where_batches_differ(writer: Writer) -> None:
     few = writer.summary(writer.largest("softmax.naive"), [1.0], B=10)
     many = writer.summary(writer.largest("softmax.sdpa"), [2.0], B=100)
-    assert strongest_exact([few, many]) is many
+    assert strongest_exact(section_of([few, many]), 1024) is many
     ratio = known(speedup(few, many))
     assert ratio.value == pytest.approx(5.0)
 
@@ -51,8 +55,48 @@ def test_in_decoding_a_speedup_over_a_cache_and_over_none_are_two_numbers(
     writer: Writer, searched: bool, seconds: dict[str, float], want: list[str]
 ) -> None:
     cells = [(writer.largest if searched else writer.cell)(method) for method in seconds]
-    found = baselines([writer.summary(cell, [time]) for cell, time in zip(cells, seconds.values(), strict=True)])
+    summaries = [writer.summary(cell, [time]) for cell, time in zip(cells, seconds.values(), strict=True)]
+    found = baselines(section_of(summaries), 1024)
     assert [each.cell.method for each in found] == want
+
+
+COMPILED = f"{SDPA}+compile"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        pytest.param({COMPILED: 1.0, SDPA: 2.0, RECOMPUTE: 9.0}, [SDPA, COMPILED], id="the strongest with a cache and without"),
+        pytest.param({COMPILED: 1.0, RECOMPUTE: 9.0}, [COMPILED], id="where none has a cache there is no second"),
+        pytest.param({SDPA: 2.0, "lsh.reformer": 1.0}, [SDPA], id="what is not exact is no baseline"),
+    ],
+)
+def test_a_model_generates_without_a_cache_where_its_record_says_so(
+    writer: Writer, seconds: dict[str, float], want: list[str]
+) -> None:
+    cells = []
+    for method, time in seconds.items():
+        cell = writer.cell(method, causal=True).model_copy(update={"workload": Workload.GENERATE})
+        way = STEP_BY_STEP if method == SDPA else ANEW
+        cells.append(CellSummary(cell, OK, medians={0: time}, facts={"generation": way}))
+    assert [each.cell.method for each in baselines(section_of(cells), 1024)] == want
+    assert [without_cache(cell) for cell in cells] == [method != SDPA for method in seconds]
+
+
+def test_what_is_called_softmax_and_computes_something_else_is_no_baseline(writer: Writer) -> None:
+    seconds = {SDPA: 3.0, "softmax.fox": 2.0, "softmax.new": 4.0, "mine:Exact": 1.0}
+    cells = [writer.summary(writer.cell(method), [time]) for method, time in seconds.items()]
+    say: dict[str, bool | None] = {SDPA: True, "softmax.fox": False, "mine:Exact": True, "softmax.new": None}
+    run = Synthetic([]).run()
+    about = {
+        name: Description(method=name, tier="", paper="", causality="", summary="", version="", is_softmax=exact)
+        for name, exact in say.items()
+    }
+    for left, best in (((), "mine:Exact"), (("mine:Exact",), SDPA), (("mine:Exact", SDPA), "softmax.new")):
+        (section,) = sections_of(run.model_copy(update={"methods": about}), [s for s in cells if s.cell.method not in left])
+        assert known(strongest_exact(section, 1024)).cell.method == best
+    (section,) = sections_of(run, cells)
+    assert known(strongest_exact(section, 1024)).cell.method == "softmax.fox", "of a run that did not ask, by its name"
 
 
 def test_a_speedup_pairs_replicates_of_one_number(writer: Writer) -> None:
@@ -84,7 +128,7 @@ def test_the_baseline_is_the_strongest_exact_one_where_the_most_methods_ran(writ
         *(writer.summary(writer.cell("linear.full", N), [1.0]) for N in LENGTHS),
     ]
     assert baseline(section_of(cells)) == "softmax.sdpa"
-    assert baseline(section_of(cells), ["softmax.naive"]) == "softmax.naive"
+    assert baseline(section_of(cells, ["softmax.naive"])) == "softmax.naive"
     assert baseline(section_of(cells[4:])) is None
 
 

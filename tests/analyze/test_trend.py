@@ -150,6 +150,12 @@ def test_a_cell_that_fails_from_a_run_on_is_lost_with_its_reason() -> None:
     assert seen.regressed == [seen.trends[0]]
 
 
+def test_a_cell_that_is_lost_at_0_has_no_factor() -> None:
+    (turn,) = trend([0.0] * 10 + [FAILS] * 3, metric="run_difference").turns
+    assert (turn.verdict, turn.before) == (Verdict.LOST, 0.0)
+    assert math.isnan(turn.factor)
+
+
 def test_a_cell_that_never_ran_has_no_newest_number_and_fails_unless_it_is_not_timed() -> None:
     never, untimed = trend([FAILS] * 6), trend([math.inf] * 6)
     assert (math.isnan(never.newest), never.failing, untimed.failing) == (True, True, False)

@@ -1,21 +1,59 @@
 """Advice from recorded runs: who qualifies, in which order, what is unknown, and whose numbers these are."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import attnbench
+from attnbench import registry
 from attnbench.library.advise import Advice
 from attnbench.measure import environment
+from attnbench.schema.cell import Workload
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
+from attnbench.schema.problem import DType
+from attnbench.schema.record import Record
+from attnbench.schema.run import Elsewhere, RunInfo
+from attnbench.session import machine
+from tests.report.conftest import Law, Synthetic
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores"
 RUN = attnbench.read(REFERENCE / "crossover")
+HASHING = attnbench.read(REFERENCE / "peers_lsh")
 RECALL = attnbench.read(REFERENCE / "recall")
 FIDELITY = attnbench.read(REFERENCE / "fidelity")
+ANOTHER = "That is another machine than this one"
+Keep = Callable[[RunInfo, Iterable[Record]], attnbench.Run]
+
+
+@pytest.fixture
+def keep(tmp_path: Path) -> Keep:
+    """Store a run."""
+
+    def _keep(info: RunInfo, records: Iterable[Record]) -> attnbench.Run:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "run.json").write_text(info.model_dump_json())
+        (folder / "records.jsonl").write_text("".join(f"{record.line()}\n" for record in records))
+        return attnbench.read(folder)
+
+    return _keep
+
+
+def timed(*laws: Law, lengths: tuple[int, ...] = (512,)) -> Synthetic:
+    """A run of causal forwards in float32, D=64."""
+    return Synthetic(laws, lengths=lengths, causal=(True,), workloads=(Workload.FORWARD,))
 
 
 def advice(*more: attnbench.Run, **asked: object) -> Advice:
     return attnbench.advise(RUN, *more, **{"N": 8192, **asked})  # type: ignore[arg-type]
+
+
+def words(found: Advice) -> str:
+    """All that is printed, without where lines are broken."""
+    return " ".join(str(found).split())
 
 
 def measured(column: str) -> dict[str, float]:
@@ -30,7 +68,7 @@ def measured(column: str) -> dict[str, float]:
 def test_methods_are_ranked_by_the_cost_that_is_asked_for(by: str, column: str) -> None:
     found, figures = advice(by=by), measured(column)
     assert found.qualified == tuple(sorted(figures, key=figures.__getitem__))
-    assert f"{found.qualified[0]} has the least {by}" in " ".join(str(found).split())
+    assert f"{found.qualified[0]} has the least {by}" in words(found)
 
 
 def test_who_needs_more_memory_than_there_is_does_not_qualify() -> None:
@@ -51,12 +89,52 @@ def test_a_quality_that_nobody_recorded_is_unknown_and_never_guessed() -> None:
 
 def test_a_quality_counts_only_of_the_same_parameters_whether_they_were_named_or_not() -> None:
     # the cell says rounds=4 and means buckets of 64; fidelity was recorded for several of both
-    found, frame = attnbench.advise(RUN, FIDELITY, N=512, min=["mass_recall=0"]), FIDELITY.frame()
+    found = attnbench.advise(HASHING, FIDELITY, N=1024, causal=False, min=["mass_recall=0"])
+    frame = FIDELITY.frame()
     same = frame[(frame.method == "lsh.reformer") & (frame.params == "bucket_size=64 rounds=4")]
-    assert found.qualified == ("lsh.reformer(rounds=4)",)
+    assert set(found.qualified) == {f"lsh.reformer(rounds={rounds})" for rounds in (1, 4, 8)}
     (longest,) = same[(same.N == 1024) & (same.inputs == "normal")].mass_recall
-    assert f"{100 * longest:.1f}% [" in str(found)
-    assert " at N = 1k, normal inputs" in str(found)
+    (row,) = [row for row in found.tables[0].rows if row[0] == "lsh.reformer(rounds=4)"]
+    assert any(f"{100 * longest:.1f}% [" in text and text.endswith(" at N = 1k, normal inputs") for text in row)
+
+
+def test_a_quality_of_the_other_mask_is_unknown() -> None:
+    # the same cells of the same run, causal; fidelity was recorded without a mask
+    found = attnbench.advise(HASHING, FIDELITY, N=1024, causal=True, min=["mass_recall=0"])
+    assert found.qualified == ()
+    assert "lsh.reformer(rounds=4)" in found.unknown
+    assert "unknown: mass_recall not recorded" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_known"),
+    [
+        ({}, True),
+        ({"N": 64, "B": 2}, True),
+        ({"causal": False}, False),
+        ({"dtype": DType.FLOAT64}, False),
+        ({"D": 32}, False),
+    ],
+)
+def test_a_quality_counts_only_with_the_mask_the_dtype_and_the_width_that_it_is_set_beside(
+    keep: Keep, shape: dict[str, Any], is_known: bool
+) -> None:
+    run = timed(Law("linear.chunked", 2e-3, 1.0))
+    (cell,) = run.run().cells
+    other = cell.reshaped(**shape).model_copy(update={"workload": Workload.FIDELITY})
+    samples = {name: Series(unit="1", values=(0.1,)) for name in (MASS_RECALL, OUTPUT_ERROR)}
+    scored = run.record(other, Measured(samples=samples), phase=Pass.FIDELITY)
+    sources = keep(run.run(), run.records()), keep(run.run().model_copy(update={"id": "f", "cells": (other,)}), [scored])
+    found = attnbench.advise(*sources, N=512, max=["output_error=0.5"])
+    assert (found.qualified, found.unknown) == ((("linear.chunked",), ()) if is_known else ((), ("linear.chunked",)))
+
+
+def test_what_a_trained_model_scored_counts_for_its_method_in_any_shape() -> None:
+    # the models have D=32, the cells that are timed D=64
+    assert {cell.problem.D for cell in RECALL.info.cells} != {cell.problem.D for cell in RUN.info.cells}
+    found = advice(RECALL, workload="decode", min=["accuracy=0.9"])
+    assert found.qualified == ("softmax.sdpa",)
+    assert " at N = 32, recall" in str(found)
 
 
 def test_the_front_is_of_methods_that_no_other_beats_in_cost_and_quality() -> None:
@@ -67,19 +145,74 @@ def test_the_front_is_of_methods_that_no_other_beats_in_cost_and_quality() -> No
     assert rows["linear.chunked"] == "qualifies"
 
 
-def test_less_may_be_asked_for_than_for_a_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = attnbench.advise(RUN, FIDELITY, N=512, max=["output_error=0.0001"])
+def test_less_may_be_asked_for_than_for_a_least() -> None:
+    found = attnbench.advise(HASHING, FIDELITY, N=1024, causal=False, max=["output_error=0.0001"])
     assert "lsh.reformer(rounds=4)" in found.ruled_out
     assert "output_error too high" in str(found)
 
 
-def test_whose_numbers_these_are_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    another = "That is another machine than this one"
-    facts = RUN.info.environment
-    monkeypatch.setattr(environment, "gather", lambda: dict(facts))
-    assert another not in str(advice())
-    monkeypatch.setattr(environment, "gather", lambda: {**facts, "cores": 64})
-    assert another in str(advice())
+def test_a_cell_that_was_not_run_yet_is_unknown_and_the_command_measures_it(keep: Keep) -> None:
+    run = timed(Law("softmax.sdpa", 3e-3, 2.0), Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}), Law("linear.full", 1e-3, 1.0))
+    started, pending, halted = run.run().cells
+    records = [record for record in run.records() if record.job.cell == started]
+    records.append(run.record(halted, Failed(status=Status.INTERRUPTED, reason="interrupted by signal 15")))
+    found = attnbench.advise(keep(run.run(), records), N=512)
+    assert found.qualified == ("softmax.sdpa",)
+    assert (set(found.unknown), found.ruled_out) == ({"linear.chunked(chunk=64)", "linear.full"}, ())
+    assert {row[-1] for row in found.tables[0].rows} == {"qualifies", "unknown: not run", "unknown: interrupted"}
+    assert f"--methods '{pending.label},{halted.label}," in words(found)
+
+
+def test_what_was_refused_there_is_not_offered_to_be_measured(keep: Keep) -> None:
+    names = list(registry.catalogue())
+    refused = Law(names[0], 1, 1, stop_at=1, status=Status.UNSUPPORTED, reason="it has no causal form")
+    absent = Law(names[1], 1, 1, stop_at=1, status=Status.MISSING, reason="not installed; pip install it")
+    run = timed(Law("softmax.sdpa", 3e-3, 2.0), refused, absent)
+    found = words(attnbench.advise(keep(run.run(), run.records()), N=512))
+    assert f"Unknown: {len(names) - 3} methods not measured there" in found
+    assert f"--methods {names[2]},{names[3]},{names[4]} " in found
+    assert "Not possible there: 2 methods; table.csv of the run says why." in found
+
+
+def on(run: Synthetic, facts: environment.Facts) -> RunInfo:
+    """The run as if it had been measured where these are the facts."""
+    return run.run().model_copy(update={"environment": facts})
+
+
+def test_whose_numbers_these_are_is_said(keep: Keep) -> None:
+    run = timed(Law("softmax.sdpa", 3e-3, 2.0))
+    # as a run stores them: torch is asked too
+    facts = environment.gather() | {"threads": 2, "cpu_capability": "AVX512", "omp_num_threads": None}
+    assert ANOTHER not in str(attnbench.advise(keep(on(run, facts), run.records()), N=512))
+    for name, other in (("processor", "Another"), ("cores", 4096)):
+        assert ANOTHER in str(attnbench.advise(keep(on(run, {**facts, name: other}), run.records()), N=512))
+
+
+def test_what_was_measured_on_a_gpu_is_of_this_machine_only_where_there_is_such_a_gpu(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = timed(Law("softmax.sdpa", 3e-3, 2.0))
+    source = keep(on(run, environment.gather() | {"threads": 2, "gpu": "NVIDIA H100"}), run.records())
+    monkeypatch.setattr(machine, "gpu", lambda: [machine.Finding("NVML", "not here")])
+    assert ANOTHER in str(attnbench.advise(source, N=512))
+    monkeypatch.setattr(machine, "gpu", lambda: [machine.Finding("NVML", "1 device"), machine.Finding("NVIDIA H100", "idle")])
+    assert ANOTHER not in str(attnbench.advise(source, N=512))
+
+
+def test_a_part_that_was_measured_elsewhere_is_of_its_own_machine(keep: Keep) -> None:
+    run = timed(Law("softmax.sdpa", 3e-3, 2.0), lengths=(512, 1024))
+    info = on(run, environment.gather() | {"processor": "Another"})
+    surroundings = info.surroundings.model_copy(update={"facts": {"threads": 2}})
+    part = Elsewhere(environment=environment.gather() | {"threads": 2}, surroundings=surroundings)
+    records = [
+        record.model_copy(update={"environment": "here"}) if record.job.cell.problem.N == 1024 else record
+        for record in run.records()
+    ]
+    changes = {"surroundings": surroundings, "elsewhere": {"here": part}}
+    source = keep(info.model_copy(update=changes), records)
+    here, there = (words(attnbench.advise(source, N=N)) for N in (1024, 512))
+    assert (ANOTHER in here, "(Another)" in here) == (False, False)
+    assert (ANOTHER in there, "(Another)" in there) == (True, True)
 
 
 def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_it() -> None:
@@ -106,6 +239,15 @@ def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_
 def test_what_cannot_be_asked_is_told(asked: dict[str, object], said: str) -> None:
     with pytest.raises(attnbench.UsageError, match=said):
         advice(**asked)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    ["time", "energy", "first_call", "tokens", "flops_of_dense", "roof", "selection_share", "deterministic_cost", "speech"],
+)
+def test_what_is_no_quality_is_refused_with_the_names_of_those_that_are(cost: str) -> None:
+    with pytest.raises(attnbench.UsageError, match=f"max='{cost}': .*there are: copy, recall, .*mass_recall, .*loss"):
+        advice(max=[f"{cost}=1"])
 
 
 def test_advice_is_a_table_in_any_form(tmp_path: Path) -> None:

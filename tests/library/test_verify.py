@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import attnbench
+from attnbench.measure import environment
 from attnbench.store.run_folder import RunFolder
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores" / "vq"
@@ -88,3 +89,19 @@ def test_more_replicates_than_a_suite_asks_for_and_another_report_are_the_same_s
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(attnbench.AttnbenchError, match="is not a run folder"):
         attnbench.verify(tmp_path)
+
+
+@pytest.mark.parametrize(("described", "named"), [("9.9.9", set()), ("9.9.8", {"format"})])
+def test_records_of_another_environment_are_right_where_run_json_describes_it(
+    sent: Path, described: str, named: set[str]
+) -> None:
+    info = json.loads((sent / "run.json").read_text())
+    facts, lines = {**info["environment"], "torch": "9.9.9"}, (sent / "records.jsonl").read_text().splitlines()
+    other = environment.digest(facts)
+    lines[::2] = [line.replace(info["environment_digest"], other) for line in lines[::2]]
+    info["elsewhere"] = {other: {"environment": {**facts, "torch": described}, "surroundings": info["surroundings"]}}
+    (sent / "records.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    (sent / "run.json").write_text(json.dumps(info))
+    assert wrong(sent).keys() == named
+    said = {finding.name: finding.text for finding in attnbench.verify(sent)}
+    assert named or said["format"].endswith("records of this run, all of 2 environments that run.json describes")

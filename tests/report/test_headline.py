@@ -20,6 +20,7 @@ from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.run import RunInfo
 from attnbench.schema.training import Task, Training
+from tests.analyze.conftest import compared
 from tests.report.conftest import Law as Made
 from tests.report.conftest import Synthetic
 
@@ -51,7 +52,7 @@ class Truth:
     def section(self, seed: int) -> Section:
         source = random.Random(seed)
         cells = [self.summary(method, N, source) for N in LENGTHS for method in self.laws]
-        return Section(self.workload, True, self.conditions, tuple(cells))
+        return compared(Section(self.workload, True, self.conditions, tuple(cells)))
 
     def summary(self, method: str, N: int, source: random.Random) -> CellSummary:
         if N not in self.reach.get(method, LENGTHS):
@@ -207,7 +208,7 @@ def test_fidelity_is_told_with_its_figure(info: RunInfo) -> None:
         for N in (512, 1024)
         for method, error in errors.items()
     )
-    text = headline(findings(info, Section(Workload.FIDELITY, True, "float32", cells)))
+    text = headline(findings(info, compared(Section(Workload.FIDELITY, True, "float32", cells))))
     assert text == (
         "At N = 1,024, lsh.a has a smaller error than both others (fidelity, causal, float32): "
         "output error 0.0510 [0.0500, 0.0520]."
@@ -259,7 +260,7 @@ def learnt(info: RunInfo, losses: Mapping[str, Sequence[float]], conditions: str
         seeds = dict(enumerate(values))
         made = CellSummary(each, OK, medians=dict.fromkeys(seeds, 1e-2), scores={LOSS: seeds})
         cells.append(made if values else CellSummary(each, "budget", "too slow"))
-    return headline(findings(info, Section(Workload.TRAIN, True, conditions, tuple(cells))))
+    return headline(findings(info, compared(Section(Workload.TRAIN, True, conditions, tuple(cells)))))
 
 
 def test_of_models_it_says_who_reaches_the_loss_of_the_exact_one_and_who_does_not(info: RunInfo) -> None:

@@ -13,7 +13,7 @@ from attnbench.analyze.quantities import Quantity, Unit
 from attnbench.analyze.scaling import exponent
 from attnbench.analyze.sections import Section, stops
 from attnbench.analyze.statistics import Estimate
-from attnbench.report.conditions import device_name
+from attnbench.report.conditions import device_name, on_each_device
 from attnbench.report.drawing.panels import Panel, named
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import FONT, Look, run_looks, said, scaled, soft
@@ -206,8 +206,14 @@ def gutter(axes: Axes, notes: Sequence[Note]) -> float:
 
 
 def second_line(findings: Findings, conditions: Sequence[str]) -> str:
-    """Return where it was measured; and the conditions, if all panels have them in common."""
-    device = f"{device_name(findings)} ({findings.run.surroundings.device})"
+    """Return where it was measured; and the conditions, if all panels have them in common.
+
+    Where a run has cells of unlike devices, conditions name the device: each panel its own, or this line that of all.
+    """
+    run, *others = on_each_device(findings)
+    if others:
+        return conditions[0] if len(conditions) == 1 else "each panel names its device"
+    device = f"{device_name(findings)} ({run.surroundings.device})"
     return f"{conditions[0]}, {device}" if len(conditions) == 1 else device
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from scipy import special
 
+from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import Unit, main_quantity
 from attnbench.report.exports.cell_names import label_name, series_name
 from attnbench.report.exports.exchange import (
@@ -26,8 +27,7 @@ from attnbench.report.exports.exchange import (
     without_numbers,
 )
 from attnbench.report.findings import Findings
-from attnbench.report.text.numbers import per
-from attnbench.report.text.statuses import UNFINISHED
+from attnbench.report.text.numbers import heading
 from attnbench.schema.run import RunInfo
 
 FOLDER, BENCHMARKS, CONFIG = "asv", "results/benchmarks.json", "asv.conf.json"
@@ -99,7 +99,7 @@ def benchmarks(findings: Findings) -> Benchmarks:
             expected = quantity.name == main_quantity(cell.workload) or (cell.workload, quantity.name) in measured
             if quantity.more_is_better or not (entry or (expected and not summary.ok)):
                 continue
-            what = f"{label_name(cell)}: {quantity.title} {per(cell.workload)}"
+            what = f"{label_name(cell)}: {heading(quantity, cell.workload)}"
             # asv's pages show it as HTML
             about = html.escape(f"{what}\ntier {findings.tier(summary)}, {findings.paper(summary)}")
             name = f"{quantity.about or quantity.name}.{series_name(cell)}"

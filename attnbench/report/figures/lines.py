@@ -14,6 +14,7 @@ from attnbench.report.drawing.lines import Plotted, over_length, second_line
 from attnbench.report.drawing.panels import figures
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.findings import Findings
+from attnbench.report.questions.crossover.figure import NO_BASELINE
 from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import heading
 from attnbench.schema.cell import Workload
@@ -68,10 +69,10 @@ def _drawing(
     second = second_line(findings, list(dict.fromkeys(section.conditions for section in sections)))
     cells, titles = [cell for section in sections for cell in section.summaries], [heading(each, workload) for each in shown]
     axes = f"{', '.join(titles)} against length N, both axes logarithmic"
-    seen = [f"{in_words(workload)}: {axes}. {device_name(findings)}.", *about]
+    seen = [f"{in_words(workload)}: {axes}. {device_name(findings, sections)}.", *about]
     if any(each.is_replicated for each in shown):
         seen.append("Shaded: the range of the replicates.")
-    if not all(cell.ok for cell in cells):
+    if sheet.failures and not all(cell.ok for cell in cells):
         seen.append("Above the panel: from which length on methods have no number, and why.")
     if len(panels) == 1 and ratio is None and any(each.grows for each in shown):
         seen.append("N^x: fitted over the upper half of a method's lengths, at least three.")
@@ -83,7 +84,7 @@ def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw time over that of the baseline: a method that the suite names, else the strongest exact softmax."""
     found = []
     for sections in by_workload(findings, lambda w: w.is_timed, NO_BASELINE):
-        named = [(section, baseline(section, findings.run.suite.report.baselines)) for section in sections]
+        named = [(section, baseline(section)) for section in sections]
         bases = [(section, base) for section, base in named if base is not None and len(section.series) > 1]
         if not bases:
             continue
@@ -99,9 +100,6 @@ def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
     if not found:
         raise CannotDrawError(NO_BASELINE)
     return found
-
-
-NO_BASELINE = "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
 
 
 def _over(findings: Findings, bases: Sequence[tuple[Section, str]]) -> Plotted:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.sections import sections
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 
@@ -18,8 +17,7 @@ def narrowed(findings: Findings, workloads: Sequence[Workload], labels: Sequence
         return summary.cell.label in place and (not workloads or workload in workloads or not workload.is_timed)
 
     kept = sorted(filter(belongs, findings.summaries), key=lambda summary: place[summary.cell.label])
-    found = tuple(sections(kept, findings.run.suite.axes))
-    return Findings(findings.run, tuple(kept), found, findings.counter)
+    return Findings.over(findings.run, kept)
 
 
 def relabelled(findings: Findings, labels: Mapping[str, str]) -> Findings:

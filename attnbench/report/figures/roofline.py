@@ -1,4 +1,4 @@
-"""The roofline figure: how fast each cell computes, against what it does for each byte, under the roof of the same run.
+"""The roofline figure: how fast each cell computes, against what it does for each byte, under the roof of its device.
 
 Williams, Waterman and Patterson 2009. A larger marker is a longer N; a ring marks what lies above the roof.
 """
@@ -13,7 +13,7 @@ from attnbench.analyze.quantities import TIME, Unit
 from attnbench.analyze.roofline import Placed, placed
 from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import Estimate
-from attnbench.report.conditions import device_name, measured, replication
+from attnbench.report.conditions import device_name, measured, on_each_device, replication
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
 from attnbench.report.drawing.lines import heading_of, parts, points, second_line, where
 from attnbench.report.drawing.panels import Panel, figures, named
@@ -33,7 +33,7 @@ _Stands = dict[str, list[tuple[int, Placed]]]
 
 def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw a figure for each workload, a panel for each section, of cells that have costs, times and a roof."""
-    if not findings.run.surroundings.roof:
+    if not any(run.surroundings.roof for run in on_each_device(findings)):
         raise CannotDrawError("the run has no roof: its large product and its large copy were not measured")
     if not findings.run.costs:
         raise CannotDrawError("none of the run's methods says what it costs in FLOPs and bytes")
@@ -45,7 +45,8 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
         conditions, looks = list(dict.fromkeys(section.conditions for section in members)), run_looks(findings)
         panels = []
         for section, place in zip(members, where(members), strict=True):
-            roof = findings.run.surroundings.roof[section.summaries[0].cell.ceiling]
+            first = section.summaries[0]
+            roof = findings.run.on(first.environment).surroundings.roof[first.cell.ceiling]
             stands = _stands(findings, section)
             draw = partial(_draw, stands, roof, looks, findings.plot_names, section.lengths)
             names = (*(findings.plot_names[label] for label in stands), "N = 512", "N = 64k", "above the roof")
@@ -55,7 +56,7 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
         drawn = figures(panels, sheet, f"{in_words(workload)}: roofline", second_line(findings, conditions))
         seen = [
             f"{in_words(workload)}: executed FLOPs per second against executed FLOPs per byte of least traffic, by "
-            f"each method's cost; both axes logarithmic. {device_name(findings)}.",
+            f"each method's cost; both axes logarithmic. {device_name(findings, members)}.",
             "A marker is a cell, the larger the longer N; cells of one method are joined by rising N.",
             "The roof: a large matrix product and a large copy, the highest measured here. Ringed: above it, which is honest "
             "where what a call touches stays in cache (the large copy does not), and else an error of measurement or cost.",

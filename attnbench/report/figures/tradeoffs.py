@@ -12,7 +12,8 @@ from attnbench.analyze.statistics import Estimate
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import per
-from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.model import TIMED
 from attnbench.schema.outcome import BITS, ERROR_RATE, GRADIENT_ROUNDING, LOSS, OUTPUT_ERROR, PERPLEXITY, ROUNDING
 
 _LOSSES: dict[Workload, tuple[str, ...]] = {
@@ -23,6 +24,8 @@ _LOSSES: dict[Workload, tuple[str, ...]] = {
 }
 _MODEL = ("task", "data", "layers", "softmax_every", "feedforward", "mixtures")
 """The settings of a model that also apply to generating."""
+Key = tuple[object, ...]
+"""What cells that belong together agree in."""
 _Beside = Callable[[CellSummary], CellSummary | None]
 """Gives for a cell that has a quality the cell that has a cost."""
 
@@ -88,20 +91,20 @@ def losses(findings: Findings, section: Section) -> list[Quantity]:
 
 def costs(findings: Findings, section: Section) -> list[Cost]:
     """Return time and memory of each workload, and state, as far as the run has them; else the FLOPs of the definition."""
-    found = _of_training(findings) if section.workload is Workload.TRAIN else _of_attention(findings)
+    found = _of_training(findings) if section.workload is Workload.TRAIN else _on_the_same_problem(findings, section)
     with_points = [cost for cost in found if any(cost.of(cell) for cell in section.summaries)]
     flops = Cost("FLOPs of the definition over dense attention's", Unit.FACTOR, findings.quantities["flops_of_dense"].estimate)
     return with_points or ([flops] if section.workload is Workload.FIDELITY else [])
 
 
-def _of_attention(findings: Findings) -> list[Cost]:
-    """Return the costs of cells on the same problem, which are those of the attention alone."""
-    alone = [s for s in findings.summaries if not s.cell.workload.has_model]
-    found, states = [], []
-    for workload in dict.fromkeys(s.cell.workload for s in alone if s.ok and s.medians):
-        beside = _beside([s for s in alone if s.cell.workload is workload], lambda s: (s.cell.problem, s.cell.device))
+def _on_the_same_problem(findings: Findings, section: Section) -> list[Cost]:
+    """Return the costs of cells on the same problem: those of the attention alone, or of the whole models of the section."""
+    whole, found, states = section.workload.has_whole_model, list[Cost](), list[Cost]()
+    cells = [s for s in findings.summaries if s.cell.workload.has_whole_model is whole and not s.cell.workload.has_task]
+    for workload in dict.fromkeys(s.cell.workload for s in cells if s.ok and s.medians):
+        beside = _beside([s for s in cells if s.cell.workload is workload], lambda s: (s.cell.problem,))
         found += _of_calls(findings, beside, workload, in_words(workload))
-        if workload.decodes:
+        if workload.keeps_state:
             states.append(_read(findings.quantities[STATE_BYTES], beside, f"state of one sequence, {in_words(workload)}"))
     return [*found, *states[:1]]
 
@@ -113,11 +116,11 @@ def _of_training(findings: Findings) -> list[Cost]:
         quantity = findings.quantities[name]
         return Cost(title, quantity.unit, lambda s: found.times(s.B) if (found := quantity.estimate(s)) else None)
 
-    def shape(summary: CellSummary) -> tuple[object, ...]:
+    def shape(summary: CellSummary) -> Key:
         """Return the problem but for its batch, and the model around it."""
         model = summary.cell.training if not summary.cell.workload.decodes else None
         known = [getattr(model, name, None) for name in _MODEL]
-        return summary.cell.problem.model_copy(update={"B": 1}), summary.cell.device, *known
+        return summary.cell.problem.model_copy(update={"B": 1}), *known
 
     later: dict[tuple[Workload, str], list[CellSummary]] = {}
     for s in findings.summaries:
@@ -129,7 +132,7 @@ def _of_training(findings: Findings) -> list[Cost]:
     for (workload, batch), cells in later.items():
         if any(s.ok and s.medians for s in cells):
             models = workload.has_model
-            places.append(_beside(cells, shape if models else lambda s: shape(s)[:2]))
+            places.append(_beside(cells, shape if models else lambda s: shape(s)[:1]))
             found += _of_calls(findings, places[-1], workload, f"{in_words(workload)}, {batch}")
 
     def first(cell: CellSummary) -> CellSummary | None:
@@ -150,9 +153,21 @@ def _read(quantity: Quantity, beside: _Beside, name: str) -> Cost:
     return Cost(name, quantity.unit, lambda cell: quantity.estimate(beside(cell)), beside)
 
 
-def _beside(cells: Sequence[CellSummary], problem: Callable[[CellSummary], tuple[object, ...]]) -> _Beside:
-    """Find the cell of the same method and problem among these: the first that was measured, else the first."""
-    known: dict[tuple[object, ...], CellSummary] = {}
+def _beside(cells: Sequence[CellSummary], about: Callable[[CellSummary], Key]) -> _Beside:
+    """Find the cell of the same method and conditions among these: the first that was measured, else the first."""
+    known: dict[Key, CellSummary] = {}
     for summary in sorted(cells, key=lambda s: not s.ok):
-        known.setdefault((summary.cell.label, *problem(summary)), summary)
-    return lambda cell: known.get((cell.cell.label, *problem(cell)))
+        for key in alike(summary.cell, *about(summary)):
+            known.setdefault(key, summary)
+    return lambda cell: next((known[key] for key in alike(cell.cell, *about(cell)) if key in known), None)
+
+
+def alike(cell: Cell, *about: object) -> tuple[Key, Key]:
+    """Return the keys by which a cell with a quality and one with a cost are matched, the closer match first.
+
+    Both hold the method and every condition that may change a score. The first also holds the clock, the allocator and where
+    the batch came from: no score depends on them, so they need not agree where no cell of the run has them alike.
+    """
+    model = cell.model and tuple(getattr(cell.model, name) for name in TIMED)
+    same = (cell.label, cell.device_kind, cell.inputs, cell.recording, cell.scale, cell.matmul_precision, model, *about)
+    return (same, (cell.clock, cell.allocator, cell.batch)), (same, None)

@@ -1,34 +1,40 @@
 """Several runs side by side: their methods, sections and cells in one order, under common numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, sections
 from attnbench.analyze.speedup import baseline
 from attnbench.report.conditions import short_machine
 from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, short_names, shorten
-from attnbench.schema.cell import Workload
-from attnbench.schema.run import RunInfo
+from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.run import RunInfo, devices
+from attnbench.schema.suite import Axes
 
 MOST = 8
 """Methods that are drawn at first; up to half as many again are all drawn."""
 _LONGEST = 60
+_LARGEST = "largest B that fits"
+_OTHER = "other"
+"""The conditions of cells that the suite's rules put into no section."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The sections of one title, each with the number of its run: what one view of the page shows."""
+    """The sections of alike cells, each with the number of its run: what one view of the page shows."""
 
     members: tuple[tuple[int, Section], ...]
+    conditions: str
+    """The dtype, and those other axes that vary over the page, which a run does not name where it has one value of each."""
 
-    @property
+    @cached_property
     def section(self) -> Section:
         """The first of them, which says what all have in common: the title, the workload, the mask and the conditions."""
-        return self.members[0][1]
+        return replace(self.members[0][1], conditions=self.conditions)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -79,12 +85,21 @@ class Board:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """The groups, in the order in which the runs have them."""
-        found: dict[_Key, list[tuple[int, Section]]] = {}
-        for number, findings in enumerate(self.runs):
-            for section in (*findings.sections, *_left_over(findings)):
-                found.setdefault(_key(section), []).append((number, section))
-        return tuple(Group(tuple(members)) for members in found.values())
+        """The groups, in the order in which the runs have them. Those of two runs are one where all axes but N are alike."""
+        placed = [(number, section) for number, run in enumerate(self.runs) for section in (*run.sections, *_left_over(run))]
+        # named as if all were of one run; the cells of a section differ in nothing else than method and N: one speaks for all
+        together = sections([section.summaries[0] for _, section in placed], Axes())
+        words = {summary.cell.key: each.conditions for each in together for summary in each.summaries}
+        rules = [_batch(self.runs[number].run.suite.axes, section) for number, section in placed]
+        found: dict[tuple[Workload, bool, str], list[tuple[int, Section]]] = {}
+        for (number, section), rule in zip(placed, rules, strict=True):
+            first, named = section.summaries[0], devices(self.runs[number].run)
+            device = named.get(first.environment, next(iter(named.values()))) if named else ""
+            batch = rule if rule == _LARGEST or len(set(rules)) > 1 else ""
+            conditions = ", ".join(filter(None, (words[first.cell.key], device, batch)))
+            key = (section.workload, section.causal, _OTHER if section.conditions == _OTHER else conditions)
+            found.setdefault(key, []).append((number, section))
+        return tuple(Group(tuple(members), conditions) for (*_, conditions), members in found.items())
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -109,15 +124,20 @@ class Board:
     @cached_property
     def first(self) -> int:
         """The group that is shown first: the one that the sentence of the first run speaks of."""
-        leading = [_key(section) for section, _ in self.runs[0].statements[:1]]
-        return next((number for number, group in enumerate(self.groups) if _key(group.section) in leading), 0)
+        leading = next((section for section, _ in self.runs[0].statements), None)
+        groups = (number for number, group in enumerate(self.groups) if any(own is leading for _, own in group.members))
+        return next(groups, 0)
 
 
-_Key = tuple[Workload, bool, str]
-
-
-def _key(section: Section) -> _Key:
-    return section.workload, section.causal, section.conditions
+def _batch(axes: Axes, section: Section) -> str:
+    """Say by which rule B follows from N."""
+    cell, tokens = section.summaries[0].cell, axes.tokens[0] if axes.tokens else 1
+    if cell.batch is Batch.LARGEST:
+        return _LARGEST
+    if len(axes.tokens) > 1:
+        # a cell may have the batch of several rules, and the conditions of a section end with its own
+        return section.conditions.rpartition(", ")[2]
+    return f"tokens={tokens}" if any(tokens // N > 1 for N in axes.N) else f"B={cell.problem.B}"
 
 
 def _left_over(findings: Findings) -> list[Section]:
@@ -127,10 +147,10 @@ def _left_over(findings: Findings) -> list[Section]:
     for summary in findings.summaries:
         if summary.cell.key not in placed:
             found.setdefault((summary.cell.workload, summary.cell.problem.causal), []).append(summary)
-    return [Section(workload, causal, "other", tuple(cells)) for (workload, causal), cells in found.items()]
+    return [Section(workload, causal, _OTHER, tuple(cells)) for (workload, causal), cells in found.items()]
 
 
-def telling(group: Group, named: Sequence[str] = ()) -> tuple[str, ...]:
+def telling(group: Group) -> tuple[str, ...]:
     """Return the labels that are drawn at first: all where they are few, else the baseline and those of least time.
 
     The time is that at the longest length at which the most methods have numbers, in the first run that has any.
@@ -142,7 +162,7 @@ def telling(group: Group, named: Sequence[str] = ()) -> tuple[str, ...]:
         return group.labels[:MOST]
     cells = section.ok_at(section.common_length)
     times = {label: s.time.value for label, s in cells.items() if s.time is not None}
-    wanted = [label for label in (baseline(section, named), *sorted(times, key=lambda label: times[label])) if label]
+    wanted = [label for label in (baseline(section), *sorted(times, key=lambda label: times[label])) if label]
     chosen = set(list(dict.fromkeys(wanted or list(cells)))[:MOST])
     return tuple(label for label in group.labels if label in chosen)
 

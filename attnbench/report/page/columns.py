@@ -10,11 +10,10 @@ from attnbench.analyze.best import Candidate, front
 from attnbench.analyze.quantities import Center, Quantity
 from attnbench.analyze.scaling import exponent
 from attnbench.analyze.statistics import Estimate
+from attnbench.report.figures.tradeoffs import Key, alike
 from attnbench.report.page.board import Board, Place
 from attnbench.report.text.numbers import exponent_text, heading, shown
 from attnbench.schema.cell import Workload
-
-_Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -112,17 +111,16 @@ def _pairs(board: Board) -> Iterator[tuple[int, int]]:
     They are those of the same run where it has some, else those of the first other run on the page.
     """
     ok = [(number, place) for number, place in enumerate(board.places) if place.summary.ok]
-    known: dict[Workload, dict[_Key, int]] = {}
+    known: dict[Workload, dict[Key, int]] = {}
     for number, place in ok:
         if _has_quality(place):
-            found = known.setdefault(place.summary.cell.workload, {})
-            found.setdefault((place.run, *_same(place)), number)
-            found.setdefault(_same(place), number)
+            for key in _keys(place):
+                known.setdefault(place.summary.cell.workload, {}).setdefault(key, number)
     for number, place in ok:
         if _has_quality(place):
             yield number, number
         else:
-            owns = (found.get((place.run, *_same(place)), found.get(_same(place))) for found in known.values())
+            owns = (next((found[key] for key in _keys(place) if key in found), None) for found in known.values())
             yield from ((number, own) for own in owns if own is not None)
 
 
@@ -130,11 +128,15 @@ def _has_quality(place: Place) -> bool:
     return not place.summary.cell.workload.is_timed or place.summary.cell.workload is Workload.TRAIN
 
 
-def _same(place: Place) -> _Key:
-    """Return what cells that belong together agree in. Scores are those of one head of one sequence: H and B may differ."""
+def _keys(place: Place) -> list[Key]:
+    """Return the keys by which cells that belong together are found, those of the same run first.
+
+    Scores are those of one head of one sequence: H and B may differ.
+    """
     cell = place.summary.cell
     problem, model = cell.problem, cell.training
-    same = (place.method, problem.N, problem.D, problem.M, problem.causal, problem.dtype, problem.padding)
-    if model is None:
-        return same
-    return (*same, problem.H, model.task, model.data, model.layers, model.softmax_every, model.feedforward, model.mixtures)
+    about: Key = (problem.N, problem.D, problem.M, problem.causal, problem.dtype, problem.padding)
+    if model is not None:
+        about += (problem.H, model.task, model.data, model.layers, model.softmax_every, model.feedforward, model.mixtures)
+    keys = alike(cell, *about)
+    return [*((place.run, key) for key in keys), *keys]

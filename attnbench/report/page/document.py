@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -10,7 +9,6 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from attnbench.analyze.cells import NOT_RUN, OK
 from attnbench.report.conditions import measured, short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline
@@ -22,7 +20,7 @@ from attnbench.report.questions.published.table import published_tables
 from attnbench.report.tables import summaries
 from attnbench.report.text.html import table_html
 from attnbench.report.text.names import one_line
-from attnbench.report.text.statuses import reasons
+from attnbench.report.text.statuses import cells, reasons
 from attnbench.report.text.table import Table
 from attnbench.version import __version__
 
@@ -45,14 +43,14 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
     """
     board = Board(tuple(runs))
     found = columns(board)
-    data, cells = payload(board, found), parts.cell_table(board, found)
+    data, every_cell = payload(board, found), parts.cell_table(board, found)
     suites = ", ".join(dict.fromkeys(findings.run.suite.name for findings in runs))
     # why cells failed is told with the map of failures
     why = tuple(reason for group in board.groups for _, section in group.members for reason in reasons(section.summaries))
     notes = [[line for line in measured(findings) if not line.endswith(why)] for findings in runs]
     published = [(run, table) for run, findings in enumerate(runs) for table in published_tables(findings)]
     # columns of text in the table of all cells begin at the left
-    texts = ",".join(f":nth-child({place})" for place, (_, _, is_text) in enumerate(cells["heads"], 1) if is_text)
+    texts = ",".join(f":nth-child({place})" for place, (_, _, is_text) in enumerate(every_cell["heads"], 1) if is_text)
     aligned = f"#cells-table :is({texts}):is(th,td){{text-align:left}}\n"
     early, *libraries, script = scripts()
     context: Context = {
@@ -71,7 +69,7 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
         "published": [_shown(board, run, table) for run, table in published],
         "has_loss": any(each["fronts"] for each in data["pairs"]),
         "has_roof": bool(data["roofline"]["rate"]),
-        "cells": cells,
+        "cells": every_cell,
         "count": len(board.places),
         "environment": table_html(parts.environment(board)),
         "methods": table_html(parts.methods(board)),
@@ -116,16 +114,12 @@ def policy() -> str:
 
 def _run(findings: Findings, name: str, notes: list[str]) -> Context:
     """Return what is said of a run at the head of the page, and below how it was measured and is made again."""
-    statuses = Counter(summary.status for summary in findings.summaries)
-    ok, not_run = statuses[OK], statuses[NOT_RUN]
-    counts = {"measured": ok, "failed": statuses.total() - ok - not_run, "not run": not_run}
-    cells = ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == "measured")
     replicates = sorted({summary.replicates for summary in findings.summaries if summary.ok})
     several = " to ".join(map(str, dict.fromkeys((replicates[0], replicates[-1])))) if replicates else ""
     about = [
         short_machine(findings),
         moment(findings.run),
-        f"{statuses.total():,} cells: {cells}",
+        cells(findings.summaries),
         f"{several} replicate{'' if replicates == [1] else 's'} a cell" if replicates else "",
     ]
     return {

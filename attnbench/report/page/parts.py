@@ -10,8 +10,9 @@ from typing import Any
 from markupsafe import Markup, escape
 from matplotlib.image import imsave
 
-from attnbench.analyze.cells import NOT_RUN, OK, learning_curve
+from attnbench.analyze.cells import OK, learning_curve
 from attnbench.analyze.crossover import Versus
+from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import TIME
 from attnbench.analyze.roofline import placed
 from attnbench.analyze.sections import Section
@@ -28,7 +29,7 @@ from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import RunInfo, devices
 from attnbench.schema.units import length, three_digits
 
 _LONGEST_REMARK = 300
@@ -130,8 +131,8 @@ def failures(board: Board, number: int) -> dict[str, Any]:
 
 def _failed(statuses: Sequence[str]) -> str:
     """Write `9 of 24 cells failed: 6 budget, 3 OOM.`."""
-    failed = Counter(short(status) for status in statuses if status not in {OK, NOT_RUN})
-    not_run = statuses.count(NOT_RUN)
+    failed = Counter(short(status) for status in statuses if status != OK and status not in UNFINISHED)
+    not_run = sum(status in UNFINISHED for status in statuses)
     if not failed and not not_run:
         return f"All {len(statuses)} cells were measured."
     parts = ", ".join(f"{count} {name}" for name, count in failed.most_common())
@@ -141,7 +142,7 @@ def _failed(statuses: Sequence[str]) -> str:
 
 def crossovers(findings: Findings, section: Section) -> list[Table]:
     """Return from which length on methods win by time against the strongest exact one; nothing where there is none."""
-    time, over = findings.quantities[TIME], baseline(section, findings.run.suite.report.baselines)
+    time, over = findings.quantities[TIME], baseline(section)
     if over is None or not any(time.values(cell) for cell in section.summaries):
         return []
     return crossover_tables(findings, [Versus(section, label, over, time) for label in section.series if label != over])
@@ -190,22 +191,25 @@ def drawings(findings: Findings, section: Section) -> list[dict[str, object]]:
 
 
 def environment(board: Board) -> Table:
-    """Return where the runs were measured: facts by runs."""
-    known = []
-    for run in (findings.run for findings in board.runs):
-        facts = {"run": run.id, "started": run.started, "suite": run.suite.name, "source": run.suite.source}
-        facts |= {"commit": commit(run), "device": run.surroundings.device}
-        every = {**run.environment, **run.surroundings.facts}
-        facts |= {name: _MISSING if value is None else str(value) for name, value in every.items()}
-        for name, roof in run.surroundings.roof.items():
-            flops, copied = three_digits(roof.flops_per_second / 1e9), three_digits(roof.bytes_per_second / 1e9)
-            facts[f"roof, {name}"] = f"{flops} GFLOP/s in a large product, {copied} GB/s in a large copy"
-        facts["environment"] = run.environment_digest
-        known.append({name: text for name, text in facts.items() if text})
+    """Return where the runs were measured: facts by runs, and by the devices of a run that was measured on several."""
+    known, heads = [], []
+    for title, whole in zip(board.names, (findings.run for findings in board.runs), strict=True):
+        for digest, device in (devices(whole) or {whole.environment_digest: ""}).items():
+            run = whole.on(digest)
+            facts = {"run": run.id, "started": run.started, "suite": run.suite.name, "source": run.suite.source}
+            facts |= {"commit": commit(run), "device": run.surroundings.device}
+            every = {**run.environment, **run.surroundings.facts}
+            facts |= {name: _MISSING if value is None else str(value) for name, value in every.items()}
+            for name, roof in run.surroundings.roof.items():
+                flops, copied = three_digits(roof.flops_per_second / 1e9), three_digits(roof.bytes_per_second / 1e9)
+                facts[f"roof, {name}"] = f"{flops} GFLOP/s in a large product, {copied} GB/s in a large copy"
+            facts["environment"] = run.environment_digest
+            known.append({name: text for name, text in facts.items() if text})
+            heads.append(", ".join(filter(None, (title if len(board.runs) > 1 else "", device))))
     rows = tuple(
         (name, *(facts.get(name, _MISSING) for facts in known)) for name in dict.fromkeys(name for f in known for name in f)
     )
-    return Table("Environment", ("fact", *(board.names if len(board.runs) > 1 else ("value",))), rows)
+    return Table("Environment", ("fact", *(heads if len(known) > 1 else ("value",))), rows)
 
 
 def methods(board: Board) -> Table:

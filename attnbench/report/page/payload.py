@@ -14,7 +14,6 @@ from attnbench.analyze.cells import learning_curve
 from attnbench.analyze.roofline import placed
 from attnbench.report.drawing.images import on_dark
 from attnbench.report.drawing.style import Look
-from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board, Group, telling
 from attnbench.report.page.columns import Column, pairs
 from attnbench.report.text.models import chance
@@ -52,7 +51,7 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
     roofline = [at if at is not None and at.flops and at.traffic else None for at in every]
     roofline = roofline if any(roofline) else []
     return {
-        "runs": [_run(findings, name) for findings, name in zip(board.runs, board.names, strict=True)],
+        "runs": [{"name": name} for name in board.names],
         "methods": [
             {
                 "name": board.method_names[label],
@@ -85,22 +84,23 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
     }
 
 
-def _run(findings: Findings, name: str) -> Json:
-    roofs = findings.run.surroundings.roof.items()
-    return {"name": name, "roofs": {each: rounded([roof.flops_per_second, roof.bytes_per_second]) for each, roof in roofs}}
-
-
 def _group(board: Board, group: Group) -> Json:
-    run, section = group.members[0]
+    _, section = group.members[0]
     numbers = {label: number for number, label in enumerate(board.labels)}
-    first = telling(group, board.runs[run].run.suite.report.baselines)
+    roofs: Json = {}
+    for run, own in group.members:
+        first = own.summaries[0]
+        # a run may have been measured on unlike devices; the cells of a section are of one
+        roof = board.runs[run].run.on(first.environment).surroundings.roof.get(first.cell.ceiling)
+        if roof is not None:
+            roofs[str(run)] = rounded([roof.flops_per_second, roof.bytes_per_second])
     return {
         "workload": section.workload.value,
         "mask": section.mask,
         "conditions": one_line(section.conditions),
-        "roof": section.summaries[0].cell.ceiling,
+        "roofs": roofs,
         "methods": [numbers[label] for label in group.labels],
-        "first": [numbers[label] for label in first],
+        "first": [numbers[label] for label in telling(group)],
     }
 
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from attnbench.analyze.cells import learning_curve
+from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Unit, main_quantity, quantities, recorded
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
@@ -20,7 +21,6 @@ from attnbench.report.drawing.style import width
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.numbers import heading, written
-from attnbench.report.text.statuses import UNFINISHED
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, ROUNDING
 from attnbench.schema.units import length
@@ -166,7 +166,7 @@ def _over_length(findings: Findings, section: Section) -> Chosen | None:
         failure = None if failed is None or where is None else (failed, where)
         curves[label] = Curve(findings.names[label], looks[label], tuple(points), failure)
     title = f"{heading(quantity, section.workload)}; {section.title}"
-    return _named(findings, section, curves, Chosen(title, quantity.unit, (), ()), most_first=quantity.more_is_better)
+    return _named(section, curves, Chosen(title, quantity.unit, (), ()), most_first=quantity.more_is_better)
 
 
 def _learning(findings: Findings, section: Section) -> Chosen | None:
@@ -182,12 +182,10 @@ def _learning(findings: Findings, section: Section) -> Chosen | None:
                 kept.append(Point(round(moment.update), Estimate.exact(moment.middle)))
         curves[label] = Curve(findings.names[label], looks[label], tuple(reversed(kept)))
     loss = Chosen(f"held-out loss, nats; {section.title}", quantities(())[LOSS].unit, (), (), across="updates")
-    return _named(findings, section, curves, loss)
+    return _named(section, curves, loss)
 
 
-def _named(
-    findings: Findings, section: Section, curves: Mapping[str, Curve], shown: Chosen, *, most_first: bool = False
-) -> Chosen | None:
+def _named(section: Section, curves: Mapping[str, Curve], shown: Chosen, *, most_first: bool = False) -> Chosen | None:
     """Name the best at the length that most methods have, with the method that the others are compared with."""
     drawn = {label: curve for label, curve in curves.items() if curve.points}
     if not drawn:
@@ -197,7 +195,7 @@ def _named(
     heights = {label: p.value for label, curve in drawn.items() for p in curve.points if common == p.N}
     order = sorted(heights, key=lambda label: heights[label], reverse=most_first)
     order += [label for label in drawn if label not in heights]
-    base = baseline(section, findings.run.suite.report.baselines)
+    base = baseline(section)
     named = order[:MOST]
     if base is not None and base in drawn and base not in named:
         named = [*order[: MOST - 1], base]

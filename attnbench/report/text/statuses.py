@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary
+from attnbench.analyze.points import UNFINISHED
 from attnbench.report.text.names import one_line, shorten
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import length
@@ -14,8 +15,6 @@ _SHORT = {
     NOT_RUN: "not run",
 }
 _LONGEST_REASON = 160
-UNFINISHED = frozenset({NOT_RUN, Status.INTERRUPTED.value})
-"""The statuses of a cell about which nothing is known: it neither ran nor failed."""
 
 
 def short(status: str) -> str:

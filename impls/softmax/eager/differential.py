@@ -26,6 +26,7 @@ class DifferentialSoftmax(SdpaSoftmax):
     """
 
     paper = "arXiv:2410.05258"
+    is_softmax = False
 
     def __init__(self, problem: Problem, layer: int = 0) -> None:
         super().__init__(problem)

@@ -17,6 +17,7 @@ class GatedSoftmax(SdpaSoftmax):
     """
 
     paper = "arXiv:2505.06708"
+    is_softmax = False
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

@@ -29,6 +29,7 @@ class SageSoftmax(ExactSoftmax):
 
     paper = "arXiv:2410.02367"
     tier = Tier.TRITON
+    is_softmax = False
     requires = ("sageattention>=1.0.6", "triton>=3.0")
     causality = Causality.NONE
     because = "its keys are rounded together with later ones"

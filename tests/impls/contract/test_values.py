@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -36,6 +37,15 @@ def test_values_and_gradients_are_those_of_the_definition(variant: Variant, N: i
         same(call.results(), want, call.off_by)
         if call.choices is not None and call.chooses_alike:
             same(call.results(choices=None), want, call.off_by)
+
+
+@pytest.mark.parametrize("variant", each(lambda variant: variant.kind.is_softmax))
+def test_what_says_that_it_is_softmax_attention_is(variant: Variant) -> None:
+    for problem in variant.problems(variant.some(65).N):
+        call = Call(variant, problem)
+        q, k, v = (x.detach().double() for x in call.inputs)
+        want = F.scaled_dot_product_attention(q, k, v, is_causal=problem.causal, enable_gqa=True)
+        same(call.exact()[:1], [want], 1e-10)
 
 
 @pytest.mark.parametrize("name", named(lambda method: method.any_params is not None))

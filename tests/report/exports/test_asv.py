@@ -62,6 +62,16 @@ def test_memory_is_a_benchmark_by_its_counter(maker: Maker, tiny: Synthetic) -> 
     assert column(data, name, "result") == [counter.per_sample(s) for s in source.findings.summaries if s.cell.params]
 
 
+def test_a_benchmark_says_what_its_figure_is_divided_by_only_where_it_is(maker: Maker, learning: Synthetic) -> None:
+    made = read(make([maker.source(learning)]).files, BENCHMARKS)
+    about = {each["code"].partition("\n")[0] for name, each in made.items() if name != "version"}
+    assert {text.partition(": ")[2] for text in about if text.startswith("softmax.sdpa: ")} >= {
+        "time per sequence",
+        "memory per sequence (host_rss_peak)",
+        "held-out loss",
+    }
+
+
 def test_memory_that_was_not_read_is_no_failure(maker: Maker, tiny: Synthetic) -> None:
     records = [record for record in tiny.records() if record.job.phase.value != "memory" or record.job.cell.problem.N == 512]
     (data,) = results(make([Source(Findings.of(maker.run(tiny), records))]).files).values()

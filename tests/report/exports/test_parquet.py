@@ -1,5 +1,6 @@
 """Parquet: typed columns, whatever a run holds; and reading it back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +9,9 @@ import pytest
 from attnbench.report.exports import parquet
 from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import ExportError, Source
+from attnbench.report.findings import Findings
 from attnbench.report.frame import frame
+from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Failed
 from attnbench.store.run_folder import RunFolder
 from tests.report.conftest import Synthetic
@@ -58,6 +61,18 @@ def test_types_do_not_depend_on_what_a_run_holds(
     assert kinds["Float64"] >= {"time_s", "memory_bytes", "roof"}
     assert kinds["boolean"] == {"causal", "uncommitted", "recompute"}
     assert kinds["object"] == {"replicates", "time_medians_s_per_call"}
+
+
+def test_shares_and_counts_are_numbers(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:
+    small.workloads = (Workload.VERIFY,)
+    source = maker.source(small)
+    facts = {"energy_timed_share": 0.95}
+    summaries = [replace(s, facts={**s.facts, **facts}) if s.ok else s for s in source.findings.summaries]
+    table = whole(written, replace(source, findings=Findings.over(source.findings.run, summaries)))
+    assert table.loc[table["status"] == "ok", "energy_timed_share"].mean() == pytest.approx(0.95)
+    assert list(table["new_tokens"].unique()) == [1]
+    kinds = (table["energy_timed_share"].dtype, table["new_tokens"].dtype)
+    assert tuple(map(str, kinds)) == ("Float64", "Int64")
 
 
 def test_all_columns_of_the_table_are_there(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:

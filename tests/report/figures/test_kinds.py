@@ -1,6 +1,7 @@
 """What each kind of figure shows, and what it says where the run cannot give it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -193,6 +194,19 @@ def test_methods_are_chosen_and_ordered(everything: Everything) -> None:
     few = narrowed(everything(), [Workload.FORWARD], ["sparse.strided", "softmax.sdpa"])
     assert few.labels == ["sparse.strided", "softmax.sdpa"]
     assert {section.workload for section in few.sections} == {Workload.FORWARD, Workload.FIDELITY}
+
+
+def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: "Synthetic") -> None:
+    findings, name = found(small), "torch_profiler_peak"
+    cells = [
+        replace(s, memory=replace(s.memory, counters={name: s.memory.counters[name]}))
+        if s.ok and s.cell.method == "softmax.naive"
+        else s
+        for s in findings.summaries
+    ]
+    few = narrowed(Findings.over(findings.run, cells), [], ["softmax.naive"])
+    assert few.counter is not None
+    assert few.counter.name == few.quantities["memory"].about == name
 
 
 def test_every_kind_is_drawn_of_hostile_names(hostile: "Synthetic") -> None:

@@ -120,9 +120,11 @@ def test_notes_of_one_panel_do_not_meet(law: "type[Law]", synthetic: "type[Synth
 
 def test_without_failures_only_what_has_numbers_is_drawn(synthetic: "type[Synthetic]") -> None:
     findings = found(synthetic(workloads=FORWARD, causal=(True,)))
-    (picture,) = pictures(findings, "time", Sheet(failures=False))
+    (drawing,) = drawings(findings, "time", Sheet(failures=False))
+    (picture,) = drawing.sheets
     assert above(picture.axes[0]) == []
     assert not any(name.startswith(("sparse.strided", "linear.full")) for name in legend(picture))
+    assert "Above the panel" not in drawing.caption
 
 
 def test_a_line_is_drawn_further_by_its_two_nearest_points() -> None:

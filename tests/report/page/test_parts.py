@@ -15,9 +15,11 @@ from attnbench.report.page import document, page
 from attnbench.report.page.board import Board, moment, run_names
 from attnbench.report.page.parts import again, environment, failures
 from attnbench.report.text.html import row, safe, table_html
+from attnbench.report.text.statuses import cells
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Failed, Status
 from attnbench.suite.load import load
 from tests.report.drawn import found
 
@@ -84,6 +86,15 @@ def test_where_nothing_failed_there_is_no_map(synthetic: "type[Synthetic]") -> N
 def test_cells_that_were_not_run_are_not_called_failed(small: "Synthetic") -> None:
     shown = failures(Board((Findings.of(small.run(), []),)), 0)
     assert shown["words"] == "None of 12 cells failed. 12 were not run."
+
+
+def test_cells_that_were_interrupted_count_as_not_run_wherever_cells_are_counted(small: "Synthetic") -> None:
+    stopped = Failed(status=Status.INTERRUPTED, reason="stopped by the user")
+    records = [small.record(cell, stopped) for cell in small.run().cells[:3]]
+    findings = Findings.of(small.run(), records)
+    assert failures(Board((findings,)), 0)["words"] == "None of 12 cells failed. 12 were not run."
+    assert cells(findings.summaries) == "12 cells: 12 not run"
+    assert "12 cells: 12 not run" in page([findings])
 
 
 def test_how_it_was_measured_is_told_in_a_section_of_its_own_but_why_cells_failed_with_the_map(small: "Synthetic") -> None:

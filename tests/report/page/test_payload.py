@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbench.analyze.cells import OK, CellSummary
 from attnbench.report.drawing.images import contrast, on_dark
 from attnbench.report.drawing.style import looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.report.page.columns import Column, columns
 from attnbench.report.page.payload import corners, dashes, dumps, variable, variables
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Cell, Precision, Workload
+from attnbench.schema.model import Model
+from attnbench.schema.outcome import OUTPUT_ERROR, PERPLEXITY
+from attnbench.schema.problem import Problem
 from tests.report.drawn import found
 from tests.report.figures.conftest import recorded
 from tests.report.page.reading import data
@@ -104,6 +108,35 @@ def test_fidelity_of_another_run_is_weighed_against_the_times_of_this_one(weighe
 
     made = data(only(Workload.FORWARD), only(Workload.FIDELITY))
     assert {pairs["run"] for pairs in made["pairs"] if "time/output_error" in pairs["fronts"]} == {0}
+
+
+def test_a_quality_is_weighed_against_the_time_under_its_own_conditions(weighed: Findings) -> None:
+    rough = [replace(s, cell=s.cell.model_copy(update={"matmul_precision": Precision.HIGH})) for s in weighed.summaries]
+    made = data(Findings.over(weighed.run, [*rough, *weighed.summaries]))
+    group, conditions = made["cells"]["group"], [each["conditions"] for each in made["groups"]]
+    told = [(conditions[group[paid]], conditions[group[lost]]) for pairs in made["pairs"] for paid, lost in pairs["cells"]]
+    assert set(told) == {(each, each) for each in ("float32, matmul highest", "float32, matmul high")}
+
+
+def test_a_whole_model_is_weighed_by_what_it_says_itself(small: "Synthetic") -> None:
+    def cell(workload: Workload, config: str = "") -> Cell:
+        model = Model(config=config) if config else None
+        return Cell(method="softmax.sdpa", problem=Problem(N=512, causal=True), workload=workload, model=model)
+
+    cells = [
+        *(CellSummary(cell(Workload.MODEL_PREFILL, name), OK, medians={0: 1.0}) for name in ("small", "large")),
+        CellSummary(cell(Workload.MODEL_QUALITY, "large"), OK, scores={PERPLEXITY: {0: 20.0}}),
+        CellSummary(cell(Workload.FORWARD), OK, medians={0: 1.0}),
+        CellSummary(cell(Workload.FIDELITY), OK, scores={OUTPUT_ERROR: {0: 0.1}}),
+    ]
+    made = data(Findings.over(small.run(), cells))
+    titles = [f"{each['workload']}, {each['conditions']}" for each in made["groups"]]
+    cell_titles = [titles[group] for group in made["cells"]["group"]]
+    other = {(cell_titles[paid], cell_titles[lost]) for pairs in made["pairs"] for paid, lost in pairs["cells"] if paid != lost}
+    assert other == {
+        ("model_prefill, float32, large", "model_quality, float32, large"),
+        ("forward, float32", "fidelity, float32"),
+    }
 
 
 def test_a_run_without_quality_weighs_nothing(small: "Synthetic") -> None:

@@ -12,6 +12,7 @@ import pytest
 from attnbench.analyze.cells import summarize
 from attnbench.analyze.compare import Exit
 from attnbench.analyze.verdict import LEVEL, Verdict
+from attnbench.library.answers import Comparison
 from attnbench.report.findings import Findings
 from attnbench.report.questions.comparison.figure import ratio_plot
 from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
@@ -147,7 +148,37 @@ def test_a_named_baseline_that_has_no_number_leaves_nothing_out(five: "Synthetic
     found = judge_methods(findings, "sparse.strided", 0.05, LEVEL)
     others = [s for s in findings.summaries if s.cell.label != "sparse.strided"]
     assert len(found.comparisons) == len(others)
-    assert {c.verdict for c in found.comparisons} <= {Verdict.GAINED, Verdict.ABSENT}
+    assert {c.verdict for c in found.comparisons} == {Verdict.RUNS, Verdict.ABSENT}
+
+
+def test_methods_that_fail_where_the_baseline_runs_are_told_and_are_no_lost_cells(five: "Synthetic") -> None:
+    found = judge_methods(Findings.of(five.run(), five.records()), "softmax.sdpa", 0.05, LEVEL)
+    assert not {Verdict.LOST, Verdict.GAINED} & {c.verdict for c in found.comparisons}
+    assert "FAILS" in found.conclusion
+    reasons = [row["reason"] for row in csv.DictReader(io.StringIO(comparison_csv(found))) if row["verdict"] == "FAILS"]
+    assert reasons
+    assert all(reason.startswith("the method has no number (") for reason in reasons)
+    assert ratio_plot(found, "svg")
+    assert Comparison.of(found).code is not Exit.LOST
+
+
+def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement: Judgement) -> None:
+    unclear = [replace(c, verdict=Verdict.UNCLEAR, memory=None) for c in judgement.comparisons if c.ratio]
+    words = [Comparison.of(replace(judgement, comparisons=tuple(each))).headline for each in (unclear, ())]
+    assert words == [
+        "UNCLEAR: not clear: the noise is larger than what the replicates can resolve",
+        "UNCLEAR: nothing was judged: no cell has numbers on both sides that make a ratio",
+    ]
+
+
+def test_each_side_is_read_by_its_own_formulas_of_cost(five: "Synthetic") -> None:
+    old, cells = five.run(), summarize(five.run().cells, five.records())
+    costs = {key: cost.model_copy(update={"executed_flops": 2 * cost.executed_flops}) for key, cost in old.costs.items()}
+    found = judge_runs((old, cells), (old.model_copy(update={"costs": costs}), cells), 0.05, LEVEL, "flops")
+    rows = [row for row in csv.DictReader(io.StringIO(comparison_csv(found))) if row["ratio"]]
+    assert {float(row["ratio"]) for row in rows} == {2.0}
+    assert [float(row["new"]) / float(row["old"]) for row in rows] == pytest.approx([2.0] * len(rows), rel=1e-4)
+    assert all(row[3] != row[4] for row in comparison_table(found).rows if row[5])
 
 
 def test_what_a_lost_cell_lacks_is_empty_in_csv_and_null_in_strict_json(judgement: Judgement) -> None:

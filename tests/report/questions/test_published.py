@@ -88,6 +88,19 @@ def test_each_row_has_what_was_printed_ours_and_what_follows(findings: Findings)
     assert hardware[3:] == ("no, other hardware", "")
 
 
+def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_are_shown(small: "Synthetic") -> None:
+    dense = entry("Figure 1", "FLOPs over dense", "ratio", ours=asked("flops_of_dense", CHUNKED, when="N == 1024"))
+    fast = entry("Figure 1", "linear over softmax", "ratio", ours=asked("flops", CHUNKED, SDPA, "N == 1024"))
+    findings = of(small, {**dense, "reproduced": {"at_most": 1}}, fast)
+    (table,) = published_tables(findings)
+    # the formulas of these methods are all 1
+    assert table.rows[0][2:] == ("1.00", "yes, as a ratio", "reproduced (upper bound 1)")
+    assert table.rows[1][2].endswith("×]")
+    assert published_lines(findings) == ["reproduced      Figure 1: FLOPs over dense: 1.00 (upper bound 1)"]
+    (first, second) = Shown(findings.run.suite, findings).rows
+    assert [row.figure and ours(row.figure) for row in (first, second)] == [row[2] for row in table.rows]
+
+
 def test_a_failed_cell_stands_in_the_notes_with_its_reason_and_is_never_a_number(findings: Findings) -> None:
     (table,) = published_tables(findings)
     assert table.rows[4][2] == "–"

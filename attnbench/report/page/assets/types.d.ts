@@ -4,8 +4,6 @@ declare const Plot: typeof import("@observablehq/plot");
 
 interface Run {
   name: string;
-  /** By the `roof` of a group: FLOPs per second, bytes per second. */
-  roofs: Record<string, [number, number]>;
 }
 
 interface Method {
@@ -22,7 +20,8 @@ interface Group {
   workload: string;
   mask: string;
   conditions: string;
-  roof: string;
+  /** By run, on the device of its cells: FLOPs per second, bytes per second. */
+  roofs: Record<number, [number, number]>;
   methods: number[];
   /** Those that are drawn at first. */
   first: number[];

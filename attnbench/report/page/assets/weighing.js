@@ -104,7 +104,7 @@ function weighingPanel(pairs, cost, loss, width) {
 /** @param {number} width @returns {HTMLElement[]} */
 function rooflineCharts(width) {
   const group = DATA.groups[view.group];
-  const runs = runsShown().filter((run) => group.roof in DATA.runs[run].roofs);
+  const runs = runsShown().filter((run) => run in group.roofs);
   const made = runs.flatMap((run) => rooflinePanel(group, run, Math.min(panelWidth(runs.length, width), 62 * em())));
   return made.length ? made : [empty("No chosen method has both a time and a stated cost here.")];
 }
@@ -120,7 +120,7 @@ function rooflinePanel(group, run, width) {
     });
   });
   if (!data.length) return [];
-  const [flops, bytes] = DATA.runs[run].roofs[group.roof];
+  const [flops, bytes] = group.roofs[run];
   const x = axisAround(
     data.map((datum) => datum.x),
     "",

@@ -29,6 +29,8 @@ _LOOK = {
     Verdict.UNCLEAR: ("#7F7F7F", "s"),
     Verdict.LOST: ("#D55E00", "x"),
     Verdict.GAINED: ("#0072B2", "<"),
+    Verdict.FAILS: ("#D55E00", "x"),
+    Verdict.RUNS: ("#0072B2", "<"),
 }
 _FARTHEST = 100.0
 _SHEET = Sheet(width=7.0)
@@ -72,7 +74,8 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
         names.append(drawable(f"{shorten(label, 30)}, {in_words(cell.workload)}, {mask}, {length(cell.problem.N)}"))
         if row.ratio is None:
             # as if it took for ever, or had
-            axes.plot([low * 1.02 if row.verdict is Verdict.GAINED else high / 1.02], [y], marker, color=color, clip_on=False)
+            at = low * 1.02 if row.verdict in {Verdict.GAINED, Verdict.RUNS} else high / 1.02
+            axes.plot([at], [y], marker, color=color, clip_on=False)
             words = row.verdict.value
         else:
             value = row.ratio.value

@@ -9,7 +9,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.compare import ORDER, Comparison, Figures, Pair, Terms, compare, same_cells, worst_first
 from attnbench.analyze.main_counter import MainCounter, steady_counter
 from attnbench.analyze.quantities import TIME, Quantity, Unit, quantities
-from attnbench.analyze.speedup import baselines
+from attnbench.analyze.speedup import strongest_exact
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.verdict import Verdict
 from attnbench.report.findings import Findings
@@ -35,11 +35,16 @@ class Judgement:
     """The names of the old and of the new side."""
     comparisons: tuple[Comparison, ...]
     terms: Terms
-    quantity: Quantity
-    """The figure that both sides are judged by."""
+    figures: Figures
+    """The figure that both sides are judged by, as each reads it."""
     counter: MainCounter | None = None
     remarks: tuple[str, ...] = ()
     """What else is different between the sides, in words."""
+
+    @property
+    def quantity(self) -> Quantity:
+        """The figure, as the new side reads it."""
+        return self.figures.new
 
     @cached_property
     def sorted(self) -> list[Comparison]:
@@ -119,7 +124,7 @@ def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = 
         different[_MOST:] = [f"{len(different) - _MOST} more differences stand in the two run.json"]
     remarks = tuple(f"Not alike: {line}." for line in different)
     title, names = f"{now.suite.name}: {now.id} against {before.id}", (_name(before), _name(now))
-    return Judgement(title, names, tuple(found), terms, figures.new, counter, remarks)
+    return Judgement(title, names, tuple(found), terms, figures, counter, remarks)
 
 
 def _name(run: RunInfo) -> str:
@@ -134,12 +139,13 @@ def judge_methods(findings: Findings, baseline: str | None, margin: float, level
     pairs = []
     for section in findings.sections:
         for N in section.lengths:
-            base = section.at(baseline, N) if baseline else next(iter(baselines(section.ok_at(N).values())), None)
+            base = section.at(baseline, N) if baseline else strongest_exact(section, N)
             cells = (section.at(label, N) for label in section.series)
             pairs += [Pair(base, cell) for cell in cells if cell is not None and cell is not base]
-    terms, quantity = Terms(margin, level, paired=True), findings.quantities[metric]
+    terms, quantity = Terms(margin, level, paired=True, of_methods=True), findings.quantities[metric]
+    figures = Figures(quantity, quantity)
     counter = steady_counter(findings.summaries) if metric == TIME else None
-    found = compare(pairs, terms, Figures(quantity, quantity), counter)
+    found = compare(pairs, terms, figures, counter)
     over = baseline or "the strongest exact softmax"
     title = f"{findings.run.suite.name}: methods against {over}, run {findings.run.id}"
-    return Judgement(title, (over, "method"), tuple(found), terms, quantity, counter)
+    return Judgement(title, (over, "method"), tuple(found), terms, figures, counter)

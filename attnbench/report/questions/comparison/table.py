@@ -37,9 +37,10 @@ def comparison_table(judgement: Judgement) -> Table:
     rows, bold = [], set()
     for number, (row, words) in enumerate(zip(judgement.sorted, own, strict=True)):
         cell, sides = row.pair.any.cell, []
-        for side in (row.pair.old, row.pair.new):
-            found = quantity.estimate(side)
-            failed = "not planned" if side is None else short(side.status)
+        for side, figure in ((row.pair.old, judgement.figures.old), (row.pair.new, judgement.figures.new)):
+            found = figure.estimate(side)
+            none = "no number" if judgement.terms.of_methods else "not planned"
+            failed = none if side is None else short(side.status)
             sides.append(written(found.value, quantity.unit) if found else failed)
         mask = "causal" if cell.problem.causal else "non-causal"
         what = ", ".join([cell.workload.value, mask, *(each for each in words if each not in everywhere)])
@@ -120,9 +121,10 @@ def comparison_csv(judgement: Judgement) -> str:
 
 def record(judgement: Judgement, comparison: Comparison) -> dict[str, Scalar | None]:
     """Return one cell under the names of the columns, in SI units."""
-    pair, ratio, memory, quantity = comparison.pair, comparison.ratio, comparison.memory, judgement.quantity
+    pair, ratio, memory, figures = comparison.pair, comparison.ratio, comparison.memory, judgement.figures
     cell, interval = pair.any.cell, ratio.interval if ratio else None
-    old, new = (found.value if (found := quantity.estimate(side)) else None for side in (pair.old, pair.new))
+    quantity, sides = figures.new, ((pair.old, figures.old), (pair.new, figures.new))
+    old, new = (found.value if (found := figure.estimate(side)) else None for side, figure in sides)
     return {
         "method": method(comparison),
         "workload": cell.workload.value,

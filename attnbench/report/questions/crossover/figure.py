@@ -25,7 +25,7 @@ from attnbench.report.questions.crossover.table import lines, rounded
 from attnbench.report.text.names import in_words
 from attnbench.report.text.statuses import short
 
-_NOTHING = "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
+NO_BASELINE = "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
 
 
 def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
@@ -34,10 +34,10 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
     if time is None:
         raise CannotDrawError("no cell of the run has a time")
     found = []
-    for sections in by_workload(findings, lambda workload: workload.is_timed, _NOTHING):
+    for sections in by_workload(findings, lambda workload: workload.is_timed, NO_BASELINE):
         every, shown = list[Versus](), list[Versus]()
         for section in sections:
-            base = baseline(section, findings.run.suite.report.baselines)
+            base = baseline(section)
             pairs = [Versus(section, label, base, time) for label in section.series if base and label != base]
             # those that cross, those that can be compared, the others; each in suite order
             ranked = sorted(pairs, key=lambda versus: (not versus.crossover.crossings, not versus.crossover.lengths))
@@ -45,20 +45,20 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
             shown += [versus for versus in pairs if versus in ranked[: sheet.methods]]
         if shown:
             left = len(every) - len(shown)
+            drawn = [section for section in sections if any(versus.section is section for versus in shown)]
             seen = [
                 f"{in_words(sections[0].workload)}: time of each method over that of its baseline against length N, both axes "
-                f"logarithmic; below 1 the method is ahead. {device_name(findings)}.",
+                f"logarithmic; below 1 the method is ahead. {device_name(findings, drawn)}.",
                 "Thin bars: 95 % interval of a ratio. Thick bars on the line at 1: 95 % interval of the N at which the two "
                 "change places, which is noted above the panel; faint and without a note, the lengths between which they do.",
                 f"Not drawn: {left} pairs more, which change places least." if left else "",
                 replication([cell for versus in shown for cell in versus.cells], findings.quantities[TIME]),
             ]
-            drawn = [section for section in sections if any(versus.section is section for versus in shown)]
             # where each pair changes places takes a line a pair, which is too long for a caption
             caption = text(seen, [*(line.strip() for line in lines(findings, shown)), *measured(findings, drawn)])
             found.append(Drawing(sections[0].workload.value, _figures(findings, shown, sheet), caption))
     if not found:
-        raise CannotDrawError(_NOTHING)
+        raise CannotDrawError(NO_BASELINE)
     return found
 
 

@@ -55,7 +55,7 @@ class Shown:
         """Return the rows by the suite as it is now."""
         if self.findings is None:
             return not_run(self.suite.published, f"no run of it was given; attnbench run {self.suite.name}")
-        return rows(self.suite.published, self.findings.summaries)
+        return rows(self.suite.published, self.findings.summaries, self.findings.run)
 
 
 def published_page(shown: Sequence[Shown]) -> str:

@@ -38,7 +38,7 @@ _EQUALS = "\u00a0=\u00a0"
 
 def published_tables(findings: Findings) -> list[Table]:
     """Return one table, or several of a suite with very many figures; none where it names no figures."""
-    found = rows(findings.run.suite.published, findings.summaries)
+    found = rows(findings.run.suite.published, findings.summaries, findings.run)
     parts = [found[first : first + _MOST] for first in range(0, len(found), _MOST)]
     names = [TITLE] if len(parts) == 1 else [f"{TITLE}, {number} of {len(parts)}" for number in range(1, len(parts) + 1)]
     return [table_of(name, part, about(findings)) for name, part in zip(names, parts, strict=True)]
@@ -60,7 +60,7 @@ def published_lines(findings: Findings) -> list[str]:
 
     Figures of one printed table that came to the same share a line; what the run was not made for is counted.
     """
-    judged = [row for row in rows(findings.run.suite.published, findings.summaries) if row.judged]
+    judged = [row for row in rows(findings.run.suite.published, findings.summaries, findings.run) if row.judged]
     said = []
     for written, group in groupby((row for row in judged if not row.elsewhere), key=lambda row: row.entry.written):
         found = list(group)

@@ -25,7 +25,7 @@ _PAIRED = "Paired: the sides ran one after the other, as in a gate"
 _UNPAIRED = "Unpaired: the same processes, as two stored runs are compared"
 
 
-def percent(share: float) -> str:
+def in_percent(share: float) -> str:
     """Write a share in per cent without the sign: `0.4`, `9.9`, `12`, `100`."""
     value = 100 * share
     return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
@@ -60,12 +60,12 @@ def notes(found: Calibration, run: RunInfo) -> list[str]:
     """Return all notes, one line each, in order of weight."""
     plan, most, together, alike = found.plan, found.paired[-1], found.together, not found.plan.injected
     interval = found.overall.interval if found.overall else None
-    flags = ", ".join(f"{flag} {percent(count / max(1, found.measured))} %" for flag, count in found.flags.items())
+    flags = ", ".join(f"{flag} {in_percent(count / max(1, found.measured))} %" for flag, count in found.flags.items())
     reason = f" ({shorten(found.reason, 200)})" if found.reason else ""
     said = {
         f"{found.lost} of {plan.processes} processes gave no time, and their verdicts are left out{reason}.": found.lost,
-        f"Warning: without a margin {percent(most.significant.share or 0)} % are told apart where 5 % should be: processes of "
-        "one verdict are not independent here (attnbench doctor says what disturbs).": alike
+        f"Warning: without a margin {in_percent(most.significant.share or 0)} % are told apart where 5 % should be: processes "
+        "of one verdict are not independent here (attnbench doctor says what disturbs).": alike
         and most.significant.of
         and most.significant.interval.low > _ALARMING,
         f"Judged together, as a suite of {together.of} cells, {together.hits} would be told apart "
@@ -79,10 +79,11 @@ def notes(found: Calibration, run: RunInfo) -> list[str]:
     if found.overall is not None and interval is not None:
         lines.append(f"B over A, all pairs: {found.overall.value:.4f} [{interval.low:.4f}, {interval.high:.4f}].")
     if found.processes is not None:
-        lines.append(f"Medians of processes of one round and side vary by {percent(found.processes)} % (standard deviation).")
+        varies = f"{in_percent(found.processes)} % (standard deviation)"
+        lines.append(f"Medians of processes of one round and side vary by {varies}.")
     if found.rounds is not None:
         lines.append(
-            f"The rounds' means, minutes apart, span {percent(found.rounds)} %: "
+            f"The rounds' means, minutes apart, span {in_percent(found.rounds)} %: "
             "such drift lies between two stored runs, and in no interval."
         )
     lines += [f"Processes marked: {flags}."] if flags else []
@@ -140,7 +141,7 @@ def _grid(found: Calibration, powers: Sequence[Power], *, in_full: bool) -> tupl
             "found 8 in 10, no margin": (bare, LIKELY),
             f"found 9 in 10, margin {margin}": ([power.at_margin for power in powers], SURE),
         }
-    widths = ("n/a" if power.half_width is None else f"±{percent(power.half_width)}%" for power in powers)
+    widths = ("n/a" if power.half_width is None else f"±{in_percent(power.half_width)}%" for power in powers)
     return ("", *(f"{power.replicates} a side" for power in powers)), (
         ("verdicts", *(str(power.slower.of) for power in powers)),
         *((name, *(_share(each, in_full=in_full) for each in row)) for name, row in hits.items()),
@@ -152,7 +153,7 @@ def _grid(found: Calibration, powers: Sequence[Power], *, in_full: bool) -> tupl
 def _share(hits: Hits, *, in_full: bool) -> str:
     if hits.share is None:
         return "no verdicts" if in_full else "n/a"
-    share = f"{percent(hits.share)}% [{percent(hits.interval.low)},{percent(hits.interval.high)}]"
+    share = f"{in_percent(hits.share)}% [{in_percent(hits.interval.low)},{in_percent(hits.interval.high)}]"
     return f"{hits.hits}/{hits.of} = {share}" if in_full else share
 
 
@@ -160,11 +161,11 @@ def _smallest(hits: Sequence[Hits], share: float, *, in_full: bool) -> str:
     if not hits[0].of:
         return "n/a"
     found = smallest(hits, share)
-    beyond = f">{percent(INJECTED[-1])}"
+    beyond = f">{in_percent(INJECTED[-1])}"
     if found.effect is None:
         return f"{beyond}%"
-    low, high = (beyond if end is None else percent(end) for end in (found.low, found.high))
-    return f"+{percent(found.effect)}% [{low},{' ' if in_full else ''}{high}]"
+    low, high = (beyond if end is None else in_percent(end) for end in (found.low, found.high))
+    return f"+{in_percent(found.effect)}% [{low},{' ' if in_full else ''}{high}]"
 
 
 def as_json(found: Calibration, run: RunInfo) -> str:
