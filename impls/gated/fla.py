@@ -3,12 +3,15 @@
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attnbench.api import Cell, DType, Problem, Tier
 
+from ..partial.documents import borders
 from ..recurrence.hopper import why_no_backward
 from .family import Terms
 from .gla import GLA
@@ -23,7 +26,7 @@ class FlaKernels(OfPackage):
     """A Triton operator of flash-linear-attention: the state before each chunk of 64 tokens, then all chunks at once.
 
     The method's terms are computed in plain torch inside the timed call, as users of the package must do. The scale is always
-    passed on, since the package's default is 1/√D.
+    passed on, since the package's default is 1/√D. Documents in one row are one call, which is told where they begin.
     """
 
     tier = Tier.TRITON
@@ -31,6 +34,8 @@ class FlaKernels(OfPackage):
     devices = ("cuda",)
     tf32 = True
     tunes = True
+    operator: Callable[..., Any]
+    """The package's function, of q, k, v [B, N, H, ·]; returns the output [B, N, H, M] and the last state."""
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -42,14 +47,22 @@ class FlaKernels(OfPackage):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: each [B, H, N, ·] in the memory order [B, N, H, ·] -> [B, H, N, M]."""
-        t = self.terms(*inputs)
-        o: Tensor
-        o, _ = self.operate(t, [x.transpose(1, 2) for x in (t.q, t.k, t.v)])
-        return o.transpose(1, 2)
+        return self._operate(inputs)
 
-    def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401 - the package has no types
-        """Call the operator with q, k, v [B, N, H, ·]; returns the output [B, N, H, M] and the last state."""
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:  # noqa: ARG002 - one call attends all
+        """Attend all documents in one call: [1, H, N, ·] -> [1, H, N, M]."""
+        return self._operate(inputs, cu_seqlens=borders(lengths, inputs[0].device, torch.int64))
+
+    def decays(self, t: Terms) -> dict[str, Tensor]:
+        """Return the logarithms of the decays, by the operator's name for them."""
         raise NotImplementedError
+
+    def _operate(self, inputs: tuple[Tensor, ...], **documents: Tensor) -> Tensor:
+        t = self.terms(*inputs)
+        q, k, v = (x.transpose(1, 2) for x in (t.q, t.k, t.v))
+        o: Tensor
+        o, _ = self.operator(q, k, v, **self.decays(t), scale=self.scale, **documents)
+        return o.transpose(1, 2)
 
 
 class FlaRetNet(FlaKernels, RetNet):
@@ -63,9 +76,9 @@ class FlaRetNet(FlaKernels, RetNet):
         super().__init__(problem)
         self.operator = chunk_retention
 
-    def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ARG002, ANN401
-        """Call the operator, which has the decays built in."""
-        return self.operator(*qkv, scale=self.scale)
+    def decays(self, t: Terms) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return nothing: the operator has the decays built in."""
+        return {}
 
 
 class FlaLightning(FlaKernels, Lightning):
@@ -82,9 +95,9 @@ class FlaLightning(FlaKernels, Lightning):
         super().__init__(problem, slopes, layer, layers)
         self.operator = chunk_simple_gla
 
-    def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """Call the operator with one log decay for each head."""
-        return self.operator(*qkv, g_gamma=t.log_decay.flatten(), scale=self.scale)
+    def decays(self, t: Terms) -> dict[str, Tensor]:
+        """Return one for each head."""
+        return {"g_gamma": t.log_decay.flatten()}
 
 
 class FlaMamba2(FlaKernels, Mamba2):
@@ -103,9 +116,9 @@ class FlaMamba2(FlaKernels, Mamba2):
         super().__init__(problem)
         self.operator = chunk_simple_gla
 
-    def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """Call the operator with one log decay for each token and head."""
-        return self.operator(*qkv, g=t.log_decay.squeeze(-1).transpose(1, 2), scale=self.scale)
+    def decays(self, t: Terms) -> dict[str, Tensor]:
+        """Return one for each token and head."""
+        return {"g": t.log_decay.squeeze(-1).transpose(1, 2)}
 
 
 class FlaGLA(FlaKernels, GLA):
@@ -119,9 +132,9 @@ class FlaGLA(FlaKernels, GLA):
         super().__init__(problem)
         self.operator = chunk_gla
 
-    def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """Call the operator with a log decay for each row of the state."""
-        return self.operator(*qkv, g=t.log_decay.transpose(1, 2), scale=self.scale)
+    def decays(self, t: Terms) -> dict[str, Tensor]:
+        """Return one for each row of the state."""
+        return {"g": t.log_decay.transpose(1, 2)}
 
 
 class FlaHGRN2(FlaKernels, HGRN2):
@@ -135,6 +148,6 @@ class FlaHGRN2(FlaKernels, HGRN2):
         super().__init__(problem, lower_bound)
         self.operator = chunk_gla
 
-    def operate(self, t: Terms, qkv: list[Tensor]) -> Any:  # noqa: ANN401
-        """Call the operator with a log decay for each row of the state."""
-        return self.operator(*qkv, g=t.log_decay.transpose(1, 2), scale=self.scale)
+    def decays(self, t: Terms) -> dict[str, Tensor]:
+        """Return one for each row of the state."""
+        return {"g": t.log_decay.transpose(1, 2)}

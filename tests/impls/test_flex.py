@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.nn.attention import flex_attention
 
 from attnbench import Problem, build
 from attnbench.api import DType, Workload
+from attnbench.forms import packed
 from attnbench.registry import load
 from tests.impls.contract.subjects import Variant
 from tests.impls.contract.test_causality import test_the_future_changes_nothing_before_it as nothing_from_the_future
@@ -79,8 +81,22 @@ def test_hidden_keys_do_not_exist_and_who_sees_none_gives_zero(N: int) -> None:
 def test_the_causal_block_mask_is_built_once_for_a_length() -> None:
     method: Any = build("softmax.flex", Problem(B=1, H=1, N=300, D=8, causal=True))
     q = torch.zeros(1, 1, 300, 8)
-    assert method._block_mask(q, None) is method._block_mask(q, None)
-    assert method._block_mask(q[:, :, :200], None).shape == (1, 1, 200, 200)
+    assert method._mask_of((300,), q.device) is method._mask_of((300,), q.device)
+    assert method._mask_of((200,), q.device).shape == (1, 1, 200, 200)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("lengths", [(100, 28, 130, 1, 41), (300,), (128, 128), (1,) * 5], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_documents_in_one_row_are_one_call_and_see_nothing_of_each_other(lengths: tuple[int, ...], causal: bool) -> None:
+    alone = Problem(B=1, H=4, kv_heads=2, N=sum(lengths), D=8, causal=causal, dtype="float64")
+    method: Any = packed(load("softmax.flex"))(alone.model_copy(update={"documents": lengths}))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(7))
+    parts = zip(*(x.split(lengths, 2) for x in inputs), strict=True)
+    want = torch.cat([build("softmax.flex", alone).reference(*part) for part in parts], 2)
+    method._flex = Mock(wraps=method._flex)
+    torch.testing.assert_close(method(*inputs), want, rtol=0, atol=1e-10)
+    assert method._flex.call_count == 1
 
 
 def test_a_sink_tells_small_and_large_weights_apart() -> None:
@@ -162,18 +178,25 @@ def test_blocks_are_those_of_the_ranges(pattern: Any, N: int, causal: bool) -> N
 
 
 @settings(max_examples=40, deadline=None)
-@given(N=st.integers(1, 700), causal=st.booleans(), seed=st.integers(0, 999), share=st.sampled_from([None, 0.0, 0.99, 1.0]))
-def test_blocks_are_those_of_the_dense_mask(N: int, causal: bool, seed: int, share: float | None) -> None:
+@given(
+    lengths=st.lists(st.integers(1, 400), min_size=1, max_size=5),
+    causal=st.booleans(),
+    seed=st.integers(0, 999),
+    share=st.sampled_from([None, 0.0, 0.99, 1.0]),
+)
+def test_blocks_are_those_of_the_dense_mask(lengths: list[int], causal: bool, seed: int, share: float | None) -> None:
     """Each visible pair is in exactly one list, and a block in the list of whole ones has no hidden pair."""
-    keys = None
+    keys, N, documents = None, sum(lengths), tuple(lengths) if len(lengths) > 1 else ()
     if share is not None:
         keys = torch.rand(2, N, generator=torch.Generator().manual_seed(seed)) >= share
         keys[0, : N // 2] = True
-    if keys is None and not causal:
+    if keys is None and not causal and not documents:
         return
-    mask = blocks.block_mask(N, torch.device("cpu"), causal=causal, key_mask=keys)
+    mask = blocks.block_mask(N, torch.device("cpu"), causal=causal, key_mask=keys, documents=documents)
     dense = torch.ones(1, N, N, dtype=torch.bool) if keys is None else keys[:, None, :].expand(2, N, N)
     dense = dense.tril() if causal else dense
+    if documents:
+        dense = dense & torch.block_diag(*(torch.ones(n, n) for n in documents)).bool()
     partial, full = (
         pairs_of(number.squeeze(1), which.squeeze(1), N, N)
         for number, which in ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
@@ -257,6 +280,15 @@ def test_compiled_it_is_the_same(shape: dict[str, Any], dtype: str) -> None:
         want = method.reference(*(x.double() for x in inputs), **mask).to(inputs[0].dtype)
         eps = 8 * torch.finfo(want.dtype).eps
         torch.testing.assert_close(method(*inputs, **mask), want, rtol=eps, atol=eps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+def test_compiled_it_keeps_documents_apart(causal: bool) -> None:
+    row = Problem(B=1, H=4, kv_heads=2, N=300, D=16, causal=causal, documents=(100, 28, 130, 1, 41))
+    method: Any = packed(load("softmax.flex"))(row)
+    inputs = type(method).inputs(row, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(method(*inputs), method.reference(*inputs), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow

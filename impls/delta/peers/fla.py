@@ -7,10 +7,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
+from ...partial.documents import borders
 from ...recurrence.hopper import why_no_backward
 from ...recurrence.parts import refuse_bad_scale
 from ..cost import cost_of_package
@@ -24,7 +26,8 @@ from ..family import DeltaFamily
 class FlaKernels(DeltaFamily):
     """A chunked Triton operator of flash-linear-attention, with chunks of 64 tokens (RWKV-7: 16) and decays as logarithms.
 
-    The scale is passed on; the package's own default is 1/√D (RWKV-7: 1).
+    The scale is passed on; the package's own default is 1/√D (RWKV-7: 1). Documents in one row are one call, which is told
+    where they begin.
     """
 
     tier = Tier.TRITON
@@ -57,9 +60,16 @@ class FlaKernels(DeltaFamily):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] and gates -> [B, H, N, M], in the memory order [B, N, H, ·]."""
-        inputs = dict(zip(self.names, (x.transpose(1, 2) for x in (q, k, v, *gates)), strict=True))
+        return self._operate((q, k, v, *gates))
+
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:  # noqa: ARG002 - one call attends all
+        """Attend all documents in one call: [1, H, N, ·] -> [1, H, N, M]."""
+        return self._operate(inputs, cu_seqlens=borders(lengths, inputs[0].device, torch.int64))
+
+    def _operate(self, inputs: tuple[Tensor, ...], **documents: Tensor) -> Tensor:
+        named = dict(zip(self.names, (x.transpose(1, 2) for x in inputs), strict=True))
         o: Tensor
-        o, _ = self.attend(**inputs, scale=self.scale)
+        o, _ = self.attend(**named, scale=self.scale, **documents)
         return o.transpose(1, 2)
 
 

@@ -6,10 +6,12 @@ B batch, H heads, N tokens, D query/key width, M value width. The package's own 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from attnbench.api import Cell, Cost, DType, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
+from ...partial.documents import borders
 from ...partial.rows import seen_by
 from ..family import LinearFamily
 from ..maps.feature_map import elementwise
@@ -25,7 +27,8 @@ class FlaLinear(LinearFamily):
 
     Katharopoulos et al. 2020, eq. 9-12. The operators take no feature map: φ runs before them in plain torch, inside the timed
     call, as users of the package must do. The scale is 1, where the package's default is 1/√D. The package hides keys by
-    packing sequences, not by a mask. Its kernels choose their launches by key, which has neither N nor B nor H in it.
+    packing sequences, not by a mask: documents in one row are one call, which is told where they begin. Its kernels choose
+    their launches by key, which has neither N nor B nor H in it.
 
     `alone` leaves out what stands around the kernel: o_i = Σ_{j≤i} (q_i·k_j) v_j, without a feature map or a denominator. That
     is less work than the definition of the others, and tells what of the package's time is its kernel's. Raises ValueError on
@@ -83,9 +86,18 @@ class FlaLinear(LinearFamily):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], in the memory order [B, N, H, ·]."""
+        return self._operate(q, k, v)
+
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:  # noqa: ARG002 - one call attends all
+        """Attend all documents in one call: [1, H, N, ·] -> [1, H, N, M]."""
+        q, k, v = inputs
+        return self._operate(q, k, v, cu_seqlens=borders(lengths, q.device, torch.int64))
+
+    def _operate(self, q: Tensor, k: Tensor, v: Tensor, **documents: Tensor) -> Tensor:
         fq, fk = (q, k) if self.alone else (self.phi(q), self.phi(k))
+        q, k, v = (x.transpose(1, 2) for x in (fq, fk, v))
         o: Tensor
-        o, _ = self.attend(fq.transpose(1, 2), fk.transpose(1, 2), v.transpose(1, 2), scale=1.0, normalize=not self.alone)
+        o, _ = self.attend(q, k, v, scale=1.0, normalize=not self.alone, **documents)
         return o.transpose(1, 2)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:

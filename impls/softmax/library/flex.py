@@ -4,6 +4,7 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,20 +21,20 @@ from .block_mask import block_mask
 class FlexSoftmax(ExactSoftmax):
     """`torch.compile(flex_attention)`: one fused kernel generated for the shape, which skips hidden blocks of 128 × 128.
 
-    Dong et al. 2024, in O(N²) time and O(N) memory. The causal block mask is built once for each length and device, at the
-    first call; that of a key mask at each call, because every batch has its own. The first call compiles for seconds, on a CPU
-    with a C++ compiler. No backward on a CPU, and no decoding.
+    Dong et al. 2024, in O(N²) time and O(N) memory. The block mask of a length, or of documents in one row, is built once for
+    each device, at the first call; that of a key mask at each call, because every batch has its own. The first call compiles
+    for seconds, on a CPU with a C++ compiler. No backward on a CPU, and no decoding.
     """
 
     paper = "arXiv:2412.05496"
     tier = Tier.COMPILED
-    masks = True
+    masks = packs = True
     dtypes = UP_TO_FLOAT32
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self._flex = _compiled()
-        self._causal_masks: dict[tuple[int, torch.device], BlockMask] = {}
+        self._masks: dict[tuple[tuple[int, ...], torch.device], BlockMask] = {}
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -56,19 +57,28 @@ class FlexSoftmax(ExactSoftmax):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], bool [B, N] or None -> [B, H, N, M]; differentiable on CUDA."""
-        grouped = q.shape[1] != k.shape[1]
-        o: Tensor = self._flex(q, k, v, block_mask=self._block_mask(q, key_mask), scale=self.scale, enable_gqa=grouped)
-        return o
-
-    def _block_mask(self, q: Tensor, key_mask: Tensor | None) -> BlockMask | None:
         N, device = q.shape[2], q.device
         if key_mask is not None:
-            return block_mask(N, device, causal=self.causal, key_mask=key_mask)
-        if not self.causal:
+            return self._attend(q, k, v, block_mask(N, device, causal=self.causal, key_mask=key_mask))
+        return self._attend(q, k, v, self._mask_of((N,), device))
+
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:  # noqa: ARG002 - one call attends all
+        """Attend all documents in one call, which skips blocks of pairs of two of them."""
+        q, k, v = inputs
+        return self._attend(q, k, v, self._mask_of(lengths, q.device))
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: BlockMask | None) -> Tensor:
+        o: Tensor = self._flex(q, k, v, block_mask=mask, scale=self.scale, enable_gqa=q.shape[1] != k.shape[1])
+        return o
+
+    def _mask_of(self, lengths: tuple[int, ...], device: torch.device) -> BlockMask | None:
+        """Return the mask of documents of these lengths, which is made once; None where nothing is hidden."""
+        if len(lengths) == 1 and not self.causal:
             return None
-        if (N, device) not in self._causal_masks:
-            self._causal_masks[N, device] = block_mask(N, device, causal=True)
-        return self._causal_masks[N, device]
+        if (lengths, device) not in self._masks:
+            documents = lengths if len(lengths) > 1 else ()
+            self._masks[lengths, device] = block_mask(sum(lengths), device, causal=self.causal, documents=documents)
+        return self._masks[lengths, device]
 
 
 def _compiled() -> Any:  # noqa: ANN401 - torch.compile gives what it was given

@@ -3,15 +3,17 @@
 B batch, H heads, K heads of k and v, N tokens, S keys, D query/key width, M value width.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import attention
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend, sdpa_kernel, varlen
 
 from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Layout, Problem, Workload
 
+from ...partial.documents import borders
 from ..work import square_flops
 from . import limits
 from .sdpa import SdpaSoftmax
@@ -58,7 +60,11 @@ class MathSdpa(ForcedSdpa):
 
 
 class FlashSdpa(ForcedSdpa):
-    """torch's FlashAttention-2, or on a CPU its own flash kernel. Dao 2023 (arXiv:2307.08691)."""
+    """torch's FlashAttention-2, or on a CPU its own flash kernel. Dao 2023 (arXiv:2307.08691).
+
+    Documents in one row are one call of `varlen_attn` on CUDA, by the same kernels, where D is a multiple of 8; elsewhere each
+    is a call.
+    """
 
     paper = "arXiv:2307.08691"
     backend = SDPBackend.FLASH_ATTENTION
@@ -68,6 +74,16 @@ class FlashSdpa(ForcedSdpa):
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse what torch's dispatcher refuses."""
         return limits.flash(cell)
+
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:
+        """Attend all documents in one call where there is one for them, of [N, H, D] with the borders between them."""
+        q, k, v = (x.squeeze(0).transpose(0, 1) for x in inputs)
+        if not q.is_cuda or q.shape[-1] % 8:
+            return super().attend_documents(attend, inputs, lengths)
+        at, longest = borders(lengths, q.device), max(lengths)
+        window, grouped = (-1, 0 if self.causal else -1), q.shape[1] != k.shape[1]
+        o = varlen.varlen_attn(q, k, v, at, at, longest, longest, scale=self.scale, window_size=window, enable_gqa=grouped)
+        return o.transpose(0, 1).unsqueeze(0)  # type: ignore[union-attr]
 
 
 class SwitchedSdpa(FlashSdpa):

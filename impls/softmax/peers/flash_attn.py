@@ -3,6 +3,7 @@
 B batch, H heads, K heads of k and v, N tokens, D width of queries, keys and values.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
+from ...partial.documents import borders
 from ..exact import ExactSoftmax
 from ..work import cost, fused_flops, refuse_parameters
 
@@ -19,7 +21,7 @@ class FlashAttnSoftmax(ExactSoftmax):
     """`flash_attn_func` of the package flash-attn: FlashAttention-2 by its authors, on CUDA.
 
     Dao 2023, in O(N²) time and O(N) memory. The package takes [B, N, H, D], in which inputs are laid out, so nothing is
-    transposed. No key masks (its packed form for sequences of different lengths is another function) and no decoding.
+    transposed. Documents in one row go to `flash_attn_varlen_func`, all in one call. No key masks and no decoding.
     """
 
     paper = "arXiv:2307.08691"
@@ -28,7 +30,7 @@ class FlashAttnSoftmax(ExactSoftmax):
     requires = ("flash-attn>=2.5",)
     devices = ("cuda",)
     dtypes = HALF
-    one_width = True
+    one_width = packs = True
     widths = (1, 256)
     module: ClassVar[str] = "flash_attn"
     """The package's module that has the function."""
@@ -37,8 +39,7 @@ class FlashAttnSoftmax(ExactSoftmax):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        package: Any = import_module(self.module)
-        self._attend = package.flash_attn_func
+        self._package: Any = import_module(self.module)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -58,10 +59,15 @@ class FlashAttnSoftmax(ExactSoftmax):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        found = self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)
-        # the later packages give the logarithms of the denominators too, some versions of them always
-        o: Tensor = found[0] if isinstance(found, tuple) else found
-        return o.transpose(1, 2)
+        return _output(self._package.flash_attn_func(q, k, v, softmax_scale=self.scale, causal=self.causal)).transpose(1, 2)
+
+    def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:  # noqa: ARG002 - one call attends all
+        """Attend all documents in one call, of [N, H, D] with the borders between them."""
+        q, k, v = (x.squeeze(0).transpose(0, 1) for x in inputs)
+        at, longest = borders(lengths, q.device), max(lengths)
+        ends = {"cu_seqlens_q": at, "cu_seqlens_k": at, "max_seqlen_q": longest, "max_seqlen_k": longest}
+        found = self._package.flash_attn_varlen_func(q, k, v, **ends, softmax_scale=self.scale, causal=self.causal)
+        return _output(found).transpose(0, 1).unsqueeze(0)
 
 
 class FlashAttn3Softmax(FlashAttnSoftmax):
@@ -91,3 +97,9 @@ class FlashAttn4Softmax(FlashAttnSoftmax):
         """Refuse widths that are not aligned, and other GPUs."""
         D = cell.problem.D
         return f"widths must be multiples of 8: D={D}" if D % 8 else super().why_not(cell)
+
+
+def _output(found: Any) -> Tensor:  # noqa: ANN401 - the packages have no types
+    """Return the output, beside which the later packages give the logarithms of the denominators, some versions always."""
+    o: Tensor = found[0] if isinstance(found, tuple) else found
+    return o

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench import Problem, registry
 from attnbench.api import Layout, Workload
+from attnbench.forms import packed
 from tests.impls.contract.calls import evaluated
 from tests.impls.contract.test_refusals import MISTAKES
 from tests.impls.peers.stand_ins import Calls, install, load
@@ -113,12 +114,30 @@ def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
         return attend
 
-    install(monkeypatch, "fla.ops.linear_attn", **{name: linear(name) for name in LINEAR.values()})
+    def by_documents(attend: Any) -> Any:
+        """The operator, told perhaps where documents begin, each of which it attends by itself."""
+
+        def told(*inputs: Tensor, cu_seqlens: Tensor | None = None, **named: Any) -> Any:
+            if cu_seqlens is None:
+                return attend(*inputs, **named)
+            assert cu_seqlens.dtype == torch.int64
+            calls.append({"borders": cu_seqlens})
+            ends = cu_seqlens[1:-1].tolist()
+            cut = {key: x.tensor_split(ends, 1) for key, x in named.items() if isinstance(x, Tensor) and x.dim() > 1}
+            parts = [
+                ([x[i] for x in (x.tensor_split(ends, 1) for x in inputs)], {**named, **{key: x[i] for key, x in cut.items()}})
+                for i in range(len(ends) + 1)
+            ]
+            return torch.cat([attend(*part, **rest)[0] for part, rest in parts], 1), None
+
+        return told
+
+    install(monkeypatch, "fla.ops.linear_attn", **{name: by_documents(linear(name)) for name in LINEAR.values()})
     install(monkeypatch, "fla.ops.based", **{name: based(name) for name in ("parallel_based", "fused_chunk_based")})
     for module, operator in GATED.values():
-        install(monkeypatch, f"fla.ops.{module}", **{operator: gated(operator)})
+        install(monkeypatch, f"fla.ops.{module}", **{operator: by_documents(gated(operator))})
     for name, (module, operator, names) in DELTA.items():
-        install(monkeypatch, f"fla.ops.{module}", **{operator: delta(name, operator, names)})
+        install(monkeypatch, f"fla.ops.{module}", **{operator: by_documents(delta(name, operator, names))})
     return calls
 
 
@@ -145,6 +164,21 @@ def test_it_is_called_so_that_the_method_comes_out(name: str, params: dict[str, 
         assert all(call[x].is_contiguous() for x in "qkv")
     if name == "linear.based_fla":
         assert (call["scale"], call["use_norm"]) == (pytest.approx(8**-0.5), True)
+
+
+@pytest.mark.parametrize("name", [name for name in (*GATED, *DELTA, *LINEAR) if not name.endswith("naive")])
+def test_documents_in_one_row_are_one_call_that_is_told_where_they_begin(name: str, fla: Calls) -> None:
+    row = Problem(**{**SHAPE, "B": 1, "N": 83}, documents=(70, 1, 12))
+    method: Any = packed(load(name))(row).double()
+    inputs = tuple(x.requires_grad_() for x in type(method).inputs(row, torch.Generator().manual_seed(7)))
+    g = torch.randn(1, 3, 83, 5, dtype=torch.float64)
+    got, want = (evaluated(function, inputs, g, list(method.parameters())) for function in (method, method.reference))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    (told,) = [call["borders"] for call in fla if "borders" in call]
+    assert told.tolist() == [0, 70, 71, 83]
+    method(*inputs)
+    # the package keeps its lists of chunks by the tensor's identity
+    assert [call["borders"] for call in fla if "borders" in call][1] is told
 
 
 @pytest.mark.parametrize("name", DELTA)
@@ -196,6 +230,8 @@ def test_based_in_parallel_works_as_the_square_and_by_chunks_as_the_length(workl
 )
 def test_the_package_has_the_operator_with_these_arguments(name: str, params: dict[str, Any], dtype: str) -> None:
     method = load(name)(Problem(B=1, H=2, N=64, D=16, causal=True, dtype=dtype), **params)
-    with pytest.raises((RuntimeError, ValueError), match=r"active drivers|cpu tensor"):
-        # as far as a machine without a GPU goes: every argument is known, and only the driver is missing
-        method(*type(method).inputs(method.problem, torch.Generator()))
+    inputs = type(method).inputs(method.problem, torch.Generator())
+    for call in (method, lambda *inputs: method.attend_documents(method, inputs, (40, 24))):
+        with pytest.raises((RuntimeError, ValueError), match=r"active drivers|cpu tensor"):
+            # as far as a machine without a GPU goes: every argument is known, and only the driver is missing
+            call(*inputs)

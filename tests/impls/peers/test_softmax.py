@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnbench import Problem, build
 from attnbench.api import Cell, Workload
+from attnbench.forms import packed
 from attnbench.registry import MissingPackageError, load
 from tests.impls.contract.subjects import cost_of
 from tests.impls.peers.stand_ins import Calls, install
@@ -50,9 +51,20 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         seen.append({"tensors": (q, k, v), "scale": scale, "causal": attn_bias is not None})
         return dense_BNHD(q, k, v, scale, attn_bias is not None)
 
-    install(monkeypatch, "flash_attn", flash_attn_func=flash_attn_func)
-    install(monkeypatch, "flash_attn_interface", flash_attn_func=flash_attn_func)
-    install(monkeypatch, "flash_attn.cute", flash_attn_func=later_flash_attn_func)
+    def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, *, cu_seqlens_q: Tensor, **named: Any) -> Tensor:
+        seen.append({"tensors": (q, k, v), "borders": cu_seqlens_q, **named})
+        documents = zip(*(x.unsqueeze(0).tensor_split(cu_seqlens_q[1:-1].tolist(), 1) for x in (q, k, v)), strict=True)
+        outputs = [dense_BNHD(q, k, v, named["softmax_scale"], named["causal"]) for q, k, v in documents]
+        return torch.cat(outputs, 1)[0]
+
+    def later_flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> tuple[Tensor, None]:
+        return flash_attn_varlen_func(q, k, v, **keywords), None
+
+    functions = {"flash_attn_func": flash_attn_func, "flash_attn_varlen_func": flash_attn_varlen_func}
+    later = {"flash_attn_func": later_flash_attn_func, "flash_attn_varlen_func": later_flash_attn_varlen_func}
+    install(monkeypatch, "flash_attn", **functions)
+    install(monkeypatch, "flash_attn_interface", **functions)
+    install(monkeypatch, "flash_attn.cute", **later)
     mask, attend = LowerTriangularMask, memory_efficient_attention
     install(monkeypatch, "xformers.ops", memory_efficient_attention=attend, LowerTriangularMask=mask)
     return seen
@@ -74,6 +86,42 @@ def test_the_package_is_called_so_that_softmax_attention_comes_out(
     (call,) = calls
     assert call["causal"] is causal
     assert call["scale"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", FLASHES)
+def test_documents_in_one_row_are_one_call_that_is_told_where_they_begin(name: str, causal: bool, calls: Calls) -> None:
+    shape = {"B": 1, "H": 4, "kv_heads": 2, "N": 33, "D": 8, "causal": causal, "dtype": "float64", "documents": (20, 1, 12)}
+    method: Any = packed(load(name))(Problem(**shape))
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(7))
+    torch.testing.assert_close(method(*inputs), method.reference(*inputs), rtol=0, atol=1e-10)
+    (call,) = calls
+    assert call["borders"] is call["cu_seqlens_k"]
+    assert call["borders"].tolist() == [0, 20, 21, 33]
+    assert call["borders"].dtype == torch.int32
+    assert call["max_seqlen_q"] == call["max_seqlen_k"] == 20
+    assert [x.shape for x in call["tensors"]] == [(33, 4, 8), (33, 2, 8), (33, 2, 8)]
+    # what every call needs is on the device already
+    method(*inputs)
+    assert calls[1]["borders"] is call["borders"]
+
+
+def test_torch_s_own_flash_kernel_takes_documents_in_one_call_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    method: Any = load("softmax.sdpa_flash")(Problem(B=1, H=4, kv_heads=2, N=33, D=8, causal=True))
+    called: list[Any] = []
+
+    def varlen_attn(q: Tensor, k: Tensor, v: Tensor, *ends: Any, scale: float, window_size: Any, enable_gqa: bool) -> Tensor:
+        called.append((q.shape, k.shape, v.shape, [*map(str, ends)], scale, window_size, enable_gqa))
+        return q
+
+    class OnCuda(Tensor):
+        is_cuda = True
+
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
+    inputs = tuple(torch.zeros(1, heads, 33, 8).as_subclass(OnCuda) for heads in (4, 2, 2))
+    assert method.attend_documents(method.forward, inputs, (20, 13)).shape == (1, 4, 33, 8)
+    at = str(torch.tensor([0, 20, 33], dtype=torch.int32))
+    assert called == [((33, 4, 8), (33, 2, 8), (33, 2, 8), [at, at, "20", "20"], pytest.approx(8**-0.5), (-1, 0), True)]
 
 
 @pytest.mark.parametrize("name", [*FLASHES, XFORMERS])
