@@ -30,7 +30,7 @@ SYSTEMS = [
     row("torch's fused softmax, FlashAttention", "softmax.sdpa_flash", "boundary-1"),
     row("torch's fused softmax, memory-efficient", "softmax.sdpa_efficient", "atlas"),
     row("torch's fused softmax, cuDNN", "softmax.sdpa_cudnn", "boundary-1"),
-    row("FlexAttention", "softmax.flex", "atlas"),
+    row("FlexAttention", "softmax.flex", "packed"),
     row("the package flash-attn", "softmax.flash_attn", "atlas"),
     row("FlashAttention-3, its package", "softmax.flash_attn_3", "gpu_crossover"),
     row("FlashAttention-3 by torch's switch", "softmax.sdpa_fa3", "gpu_crossover"),
