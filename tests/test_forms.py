@@ -1,5 +1,7 @@
 """Methods under torch.compile, by their names: what they compute, and what refuses."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -24,6 +26,24 @@ def test_a_compiled_method_computes_what_it_did() -> None:
     with compiled.observe() as noted:
         compiled(q, k, v)
     assert noted["graphs"] not in {0, None}
+
+
+@pytest.mark.slow
+def test_its_first_call_compiles_from_nothing_whatever_was_compiled_before() -> None:
+    from torch._dynamo.utils import counters
+
+    q, k, v = (torch.randn(1, 2, 48, 8) for _ in range(3))
+    for first in (False, True):
+        torch._dynamo.reset()
+        counters.clear()
+        method = build("softmax.naive+compile", Problem(B=1, H=2, N=48, D=8))
+        with method.observe() if first else nullcontext():
+            method(q, k, v)
+        assert counters["stats"]["unique_graphs"] == 1
+    assert counters["inductor"]["fxgraph_cache_miss"] == 1
+    # what was compiled outlives the folder
+    torch.testing.assert_close(method(q, k, v), method.reference(q, k, v))
+    assert counters["stats"]["unique_graphs"] == 1
 
 
 def test_it_is_described_as_its_own_and_refuses_what_is_no_eager_method() -> None:
