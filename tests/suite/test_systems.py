@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from attnbench import registry
+from attnbench.api import Tier
 from attnbench.suite.expand import expand
 from attnbench.suite.load import load, shipped
 
@@ -148,8 +149,9 @@ def test_a_system_runs_from_the_suite_that_is_named_for_it(suite: str) -> None:
 
 
 def test_a_system_is_named_from_the_atlas_only_where_no_other_suite_has_it() -> None:
-    elsewhere = {(cell.method, *cell.params.items()) for name in shipped() if name != "atlas" for cell in cells_of(name)}
-    methods = {method for method, *_ in elsewhere}
+    # the suite of torch.compile has all methods in plain torch, as the atlas has all there are
+    others = [name for name in shipped() if name not in {"atlas", "compile"}]
+    methods = {cell.method for name in others for cell in cells_of(name)}
     assert [each.system for each in SYSTEMS if each.suite == "atlas" and each.method in methods] == []
 
 
@@ -157,3 +159,8 @@ def test_every_system_is_listed_once_and_every_family_has_one() -> None:
     assert len({each.system for each in SYSTEMS}) == len(SYSTEMS)
     families = {name.partition(".")[0] for name in registry.catalogue()}
     assert {each.method.partition(".")[0] for each in SYSTEMS} == families
+
+
+def test_the_suite_of_torch_compile_has_every_method_in_plain_torch() -> None:
+    in_plain_torch = {name for name in registry.catalogue() if registry.load(name).tier is Tier.EAGER}
+    assert {cell.method for cell in cells_of("compile")} == in_plain_torch | {f"{name}+compile" for name in in_plain_torch}
