@@ -102,13 +102,15 @@ def gate_bytes(p: Problem, work: Work, workload: Workload) -> float:
 
 
 def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
-    """Count the FLOPs of one sample: the backward repeats the forward and has two products for each (1.5 in the system).
+    """Count the FLOPs of one sample: the backward repeats the forward and has two products for each.
 
-    The forward of the triangular system counts L (D + M) for each token.
+    The inverse of the triangular system is 2/3 L² for each row, and is made once more by the backward.
     """
     tail = p.N % chunk
     squares = (p.N - tail) * chunk + tail * tail
     pairs, sums = (work.asked * p.H + (each - work.asked) * p.kv_heads for each in (work.pairs, work.sums))
     products = squares * 2.0 * (pairs * p.D + sums * p.M) + p.N * 2.0 * work.products(p) * p.D * p.M
-    system = squares * p.kv_heads * work.writes**2 * float(p.D + p.M)
-    return (4 * products + 5 * system) if trains else products + system
+    rows = squares * p.kv_heads * work.writes**2
+    products += rows * 2.0 * (p.D + p.M)
+    inverse = rows * work.writes * chunk * 2 / 3
+    return 4 * products + 2 * inverse if trains else products + inverse

@@ -50,6 +50,22 @@ class Decay:
         # reading the values would synchronise the GPU and prevent capturing a graph
         return math.inf if self.c.is_cuda else -float(self.c[:, :, -1].detach().amin())
 
+    @cached_property
+    def factors(self) -> tuple[Tensor, Tensor] | None:
+        """Compute exp(c - m) and exp(m - c) [X, S, L, G] with m = c_L / 2, or return None where they would not be finite.
+
+        Their products are exp(c_i - c_j), and for j > i may be infinite.
+        """
+        if self.most_lost > 2 * FACTORED:
+            return None
+        halfway = self.c[:, :, -1:] / 2
+        return (self.c - halfway).exp().to(self.kind), (halfway - self.c).exp().to(self.kind)
+
+    @property
+    def half(self) -> Tensor:
+        """Compute exp(c_L / 2), what is left of the state halfway through a chunk, by row of the state: [X, S, G, 1]."""
+        return (self.c[:, :, -1] / 2).exp().to(self.kind).unsqueeze(-1)
+
     def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
         """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i (`strict`: j < i), else 0.
 
@@ -74,6 +90,9 @@ class Decay:
     @cached_property
     def pairs_left(self) -> Tensor:
         """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
+        if self.factors is not None:
+            kept, undone = self.factors
+            return lower_(kept * undone.mT)
         # above the diagonal the difference is positive
         return lower_(left(self.c - self.c.mT, self.kind))
 

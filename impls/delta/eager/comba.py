@@ -4,6 +4,7 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +12,12 @@ from torch import Tensor, nn
 from attnbench.api import Problem
 
 from ...partial.heads import of_each_head
-from ...recurrence.decay import Decay, left
+from ...recurrence.decay import Decay
 from ...recurrence.walk import Inputs
 from ..reference import corrected_attention, corrected_rows
 from .delta_rule import corrected
 from .gated_deltanet import GatedDeltaNet
-from .pairs import one_later
+from .pairs import meet
 
 
 class Comba(GatedDeltaNet):
@@ -49,11 +50,9 @@ class Comba(GatedDeltaNet):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
         q, k, v, beta, fed_back, g = inputs
-        decay, removed = Decay.of(g), k * fed_back
-        # what a key reads has lost what it had when the token before was read
-        scores = (removed @ k.mT).mul_(one_later(decay.pairs_left)), decay.pairs(q, k)
-        read = removed * left(decay.c - g, decay.kind)
-        return corrected(scores, v * beta, (read, decay.read(q), decay.write(k)), state, decay.carry)
+        met = meet(Decay.of(g), (q,), (k,), early=(k * fed_back,))
+        first_the_removed = replace(met, scores=met.scores[::-1], queries=met.queries[::-1])
+        return corrected(first_the_removed, v * beta, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token."""

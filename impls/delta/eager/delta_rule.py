@@ -5,13 +5,14 @@ or D decays of a token; b batch, K heads of k and v, W writes in a chunk, one or
 strengths β, and log decays where there are any.
 """
 
-import torch
 from torch import Tensor
 
+from ...partial.triangular import solve
 from ...recurrence.decay import Decay, NoDecay
+from ...recurrence.products import add_product
 from ...recurrence.walk import Inputs
-from .feedback import feedback, solve
-from .pairs import pairs
+from .feedback import feedback
+from .pairs import Met, meet
 
 
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,25 +26,19 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """
     q, k, v, beta, *log_decay = inputs
     decay = Decay.of(log_decay[0]) if log_decay else NoDecay()
-    removed = k * beta
-    scores = pairs(decay, (removed, q), (k,))
-    return corrected(scores, v * beta, (decay.read(removed), decay.read(q), decay.write(k)), state, decay.carry)
+    return corrected(meet(decay, (k * beta, q), (k,)), v * beta, state)
 
 
-def corrected(
-    scores: tuple[Tensor, ...], v: Tensor, decayed: tuple[Tensor, Tensor, Tensor], state: Tensor, carry: Tensor | float
-) -> tuple[Tensor, Tensor]:
-    """Correct each write by what is there, U = v - reads S - tril(scores₀, -1) U, and compute the outputs.
+def corrected(met: Met, v: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Correct each write by what is there, U = v - removed S - tril(scores₀, -1) U, and compute the outputs.
 
-    `scores` are those of what is removed with the keys [X, S, W, W], of which what is below the diagonal counts, and of the
-    queries with the keys [X, S, R L, W]; v [X, S, W, M]; `decayed` what is removed and the queries, each with what is left
-    there of the state at the chunk's start, [X, S, W, D] and [X, S, R L, D], and the keys with what is left of them at its end,
-    [X, S, W, D]. Returns o [X, S, R L, M] and the state after the chunks.
+    `met` are what is removed, whose scores count below the diagonal, and the queries, with the keys; v [X, S, W, M]. Returns o
+    [X, S, R L, M] and the state after the chunks.
     """
-    (among, from_queries), (removed, q, k) = scores, decayed
-    given, reads = solve(among, torch.cat((v, -removed), -1)).split((v.shape[-1], k.shape[-1]), -1)
-    u, met, state = feedback(reads, given, k, state, carry)
-    return (q @ met).add_(from_queries @ u), state
+    (among, from_queries), (removed, q), (k,) = met.scores, met.queries, met.keys
+    given, reads = solve(among, v, removed)
+    u, read, state = feedback(reads, given, k, state, carry=met.carry, half=met.half)
+    return add_product(q @ read, from_queries, u), state
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from ..family import DeltaFamily
 from ..gates import Pace, log_decay, unit
 from ..reference import corrected_attention, corrected_rows
 from .delta_rule import corrected
+from .pairs import Met
 
 
 class DeltaProduct(DeltaFamily):
@@ -63,7 +64,8 @@ class DeltaProduct(DeltaFamily):
         at_writes = Decay(decay.c.repeat_interleave(self.writes, 2), decay.kind)
         removed, remains = k * beta, at_writes.pairs_left
         scores = (removed @ k.mT).mul_(remains), each_head_(q @ k.mT, remains[:, :, self.writes - 1 :: self.writes])
-        return corrected(scores, v * beta, (at_writes.read(removed), decay.read(q), at_writes.write(k)), state, decay.carry)
+        met = Met(scores, (at_writes.read(removed), decay.read(q)), (at_writes.write(k),), carry=decay.carry)
+        return corrected(met, v * beta, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token, with a decay where the inputs have one."""

@@ -4,13 +4,14 @@ X rows (batch and heads of k and v folded), R heads of r for each, S chunks of L
 batch, K heads of k and v. Inputs in order: r, k, v, log decays w, a, b.
 """
 
-import torch
 from torch import Tensor
 
-from ...recurrence.decay import Decay, left
+from ...partial.triangular import solve
+from ...recurrence.decay import Decay
+from ...recurrence.products import add_product
 from ...recurrence.walk import Inputs
-from .feedback import feedback, solve
-from .pairs import one_later, pairs
+from .feedback import feedback
+from .pairs import meet
 
 
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -22,16 +23,14 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
 
       p_i = Sᵀ (exp(c_{i-1}) a_i) + Σ_{j<i} (a_i · exp(c_{i-1} - c_j) b_j) p_j + Σ_{j<i} (a_i · exp(c_{i-1} - c_j) k_j) v_j
 
-    which is triangular in p. a reads what token i - 1 left, before w_i, so it acts as an additional query of the token before.
+    which is triangular in p. a reads what token i - 1 left, before w_i.
     """
     r, k, v, w, a, b = inputs
-    decay = Decay.of(w)
-    rk, rb, ak, ab = pairs(decay, (r, a.roll(-1, 2)), (k, b))
-    # the first token reads the state before the chunk, which no pair covers
-    asked = torch.cat((one_later(ak) @ v, a * left(decay.c - w, decay.kind)), -1)
-    given, reads = solve(-one_later(ab), asked).split((v.shape[-1], a.shape[-1]), -1)
-    p, met, state = feedback(reads, given, decay.write(b), state, decay.carry, decay.write(k).mT @ v)
-    return (decay.read(r) @ met).add_(rk @ v).add_(rb @ p), state
+    met = meet(Decay.of(w), (r,), (k, b), early=(a,))
+    (rk, rb, ak, ab), (r, a), (k, b) = met.scores, met.queries, met.keys
+    given, reads = solve(-ab, ak @ v, -a)
+    p, read, state = feedback(reads, given, b, state, carry=met.carry, half=met.half, added=k.mT @ v)
+    return add_product(add_product(r @ read, rk, v), rb, p), state
 
 
 def by_token(inputs: Inputs, state: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from ..family import DeltaFamily
 from ..gates import Pace, log_decay, unit
 from ..reference import corrected_attention, corrected_rows
 from .delta_rule import corrected
-from .pairs import pairs
+from .pairs import meet
 
 
 class GatedDeltaNet2(DeltaFamily):
@@ -51,9 +51,7 @@ class GatedDeltaNet2(DeltaFamily):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
         q, k, v, erase, write, g = inputs
-        decay, removed = Decay.of(g), erase * k
-        scores = pairs(decay, (removed, q), (k,))
-        return corrected(scores, write * v, (decay.read(removed), decay.read(q), decay.write(k)), state, decay.carry)
+        return corrected(meet(Decay.of(g), (erase * k, q), (k,)), write * v, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token."""

@@ -19,9 +19,56 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...recurrence.decay import FACTORED, Decay, NoDecay, left
+from ...recurrence.heads import each_head, lower_
 
 Kinds = tuple[list[Tensor], list[Tensor]]
 """Kinds of queries, and kinds of keys, each [X, S, n, h, D] or [X, S, L, D]."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a chunk needs of its queries and keys."""
+
+    scores: tuple[Tensor, ...]
+    """Of each query with each key, those of one query next to each other: [X, S, R L, L]."""
+    queries: tuple[Tensor, ...]
+    """With what is left of the state at the chunk's start, or halfway: [X, S, R L, D]."""
+    keys: tuple[Tensor, ...]
+    """With what is left of them at the chunk's end, or halfway: [X, S, L, D]."""
+    carry: Tensor | None = None
+    """What is left of the state over the chunk, [X, S, G, 1]; None where all is, or where `half` says it."""
+    half: Tensor | None = None
+    """Its root, [X, S, G, 1], by which the state is multiplied before the chunk reads it, and again after it was written."""
+
+
+def meet(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tuple[Tensor, ...] = ()) -> Met:
+    """Score queries [X, S, R L, D] with keys [X, S, L, D], and multiply both by their shares of the state before and after.
+
+    `early` queries, [X, S, L, D], read the state before their token decays it; they come after the others, and score the keys
+    before their token alone. Where a chunk loses little, what is left is multiplied into both once, for scores and state.
+    """
+    if isinstance(decay, NoDecay):
+        return Met(_products(queries, keys, early), (*queries, *early), keys)
+    if decay.factors is None:
+        scores = pairs(decay, (*queries, *(x.roll(-1, 2) for x in early)), keys)
+        count = len(queries) * len(keys)
+        before = left(F.pad(decay.c[:, :, :-1], (0, 0, 1, 0)), decay.kind)
+        reads = (*map(decay.read, queries), *(x * before for x in early))
+        scores = (*scores[:count], *map(one_later, scores[count:]))
+        return Met(scores, reads, tuple(map(decay.write, keys)), carry=decay.carry)
+    kept, undone = decay.factors
+    queries, keys = tuple(each_head(q, kept) for q in queries), tuple(k * undone for k in keys)
+    if early:
+        at_the_start = (decay.c[:, :, -1:] / -2).exp().to(decay.kind)
+        before = torch.cat((at_the_start, kept[:, :, :-1]), 2)
+        early = tuple(x * before for x in early)
+    return Met(_products(queries, keys, early), (*queries, *early), keys, half=decay.half)
+
+
+def _products(queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Score keys of a token up to the query's, and of those before the token of an early one."""
+    scores = (lower_(q @ k.mT) for q in queries for k in keys)
+    return *scores, *(lower_(q @ k.mT, -1) for q in early for k in keys)
 
 
 def pairs(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

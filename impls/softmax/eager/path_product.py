@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from ...partial.softmax import Rule, attend, merge_, pull_back, sums
+from ...partial.triangular import solve
 
 TOKENS = 128
 """Tokens of a tile: what is kept of each is as many numbers."""
@@ -48,9 +49,7 @@ def moved(q: Tensor, k: Tensor, w: Tensor, beta: Tensor) -> tuple[Tensor, Tensor
     """
     strong = beta * w
     # with (I + tril(β W Wᵀ, -1)) X = [β W | tril(β W Kᵀ, -1)], R_i … R_1 = I - Wᵀ X up to row i
-    asked = torch.cat((strong, (strong @ k.mT).tril(-1)), -1)
-    x = torch.linalg.solve_triangular(strong @ w.mT, asked, upper=False, unitriangular=True)
-    crossed, met = x.split((w.shape[-1], w.shape[-2]), -1)
+    crossed, met = solve(strong @ w.mT, strong, (strong @ k.mT).tril(-1))
     reached = (q @ w.mT).tril()
     one = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device)
     return q - reached @ crossed, k - met.mT @ w, one - w.mT @ crossed, q @ k.mT - reached @ met

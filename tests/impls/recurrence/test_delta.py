@@ -1,6 +1,8 @@
 """The delta rules, RWKV-7 and what extends them: what they compute, whatever the chunks."""
 
+from importlib import import_module
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -9,6 +11,9 @@ from torch import Tensor
 from attnbench import Problem, registry
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
+
+# by name: installed under another name than that of its folder
+decay: Any = import_module("attnbench_impls.recurrence.decay")
 
 ALL = ["deltanet", "gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct"]
 
@@ -158,3 +163,22 @@ def test_however_fast_the_state_fades_nothing_overflows(name: str, nats: float, 
     with torch.no_grad():
         call.inputs[3 if name == "rwkv7" else -1][..., ::2] *= nats
     same(call.results(), call.results("reference"), 1e-9 if dtype == "float64" else 2e-3)
+
+
+@pytest.mark.parametrize("nats", [0.01, 40.0, 110.0])
+@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "gated_deltaproduct"])
+def test_decays_that_are_multiplied_into_queries_and_keys_are_those_of_pairs(
+    name: str, nats: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = called(name, {"chunk": 32}, N=70, H=4, kv_heads=2)
+    log_decay = call.inputs[3 if name == "rwkv7" else -1]
+    with torch.no_grad():
+        # so much in a chunk, more or less evenly
+        log_decay.copy_(-nats / 32 * (0.5 + torch.rand_like(log_decay) / 2))
+    made = Mock(side_effect=decay.Decay.factors.func)
+    monkeypatch.setattr(decay.Decay, "factors", property(lambda self: made(self)))
+    got = call.results()
+    assert made.called
+    assert -float(log_decay.detach()[:, :, :32].sum(2).amin()) < 2 * decay.FACTORED
+    monkeypatch.setattr(decay.Decay, "factors", None)
+    same(got, call.results(), 1e-10)
