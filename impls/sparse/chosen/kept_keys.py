@@ -3,6 +3,7 @@
 B batch with heads of k folded in, R heads of q for each, N queries, S keys, k keys kept, D query/key width, M value width.
 """
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from torch.autograd.function import once_differentiable
 from .selection import SCORES
 
 _dots = torch.ops.aten._embedding_bag_per_sample_weights_backward.default
-_spread = torch.ops.aten.embedding_dense_backward.default
 
 
 def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
@@ -34,7 +34,7 @@ class _KeptKeys(torch.autograd.Function):
         """Compute scores of the listed keys, softmax, and the sum of values; keep the weights where a backward may follow."""
         o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
         weights = o.new_empty(kept.shape if trains else (), dtype=_wide(q))
-        for group in _groups(q, kept):
+        for group in _groups(kept):
             rows = _Rows(kept[group], k.shape[1])
             p = rows.dots(q[group], k[group]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
             o[group] = rows.sums(p, v[group]).view_as(o[group])
@@ -50,7 +50,7 @@ class _KeptKeys(torch.autograd.Function):
         """Compute dS = P ∘ (dP - rowsum(P ∘ dP)), dP = g vᵀ of the kept keys; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
         q, k, v, kept, weights = ctx.saved_tensors
         dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-        for group in _groups(q, kept):
+        for group in _groups(kept):
             rows, p = _Rows(kept[group], k.shape[1]), weights[group].flatten(0, -2)
             dp = rows.dots(g[group], v[group])
             ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * ctx.scale
@@ -84,21 +84,22 @@ class _Rows:
         return F.embedding_bag(self.index, _flat(rows), per_sample_weights=weights, mode="sum")
 
     def spread(self, weights: Tensor, x: Tensor) -> Tensor:
-        """Add to each row, by weight, the queries [z, R, N, ·] that list it: [z S, ·]."""
-        products = (weights.unsqueeze(-1) * _flat(x).unsqueeze(1)).flatten(0, 1)
-        total: Tensor = _spread(products, self.index.view(-1), self.count, -1, False)
-        return total
+        """Sum up for each row, by weight, the queries [z, R, N, ·] that list it: [z S, ·]."""
+        queries, starts, order = self._by_row
+        return F.embedding_bag(queries, _flat(x), starts, per_sample_weights=weights.view(-1)[order], mode="sum")
+
+    @cached_property
+    def _by_row(self) -> tuple[Tensor, Tensor, Tensor]:
+        """List the queries of each row one after the other, in order: all of them, where each row's begin, and their places."""
+        listed, order = self.index.view(-1).sort(stable=True)
+        starts = torch.searchsorted(listed, torch.arange(self.count, device=listed.device))
+        return order.div(self.index.shape[1], rounding_mode="floor"), starts, order
 
 
-def _groups(q: Tensor, kept: Tensor) -> list[slice]:
-    """Cut samples and heads into groups, because the backward holds products of each kept key with its query."""
-    B, width = q.shape[0], together(q[0].numel() * kept.shape[-1])
+def _groups(kept: Tensor) -> list[slice]:
+    """Cut samples and heads into groups of a limited number of weights."""
+    B, width = kept.shape[0], max(1, SCORES // kept[0].numel())
     return [slice(start, min(B, start + width)) for start in range(0, B, width)]
-
-
-def together(products_of_one: int) -> int:
-    """Count how many of B are attended together."""
-    return max(1, SCORES // products_of_one)
 
 
 def _flat(x: Tensor) -> Tensor:
