@@ -27,7 +27,7 @@ class ByChunks(Attention):
     causal_only = True
     because = "its state goes from token to token"
 
-    def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None) -> None:
+    def __init__(self, problem: Problem, chunk: int = 32, scale: float | None = None) -> None:
         super().__init__(problem)
         self.chunk, self.scale = chunk, default_scale(problem) if scale is None else scale
         refuse_bad_chunk(chunk)

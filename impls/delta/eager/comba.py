@@ -31,7 +31,7 @@ class Comba(GatedDeltaNet):
 
     paper = "arXiv:2506.02475"
 
-    def __init__(self, problem: Problem, chunk: int = 64, scale: float | None = None, correction: float = 1.0) -> None:
+    def __init__(self, problem: Problem, chunk: int = 32, scale: float | None = None, correction: float = 1.0) -> None:
         super().__init__(problem, chunk, scale)
         if isinstance(correction, bool | str) or not math.isfinite(correction):
             raise ValueError(

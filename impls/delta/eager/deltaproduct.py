@@ -39,9 +39,6 @@ class DeltaProduct(DeltaFamily):
     def __init_subclass__(cls) -> None:
         cls.work = product_of(cls.writes, cls.decays)
 
-    def __init__(self, problem: Problem, chunk: int = 32, scale: float | None = None) -> None:
-        super().__init__(problem, chunk, scale)
-
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, the numbers from which β is made, and the keys and values of further writes."""

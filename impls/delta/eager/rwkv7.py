@@ -26,7 +26,7 @@ class Rwkv7(DeltaFamily):
     paper = "arXiv:2503.14456"
     work = DPLR
 
-    def __init__(self, problem: Problem, chunk: int = 64, scale: float = 1.0) -> None:
+    def __init__(self, problem: Problem, chunk: int = 32, scale: float = 1.0) -> None:
         super().__init__(problem, chunk, scale)
 
     @classmethod

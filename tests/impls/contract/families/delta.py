@@ -6,7 +6,7 @@ from tests.impls.contract.method import Method, Params, cut
 
 WITH_PEERS = ("deltanet", "gated_deltanet", "kda", "rwkv7")
 NAMES = (*WITH_PEERS, "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct", "mesa")
-VARIANTS: tuple[Params, ...] = ({}, {"chunk": 16}, {"scale": 1.0})
+VARIANTS: tuple[Params, ...] = ({}, {"chunk": 64}, {"scale": 1.0})
 OWN: dict[str, tuple[Params, ...]] = {"comba": ({"correction": 0.02},)}
 SCALES: tuple[Params, ...] = ({"scale": float("inf")}, {"scale": "1"}, {"scale": float("nan")})
 MISTAKES: dict[str, tuple[Params, ...]] = {"comba": ({"correction": float("inf")}, {"correction": "1"})}
