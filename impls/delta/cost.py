@@ -104,13 +104,12 @@ def gate_bytes(p: Problem, work: Work, workload: Workload) -> float:
 def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
     """Count the FLOPs of one sample: the backward repeats the forward and has two products for each.
 
-    The inverse of the triangular system is 2/3 L² for each row, and is made once more by the backward.
+    The inverse of a triangular system of L rows is 2/3 L³, and is made once more by the backward.
     """
     tail = p.N % chunk
-    squares = (p.N - tail) * chunk + tail * tail
+    squares, cubes = ((p.N - tail) * chunk**power + tail ** (power + 1) for power in (1, 2))
     pairs, sums = (work.asked * p.H + (each - work.asked) * p.kv_heads for each in (work.pairs, work.sums))
     products = squares * 2.0 * (pairs * p.D + sums * p.M) + p.N * 2.0 * work.products(p) * p.D * p.M
-    rows = squares * p.kv_heads * work.writes**2
-    products += rows * 2.0 * (p.D + p.M)
-    inverse = rows * work.writes * chunk * 2 / 3
+    products += squares * p.kv_heads * work.writes**2 * 2.0 * (p.D + p.M)
+    inverse = cubes * p.kv_heads * work.writes**3 * 2 / 3
     return 4 * products + 2 * inverse if trains else products + inverse

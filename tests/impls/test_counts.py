@@ -109,17 +109,19 @@ class TestLinear:
 class TestRecurrences:
     def test_the_delta_rule_is_counted_by_its_products(self) -> None:
         found = seq("delta.deltanet", FORWARD, {"chunk": 64}, B=1, H=1, N=100, D=32, M=16)
-        squares = 64**2 + 36**2
-        # K Kᵀ and Q Kᵀ; the triangular system; the sums over pairs; W S, Kᵀ U and Q S
-        assert found.executed_flops == squares * (2 * 2 * 32 + (32 + 16) + 2 * 16) + 100 * 3 * 2 * 32 * 16
+        squares, cubes = 64**2 + 36**2, 64**3 + 36**3
+        # K Kᵀ and Q Kᵀ; both sides of the triangular system; the sums over pairs; W S, Kᵀ U and Q S; its inverse
+        products = squares * (2 * 2 * 32 + 2 * (32 + 16) + 2 * 16) + 100 * 3 * 2 * 32 * 16
+        assert found.executed_flops == products + cubes * 2 / 3
         assert found.exact_flops == 100 * 3 * 2 * 32 * 16
         assert found.traffic_bytes == 4 * 100 * (32 + 32 + 16 + 16 + 1)
 
     def test_two_writes_a_token_are_counted_as_two(self) -> None:
         found = seq("delta.gated_deltaproduct", FORWARD, {"chunk": 64}, B=1, H=1, N=100, D=32, M=16)
-        squares = 64**2 + 36**2
-        # K Kᵀ of 2 L writes and Q Kᵀ; the triangular system; the sums over pairs; W S, Kᵀ U and Q S
-        assert found.executed_flops == squares * (6 * 2 * 32 + 4 * (32 + 16) + 2 * 2 * 16) + 100 * 5 * 2 * 32 * 16
+        squares, cubes = 64**2 + 36**2, 64**3 + 36**3
+        # K Kᵀ of 2 L writes and Q Kᵀ; both sides of the triangular system; the sums over pairs; W S, Kᵀ U and Q S; its inverse
+        products = squares * (6 * 2 * 32 + 4 * 2 * (32 + 16) + 2 * 2 * 16) + 100 * 5 * 2 * 32 * 16
+        assert found.executed_flops == products + 8 * cubes * 2 / 3
         assert found.exact_flops == 100 * 5 * 2 * 32 * 16
         # the second key and value, two strengths and a decay
         assert found.traffic_bytes == 4 * 100 * (3 * 32 + 3 * 16 + 2 + 1)
