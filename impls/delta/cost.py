@@ -107,7 +107,7 @@ def _executed(p: Problem, work: Work, chunk: int, trains: bool) -> float:
     The inverse of a triangular system of L rows is 2/3 L³, and is made once more by the backward.
     """
     tail = p.N % chunk
-    squares, cubes = ((p.N - tail) * chunk**power + tail ** (power + 1) for power in (1, 2))
+    squares, cubes = (p.N - tail) * chunk + tail * tail, (p.N - tail) * chunk * chunk + tail * tail * tail
     pairs, sums = (work.asked * p.H + (each - work.asked) * p.kv_heads for each in (work.pairs, work.sums))
     products = squares * 2.0 * (pairs * p.D + sums * p.M) + p.N * 2.0 * work.products(p) * p.D * p.M
     products += squares * p.kv_heads * work.writes**2 * 2.0 * (p.D + p.M)
