@@ -90,9 +90,6 @@ class Decay:
     @cached_property
     def pairs_left(self) -> Tensor:
         """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
-        if self.factors is not None:
-            kept, undone = self.factors
-            return lower_(kept * undone.mT)
         # above the diagonal the difference is positive
         return lower_(left(self.c - self.c.mT, self.kind))
 
