@@ -166,7 +166,7 @@ def test_however_fast_the_state_fades_nothing_overflows(name: str, nats: float, 
 
 
 @pytest.mark.parametrize("nats", [0.01, 40.0, 110.0])
-@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "gated_deltaproduct"])
+@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba"])
 def test_decays_that_are_multiplied_into_queries_and_keys_are_those_of_pairs(
     name: str, nats: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
