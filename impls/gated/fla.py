@@ -3,6 +3,7 @@
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -53,9 +54,9 @@ class FlaKernels(OfPackage):
         """Attend all documents in one call: [1, H, N, ·] -> [1, H, N, M]."""
         return self._operate(inputs, cu_seqlens=borders(lengths, inputs[0].device, torch.int64))
 
+    @abstractmethod
     def decays(self, t: Terms) -> dict[str, Tensor]:
         """Return the logarithms of the decays, by the operator's name for them."""
-        raise NotImplementedError
 
     def _operate(self, inputs: tuple[Tensor, ...], **documents: Tensor) -> Tensor:
         t = self.terms(*inputs)

@@ -162,25 +162,3 @@ def _joined(own: Tensor, between: Tensor) -> Tensor:
     """Join blocks to blocks of twice the length: [X, S, n, R, b, b] and [X, S, n / 2, R, b, b] -> [X, S, n / 2, R, 2b, 2b]."""
     first, second = own.unflatten(2, (-1, 2)).unbind(3)
     return torch.cat((F.pad(first, (0, first.shape[-1])), torch.cat((between, second), -1)), -2)
-
-
-@dataclass(frozen=True)
-class NoDecay:
-    """Log decays of 0, with the interface of `Decay`."""
-
-    def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
-        """Compute Σ_d q_id k_jd for j <= i (`strict`: j < i), else 0."""
-        return lower_(q @ k.mT, -1 if strict else 0)
-
-    def read(self, q: Tensor) -> Tensor:
-        """Return q: nothing is lost."""
-        return q
-
-    def write(self, k: Tensor) -> Tensor:
-        """Return k: nothing is lost."""
-        return k
-
-    @property
-    def carry(self) -> float:
-        """Return 1: the whole state is left."""
-        return 1.0

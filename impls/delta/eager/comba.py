@@ -4,7 +4,6 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 """
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -50,9 +49,7 @@ class Comba(GatedDeltaNet):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
         q, k, v, beta, fed_back, g = inputs
-        met = meet(Decay.of(g), (q,), (k,), early=(k * fed_back,))
-        first_the_removed = replace(met, scores=met.scores[::-1], queries=met.queries[::-1])
-        return corrected(first_the_removed, v * beta, state)
+        return corrected(meet(Decay.of(g), (q,), (k,), early=(k * fed_back,)), v * beta, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token."""

@@ -8,7 +8,7 @@ strengths β, and log decays where there are any.
 from torch import Tensor
 
 from ...partial.triangular import solve
-from ...recurrence.decay import Decay, NoDecay
+from ...recurrence.decay import Decay
 from ...recurrence.products import add_product
 from ...recurrence.walk import Inputs
 from .feedback import feedback
@@ -25,17 +25,17 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     what is lost since the chunk's start (arXiv:2412.06464, section 3.3; arXiv:2510.26692, section 3).
     """
     q, k, v, beta, *log_decay = inputs
-    decay = Decay.of(log_decay[0]) if log_decay else NoDecay()
-    return corrected(meet(decay, (k * beta, q), (k,)), v * beta, state)
+    decay = Decay.of(log_decay[0]) if log_decay else None
+    return corrected(meet(decay, (q, k * beta), (k,)), v * beta, state)
 
 
 def corrected(met: Met, v: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Correct each write by what is there, U = v - removed S - tril(scores₀, -1) U, and compute the outputs.
+    """Correct each write by what is there, U = v - removed S - tril(among, -1) U, and compute the outputs.
 
-    `met` are what is removed, whose scores count below the diagonal, and the queries, with the keys; v [X, S, W, M]. Returns o
+    `met` has the queries and what is removed, whose scores count below the diagonal, and the keys; v [X, S, W, M]. Returns o
     [X, S, R L, M] and the state after the chunks.
     """
-    (among, from_queries), (removed, q), (k,) = met.scores, met.queries, met.keys
+    (from_queries, among), (q, removed), (k,) = met.scores, met.queries, met.keys
     given, reads = solve(among, v, removed)
     u, read, state = feedback(reads, given, k, state, carry=met.carry, half=met.half)
     return add_product(q @ read, from_queries, u), state

@@ -60,8 +60,8 @@ class DeltaProduct(DeltaFamily):
         # all writes of a token are made after its decay, and its query sees them all
         at_writes = Decay(decay.c.repeat_interleave(self.writes, 2), decay.kind)
         removed, remains = k * beta, at_writes.pairs_left
-        scores = (removed @ k.mT).mul_(remains), each_head_(q @ k.mT, remains[:, :, self.writes - 1 :: self.writes])
-        met = Met(scores, (at_writes.read(removed), decay.read(q)), (at_writes.write(k),), carry=decay.carry)
+        scores = each_head_(q @ k.mT, remains[:, :, self.writes - 1 :: self.writes]), (removed @ k.mT).mul_(remains)
+        met = Met(scores, (decay.read(q), at_writes.read(removed)), (at_writes.write(k),), carry=decay.carry)
         return corrected(met, v * beta, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class GatedDeltaNet2(DeltaFamily):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
         q, k, v, erase, write, g = inputs
-        return corrected(meet(Decay.of(g), (erase * k, q), (k,)), write * v, state)
+        return corrected(meet(Decay.of(g), (q, erase * k), (k,)), write * v, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token."""

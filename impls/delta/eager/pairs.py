@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ...recurrence.decay import FACTORED, Decay, NoDecay, left
+from ...recurrence.decay import FACTORED, Decay, left
 from ...recurrence.heads import each_head, lower_
 
 Kinds = tuple[list[Tensor], list[Tensor]]
@@ -27,7 +27,7 @@ Kinds = tuple[list[Tensor], list[Tensor]]
 
 @dataclass(frozen=True)
 class Met:
-    """What a chunk needs of its queries and keys."""
+    """Holds what a chunk needs of its queries and keys."""
 
     scores: tuple[Tensor, ...]
     """Of each query with each key, those of one query next to each other: [X, S, R L, L]."""
@@ -41,13 +41,13 @@ class Met:
     """Its root, [X, S, G, 1], by which the state is multiplied before the chunk reads it, and again after it was written."""
 
 
-def meet(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tuple[Tensor, ...] = ()) -> Met:
+def meet(decay: Decay | None, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tuple[Tensor, ...] = ()) -> Met:
     """Score queries [X, S, R L, D] with keys [X, S, L, D], and multiply both by their shares of the state before and after.
 
     `early` queries, [X, S, L, D], read the state before their token decays it; they come after the others, and score the keys
     before their token alone. Where a chunk loses little, what is left is multiplied into both once, for scores and state.
     """
-    if isinstance(decay, NoDecay):
+    if decay is None:
         return Met(_products(queries, keys, early), (*queries, *early), keys)
     if decay.factors is None:
         scores = pairs(decay, (*queries, *(x.roll(-1, 2) for x in early)), keys)
@@ -71,14 +71,14 @@ def _products(queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tupl
     return *scores, *(lower_(q @ k.mT, -1) for q in early for k in keys)
 
 
-def pairs(decay: Decay | NoDecay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def pairs(decay: Decay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0, for every kind of query with every kind of key.
 
     Keys [X, S, L, D], and queries of one or several heads, [X, S, L, D] or [X, S, heads L, D] -> a tensor [X, S, L, L] or [X,
     S, heads L, L] for each pair of them, those of one query next to each other. Differentiable once where the decay is by row
     of the state.
     """
-    if isinstance(decay, NoDecay) or decay.c.shape[-1] == 1:
+    if decay.c.shape[-1] == 1:
         return tuple(decay.pairs(q, k) for q in queries for k in keys)
     L, of_heads = decay.c.shape[2], tuple(head for q in queries for head in q.split(decay.c.shape[2], 2))
     scores = iter(_of_each_kind(decay, of_heads, keys))
