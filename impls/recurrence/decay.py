@@ -66,13 +66,9 @@ class Decay:
         """Compute exp(c_L / 2), what is left of the state halfway through a chunk, by row of the state: [X, S, G, 1]."""
         return (self.c[:, :, -1] / 2).exp().to(self.kind).unsqueeze(-1)
 
-    def pairs(self, q: Tensor, k: Tensor, *, strict: bool = False) -> Tensor:
-        """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i (`strict`: j < i), else 0.
-
-        [X, S, R L, D], [X, S, L, D] -> [X, S, R L, L].
-        """
-        scores = each_head_(q @ k.mT, self.pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
-        return lower_(scores, -1) if strict else scores
+    def pairs(self, q: Tensor, k: Tensor) -> Tensor:
+        """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0: [X, S, R L, D], [X, S, L, D] -> [X, S, R L, L]."""
+        return each_head_(q @ k.mT, self.pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
 
     def read(self, q: Tensor) -> Tensor:
         """Compute q exp(c), with what is left at each token of the state at the chunk's start: [X, S, R L, D]."""
