@@ -48,7 +48,10 @@ class BlockCache:
 
 
 def attend_chosen(q: Tensor, tokens: KvCache, block: int, chosen: Tensor, scale: float) -> Tensor:
-    """Attend from the last token to its own block and the chosen ones: [b, K, R, D], int [b, K, E] -> [b, K, R, M]."""
+    """Attend from the last token to its own block and the chosen ones: [b, X, R, D], int [b, X, E] -> [b, X, R, M].
+
+    X is K, where the R heads that share one of k choose together, or H = K G with R = 1, where each chooses for itself.
+    """
     own = (tokens.length - 1) // block
     # only so many blocks lie before the own one
     chosen = chosen[..., : min(chosen.shape[-1], own)]
@@ -56,7 +59,7 @@ def attend_chosen(q: Tensor, tokens: KvCache, block: int, chosen: Tensor, scale:
     earlier = (chosen.long().unsqueeze(-1) * block + within).flatten(-2)
     rest = torch.arange(own * block, tokens.length, device=q.device).expand(*earlier.shape[:2], -1)
     place = torch.cat((earlier, rest), -1)
-    rows = place.clamp(min=0) + _first_rows(tokens.k)
+    rows = place.clamp(min=0) + _first_rows(tokens.k).repeat_interleave(place.shape[1] // tokens.k.shape[1], dim=1)
     return attend_keys(q, _rows(tokens.k, rows), _rows(tokens.v, rows), scale, absent=place < 0)
 
 

@@ -1,6 +1,7 @@
 """FLOPs of MoBA's products, and the bytes that a call moves.
 
-B batch, H heads, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value width.
+B batch, H heads, K heads of k and v, N tokens, L tokens of a block, E blocks chosen by a query, D query/key width, M value
+width.
 """
 
 from attnbench.api import Cost, Problem, Workload, io_bytes, nominal_flops
@@ -38,6 +39,6 @@ def _state_moved(p: Problem, workload: Workload, choice: Choice) -> float:
     """Count the bytes of state that decoding reads (means, chosen blocks) and writes (each token, a mean per full block)."""
     if not workload.decodes:
         return 0.0
-    pairs = Pairs.of(p, workload, choice)
-    read = pairs.candidates * p.D + (pairs.own + pairs.chosen) * (p.D + p.M)
-    return float(p.B * p.H * p.dtype.bytes * (read + len(pairs.tokens) * (p.D + p.M)))
+    pairs, wide = Pairs.of(p, workload, choice), p.D + p.M
+    of_each_key = pairs.candidates * p.D + (pairs.own + len(pairs.tokens)) * wide
+    return float(p.B * p.dtype.bytes * (p.kv_heads * of_each_key + p.H * pairs.chosen * wide))

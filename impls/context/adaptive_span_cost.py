@@ -33,8 +33,8 @@ def cost(p: Problem, workload: Workload, span: float = 256, ramp: float = 32, se
     moved = io_bytes(p, workload)
     if workload.decodes:
         # every head takes all keys of the ring: those within the longest span, and the token's own
-        pairs = p.H * _pairs(max(1, first + max(reaches)), p.N, workload)
-        executed, moved = 2 * pairs, moved + float(p.B * pairs * (p.D + p.M) * p.dtype.bytes)
+        pairs = _pairs(max(1, first + max(reaches)), p.N, workload)
+        executed, moved = 2 * p.H * pairs, moved + float(p.B * p.kv_heads * pairs * (p.D + p.M) * p.dtype.bytes)
     else:
         forward, backward = (
             sum(_pairs_of(tiles(p.N - first, w, lengths(w, fused=True)[back], 1)) for w in reaches if w) for back in (0, 1)

@@ -1,6 +1,6 @@
 """The state of decoding in segments: the current segment and the memory before it.
 
-b batch, H heads, L tokens of a segment, W = memory + L, D query/key width, M value width.
+b batch, K heads of k and v, L tokens of a segment, W = memory + L, D query/key width, M value width.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from .eager.segments import Segments
 
 @dataclass(frozen=True)
 class SegmentCache:
-    """Keys [b, H, W, D] and values [b, H, W, M] of the last tokens: token l of the current segment is at memory + l.
+    """Keys [b, K, W, D] and values [b, K, W, M] of the last tokens: token l of the current segment is at memory + l.
 
     `length` tokens have been seen. When a segment is full, its end moves to the front, which costs memory / L tokens a step on
     average.
@@ -28,13 +28,13 @@ class SegmentCache:
 
     @classmethod
     def of(cls, k: Tensor, v: Tensor, segments: Segments) -> Self:
-        """Start a cache with tokens [b, H, n, D] and [b, H, n, M]. Raises ValueError where they do not fit."""
+        """Start a cache with tokens [b, K, n, D] and [b, K, n, M]. Raises ValueError where they do not fit."""
         n = k.shape[2]
         refuse_beyond(n, segments.N)
         return cls(_last_window(k, segments), _last_window(v, segments), n, segments)
 
     def then(self, k: Tensor, v: Tensor) -> Self:
-        """Append one token, [b, H, 1, D] and [b, H, 1, M], in the same memory. Raises ValueError where the cache is full."""
+        """Append one token, [b, K, 1, D] and [b, K, 1, M], in the same memory. Raises ValueError where the cache is full."""
         refuse_beyond(self.length + 1, self.segments.N)
         within = self.length % self.segments.L
         for buffer, x in ((self.k, k), (self.v, v)):
@@ -45,12 +45,12 @@ class SegmentCache:
 
     @property
     def keys(self) -> Tensor:
-        """Select the keys that the last token sees: [b, H, seen, D], a view."""
+        """Select the keys that the last token sees: [b, K, seen, D], a view."""
         return self.k[:, :, self._seen()]
 
     @property
     def values(self) -> Tensor:
-        """Select their values: [b, H, seen, M], a view."""
+        """Select their values: [b, K, seen, M], a view."""
         return self.v[:, :, self._seen()]
 
     def _seen(self) -> slice:
@@ -60,7 +60,7 @@ class SegmentCache:
 
 
 def _last_window(x: Tensor, segments: Segments) -> Tensor:
-    """Copy the last segment and its memory: [b, H, n, C] -> [b, H, W, C], where the rest is not yet written."""
+    """Copy the last segment and its memory: [b, K, n, C] -> [b, K, W, C], where the rest is not yet written."""
     n, buffer = x.shape[2], x.new_empty(*x.shape[:2], segments.width, x.shape[3])
     if n:
         stop = segments.memory + (n - 1) % segments.L + 1

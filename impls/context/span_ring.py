@@ -1,6 +1,6 @@
 """The state of decoding with spans: the last keys and values, as many as the longest span reaches.
 
-b batch, H heads, w tokens kept, D query/key width, M value width.
+b batch, K heads of k and v, w tokens kept, D query/key width, M value width.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from ..partial.cache import refuse_beyond
 
 @dataclass(frozen=True)
 class SpanRing:
-    """Keys [b, H, w, D] and values [b, H, w, M] of the last w of `length` tokens: token t is in slot t mod w."""
+    """Keys [b, K, w, D] and values [b, K, w, M] of the last w of `length` tokens: token t is in slot t mod w."""
 
     k: Tensor
     v: Tensor
@@ -24,12 +24,12 @@ class SpanRing:
 
     @classmethod
     def of(cls, k: Tensor, v: Tensor, w: int, capacity: int) -> Self:
-        """Start a ring with tokens [b, H, n, D] and [b, H, n, M]. Raises ValueError where they exceed the capacity."""
+        """Start a ring with tokens [b, K, n, D] and [b, K, n, M]. Raises ValueError where they exceed the capacity."""
         refuse_beyond(k.shape[2], capacity)
         return cls(_last(k, w), _last(v, w), k.shape[2], capacity)
 
     def then(self, k: Tensor, v: Tensor) -> Self:
-        """Append one token, [b, H, 1, D] and [b, H, 1, M], in the same memory. Raises ValueError where full."""
+        """Append one token, [b, K, 1, D] and [b, K, 1, M], in the same memory. Raises ValueError where full."""
         refuse_beyond(self.length + 1, self.capacity)
         slot = self.length % self.k.shape[2]
         self.k[:, :, slot], self.v[:, :, slot] = k[:, :, 0].detach(), v[:, :, 0].detach()
@@ -46,7 +46,7 @@ class SpanRing:
 
 
 def _last(x: Tensor, w: int) -> Tensor:
-    """Put the last w tokens into their slots: [b, H, n, C] -> [b, H, w, C]."""
+    """Put the last w tokens into their slots: [b, K, n, C] -> [b, K, w, C]."""
     n, ring = x.shape[2], x.new_empty(*x.shape[:2], w, x.shape[3])
     if n <= w:
         ring[:, :, :n] = x.detach()

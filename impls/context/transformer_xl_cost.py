@@ -60,4 +60,4 @@ def _cache_bytes_moved(p: Problem, segments: Segments, workload: Workload) -> fl
     """Count the bytes of keys and values that steps read, including the token's own."""
     if not workload.decodes:
         return 0.0
-    return float(_seen(p, segments, workload) * p.B * p.H * (p.D + p.M) * p.dtype.bytes)
+    return float(_seen(p, segments, workload) * p.B * p.kv_heads * (p.D + p.M) * p.dtype.bytes)

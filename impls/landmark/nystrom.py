@@ -1,6 +1,6 @@
 """Nyströmformer: softmax attention through landmarks.
 
-B batch, H heads, N tokens, S landmarks, D query/key width, M value width, T tokens of a convolution.
+B batch, H heads, K heads of k and v, N tokens, S landmarks, D query/key width, M value width, T tokens of a convolution.
 """
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from attnbench.api import Attention, Causality, Cost, Layout, Problem, Scalar, Workload, io_bytes, nominal_flops
 
 from ..partial.fused import attend
+from ..partial.heads import of_each_head
 from ..partial.softmax import sums
 from .options import Options
 from .pseudo_inverse import pseudo_inverse
@@ -29,7 +30,6 @@ class Nystrom(Attention):
     causality = Causality.NONE
     layout = Layout.BNHD  # the order that the fused kernels read, write and return gradients in
     because = "a landmark is a mean over a segment, and its inverse mixes all segments"
-    grouped = False
 
     def __init__(self, problem: Problem, landmarks: int = 64, iterations: int = 6, convolution_kernel: int = 0) -> None:
         super().__init__(problem)
@@ -54,8 +54,8 @@ class Nystrom(Attention):
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once."""
-        S = self.options.segments(q.shape[2])
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        S, (k, v) = self.options.segments(q.shape[2]), of_each_head(q, k, v)
         q, q_landmarks = _with_landmarks(q, S)
         k, k_landmarks = _with_landmarks(k, S)
         inverse = pseudo_inverse(_between(q_landmarks, k_landmarks).flatten(0, 1), self.options.iterations)
@@ -66,6 +66,7 @@ class Nystrom(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Compute the product of the three matrices and v, with the same iterations."""
+        k, v = of_each_head(q, k, v)
         o = nystrom_attention(q, k, v, self.options.segments(q.shape[2]), self.options.iterations)
         return o if self.kernel is None else o + convolve(v, self.kernel)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..partial.heads import of_each_head
-from .eager.causal_product import attend, cut
+from ..partial.heads import by_token, of_each_head
+from .eager.causal_product import attend, cut, outputs
 from .eager.keys import Terms, nothing_yet, sum_of_keys
 from .eager.recurrent_product import attend_by_tokens
 from .eager.segments import width
@@ -71,19 +71,23 @@ def _take_in(phi: FeatureMap, k: Tensor, state: LinearState) -> Tensor:
 def extend(terms: Terms, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
     """Attend many tokens: [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], and a new state.
 
-    Where heads of q share a state, each adds to a copy of it, all of which stay alike.
+    Where heads of q share a state and each token is taken by itself, each adds to a copy of it, all of which stay alike.
     """
-    group = inputs[0].shape[1] // inputs[1].shape[1]
-    q, k, v = (x.detach().flatten(0, 1) for x in (inputs[0], *of_each_head(*inputs)))
-    sums, M = state.sums, v.shape[-1]
-    wide = sums.new_zeros(len(q), sums.shape[1], width(M))
-    wide[..., : M + 1] = sums if group == 1 else sums.repeat_interleave(group, 0)
-    before = (wide, None if state.scale is None else state.scale.mT.repeat_interleave(group, 0))
-    if isinstance(terms.phi, Exponential) and terms.phi.normalises:
-        o, (_, scale) = attend_by_tokens(terms, q, k, v, before)
+    q, k, v = (x.detach() for x in inputs)
+    by_tokens = isinstance(terms.phi, Exponential) and terms.phi.normalises
+    copies = q.shape[1] // k.shape[1] if by_tokens else 1
+    sums, M = state.sums.repeat_interleave(copies, 0), v.shape[-1]
+    wide = sums.new_zeros(*sums.shape[:2], width(M))
+    wide[..., : M + 1] = sums
+    before = (wide, None if state.scale is None else state.scale.mT.repeat_interleave(copies, 0))
+    if by_tokens:
+        k, v = of_each_head(q, k, v)
+        o, (_, scale) = attend_by_tokens(terms, q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), before)
     else:
-        o = v.new_empty(*q.shape[:2], M)
-        _, scale = attend(terms, (q, k, v), cut(terms, (q, k, v), CHUNK), before, o)
-    scale = None if scale is None else scale[::group].mT.contiguous()
-    after = LinearState(wide[::group, :, : M + 1].contiguous(), state.token, scale)
-    return o.view(*inputs[0].shape[:3], M), after
+        rows = (by_token(q, k.shape[1]), k.flatten(0, 1), v.flatten(0, 1))
+        o = outputs(rows[0], v)
+        _, scale = attend(terms, rows, cut(terms, rows, CHUNK), before, o)
+        o = o.transpose(1, 2)
+    scale = None if scale is None else scale[::copies].mT.contiguous()
+    after = LinearState(wide[::copies, :, : M + 1].contiguous(), state.token, scale)
+    return o.reshape(*q.shape[:3], M), after

@@ -7,3 +7,12 @@ def of_each_head(q: Tensor, *of_keys: Tensor) -> tuple[Tensor, ...]:
     """Repeat what belongs to a head of k, [B, K, N, ...], for the heads of q [B, H, N, D] that it serves: [B, H, N, ...]."""
     group = q.shape[1] // of_keys[0].shape[1]
     return of_keys if group == 1 else tuple(x.repeat_interleave(group, dim=1) for x in of_keys)
+
+
+def by_token(q: Tensor, heads: int) -> Tensor:
+    """Put the queries of those that share one of K `heads` beside each other: [B, H, N, D] -> [B K, N, H / K, D].
+
+    It is a view where q is dense.
+    """
+    grouped: Tensor = q.unflatten(1, (heads, -1))
+    return grouped.flatten(0, 1).transpose(1, 2)

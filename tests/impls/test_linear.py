@@ -22,17 +22,18 @@ segments: Any = import_module("attnbench_impls.linear.eager.segments")
 causal_product: Any = import_module("attnbench_impls.linear.eager.causal_product")
 
 
-@given(N=st.integers(1, 500), B=st.integers(1, 40), C=st.integers(1, 3000), chunk=st.integers(1, 600))
-def test_segments_cover_each_token_once_in_whole_chunks(N: int, B: int, C: int, chunk: int) -> None:
-    x = torch.empty(B, N, 7, device="meta")
-    for part in (segments.segments(x, C, chunk), segments.whole_segments(x, C)):
+@given(N=st.integers(1, 500), B=st.integers(1, 40), R=st.integers(1, 9), C=st.integers(1, 3000), chunk=st.integers(1, 600))
+def test_segments_cover_each_token_once_in_whole_chunks(N: int, B: int, R: int, C: int, chunk: int) -> None:
+    x = torch.empty(B, N, R, 7, device="meta")
+    for part in (segments.segments(x, C, chunk), segments.whole_segments(x[:, :, 0], C)):
         assert [t for s in part for t in range(s.start, s.stop)] == list(range(N))
         assert all((s.stop - s.start) % s.chunk == 0 for s in part)
 
 
-@given(B=st.integers(1, 100))
-def test_groups_cover_each_head_once(B: int) -> None:
-    assert [b for heads in segments.groups(torch.empty(B, 3, 1)) for b in range(B)[heads]] == list(range(B))
+@given(B=st.integers(1, 100), R=st.integers(1, 20))
+def test_groups_cover_each_head_once(B: int, R: int) -> None:
+    for x in (torch.empty(B, 3, 1), torch.empty(B, 3, R, 1)):
+        assert [b for heads in segments.groups(x) for b in range(B)[heads]] == list(range(B))
 
 
 def test_walking_and_scanning_the_states_agree() -> None:

@@ -1,6 +1,6 @@
 """Mixture of block attention (MoBA) in plain torch, below N².
 
-B or b batch, H heads, N or n tokens, L tokens of a block, E = topk - 1, D query/key width, M value width.
+B or b batch, H heads, K heads of k and v, N or n tokens, L tokens of a block, E = topk - 1, D query/key width, M value width.
 """
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
+from ...partial.heads import of_each_head
 from ...partial.rows import softmax_rows
 from ..decoding import BlockCache, attend_chosen
 from ..moba_cost import cost_of_moba
@@ -31,7 +32,6 @@ class MobaAttention(Attention):
     decodes = appends = True
     causal_only = True
     because = "blocks are chosen among those before the query's own"
-    grouped = False
 
     def __init__(self, problem: Problem, block: int = CHUNK, topk: int = TOPK) -> None:
         super().__init__(problem)
@@ -52,11 +52,16 @@ class MobaAttention(Attention):
     def choose(self, *inputs: Tensor) -> Tensor | None:
         """Choose the earlier blocks of each query, best first: int64 [B, H, N, topk - 1], -1 where there are fewer."""
         q, k, _ = inputs
+        (k,) = of_each_head(q, k)
         chosen: Tensor = self._chosen(q.flatten(0, 1), k.flatten(0, 1)).long().unflatten(0, q.shape[:2])
         return chosen
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D] twice, [B, H, N, M] -> [B, H, N, M], differentiable once; choices as `choose` gives them."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once; choices as of `choose`.
+
+        Heads of q that share one of k and v choose for themselves, so each reads a copy.
+        """
+        k, v = of_each_head(q, k, v)
         folded = fold(q, k, v)
         chosen = self._chosen(folded[0].squeeze(1), folded[1]) if choices is None else choices.flatten(0, 1)
         return attend_blocks(folded, chosen, self.terms).view(*q.shape[:3], -1)
@@ -84,7 +89,8 @@ class MobaAttention(Attention):
         """Append one token, and attend to its own block and the best earlier ones. Raises ValueError beyond the capacity."""
         cache: BlockCache = state.then(k, v)
         if choices is None:
-            found = by_mean(q.flatten(0, 1), cache.means.keys.flatten(0, 1), self.choice, cache.last)
+            (means,) = of_each_head(q, cache.means.keys)
+            found = by_mean(q.flatten(0, 1), means.flatten(0, 1), self.choice, cache.last)
             chosen = found.squeeze(1).unflatten(0, q.shape[:2])
         else:
             chosen = choices.squeeze(2)

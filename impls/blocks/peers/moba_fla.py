@@ -27,6 +27,7 @@ class FlaMoba(MobaAttention):
     tier = Tier.LIBRARY
     layout = Layout.BNHD
     decodes = False
+    grouped = False
     tunes = True
     requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
     devices = ("cuda",)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
+from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend
 from ..adaptive_span_cost import cost, first_spans, nearest
 from ..adaptive_span_reference import adaptive_span_attention, adaptive_span_rows
@@ -24,14 +25,12 @@ class AdaptiveSpan(Attention):
 
     Sukhbaatar et al. 2019, section 2.2, in O(N (z + ramp)) for each head. A token sees those before it, and the first, which
     sees none, gives 0; with `sees_itself` (False) a token also sees itself. Head h starts with z = span (h + 1) / H tokens, so
-    that heads differ and the longest has `span` (256). Causal, with as many heads of k and v as of q. Raises ValueError on bad
-    parameters.
+    that heads differ and the longest has `span` (256). Causal. Raises ValueError on bad parameters.
     """
 
     paper = "arXiv:1905.07799"
     decodes = True
     causal_only = True
-    grouped = False
 
     def __init__(self, problem: Problem, span: float = 256, ramp: float = 32, sees_itself: bool = False) -> None:
         super().__init__(problem)
@@ -44,11 +43,13 @@ class AdaptiveSpan(Attention):
         return cost(problem, workload, **params)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        k, v = of_each_head(q, k, v)
         return span_attention(q, k, v, self.z, self.form)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Compute the dense definition."""
+        k, v = of_each_head(q, k, v)
         return adaptive_span_attention(q, k, v, self.z, self.form.ramp, self.form.nearest)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -57,6 +58,7 @@ class AdaptiveSpan(Attention):
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax attention over all keys before a query, and its own where it sees itself: what infinite spans give."""
+        k, v = of_each_head(q, k, v)
         return span_attention(q, k, v, torch.full_like(self.z, math.inf), self.form)
 
     @torch.no_grad()
@@ -65,13 +67,14 @@ class AdaptiveSpan(Attention):
         w = reach(max(self.z.tolist()), self.form.ramp, max(1, capacity), self.form.nearest)
         # the ring always holds the last token, which is the nearest key of the next one
         state = SpanRing.of(k, v, max(1, self.form.nearest + w), capacity)
-        return self(q, k, v) if q.shape[2] else v.new_empty(v.shape), state
+        return self(q, k, v) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3]), state
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one token, and attend to those in the ring. Raises ValueError beyond the capacity."""
         ring: SpanRing = state.then(k, v)
         bias = soft_mask(self.z, self.form.ramp, self.form.nearest, ring.distances()[None]).log_()
-        o, _ = attend(q, ring.k[:, :, : ring.kept], ring.v[:, :, : ring.kept], Rule(self.form.scale, bias=bias[None]))
+        keys, values = of_each_head(q, ring.k[:, :, : ring.kept], ring.v[:, :, : ring.kept])
+        o, _ = attend(q, keys, values, Rule(self.form.scale, bias=bias[None]))
         sees_nothing = bias.amax(-1, keepdim=True) == -torch.inf
         return o.masked_fill_(sees_nothing, 0), ring

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnbench.api import Attention, Cost, Problem, Scalar, State, Workload, default_scale
 
+from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend, sums
 from ..limits import whole
 from ..segment_cache import SegmentCache
@@ -24,14 +25,12 @@ class TransformerXL(Attention):
     """Attention in segments of `segment` tokens, which also see the `memory` tokens before them (default: as many).
 
     Dai et al. 2019, section 3.3, in O(N (memory + segment)); the memory is constant, without a gradient. Learned: u, w [H, D]
-    and W_r [H, D, D], for the positions r_x = W_r R_x. Causal, with as many heads of k and v as of q. Raises ValueError on bad
-    parameters.
+    and W_r [H, D, D], for the positions r_x = W_r R_x. Causal. Raises ValueError on bad parameters.
     """
 
     paper = "arXiv:1901.02860"
     decodes = True
     causal_only = True
-    grouped = False
     sinusoids: Tensor
 
     def __init__(self, problem: Problem, segment: int = 512, memory: int | None = None) -> None:
@@ -52,7 +51,8 @@ class TransformerXL(Attention):
         return cost(problem, workload, **params)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        k, v = of_each_head(q, k, v)
         # (q + w)·W_r R_x = Wᵣᵀ(q + w)·R_x: the table needs no gradient, and is the same for all heads
         position = (q + self.w[:, None]) @ self.W_r
         form = Form(self._segments(q.shape[2]), self.scale)
@@ -60,7 +60,7 @@ class TransformerXL(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Compute the dense definition, with r_x gathered by distance."""
-        weights = Weights(self.u, self.w, self.W_r, self.sinusoids)
+        weights, (k, v) = Weights(self.u, self.w, self.W_r, self.sinusoids), of_each_head(q, k, v)
         return transformer_xl_attention(q, k, v, weights, (self.segment, self.memory))
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -72,18 +72,18 @@ class TransformerXL(Attention):
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:
         """Attend to the prompt, and keep its last segment and memory. Raises ValueError where it does not fit."""
         state = SegmentCache.of(k, v, self._segments(capacity))
-        return self(q, k, v) if q.shape[2] else v.new_empty(v.shape), state
+        return self(q, k, v) if q.shape[2] else v.new_empty(*q.shape[:3], v.shape[3]), state
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one token, and attend to its segment so far and the memory. Raises ValueError beyond the capacity."""
         cache: SegmentCache = state.then(k, v)
-        keys = cache.keys
+        keys, values = of_each_head(q, cache.keys, cache.values)
         # one product for each head: broadcasting would copy W_r for each sample
         position = torch.einsum("bhnd,hde->bhne", q + self.w[:, None], self.W_r).mul_(self.scale)
         bias = position.flatten(0, 2) @ self.sinusoids[-keys.shape[2] :].mT
         bias = bias.to(sums(q.dtype)).unflatten(0, q.shape[:3])
-        o, _ = attend(q + self.u[:, None], keys, cache.values, Rule(self.scale, bias=bias))
+        o, _ = attend(q + self.u[:, None], keys, values, Rule(self.scale, bias=bias))
         return o, cache
 
     def _segments(self, N: int) -> Segments:

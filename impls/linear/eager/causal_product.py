@@ -1,7 +1,8 @@
 """Causal linear attention by chunks, with its own backward.
 
-B batch and heads folded, N tokens, D query/key width, C width of φ, M value width, W value width with its column of ones
-(segments.py). The sequence is walked in segments of chunks; chunk_products.py has the algebra of one segment.
+B batch and heads of k folded, R heads of q that share one, N tokens, D query/key width, C width of φ, M value width, W value
+width with its column of ones (segments.py). The sequence is walked in segments of chunks; chunk_products.py has the algebra of
+one segment.
 """
 
 import math
@@ -20,8 +21,9 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 
 def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk: int) -> Tensor:
-    """Compute Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, D], [B, N, D], [B, N, M] -> [B, N, M].
+    """Compute Σ_{j≤i} φ(q_i)·φ(k_j) v_j / (Σ_{j≤i} φ(q_i)·φ(k_j) + eps): [B, N, R, D], [B, N, D], [B, N, M] -> [B, N, R, M].
 
+    The output lies in memory as [B, R, N, M].
     Differentiable once. The backward computes everything again from the inputs, the output, its denominators and a few states
     (Katharopoulos et al. 2020, eq. 13-15), so that nothing quadratic and nothing for each chunk is kept. Not for maps that
     normalise each channel separately.
@@ -29,11 +31,17 @@ def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out: Tensor = _CausalLinearAttention.apply(q, k, v, terms, chunk)  # type: ignore[no-untyped-call]
         return out
-    out = torch.empty_like(v)
+    out = outputs(q, v)
     for heads in groups(q):
         inputs = q[heads], k[heads], v[heads]
         attend(terms.of(heads), inputs, cut(terms, inputs, chunk), nothing_yet(terms, *inputs[1:]), out[heads])
     return out
+
+
+def outputs(q: Tensor, v: Tensor) -> Tensor:
+    """Make room for the outputs of all queries: [B, N, R, M]."""
+    B, N, R, _ = q.shape
+    return v.new_empty(B, R, N, v.shape[-1]).transpose(1, 2)
 
 
 def attend(
@@ -52,10 +60,10 @@ def attend(
 
 
 def _sums(terms: Terms, segment: Segment, inputs: Inputs, carried: Carried) -> tuple[Tensor, Scale]:
-    """Compute numerator and denominator of one segment, [B, T, W], and the scale after it."""
+    """Compute numerator and denominator of one segment, [B, T, R, W], and the scale after it."""
     (q, k, values), (state, scale) = inputs, carried
     x = chunks(terms, segment, q, k, values, scale)
-    return sums_of_chunks(x, state).view(values.shape), x.scale
+    return sums_of_chunks(x, state).view(*segment.of(q).shape[:-1], -1), x.scale
 
 
 def cut(terms: Terms, inputs: Inputs, chunk: int) -> list[Segment]:
@@ -92,7 +100,7 @@ class _CausalLinearAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, terms: Terms, chunk: int) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Attend, and keep the denominators and some states."""
-        out, denominators = torch.empty_like(v), q.new_empty(*q.shape[:2], 1, dtype=terms.phi.arithmetic(q.dtype))
+        out, denominators = outputs(q, v), q.new_empty(*q.shape[:3], 1, dtype=terms.phi.arithmetic(q.dtype))
         ctx.terms, ctx.kept = terms, []
         for heads in groups(q):
             inputs = q[heads], k[heads], v[heads]
@@ -120,10 +128,10 @@ class _WayBack:
     """The walk of the backward over one group of heads."""
 
     def __init__(self, terms: Terms, kept: Kept, inputs: Inputs, outputs: Inputs, gradients: Inputs) -> None:
-        q, _, v = inputs
+        q, k, v = inputs
         self.terms, self.kept, self.inputs, self.outputs, self.gradients = terms, kept, inputs, outputs, gradients
-        self.after, _ = nothing_yet(terms, q, v)
-        self.wide, self.wide_gradient = (Widened(kept.parts, v, terms.phi.arithmetic(q.dtype)) for _ in range(2))
+        self.after, _ = nothing_yet(terms, k, v)
+        self.wide, self.wide_gradient = (Widened(kept.parts, x, terms.phi.arithmetic(q.dtype)) for x in (v, outputs[0]))
 
     def walk(self) -> None:
         """Write all of dq, dk and dv."""
@@ -158,6 +166,7 @@ class _WayBack:
         if mask is not None:
             # not a product: where no key is seen yet, g / eps may overflow a narrow dtype, and infinity times 0 is NaN
             part.masked_fill_(~segment.of(mask), 0)
-        fq, fk, dfq, dfk = (y.view(*part.shape[:2], -1) for y in (x.fq, x.fk, dfq, dfk))
+        fq, dfq = (y.view(*segment.of(q).shape[:-1], -1) for y in (x.fq, dfq))
         through_queries(phi, segment, q, fq, dfq, dq)
+        fk, dfk = (y.view(*part.shape[:2], -1) for y in (x.fk, dfk))
         through_keys(phi, segment, k, fk, dfk, dk)

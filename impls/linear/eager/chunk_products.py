@@ -1,7 +1,8 @@
 """The products of one segment of chunks: what its queries sum up, and the gradients of that.
 
-B batch and heads folded, S chunks of L tokens in the segment, T = S L, C width of φ, M value width, W value width with its
-column of ones (segments.py). Where the log scale of the keys rises, `shares` (gate.py) say how much of them remains.
+B batch and heads of k folded, R heads of q that share one, S chunks of L tokens in the segment, T = S L, C width of φ, M value
+width, W value width with its column of ones (segments.py). Where the log scale of the keys rises, `shares` (gate.py) say how
+much of them remains.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from .segments import Segment
 
 @dataclass(frozen=True)
 class Chunks:
-    """One segment: φ(q) and φ(k) [BS, L, C], [v | 1] [BS, L, W], the shares that remain, and the log scale after it."""
+    """One segment: φ(q) [BS, L R, C], φ(k) [BS, L, C], [v | 1] [BS, L, W], the shares that remain, the log scale after it."""
 
     fq: Tensor
     fk: Tensor
@@ -38,22 +39,27 @@ class Chunks:
         return states_after(torch.bmm(self.fq.mT, gw * self.shares.read), state, self.shares.carry)
 
     def masked(self, pairs: Tensor) -> Tensor:
-        """Mask pairs [BS, L, L] to keys no later than the query, and apply what remains of them; in place."""
-        return (pairs if self.shares is None else pairs.mul_(self.shares.pairs)).tril_()
+        """Mask pairs [BS, L R, L] to keys no later than the query, and apply what remains of them; in place."""
+        pairs = pairs if self.shares is None else pairs.mul_(self.shares.pairs)
+        rows, L = pairs.shape[1:]
+        if rows == L:
+            return pairs.tril_()
+        token = torch.arange(rows, device=pairs.device).unsqueeze(1) // (rows // L)
+        return pairs.masked_fill_(torch.arange(L, device=pairs.device) > token, 0)
 
 
 def chunks(terms: Terms, segment: Segment, q: Tensor, k: Tensor, values: Tensor, scale: Scale) -> Chunks:
-    """Map one segment of q and k [B, N, D]; values are [B, T, W]."""
+    """Map one segment of q [B, N, R, D] and k [B, N, D]; values are [B, T, W]."""
     fk, scales = keys_so_far(terms, segment, k, scale)
     fq = queries(terms.phi, segment, q)
     # a clone, since a view would keep all scales of the segment
     after = None if scales is None else scales[:, -1:].clone()
     cut = segment.chunks
-    return Chunks(cut(fq), cut(fk), cut(values), gate(segment, scale, scales), after)
+    return Chunks(cut(fq), cut(fk), cut(values), gate(segment, scale, scales, q.shape[2]), after)
 
 
 def sums_of_chunks(x: Chunks, state: Tensor) -> Tensor:
-    """Compute numerator and denominator of one segment [BS, L, W]; updates the state [B, C, W] in place.
+    """Compute numerator and denominator of one segment [BS, L R, W]; updates the state [B, C, W] in place.
 
     Katharopoulos et al. 2020, eq. 9-12, by chunks: the masked product within each, and the state before it.
     """
@@ -63,9 +69,9 @@ def sums_of_chunks(x: Chunks, state: Tensor) -> Tensor:
 
 
 def gradients_of_chunks(x: Chunks, gw: Tensor, state: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute dφ(q) and dφ(k) [BS, L, C] and dv [BS, L, M + 1]; updates both states [B, C, W] in place.
+    """Compute dφ(q) [BS, L R, C], dφ(k) [BS, L, C] and dv [BS, L, M + 1]; updates both states [B, C, W] in place.
 
-    gw [BS, L, W] is dL/d[numerator | denominator]. Katharopoulos et al. 2020, eq. 13-15, by chunks, with v widened by the ones:
+    gw [BS, L R, W] is dL/d[numerator | denominator]. Katharopoulos et al. 2020, eq. 13-15, by chunks, with v widened by ones:
     dφ(q_i) = Σ_{j≤i} (gw_i·va_j) φ(k_j), dφ(k_j) = Σ_{i≥j} (gw_i·va_j) φ(q_i), dv_j = Σ_{i≥j} (φ(q_i)·φ(k_j)) gw_i. Their eq.
     14 is printed with gw_j inside the sum; it is gw_i (their supplement, eq. 27).
     """

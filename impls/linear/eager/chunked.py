@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 
-from ...partial.heads import of_each_head
+from ...partial.heads import by_token
 from ...recurrence.parts import refuse_bad_chunk
 from ..family import LinearFamily
 from ..work import Sizes, decoding_cost, linear_cost
@@ -48,7 +48,7 @@ class ChunkedLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count L (C + W) multiplications within a chunk and 2 C W through the state per token, and those of φ.
+        """Count L (C + W) multiplications within a chunk and C W from the state per query, C W to it per key, and those of φ.
 
         The backward repeats the products of φ(q) φ(k) and of the state, and adds its own. Raises TypeError or ValueError on bad
         parameters.
@@ -59,17 +59,16 @@ class ChunkedLinear(LinearFamily):
             return decoding_cost(s, workload)
         C, wide = s.C, s.wide
         forward, backward = method.phi.flops(problem.D)
-        pairs = (N - tail) * method.chunk + tail * tail
-        work = 2.0 * (pairs * (C + wide) + 2 * N * C * wide) + 2 * N * forward
+        pairs = problem.B * problem.H * ((N - tail) * method.chunk + tail * tail)
+        work = 2.0 * (pairs * (C + wide) + (s.queries + s.keys) * C * wide) + (s.queries + s.keys) * forward
         if workload is Workload.FORWARD_BACKWARD:
-            work += 2.0 * (pairs * (3 * C + 2 * wide) + N * 5 * C * wide) + 2 * N * (forward + backward)
-        return linear_cost(s, workload, problem.B * problem.H * work)
+            through_states = (2 * s.queries + 3 * s.keys) * C * wide
+            work += 2.0 * (pairs * (3 * C + 2 * wide) + through_states) + (s.queries + s.keys) * (forward + backward)
+        return linear_cost(s, workload, work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once."""
-        k, v = of_each_head(q, k, v)
-        o = causal_linear_attention(
-            q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), self.terms(key_mask, q.shape[1]), self.chunk
-        )
-        o_BHNM: Tensor = o.unflatten(0, v.shape[:2])
+        terms = self.terms(key_mask, k.shape[1])
+        o = causal_linear_attention(by_token(q, k.shape[1]), k.flatten(0, 1), v.flatten(0, 1), terms, self.chunk)
+        o_BHNM: Tensor = o.transpose(1, 2).reshape(*q.shape[:3], -1)
         return o_BHNM
