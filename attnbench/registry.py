@@ -6,8 +6,7 @@ The list of methods is read without importing any of them, and nothing here impo
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -18,7 +17,7 @@ from packaging.requirements import Requirement
 
 from attnbench.measure.environment import version
 from attnbench.schema.cell import COMPILE, PACKED, plain_name
-from attnbench.schema.errors import UsageError
+from attnbench.schema.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from attnbench.api import Attention
@@ -70,14 +69,8 @@ def is_known(name: str) -> bool:
 
 def no_method(name: str) -> str:
     """Say that there is no such method, with the three nearest names and how to list all."""
-    meant = meant_by(name, catalogue())
+    meant = did_you_mean(name, catalogue(), 3)
     return f"no method {name!r}; {meant}attnbench methods lists the {len(catalogue())} there are; one's own: module:Class"
-
-
-def meant_by(name: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'a', 'b' or 'c'? `, or nothing where no known name is near."""
-    near = [repr(each) for each in get_close_matches(name, list(known), n=3)]
-    return f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if len(near) > 1 else near)}? " if near else ""
 
 
 def load(name: str) -> "type[Attention]":
@@ -107,7 +100,7 @@ def _addressed(address: str) -> object:
     if not hasattr(module, path):
         kept = [name for name, value in vars(module).items() if _is_attention(value) and name != "Attention"]
         has = f"it has {', '.join(kept)}" if kept else "it has no attention: subclass attnbench.api.Attention"
-        raise UnknownMethodError(f"{place} has no {path!r}; {meant_by(path, kept)}{has}")
+        raise UnknownMethodError(f"{place} has no {path!r}; {did_you_mean(path, kept, 3)}{has}")
     return getattr(module, path)
 
 

@@ -6,7 +6,7 @@ By two figures together it is a front, the Pareto front: methods that no other b
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from attnbench.analyze.crossover import Lead, Versus
@@ -44,6 +44,8 @@ class Contest:
     section: Section
     quantity: Quantity
     labels: tuple[str, ...]
+    _known: dict[tuple[str, str], Mapping[int, Lead]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The leads of pairs that were compared: the first at one length is often the first at another."""
 
     @classmethod
     def of(cls, section: Section, quantity: Quantity) -> "Contest":
@@ -96,11 +98,6 @@ class Contest:
         if (of, over) not in self._known:
             self._known[of, over] = Versus(self.section, of, over, self.quantity).crossover.leads
         return self._known[of, over].get(N)
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, str], Mapping[int, Lead]]:
-        """Pairs that were compared: the first at one length is often the first at another."""
-        return {}
 
 
 def _chance(first: Mapping[int, float], other: Mapping[int, float], enough: int, *, by_ratio: bool) -> float:

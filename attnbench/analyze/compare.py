@@ -171,10 +171,7 @@ def is_lost(comparison: Comparison) -> bool:
     return comparison.verdict is Verdict.LOST or gone
 
 
-ORDER = (
-    *(Verdict.LOST, Verdict.SLOWER, Verdict.FAILS, Verdict.UNCLEAR),
-    *(Verdict.FASTER, Verdict.GAINED, Verdict.RUNS, Verdict.SAME, Verdict.ABSENT),
-)
+ORDER = tuple(Verdict)
 """The worst first."""
 
 

@@ -20,8 +20,6 @@ from attnbench.analyze.verdict import LEVEL, adjusted, ratio
 Values = Mapping[int, Mapping[int, float]]
 """By length and replicate number, positive; less is better."""
 NOT_PLANNED, NO_FIGURE = "not in the suite", "n/a"
-_Logs = Mapping[int, Mapping[int, float]]
-"""By length and replicate number, log(of / over)."""
 
 
 class Lead(StrEnum):
@@ -136,7 +134,7 @@ def _between(a: int, b: int, t: float) -> float:
     return float(a * (b / a) ** t)
 
 
-def _interval(logs: _Logs, N: float) -> Interval | None:
+def _interval(logs: Mapping[int, Mapping[int, float]], N: float) -> Interval | None:
     """All lengths at which a t test does not reject that both methods are equal (Fieller 1954).
 
     At a share t of the way from length a to b, replicate r has the log-ratio (1 - t) d_r(a) + t d_r(b). Under normal

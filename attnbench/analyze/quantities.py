@@ -8,6 +8,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from attnbench.analyze.cells import CellSummary
@@ -265,6 +266,11 @@ def _complement(name: str, title: str, of: str, leads: str, **more: Any) -> Quan
     return Quantity(name, title, Unit.SHARE, read, leads=leads, **about)
 
 
+_part_of_time = partial(_score, unit=Unit.SHARE, center=Center.FACTORS)
+_share = partial(_score, unit=Unit.SHARE, more_is_better=True, bounds=(0.0, 1.0))
+_rounding = partial(_score, is_rounding=True)
+_learnt = partial(_score, enough=SEEDS)
+
 _TIMES = (
     Quantity(TIME, "time", Unit.SECONDS, lambda cell: cell.times, leads="is faster than"),
     _score(
@@ -275,23 +281,19 @@ _TIMES = (
         unit=Unit.SECONDS,
         center=Center.FACTORS,
     ),
-    _score(
+    _part_of_time(
         outcome.ATTENTION_SHARE,
         "share of the attention",
         "Share of the attention: of the time of a whole model's call, what its layers spend on q, k and v, without the "
         "projections; the median of three calls. The rest is what no other attention can save.",
         "leaves more of the time to the rest of the model than",
-        unit=Unit.SHARE,
-        center=Center.FACTORS,
     ),
-    _score(
+    _part_of_time(
         outcome.SELECTION_SHARE,
         "share of choosing",
         "Share of choosing: of the time of a forward, what the method takes to choose its buckets, codes, blocks or keys, on "
         "the same inputs; by medians of calls in turns. The rest is attention over what was chosen.",
         "spends less of its time on choosing than",
-        unit=Unit.SHARE,
-        center=Center.FACTORS,
     ),
     Quantity(
         ENERGY,
@@ -320,24 +322,21 @@ _TIMES = (
         "makes more sequences per second than",
     ),
 )
-_SHARE: dict[str, Any] = {"unit": Unit.SHARE, "more_is_better": True, "bounds": (0.0, 1.0)}
 _SCORES = (
     _counter(STATE_BYTES, "state of one sequence", STATE, "keeps a smaller state than"),
-    _score(
+    _share(
         outcome.MASS_RECALL,
         "mass recall",
         "Mass recall: of the weight that exact attention gives to the {top_keys} top keys of a query, the share that lies on "
         "keys to which the method gives a positive weight; mean over queries.",
         "finds more of the exact attention than",
-        **_SHARE,
     ),
-    _score(
+    _share(
         outcome.TOP_OVERLAP,
         "top overlap",
         "Top overlap: of the {top_keys} keys to which exact attention gives most, the share that is among the {top_keys} to "
         "which the method gives most; mean over queries.",
         "prefers more of the exact top keys than",
-        **_SHARE,
     ),
     _score(
         outcome.COSINE,
@@ -354,56 +353,49 @@ _SCORES = (
         "has a smaller error than",
     ),
     _complement("missed_mass", "missed mass (1 - recall)", outcome.MASS_RECALL, "misses less of the exact attention than"),
-    _score(
+    _rounding(
         outcome.ROUNDING,
         "rounding",
         "Rounding: ‖o - o*‖ / ‖o*‖ of a row, o* by the method's own definition in float64 on the same inputs; root mean square "
         "over rows from all parts of the sequence.",
         "is rounded less than",
-        is_rounding=True,
     ),
-    _score(
+    _rounding(
         outcome.WORST_ROW,
         "worst row",
         "Worst row: the same of the row that is off the most, mean of replicates.",
         "has a better worst row than",
-        is_rounding=True,
     ),
-    _score(
+    _rounding(
         outcome.GRADIENT_ROUNDING,
         "gradient rounding",
         "Gradient rounding: the same of the gradients of a random projection of some late rows, each head of an input and each "
         "parameter in the place of a row; empty where there is no backward.",
         "has gradients that are rounded less than",
-        is_rounding=True,
     ),
-    _score(
+    _rounding(
         outcome.DRIFT,
         "late over early",
         "Late over early: the rounding of rows in the last quarter of the tokens over that in the first.",
         "drifts less than",
-        is_rounding=True,
     ),
-    _score(
+    _rounding(
         outcome.BATCH_DIFFERENCE,
         "alone or in a batch",
         "Alone or in a batch: ‖o - o'‖ / ‖o'‖ of one sample alone and within its batch; 0 is bit for bit.",
         "depends less on its batch than",
-        is_rounding=True,
     ),
-    _score(
+    _rounding(
         outcome.STEP_DIFFERENCE,
         "by steps or at once",
         "By steps or at once: the same of the last 64 tokens decoded one by one, and attended all at once.",
         "differs less by steps than",
-        is_rounding=True,
     ),
-    _score(
+    _rounding(
         outcome.RUN_DIFFERENCE,
         "run to run",
         "Run to run: the same of four calls on the same inputs, outputs and gradients, the most; 0 is bit for bit.",
         "differs less from run to run than",
-        is_rounding=True,
     ),
     _score(
         outcome.DETERMINISTIC_COST,
@@ -412,72 +404,64 @@ _SCORES = (
         "pays less for determinism than",
         unit=Unit.FACTOR,
     ),
-    _score(
+    _learnt(
         outcome.LOSS,
         "held-out loss",
         "Held-out loss: cross-entropy of the held-out sequences after the last update, nats per token that is judged.",
         "has learnt to a smaller loss than",
         unit=Unit.NATS,
-        enough=SEEDS,
     ),
-    _score(
+    _share(
         outcome.ACCURACY,
         "accuracy",
         "Accuracy: the share of the judged tokens of the held-out sequences whose most likely value is the right one.",
         "is right more often than",
         enough=SEEDS,
-        **_SHARE,
     ),
     _complement("wrong", "wrong answers (1 - accuracy)", outcome.ACCURACY, "is wrong less often than", enough=SEEDS),
-    _score(
+    _learnt(
         outcome.ERROR_RATE,
         "error rate",
         "Error rate: symbols to insert, to leave out or to replace in what is written down of the held-out utterances, over "
         "the symbols that were said; less is better, and it may be above 100 %.",
         "makes fewer errors than",
         unit=Unit.SHARE,
-        enough=SEEDS,
     ),
-    _score(
+    _learnt(
         outcome.PERPLEXITY,
         "perplexity",
         "Perplexity: exp of the mean cross-entropy of a text that was held out, per token.",
         "has a smaller perplexity than",
-        enough=SEEDS,
     ),
-    _score(
+    _learnt(
         outcome.DIVERGENCE,
         "divergence from its own",
         "Divergence from its own: KL of what the model says with its own attention from what it says with the method, mean "
         "over the tokens of a text that was held out.",
         "says more nearly what the model said by itself than",
         unit=Unit.NATS,
-        enough=SEEDS,
     ),
-    _score(
+    _share(
         outcome.MQAR,
         "recall of pairs",
         "Recall of pairs: tokens are read with another each, up to N in all, and come again in another order; the share after "
         "which the model holds the right one for the likeliest.",
         "recalls more pairs than",
         enough=SEEDS,
-        **_SHARE,
     ),
-    _score(
+    _share(
         outcome.NEEDLE,
         "needle found",
         "Needle found: random tokens stand somewhere in a text of N; when their first half comes again at its end, the share "
         "of the second half that the model holds for the likeliest; depths from the beginning to the end.",
         "finds more of the needle than",
         enough=SEEDS,
-        **_SHARE,
     ),
-    _score(
+    _learnt(
         outcome.BITS,
         "bits per dimension or byte",
         "Bits: the loss over ln 2, per dimension of an image or per byte of a text.",
         "needs fewer bits than",
         unit=Unit.BITS,
-        enough=SEEDS,
     ),
 )

@@ -30,11 +30,6 @@ class Placed:
         return self.flops / self.seconds
 
     @property
-    def roof(self) -> float:
-        """FLOPs per second that the roof allows at this intensity."""
-        return min(self.peak_flops_per_second, self.intensity * self.peak_bytes_per_second)
-
-    @property
     def floor_seconds(self) -> float:
         """The least time of a call by its cost and the roof."""
         return max(self.flops / self.peak_flops_per_second, self.traffic / self.peak_bytes_per_second)

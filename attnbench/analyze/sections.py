@@ -1,8 +1,8 @@
 """Sections: cells that differ only in method, parameters and length, and so belong into one table or panel."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.schema.cell import Batch, Cell, Workload
@@ -86,32 +86,27 @@ def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str,
     models = ([_model(cell) for cell in cells if cell.training], [_model(cell) for cell in cells if cell.model])
     varying = {name for each in (words, *models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
     grouped: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
-    for rule, belongs in _batch_rules(axes):
-        for summary in summaries:
-            if belongs(cell := summary.cell):
-                about = axes_in_words(cell) | place(summary) | _model(cell)
-                conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
-                key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
-                grouped.setdefault(key, []).append(summary)
+    for rule, members in _by_batch(summaries, axes):
+        for summary in members:
+            cell = summary.cell
+            about = axes_in_words(cell) | place(summary) | _model(cell)
+            conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
+            key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
+            grouped.setdefault(key, []).append(summary)
     found = [Section(*key, tuple(members)) for key, members in grouped.items()]
     return sorted(found, key=lambda s: (list(Workload).index(s.workload), not s.causal))
 
 
-def _batch_rules(axes: Axes) -> list[tuple[str, Callable[[Cell], bool]]]:
-    """Return the rules by which B follows from N, with their names: one rule a section; a single one needs no name."""
+def _by_batch(summaries: Sequence[CellSummary], axes: Axes) -> list[tuple[str, Sequence[CellSummary]]]:
+    """Return the cells by the rule by which B follows from N, each with its name: one a section; a single one needs no name."""
     if len(axes.B) > 1 or "max" in axes.B:
-        return [("largest B that fits" if B == "max" else f"B={B}", partial(_has_batch, B)) for B in axes.B]
+        batches = [("max" if s.cell.batch is Batch.LARGEST else s.cell.problem.B, s) for s in summaries]
+        return [("largest B that fits" if B == "max" else f"B={B}", [s for own, s in batches if own == B]) for B in axes.B]
     if len(axes.tokens) > 1:
-        return [(f"tokens={n}", partial(_has_tokens, n)) for n in axes.tokens]
-    return [("", lambda _: True)]
-
-
-def _has_batch(B: int | str, cell: Cell) -> bool:
-    return ("max" if cell.batch is Batch.LARGEST else cell.problem.B) == B
-
-
-def _has_tokens(tokens: int, cell: Cell) -> bool:
-    return max(1, tokens // cell.problem.N) == cell.problem.B
+        return [
+            (f"tokens={n}", [s for s in summaries if max(1, n // s.cell.problem.N) == s.cell.problem.B]) for n in axes.tokens
+        ]
+    return [("", summaries)]
 
 
 def axes_in_words(cell: Cell) -> dict[str, str]:

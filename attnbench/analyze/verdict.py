@@ -16,20 +16,20 @@ _MOST = 10_000
 
 
 class Verdict(StrEnum):
-    """What is said of one cell, new against old."""
+    """What is said of one cell, new against old; the worst first."""
 
-    FASTER = "FASTER"
-    SLOWER = "SLOWER"
-    SAME = "SAME"
-    UNCLEAR = "UNCLEAR"
     LOST = "LOST"
     """It used to give numbers, and does no longer: a regression of its own kind."""
-    GAINED = "GAINED"
-    """It gives numbers, and did not before."""
+    SLOWER = "SLOWER"
     FAILS = "FAILS"
     """Of the methods of one run: this one has no number where the baseline has one."""
+    UNCLEAR = "UNCLEAR"
+    FASTER = "FASTER"
+    GAINED = "GAINED"
+    """It gives numbers, and did not before."""
     RUNS = "RUNS"
     """Of the methods of one run: this one has a number where the baseline has none."""
+    SAME = "SAME"
     ABSENT = "ABSENT"
     """Numbers on neither side, or the cell is planned on one side only."""
 

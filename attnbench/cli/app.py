@@ -18,7 +18,6 @@ from attnbench.version import __version__
 
 app = typer.Typer(
     name="attnbench",
-    help="Time, memory and quality of efficient attentions, measured honestly and compared.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

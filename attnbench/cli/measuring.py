@@ -52,16 +52,17 @@ if TYPE_CHECKING:
 measuring = typer.Typer()
 _RESULTS = Path("results")
 _GOES_WITH = {
-    **dict.fromkeys(("--address", "--resource"), ("ray",)),
-    **dict.fromkeys(("--array", "--sbatch", "--wait", "--dry-run"), ("slurm",)),
-    **dict.fromkeys(("--devices", "--lanes"), ("",)),
-    **dict.fromkeys(("--shard", "--fresh", "--retry"), ("", "ray")),
+    **dict.fromkeys(("address", "resource"), ("ray",)),
+    **dict.fromkeys(("array", "sbatch", "wait", "dry_run"), ("slurm",)),
+    **dict.fromkeys(("devices", "lanes"), ("",)),
+    **dict.fromkeys(("shard", "fresh", "retry"), ("", "ray")),
 }
 """Where options of `run` mean something; the empty word is this machine."""
 
 
 @measuring.command()
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option
+    context: typer.Context,
     suite: Annotated[
         str,
         typer.Argument(
@@ -112,34 +113,16 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     with at_work(yes=yes) as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
-        asked = {"--address": address, "--resource": resource, "--array": array, "--sbatch": sbatch, "--wait": wait}
-        asked |= {
-            "--dry-run": dry_run,
-            "--devices": devices,
-            "--lanes": lanes,
-            "--shard": shard,
-            "--fresh": fresh,
-            "--retry": retry,
-        }
-        refuse_strays(one_of(["ray", "slurm"], on, "on") if on else on, asked)
+        only: dict[str, Any] = {"methods": methods, "N": words(n), "workloads": words(workloads), "causal": causal}
+        refuse_strays(one_of(["ray", "slurm"], on, "on") if on else on, context.params)
         if on == "slurm":
-            only = Only(methods=methods, N=words(n), workloads=words(workloads), causal=causal)
-            given = attnbench.submit(suite, resume=resume, only=only, array=array, sbatch=sbatch, dry_run=dry_run, **how)
+            asked = Only(**only)
+            given = attnbench.submit(suite, resume=resume, only=asked, array=array, sbatch=sbatch, dry_run=dry_run, **how)
             follow(given, terminal, dry_run=dry_run, wait=wait)
             return
+        nodes = Cluster(address, resource) if on else None
         made = attnbench.run(
-            suite,
-            resume=resume,
-            retry=retry,
-            methods=methods,
-            N=words(n),
-            workloads=words(workloads),
-            causal=causal,
-            devices=words([devices]),
-            lanes=lanes,
-            shard=shard,
-            cluster=Cluster(address, resource) if on else None,
-            **how,
+            suite, resume=resume, retry=retry, **only, devices=words([devices]), lanes=lanes, shard=shard, cluster=nodes, **how
         )
         if made.is_large:
             again = f"attnbench report {shlex.quote(str(made.path))}"
@@ -154,15 +137,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         sys.exit(FAILED)
 
 
-def refuse_strays(on: str, asked: Mapping[str, object]) -> None:
+def refuse_strays(on: str, given: Mapping[str, object]) -> None:
     """Raise UsageError for an option that says nothing where the run is measured; else it would be passed over in silence."""
     from attnbench.schema.errors import UsageError
 
     places = {"": "a run on this machine", "ray": "--on ray", "slurm": "--on slurm"}
-    for option, given in asked.items():
-        where = _GOES_WITH[option]
-        if given and on not in where:
-            raise UsageError(f"{option} goes with {' or '.join(places[each] for each in where)}")
+    for option, where in _GOES_WITH.items():
+        if given[option] and on not in where:
+            raise UsageError(f"--{option.replace('_', '-')} goes with {' or '.join(places[each] for each in where)}")
 
 
 def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool) -> None:
@@ -278,11 +260,7 @@ def bundle(
     print(attnbench.bundle(to, python=python, platform=platform, also=(*ALSO, *also)))
 
 
-suites = typer.Typer(
-    help="List the suites that ship, or copy one to change it.",
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+suites = typer.Typer()
 measuring.add_typer(suites, name="suites")
 
 

@@ -273,12 +273,7 @@ def export(
         Terminal().say(note)
 
 
-history = typer.Typer(
-    help="Keep run folders as a history: add runs, list them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+history = typer.Typer(help="Keep run folders as a history: add runs, list them.", no_args_is_help=True)
 reading.add_typer(history, name="history")
 
 

@@ -3,7 +3,7 @@
 B rows, n new tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,15 +13,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from attnbench.api import State, each_tensor, tensors_of
 from attnbench.hf.refusals import CannotError
-
-
-@dataclass(frozen=True)
-class Held:
-    """The state after the tokens of some rows, which begin at `start`; `at` is None where that is every row."""
-
-    at: Tensor | None
-    start: int
-    state: State
+from attnbench.hf.rows import Rows
 
 
 class StateLayer(CacheLayerMixin):  # type: ignore[misc]
@@ -32,7 +24,8 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.count, self.batch = 0, 0
-        self.held: tuple[Held, ...] = ()
+        self.held: tuple[tuple[Rows, State], ...] = ()
+        """Rows, and the state after their tokens."""
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:  # noqa: ARG002 - the base class's signature
         """Note that there are tokens."""
@@ -71,15 +64,15 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows, int64 [b], in this order; one may be there several times."""
         chosen = []
-        for each in self.held:
-            rows = torch.arange(self.batch) if each.at is None else each.at.cpu()
+        for rows, state in self.held:
+            there = torch.arange(self.batch) if rows.at is None else rows.at.cpu()
             # where each row of the new batch is among these, if it is
-            found = rows[None] == indices.cpu()[:, None]
+            found = there[None] == indices.cpu()[:, None]
             at = found.any(1).nonzero().flatten()
             if len(at):
                 within = found[at].int().argmax(1)
-                state = each_tensor(each.state, partial(_rows_of, rows=len(rows), chosen=within))
-                chosen.append(Held(None if len(at) == len(indices) else at.to(indices.device), each.start, state))
+                kept = each_tensor(state, partial(_rows_of, rows=len(there), chosen=within))
+                chosen.append((replace(rows, at=None if len(at) == len(indices) else at.to(indices.device)), kept))
         self.held, self.batch = tuple(chosen), len(indices)
 
     def crop(self, tokens_to_remove: int) -> None:
@@ -90,7 +83,7 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]
     @property
     def state_bytes(self) -> int:
         """The bytes of all states."""
-        return sum(x.numel() * x.element_size() for each in self.held for x in tensors_of(each.state))
+        return sum(x.numel() * x.element_size() for _, state in self.held for x in tensors_of(state))
 
     def offload(self) -> None:
         """Do nothing: states are small."""

@@ -18,10 +18,10 @@ from transformers.cache_utils import Cache
 from attnbench import registry
 from attnbench.api import Attention, Causality, Problem, Projection, Scalar
 from attnbench.hf.any_length import AtAnyLength
-from attnbench.hf.cache import Held, StateLayer
+from attnbench.hf.cache import StateLayer
 from attnbench.hf.refusals import CannotError, refuse_unknown
 from attnbench.hf.registering import scaled, shared
-from attnbench.hf.rows import Rows, rows_alike
+from attnbench.hf.rows import rows_alike
 from attnbench.training.block import Learns, plainly
 
 NAME = "attnbench.swapped"
@@ -219,7 +219,7 @@ class Swapped(nn.Module):
                 made = self.attention(*part)
             else:
                 made, state = self.attention.begin(part, self.plan.capacity)
-                held.append(Held(rows.at, rows.start, state))
+                held.append((rows, state))
             rows.write(made, o, rows.start, n)
         if cache is not None:
             cache.held = tuple(held)
@@ -261,11 +261,10 @@ class Swapped(nn.Module):
         if self._seen is not None and not bool(self._seen[:, -n:].all()):
             raise CannotError(f"{self.plan.method}: new tokens cannot be padded once there is a state; give prompts whole")
         went_on = []
-        for each in cache.held:
-            rows = Rows(each.at, each.start, cache.count)
-            made, state = self.attention.go_on(rows.of_each(inputs, 0, n), each.state, self.plan.capacity)
+        for rows, state in cache.held:
+            made, after = self.attention.go_on(rows.of_each(inputs, 0, n), state, self.plan.capacity)
             rows.write(made, o, 0, n)
-            went_on.append(Held(each.at, each.start, state))
+            went_on.append((rows, after))
         cache.held = tuple(went_on)
 
 

@@ -100,14 +100,6 @@ class _Wish:
     bound: float
     at_least: bool
 
-    def quantity(self, findings: Findings) -> Quantity:
-        """The figure; a task is asked for its accuracy."""
-        return findings.quantities[outcome.ACCURACY if self.name in _TASKS else self.name]
-
-    def is_of(self, cell: CellSummary) -> bool:
-        """Whether it can be read off this cell."""
-        return self.name not in _TASKS or (cell.cell.training is not None and cell.cell.training.task.value == self.name)
-
     def met(self, found: Estimate) -> bool:
         """Whether the middle of what was recorded is good enough."""
         return found.value >= self.bound if self.at_least else found.value <= self.bound
@@ -192,13 +184,14 @@ def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[
 
 def _recorded(wish: _Wish, sources: Sequence[Run]) -> list[_Known]:
     """All cells that have the quality, the newest run first, and of each run the longest length."""
-    found = []
+    found, is_task = [], wish.name in _TASKS
     for run in sorted(sources, key=lambda run: run.info.started, reverse=True):
-        quantity = wish.quantity(run.findings)
+        # a task is asked for its accuracy
+        quantity = run.findings.quantities[outcome.ACCURACY if is_task else wish.name]
         for cell in sorted(run.findings.summaries, key=lambda cell: -cell.cell.problem.N):
-            if wish.is_of(cell) and (value := quantity.estimate(cell)) is not None:
-                training, model = cell.cell.training, cell.cell.model
-                of = training.task.value if training else f"in {model.config}" if model else f"{cell.cell.inputs.value} inputs"
+            training, model = cell.cell.training, cell.cell.model
+            of = training.task.value if training else f"in {model.config}" if model else f"{cell.cell.inputs.value} inputs"
+            if (of == wish.name or not is_task) and (value := quantity.estimate(cell)) is not None:
                 # a task that is asked for by its name stands above the column already
                 parts = [f"{shown(quantity, value)} at N = {length(cell.cell.problem.N)}", *([] if of == wish.name else [of])]
                 found.append(_Known(cell.cell, value, ", ".join(parts)))

@@ -1,6 +1,5 @@
 """A folder that can be carried to a machine without a network: the project, wheels for that machine's Python, two scripts."""
 
-import importlib.metadata
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from attnbench.measure.environment import GIT
+from attnbench.measure.environment import GIT, version
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.units import bytes_
 
@@ -57,12 +56,8 @@ class Bundle:
     def __str__(self) -> str:
         """Write its size, what it leaves out, and the commands for the other machine."""
         size = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-        return "\n".join(
-            [
-                f"{self.folder}: {len(self.wheels)} wheels, {bytes_(size)}; the machine has to have {', '.join(self.left_out)}",
-                "there, in that folder: sh setup.sh && . ./env.sh && attnbench doctor",
-            ]
-        )
+        holds = f"{self.folder}: {len(self.wheels)} wheels, {bytes_(size)}; the machine has to have {', '.join(self.left_out)}"
+        return holds + "\nthere, in that folder: sh setup.sh && . ./env.sh && attnbench doctor"
 
 
 def bundle(
@@ -169,11 +164,9 @@ def _requirements(wheel: Path, extra: str, python: str) -> Iterator[Requirement]
 
 def _version(requirement: Requirement) -> str:
     """Return `==` the version that is installed here, if it suits, or else what the requirement says."""
-    try:
-        here = importlib.metadata.version(requirement.name)
-    except importlib.metadata.PackageNotFoundError:
-        return str(requirement.specifier)
-    return f"=={here}" if requirement.specifier.contains(here, prereleases=True) else str(requirement.specifier)
+    here = version(requirement.name)
+    suits = here is not None and requirement.specifier.contains(here, prereleases=True)
+    return f"=={here}" if suits else str(requirement.specifier)
 
 
 def _wheel_of(name: str, wheels: Path) -> Path | None:

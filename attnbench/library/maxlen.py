@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Unpack
 
@@ -17,7 +16,7 @@ from attnbench.schedule.cells import MOST_ROWS
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.longest import first_cells, searches
 from attnbench.schema.cell import Batch, Cell, Workload
-from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.errors import ArgumentError, UsageError, did_you_mean
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.session.asked import (
@@ -100,9 +99,9 @@ def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[
     loaded = None
     if others:
         word = others[0]
-        meant = get_close_matches(word, known, n=1) if isinstance(word, str) else ()
+        meant = did_you_mean(word, known) if isinstance(word, str) else ""
         if meant and not Path(str(word)).exists() and word not in shipped():
-            raise UsageError(f"{word}: neither a suite nor a method; did you mean {meant[0]!r}?")
+            raise UsageError(f"{word}: neither a suite nor a method; {meant.strip()}")
         loaded, suite = select(word, how.impl, how.device)
     else:
         each = tuple(Method(name=name.partition("(")[0]) for name in (*named, *added))

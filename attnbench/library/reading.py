@@ -123,9 +123,11 @@ def published(*runs: str | Path, reporter: Reporter | None = None) -> str:
     Of several runs of a suite the newest counts that has all cells of the suite as it ships; where none has, that with the most
     cells. Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
     """
+    # to read all suites takes most of a second; a folder that is none is told at once
+    folders = list(runs_below(map(Path, runs), reporter or Reporter()))
     suites = {suite.name: suite for name in shipped() if (suite := load(name).suite).published}
     found: dict[str, list[Run]] = {name: [] for name in suites}
-    for folder in runs_below(map(Path, runs), reporter or Reporter()):
+    for folder in folders:
         info = folder.info()
         if info.suite.name in found and kind_of(info) is Kind.RUN:
             found[info.suite.name].append(read(folder.path))

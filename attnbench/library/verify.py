@@ -103,10 +103,8 @@ def _conditions(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
     yield Finding(
         "conditions", f"of all measurements: {words}" if words else "no warning stands at many measurements", not words or None
     )
-    commit, dirty = (
-        str(info.git.get("commit") or "")[:12],
-        ", with changes that were not committed" if info.git.get("dirty") else "",
-    )
+    commit = str(info.git.get("commit") or "")[:12]
+    dirty = ", with changes that were not committed" if info.git.get("dirty") else ""
     by = f"torch {info.environment.get('torch', '?')}{f', commit {commit}{dirty}' if commit else ''}"
     machines = "; ".join(dict.fromkeys(info.on(digest).machine for digest in (info.environment_digest, *info.elsewhere)))
     yield Finding("made by", f"{by}, on {machines}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -40,27 +40,11 @@ class Power:
     watts: float
 
 
-class Meter(Protocol):
-    """A counter of energy, and where the device keeps samples of its power, these."""
-
-    name: str
-    period: float
-    """The longest time in seconds from one update of the counter to the next."""
-
-    def read(self) -> tuple[int, ...]:
-        """Read the counter of each part of the device. Raises UnreadableError."""
-
-    def joules(self, before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> float:
-        """Return the energy between two readings that are so many seconds apart. Raises UnreadableError."""
-
-    def power(self) -> list[Power]:
-        """Return the samples of power that the device has kept, up to now; none where it keeps none."""
-
-
 class Rapl:
     """The counters of the packages of an Intel or AMD processor: all their cores and caches, whichever process uses them."""
 
     period = 1e-3
+    """The longest time in seconds from one update of the counter to the next."""
 
     def __init__(self, folder: Path = POWERCAP) -> None:
         # the other domains are parts of a package, or the whole board
@@ -117,6 +101,10 @@ class NvmlMeter:
         except (self.nvml.NVMLError, AttributeError):
             return []
         return [Power(each.timeStamp / 1e6, each.sampleValue.uiVal / 1e3) for each in kept]
+
+
+Meter = Rapl | NvmlMeter
+"""A counter of energy, and where the device keeps samples of its power, these."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from time import perf_counter, process_time, sleep
 from typing import Self
@@ -60,25 +61,18 @@ class ProcessState:
         return f"it changed {' and '.join(said)}" if said else ""
 
 
-@dataclass
-class Work:
-    """The processor time of this process since a moment, which shows whether more cores were busy than it was given."""
+def busy_cores() -> Callable[[int], str]:
+    """Start counting processor time; what is returned says in words that more cores were busy since than torch has threads."""
+    wall, own = perf_counter(), process_time()
 
-    wall: float
-    own: float
-
-    @classmethod
-    def begin(cls) -> Self:
-        """Start counting now."""
-        return cls(perf_counter(), process_time())
-
-    def too_much(self, threads: int) -> str:
-        """Say in words that more cores were busy than torch has threads; empty where not."""
-        seconds = perf_counter() - self.wall
-        busy = (process_time() - self.own) / seconds if seconds > 0 else 0.0
+    def too_much(threads: int) -> str:
+        seconds = perf_counter() - wall
+        busy = (process_time() - own) / seconds if seconds > 0 else 0.0
         if busy <= threads + _CORES_TO_SPARE:
             return ""
         return f"it kept {busy:.1f} cores busy where {threads} {'thread is' if threads == 1 else 'threads are'} allowed"
+
+    return too_much
 
 
 def children() -> frozenset[int]:

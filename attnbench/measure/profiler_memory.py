@@ -1,6 +1,7 @@
 """torch's own CPU allocations over one call, by its profiler: exact, but without memory that is not torch's."""
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -13,11 +14,7 @@ _SOURCE = "running sum of the memory events of torch's profiler"
 def torch_profiler_peak(call: Callable[[], object]) -> Reading:
     """Measure the peak bytes beyond what was allocated before the call."""
     deltas, _ = _record(call)
-    live = peak = 0
-    for delta in deltas:
-        live += delta
-        peak = max(peak, live)
-    return Reading(peak, _SOURCE)
+    return Reading(max(accumulate(deltas, initial=0)), _SOURCE)
 
 
 def saved_for_backward(forward: Callable[[], torch.Tensor]) -> Reading:

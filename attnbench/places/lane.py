@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,7 +84,10 @@ class Lane:
         return device
 
     def _take(self, lock: int, device: int, kind: int) -> None:
-        while not _is_free(lock, kind):
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, kind | fcntl.LOCK_NB)
+                return
             holder = _holder(device)
             if not self.wait:
                 who = holder or "another process"
@@ -95,15 +98,6 @@ class Lane:
             # not flock's own wait, which another thread could not end
             if self._is_cut.wait(_AGAIN):
                 raise LaneError("waiting for the device was ended")
-
-
-def _is_free(lock: int, kind: int) -> bool:
-    """Take a lock if nobody has it."""
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager

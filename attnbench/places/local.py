@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from attnbench.places.lane import Lane
@@ -29,9 +28,7 @@ class Asking(Protocol):
         """End an errand that another thread waits for."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 @dataclass

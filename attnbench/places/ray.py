@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from attnbench.places.lane import Lane
@@ -84,7 +83,7 @@ class RayStation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /) -> None:
+    def __exit__(self, *_: object) -> None:
         self.ray.kill(self.actor)
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
@@ -217,17 +216,13 @@ def _code(stage: Path) -> dict[str, Any]:
     packages = {"attnbench": Path(__file__).parents[1]}
     if found := importlib.util.find_spec("attnbench_impls"):
         packages["attnbench_impls"] = Path(str(found.origin)).parent
-    installed = Path(str(distribution.locate_file("."))) / _dist_info(distribution)
+    # the folder that holds the entry points
+    entries = next(file for file in distribution.files or () if file.name == "entry_points.txt")
+    installed = Path(str(distribution.locate_file(entries))).parent
     packages[installed.name] = installed
     for name, folder in packages.items():
         shutil.copytree(folder, stage / name, ignore=shutil.ignore_patterns(*_LEFT_OUT))
     return {"working_dir": str(Path.cwd()), "py_modules": [str(stage / name) for name in packages], "excludes": _LEFT_OUT}
-
-
-def _dist_info(distribution: importlib.metadata.Distribution) -> Path:
-    """Return the folder that holds the entry points, relative to where the distribution is installed."""
-    files = (Path(file).parent for file in distribution.files or () if file.name == "entry_points.txt")
-    return next(files)
 
 
 def _first(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from attnbench.measure import environment
@@ -22,9 +21,7 @@ class Station(Protocol):
     """A device, on this machine or on another."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         """Return the answer to an errand that is done there, and the seconds that its process lived."""

@@ -20,12 +20,12 @@ from attnbench.pytest_plugin.given import Built, named
 from attnbench.pytest_plugin.session import Session, Timer, option
 from attnbench.schema.cell import Allocator, Cell, draw_seed
 from attnbench.schema.errand import Job, Pass
-from attnbench.schema.outcome import Counter, Failed, Outcome, Status
+from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.version import __version__
 from attnbench.workloads.check import check, check_cells
 from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.describe import version
-from attnbench.workloads.footprint import read_all
+from attnbench.workloads.footprint import memory_of
 from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.proof import Proof, Witness
@@ -149,16 +149,15 @@ class AttentionBenchmark:
             proof.make()
         except WrongError as error:
             self._fail(cell, error.status, str(error))
-        flags, readings = (*clock.flags, *conditions.flags(self._samples())), read_all(setting)
-        counters = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
+        flags, read = (*clock.flags, *conditions.flags(self._samples())), memory_of(setting)
         # the device's main counter has a name of its own; it is None where that was not read
         main = _MAIN_COUNTER[cell.device_kind]
         self.benchmark.extra_info.update(
             proof.facts,
-            peak_bytes=counters[main].bytes,
+            peak_bytes=read.memory[main].bytes,
             peak_counter=main,
-            memory={name: counter.model_dump(exclude_none=True) for name, counter in counters.items()},
-            flags=(*flags, *(r.flag for r in readings.values() if r.flag)),
+            memory={name: counter.model_dump(exclude_none=True) for name, counter in read.memory.items()},
+            flags=(*flags, *read.flags),
             conditions=conditions.facts,
         )
         return result

@@ -6,8 +6,8 @@ The harness checks and builds methods by their names.
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 from typing import Any, cast
 
 from attnbench import registry
@@ -53,23 +53,11 @@ def named(method: str | type[Attention] | Attention) -> Iterator[str]:
         yield method
         return
     cls = method if isinstance(method, type) else type(method)
-    name = f"{cls.__module__}.{cls.__qualname__}"
+    name, found = f"{cls.__module__}.{cls.__qualname__}", method if isinstance(method, type) else Built(method)
     known = registry.catalogue()
-    known[name] = cast("EntryPoint", _Here(name, method if isinstance(method, type) else Built(method)))
+    # an entry point of something that is already imported
+    known[name] = cast("EntryPoint", SimpleNamespace(value=name, module="", dist=None, load=lambda: found))
     try:
         yield name
     finally:
         del known[name]
-
-
-@dataclass(frozen=True)
-class _Here:
-    """An entry point of something that is already imported."""
-
-    value: str
-    method: type[Attention] | Built
-    module: str = ""
-    dist: None = None
-
-    def load(self) -> type[Attention] | Built:
-        return self.method

@@ -12,7 +12,7 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
 from attnbench.report.text.models import model_notes
 from attnbench.report.text.names import one_line, shorten, without_noise
-from attnbench.report.text.statuses import reasons
+from attnbench.report.text.statuses import SCARCE, reasons
 from attnbench.schema.cell import Batch, Inputs
 from attnbench.schema.errand import FIT_SHARE
 from attnbench.schema.outcome import SELECTION_SHARE
@@ -31,7 +31,6 @@ _MACHINE = (
     ("python", "Python {}"),
     ("system", "{}"),
 )
-_BOUNDS = {"oom_host": "memory", "oom_device": "memory", "budget": "time", "timeout": "time"}
 _FACTS = {
     "exact": "Exact",
     "adapted": "Adapted before it was measured, as training would",
@@ -102,7 +101,7 @@ def _of_section(findings: Findings, section: Section) -> list[str]:
     largest = []
     for s in ok:
         if s.cell.batch is Batch.LARGEST:
-            bound = f" ({_BOUNDS.get(s.bound, s.bound)})" if s.bound else ""
+            bound = f" ({SCARCE.get(s.bound, s.bound)})" if s.bound else ""
             largest.append((findings.names[s.cell.label], f"{s.B:,} at {length(s.cell.problem.N)}{bound}"))
     found += _grouped(f"Largest B, to one part in sixteen, {within}", largest, "{} {}")
     if timed:
@@ -222,6 +221,12 @@ def _device(run: RunInfo) -> str:
     facts = run.environment | run.surroundings.facts
     names = ("gpu", "processor") if run.surroundings.device.startswith("cuda") else ("processor",)
     return next((one_line(str(facts[name])) for name in names if facts.get(name)), run.surroundings.device)
+
+
+def commit(run: RunInfo) -> str:
+    """Return the commit, short, with a plus where the checkout had changes; empty where it is not known."""
+    known = run.git.get("commit")
+    return one_line(f"{str(known)[:10]}{'+' if run.git.get('dirty') else ''}") if known else ""
 
 
 def short_machine(findings: Findings) -> str:

@@ -27,9 +27,8 @@ def frame(findings: Findings) -> "pd.DataFrame":
     # takes longer to import than all of a report's tables to make
     import pandas as pd
 
-    found = rows(findings)
     # of object dtype: a column of counts with a gap in it must not become one of floats
-    return pd.DataFrame(found, columns=list(found[0]) if found else None, dtype=object)
+    return pd.DataFrame(rows(findings), dtype=object)
 
 
 def replicate_frame(findings: Findings) -> "pd.DataFrame":

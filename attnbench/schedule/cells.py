@@ -17,11 +17,6 @@ MOST_ROWS = 2**16 - 1
 """The largest batch that a search tries: CUDA kernels that count rows along a grid can have no more."""
 
 
-def unchanged(job: Job) -> Job:
-    """Return the job itself."""
-    return job
-
-
 @dataclass
 class CellJobs:
     """Gives the jobs that the cells of a run still lack, by what its ledger knows; the ledger learns from each record."""
@@ -32,7 +27,7 @@ class CellJobs:
     """The reason, by cell key, for cells that their method or a missing package rules out before anything is started."""
     check_cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
     """The cells on which the method is checked first, by cell key."""
-    change: Callable[[Job], Job] = unchanged
+    change: Callable[[Job], Job] = lambda job: job
     """Changes a job before it is given."""
     took: Callable[[Record], object] = id
     """Is told each record."""

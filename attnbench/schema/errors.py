@@ -1,5 +1,7 @@
 """What goes wrong, as one hierarchy of errors; each kind has the exit code of a command that ends with it."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import ClassVar
 
 
@@ -38,3 +40,9 @@ class BusyError(AttnbenchError):
 
     # EX_TEMPFAIL of sysexits.h
     exit_code = 75
+
+
+def did_you_mean(written: str, known: Iterable[str], most: int = 1) -> str:
+    """Return `did you mean 'a', 'b' or 'c'? ` with so many of the nearest names, or nothing where none is near."""
+    near = [repr(each) for each in get_close_matches(written, list(known), n=most)]
+    return f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if len(near) > 1 else near)}? " if near else ""

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 from attnbench import registry
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell
-from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.errors import ArgumentError, UsageError, did_you_mean
 from attnbench.schema.noun import Scalar
 from attnbench.schema.suite import Axes, Method, Override, Suite
 from attnbench.schema.units import bytes_
@@ -213,7 +212,7 @@ def takes(known: tuple[str, ...], name: str) -> bool:
 
 def no_parameter(name: str, known: tuple[str, ...]) -> str:
     """That a method has no such parameter, which was probably meant, and which it has."""
-    return f"the method has no such parameter; {registry.meant_by(name, known)}it has: {', '.join(known) or 'none'}"
+    return f"the method has no such parameter; {did_you_mean(name, known, 3)}it has: {', '.join(known) or 'none'}"
 
 
 def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
@@ -227,7 +226,7 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
     for name in names:
         if name not in own and not registry.is_known(name) and not is_address(name):
             has = f"the suite has: {', '.join(sorted(own))}"
-            raise ArgumentError(argument, name, f"no such method; {registry.meant_by(name, known)}{has}")
+            raise ArgumentError(argument, name, f"no such method; {did_you_mean(name, known, 3)}{has}")
 
     def named(methods: Iterable[Method]) -> tuple[Method, ...]:
         return tuple(method for method in methods if method.name in names)
@@ -260,7 +259,7 @@ def pick(wanted: str, labels: Iterable[str], argument: str) -> list[str]:
         return same
     shown = [one_line(label) for label in labels]
     there = f"there are: {', '.join(shown)}"
-    raise ArgumentError(argument, wanted, f"not among the methods; {registry.meant_by(wanted, shown)}{there}")
+    raise ArgumentError(argument, wanted, f"not among the methods; {did_you_mean(wanted, shown, 3)}{there}")
 
 
 def pick_one(wanted: str, labels: Iterable[str], argument: str) -> str:
@@ -281,9 +280,7 @@ def one_of(known: Iterable[str], given: str, argument: str) -> str:
     names = list(known)
     if given in names:
         return given
-    meant = get_close_matches(given, names, n=1)
-    hint = f"did you mean {meant[0]!r}? " if meant else ""
-    raise ArgumentError(argument, given, f"{hint}there are: {', '.join(names) or 'none'}")
+    raise ArgumentError(argument, given, f"{did_you_mean(given, names)}there are: {', '.join(names) or 'none'}")
 
 
 def cells_meant(cells: Sequence[Cell], word: str) -> list[Cell]:

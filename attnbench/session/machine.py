@@ -1,7 +1,6 @@
 """Whether this machine can be measured on, and what would spoil the numbers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from attnbench import registry
 from attnbench.measure import environment, nvml
@@ -66,10 +65,10 @@ def host() -> list[Finding]:
     return found
 
 
-def gpu(library: Any = None) -> list[Finding]:  # noqa: ANN401 - NVML has no types
+def gpu() -> list[Finding]:
     """What NVML says of each GPU; without a GPU one line that says so."""
     try:
-        with nvml.session(library) as bound:
+        with nvml.session() as bound:
             count = bound.nvmlDeviceGetCount()
             found = [Finding("NVML", f"driver {bound.nvmlSystemGetDriverVersion()}, {count} device(s)", ok=True)]
             for i in range(count):

@@ -4,7 +4,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from attnbench.schema.errand import Job, Pass, main_pass
@@ -83,7 +82,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for lane in range(len(self._parts)):
             self._enter("", lane)
         self.reporter.stop()

@@ -7,7 +7,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypedDict
 
 from attnbench.measure import environment
@@ -90,9 +89,9 @@ class Scene:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         for station in self.stations:
-            station.__exit__(kind, error, trace)
+            station.__exit__(*error)
 
     def scout(self, suite: Suite, cells_of: CellsOf = expand, *, roof: bool = True) -> Scouted:
         """Ask the first station and the methods there; raises ScoutError, TooManyCellsError, LaneTakenError."""

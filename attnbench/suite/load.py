@@ -2,16 +2,15 @@
 
 import importlib.resources
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from attnbench.schema.errors import UsageError
+from attnbench.schema.errors import UsageError, did_you_mean
 from attnbench.schema.suite import Suite
 from attnbench.suite import yaml_tree
 
@@ -85,7 +84,7 @@ def _parsed(name: str) -> _Source:
             raise SuiteError(f"{name}:1:1: the file has {found.stat().st_size:,} bytes; a suite has at most a few thousand")
         file, text = name if found is path else str(found), found.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        hint = _did_you_mean(path.stem, shipped())
+        hint = did_you_mean(path.stem, shipped())
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SuiteError(f"{name}: cannot read it ({why}); {hint}suites that ship: {', '.join(shipped())}") from None
     try:
@@ -103,14 +102,9 @@ def _unknown_methods(loaded: Loaded) -> Iterator[str]:
         for part in ("of", "over", "less") if each.ours else ():
             side = getattr(each.ours, part)
             if side is not None and side.method not in names:
-                hint, known = _did_you_mean(side.method, names), ", ".join(sorted(names))
+                hint, known = did_you_mean(side.method, names), ", ".join(sorted(names))
                 message = f"{side.method!r} is not a method of this suite; {hint}it has {known}"
                 yield loaded.error(("published", i, "ours", part, "method"), message)
-
-
-def _did_you_mean(written: str, known: Iterable[str]) -> str:
-    near = get_close_matches(written, list(known), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def shipped() -> dict[str, Path]:
@@ -142,7 +136,7 @@ def words(error: ErrorDetails) -> str:
                 if isinstance(step, str) and step in model.model_fields:
                     model = _model_in(model.model_fields[step].annotation) or model
             keys = sorted(model.model_fields)
-            return f"unknown key; {_did_you_mean(str(error['loc'][-1]), keys)}known here: {', '.join(keys)}"
+            return f"unknown key; {did_you_mean(str(error['loc'][-1]), keys)}known here: {', '.join(keys)}"
         case "missing":
             return "this key is missing"
         case "too_short":

@@ -6,7 +6,7 @@ They are safetensors files, which hold tensors and words but no code. They are w
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from attnbench.schema.errand import Job
 from attnbench.store.files import write_durably
 from attnbench.store.run_folder import checkpoint_of
-from attnbench.training.loop import Curve, Progress
+from attnbench.training.loop import Curve, Keep, Progress
 from attnbench.version import __version__
 
 _FORMAT = "1"
@@ -50,23 +50,17 @@ def _trainer() -> str:
     return f"{__version__} {digest.hexdigest()[:12]}"
 
 
-@dataclass
-class Keeper:
-    """Saves every half minute, and at the end of the training."""
+def keeper(job: Job, every: float = _EVERY, now: Callable[[], float] = time.monotonic) -> Keep:
+    """Return what saves a training every half minute, and at its end, if there is a folder."""
+    last = now()
 
-    job: Job
-    every: float = _EVERY
-    now: Callable[[], float] = time.monotonic
-    _last: float = field(init=False)
+    def keep(progress: Progress) -> None:
+        nonlocal last
+        if job.folder is not None and (progress.finished or now() - last >= every):
+            save(progress, job)
+            last = now()
 
-    def __post_init__(self) -> None:
-        self._last = self.now()
-
-    def __call__(self, progress: Progress) -> None:
-        """Save if it is time to and there is a folder."""
-        if self.job.folder is not None and (progress.finished or self.now() - self._last >= self.every):
-            save(progress, self.job)
-            self._last = self.now()
+    return keep
 
 
 def save(progress: Progress, job: Job) -> Path:

@@ -9,7 +9,8 @@ from torch import Tensor
 from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 from attnbench.training import logistics
 from attnbench.training.reading import Reader, reader_of
-from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.tasks import Alphabet
+from attnbench.training.transformer import Transformer
 
 
 def generate(

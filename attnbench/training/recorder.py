@@ -15,7 +15,7 @@ from attnbench.schema.errors import UsageError
 from attnbench.store.files import write_named
 from attnbench.training.checkpoint import read, weights
 from attnbench.training.tasks import task_of
-from attnbench.training.transformer import Alphabet, Transformer, plan_of
+from attnbench.training.transformer import Transformer, plan_of
 
 NAMES = ("q", "k", "v")
 # the projections to record by each name: queries and keys may be one
@@ -43,7 +43,7 @@ def trained(checkpoint: Path) -> tuple[Transformer, dict[str, str]]:
         plan, done = plan_of(cell), int(about["update"])
         if done < plan.updates:
             raise RecordingError(f"{checkpoint} is from a training that ended after {done:,} of {plan.updates:,} updates")
-        model = Transformer(cell, Alphabet.of(task_of(plan, cell.problem.N)), seed=0)
+        model = Transformer(cell, task_of(plan, cell.problem.N).alphabet, seed=0)
         model.load_state_dict(weights(tensors))
     except RecordingError:
         raise

@@ -1,12 +1,11 @@
-"""A small, plain Transformer around one attention method: pre-norm, learnt positions; and the tokens that it reads and says.
+"""A small, plain Transformer around one attention method: pre-norm, learnt positions.
 
 B sequences, N tokens, n of them, W = H D the model's width, C channels of a frame.
 """
 
 import math
 import zlib
-from dataclasses import dataclass
-from typing import Self, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,42 +13,11 @@ from torch.utils.checkpoint import checkpoint
 
 from attnbench.schema.cell import Cell
 from attnbench.schema.problem import DType
-from attnbench.schema.training import PIXELS, Task, Training
+from attnbench.schema.training import Training
 from attnbench.training.block import Block, attention_of
-from attnbench.training.tasks import TaskData
+from attnbench.training.tasks import Alphabet
 
 _STD = 0.02
-
-
-@dataclass(frozen=True)
-class Alphabet:
-    """The tokens 0 … vocabulary - 1, which a model reads. It says a weight for each, or a mixture of logistics for pixels.
-
-    A model of speech reads frames of sound instead; what it says is the blank, 0, or a symbol.
-    """
-
-    vocabulary: int
-    levels: int | None = None
-    """The number of values of a pixel, which are the first tokens; None where tokens are no pixels."""
-    start: int | None = None
-    """The token that is read before the first one and never said; None where the first token need not be said."""
-    channels: int | None = None
-    """The numbers of a frame; None where tokens are read."""
-
-    @classmethod
-    def of(cls, task: TaskData) -> Self:
-        """Return the alphabet of a task."""
-        return cls(task.vocabulary, task.levels, task.start, task.channels)
-
-    @classmethod
-    def without_data(cls, training: Training, N: int) -> Self:
-        """Return the alphabet of a model that learns nothing: no data need exist, and N need not be the size of an image."""
-        if training.task is Task.PIXELS:
-            rows, columns, levels = PIXELS.get(training.images, (0, 0, 256))
-            levels = levels if rows * columns == N else 256
-            return cls(levels + 1, levels, start=levels)
-        letters = 256 if training.task is Task.BYTES else training.symbols
-        return cls(letters + 1, start=letters)
 
 
 class Transformer(nn.Module):

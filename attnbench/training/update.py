@@ -10,12 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.training import ctc, logistics
-from attnbench.training.tasks import Batch
-from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.tasks import Alphabet, Batch
+from attnbench.training.transformer import Transformer
 
 _NOT_JUDGED = -100
-
-
 _JUDGING_SEED = 0
 
 

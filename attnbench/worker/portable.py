@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-# read when this is imported, because a plugin may change sys.path and the current folder later; this project's own folder need not be
-# on the path, as an editable install is found by a hook
+# read when this is imported, because a plugin may change sys.path and the current folder later; this project's own folder need
+# not be on the path, as an editable install is found by a hook
 _PROJECT = Path(__file__).parents[2]
 _FOLDERS = {folder.rstrip("/") for folder in (*sys.path, *map(str, (_PROJECT, Path.cwd())), sys.prefix, sys.base_prefix)} - {""}
 _LONGEST_FIRST = sorted(_FOLDERS, key=len, reverse=True)

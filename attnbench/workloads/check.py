@@ -30,16 +30,7 @@ from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts, in_words
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.workloads.decoding import cut, prefill, share, step
-from attnbench.workloads.holding import (
-    WrongError,
-    deviations,
-    excused,
-    hold_gradients,
-    hold_rows,
-    shape_in_words,
-    tolerance,
-    weigh,
-)
+from attnbench.workloads.holding import WrongError, deviations, excused, hold_gradients, hold_rows, tolerance, weigh
 from attnbench.workloads.likeness import likeness
 from attnbench.workloads.setting import Setting, keywords_of, unique, whole
 from attnbench.workloads.truth import Truth, places
@@ -178,7 +169,8 @@ def _densely(setting: Setting, counter: FlopCounterMode, seed: int) -> list[_Fin
     output, *gradients = [_compare(*one, usual) for one in zip(names, got, eager, wide, strict=True)]
     # late rows are short, so that an error in one would be lost beside the others: each is judged by its own length
     off = deviations(got[0].flatten(0, 2), wide[0].flatten(0, 2))
-    bound = excused(tolerance(setting.cell), deviations(eager[0].detach().flatten(0, 2), wide[0].detach().flatten(0, 2)))
+    own = deviations(eager[0].flatten(0, 2), wide[0].flatten(0, 2))
+    bound = excused(off, tolerance(setting.cell), [own])
     worst = int((off / bound).argmax())
     row = _Finding(f"row {worst % p.N} of head {worst // p.N % p.H}", float(off[worst]), float(bound[worst]), row=True)
     if output.excess > 1 or row.excess > 1:
@@ -200,7 +192,7 @@ def _by_rows(setting: Setting, counter: FlopCounterMode, seed: int) -> list[_Fin
     got = _called(setting, counter, choices)
     off = [hold_rows(setting, truth, place, [got[0][place.b, place.h, list(place.at)]]) for place in looked_at]
     if not all(bool(x.sum(dtype=torch.float64).isfinite()) for x in got):
-        raise WrongError(f"it gave numbers that are not finite, {shape_in_words(setting)}")
+        raise WrongError(f"it gave numbers that are not finite, {setting.shape_in_words}")
     allowed, error = tolerance(setting.cell), float(torch.cat(off).max())
     findings = [_Finding("output", error, max(error, allowed))]
     if weighed:

@@ -122,7 +122,9 @@ def version(name: str, method: type[Attention]) -> str:
 def source_digest(method: type[Attention]) -> str:
     """Return eight hex digits over the class's file; in a package, over its folder and all that it imports by dots."""
     file = Path(inspect.getfile(method))
-    waiting, found = _sources(file.parent) if (file.parent / "__init__.py").exists() else [file], set[Path]()
+    waiting, found = [file], set[Path]()
+    if (file.parent / "__init__.py").exists():
+        waiting = [each for each in file.parent.glob("*") if each.suffix in {".py", ".cu"}]
     while waiting:
         each = waiting.pop()
         if each in found or not each.is_file():
@@ -136,10 +138,6 @@ def source_digest(method: type[Attention]) -> str:
     for each in sorted(found):
         digest.update(each.name.encode() + each.read_bytes())
     return digest.hexdigest()[:8]
-
-
-def _sources(folder: Path) -> list[Path]:
-    return [each for each in folder.glob("*") if each.suffix in {".py", ".cu"}]
 
 
 def survey(question: Survey) -> Surroundings:

@@ -18,10 +18,7 @@ Readings = dict[str, Reading]
 
 def measure_memory(job: Job) -> Measured:
     """Measure the bytes of a whole call, an update or the largest step of a sequence. Raises whatever the method raises."""
-    readings = read_all(prepare(job))
-    flags = tuple(dict.fromkeys(r.flag for r in readings.values() if r.flag))
-    memory = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
-    return Measured(memory=memory, flags=flags)
+    return memory_of(prepare(job))
 
 
 def fit(job: Job) -> Measured:
@@ -46,9 +43,12 @@ def fit(job: Job) -> Measured:
     return Measured(facts={"B": job.B, "seconds": seconds})
 
 
-def read_all(setting: Setting) -> Readings:
+def memory_of(setting: Setting) -> Measured:
     """Read all counters, in calls of their own that are not timed."""
-    return sizes(setting) | (on_cuda(setting) if setting.cell.device_kind == "cuda" else on_cpu(setting))
+    readings = sizes(setting) | (on_cuda(setting) if setting.cell.device_kind == "cuda" else on_cpu(setting))
+    flags = tuple(dict.fromkeys(r.flag for r in readings.values() if r.flag))
+    memory = {name: Counter(bytes=r.bytes, source=r.source, reason=r.reason) for name, r in readings.items()}
+    return Measured(memory=memory, flags=flags)
 
 
 def sizes(setting: Setting) -> Readings:

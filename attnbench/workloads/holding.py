@@ -6,7 +6,7 @@ B samples, H heads, N tokens, n rows, M value width, C width of any row.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -19,15 +19,13 @@ from attnbench.workloads.setting import Setting, unique
 from attnbench.workloads.truth import Place, Truth, tokens
 
 _OWN_ERROR, _MOST = 4.0, 0.5
-"""How many times as far off as the definition in the method's own dtype a row may be, and the most that this excuses."""
+"""How many times as far off as the definition when it is rounded a row may be, and the most that this excuses."""
 _ROUNDING = {DType.FLOAT64: 1e-9, DType.FLOAT32: 5e-5, DType.FLOAT16: 5e-3, DType.BFLOAT16: 3e-2}
 """How far a row may be off in any case: a few times the error of faithful implementations."""
 _ROUNDED_PRODUCTS = {Precision.HIGHEST: 0.0, Precision.HIGH: 1e-2, Precision.MEDIUM: 5e-2}
 """How far a row may be off where torch may round the products of float32."""
 _NUMBERS = 64
 """The width from which the length of a row does not depend on luck: narrower rows are judged by the length of several."""
-
-
 _TOKENS_OF_GRADIENTS = 8
 
 
@@ -50,9 +48,17 @@ def deviations(got: Tensor, want: Tensor) -> Tensor:
     return share.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
-def excused(allowed: float, own: Tensor) -> Tensor:
-    """Return how far each row may be off where the definition itself, in the method's own dtype, is off by `own`."""
-    return (_OWN_ERROR * own).nan_to_num(nan=0.0, posinf=0.0).clamp(allowed, max(allowed, _MOST))
+def excused(off: Tensor, allowed: float, rounded: Iterable[Tensor]) -> Tensor:
+    """Return how far each row may be off: as `allowed`, or four times as far as the definition itself when it is rounded.
+
+    Such errors of the definition are asked for one after the other, only until they excuse each row that is `off` so far.
+    """
+    bound = torch.full_like(off, allowed)
+    for own in rounded if bool((off > bound).any()) else ():
+        bound = torch.maximum(bound, (_OWN_ERROR * own).nan_to_num(nan=0.0, posinf=0.0).clamp(max=_MOST))
+        if bool((off <= bound).all()):
+            break
+    return bound
 
 
 class WrongError(Exception):
@@ -63,12 +69,6 @@ class WrongError(Exception):
         self.status = status
 
 
-def shape_in_words(setting: Setting) -> str:
-    """Return the shape as `at B=2, H=3, N=321`."""
-    p = setting.cell.problem
-    return f"at B={p.B}, H={p.H}, N={p.N}"
-
-
 def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor], what: str = "output") -> Tensor:
     """Return how far each row of these outputs, [n, M] each, is off at a place, one after the other.
 
@@ -77,12 +77,11 @@ def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor
     want, allowed, found = truth.rows(place).detach(), tolerance(setting.cell), []
     for rows in got:
         off = deviations(rows, want)
-        if float(off.max()) > allowed:
-            bound = excused(allowed, deviations(truth.narrow().rows(place).detach(), want))
-            worst = int((off / bound).argmax())
-            if off[worst] > bound[worst]:
-                where = f"in row {place.at[worst]} of head {place.h}, {shape_in_words(setting)}"
-                raise WrongError(f"{what} {_is_off(off[worst], bound[worst])}, {where}")
+        bound = excused(off, allowed, (deviations(other.rows(place).detach(), want) for other in truth.rounded()))
+        worst = int((off / bound).argmax())
+        if off[worst] > bound[worst]:
+            where = f"in row {place.at[worst]} of head {place.h}, {setting.shape_in_words}"
+            raise WrongError(f"{what} {_is_off(off[worst], bound[worst])}, {where}")
         found.append(off)
     return torch.cat(found)
 
@@ -119,15 +118,17 @@ def hold_gradients(
     names += [f"gradient of {name}" for name, _ in setting.method.named_parameters()]
     pairs = list(zip([*own, *got[len(inputs) :]], [*wanted.values(), *of_parameters], strict=True))
     off = torch.cat([_whole(g, want) for g, want in pairs])
-    if float(off.max()) > allowed:
-        near, near_parameters = truth.narrow().gradients(at, weights)
+
+    def rounded(other: Truth) -> Tensor:
+        near, near_parameters = other.gradients(at, weights)
         # a part that was read for other rows only has no gradient from these
-        narrow = [near.get(part, torch.zeros_like(want)) for part, want in wanted.items()]
-        both = zip([*narrow, *near_parameters], (want for _, want in pairs), strict=True)
-        bound = excused(allowed, torch.cat([_whole(g, want) for g, want in both]))
-        worst = int((off / bound).argmax())
-        if off[worst] > bound[worst]:
-            raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {shape_in_words(setting)}")
+        own = [near.get(part, torch.zeros_like(want)) for part, want in wanted.items()]
+        return torch.cat([_whole(g, want) for g, (_, want) in zip([*own, *near_parameters], pairs, strict=True)])
+
+    bound = excused(off, allowed, map(rounded, truth.rounded()))
+    worst = int((off / bound).argmax())
+    if off[worst] > bound[worst]:
+        raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {setting.shape_in_words}")
     return off
 
 
@@ -140,7 +141,13 @@ def insist_on_reach(
         touched = {(place.b, place.h * x.shape[1] // H) for place, _ in weighed}
         others = [(b, h) for b in range(x.shape[0]) for h in range(x.shape[1]) if (b, h) not in touched]
         if others and bool(g[source.choice(others)].any()):
-            raise WrongError(f"gradients reach samples or heads that they must not reach, {shape_in_words(setting)}")
+            raise WrongError(f"gradients reach samples or heads that they must not reach, {setting.shape_in_words}")
+
+
+def distance(got: Tensor, other: Tensor) -> float:
+    """Return ‖got - other‖ / ‖other‖; exactly 0 where they are the same bit for bit."""
+    got, other = got.double(), other.double()
+    return 0.0 if torch.equal(got, other) else float((got - other).norm() / other.norm())
 
 
 def _whole(g: Tensor, want: Tensor) -> Tensor:

@@ -22,8 +22,6 @@ APART = 0.25
 _LEAD = 2.0
 """The natural logarithm of the weight of the wanted key over that of all others together."""
 _FIXED_SEED = 16
-
-
 _SCALED = frozenset({"q", "k", "qk"})
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import Attention
-from attnbench.workloads.holding import tolerance
+from attnbench.workloads.holding import distance, tolerance
 from attnbench.workloads.setting import Setting, build
 
 _SCALES: dict[str, Callable[[int], float]] = {
@@ -35,10 +35,10 @@ def likeness(setting: Setting, exact: Attention, o: Tensor, right: Tensor, keywo
         return f"{count:,} of its {o.numel():,} numbers are not finite, the first at {first} of [B, H, N, M]"
     allowed = tolerance(setting.cell)
     length = float(right.square().sum())
-    if _apart(o, right) <= allowed or length == 0:
+    if distance(o, right) <= allowed or length == 0:
         return ""
     times = float((o * right).sum()) / length
-    if _apart(o, times * right) <= allowed:
+    if distance(o, times * right) <= allowed:
         return f"every number is {times:.4g} times what is right"
     q, *others = (x.detach().double() if x.is_floating_point() else x for x in setting.inputs)
     p = setting.cell.problem
@@ -58,11 +58,6 @@ def likeness(setting: Setting, exact: Attention, o: Tensor, right: Tensor, keywo
             other = make().detach()
         except Exception:  # noqa: BLE001, S112 - a definition may refuse what it is tried with
             continue
-        if _apart(o, other) <= allowed:
+        if distance(o, other) <= allowed:
             return f"it is what comes of {words}"
     return ""
-
-
-def _apart(o: Tensor, other: Tensor) -> float:
-    """Return ‖o - o'‖ / ‖o'‖."""
-    return float((o - other).norm() / other.norm())

@@ -14,26 +14,13 @@ from torch import Tensor
 from attnbench import registry
 from attnbench.api import each_once
 from attnbench.measure import devices
+from attnbench.schema import outcome
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
-from attnbench.schema.outcome import (
-    BATCH_DIFFERENCE,
-    DETERMINISTIC_COST,
-    DRIFT,
-    GRADIENT_ROUNDING,
-    ROUNDING,
-    RUN_DIFFERENCE,
-    STEP_DIFFERENCE,
-    WORST_ROW,
-    Failed,
-    Measured,
-    Outcome,
-    Series,
-    Status,
-)
+from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.workloads.decoding import cut, prefill, share, step
-from attnbench.workloads.holding import WrongError, hold_gradients, hold_rows, weigh
+from attnbench.workloads.holding import WrongError, distance, hold_gradients, hold_rows, weigh
 from attnbench.workloads.setting import Setting, keywords_of, whole
 from attnbench.workloads.truth import NoTruthError, Place, Truth
 
@@ -63,7 +50,7 @@ def measure_numerics(job: Job) -> Outcome:
         found = _of_rows(setting, o, choices, source)
         if weighed:
             truth = Truth(setting.method, setting.inputs, choices, setting.key_mask)
-            found[GRADIENT_ROUNDING] = _together(hold_gradients(setting, truth, weighed, gradients, source))
+            found[outcome.GRADIENT_ROUNDING] = _together(hold_gradients(setting, truth, weighed, gradients, source))
     except WrongError as error:
         return Failed(status=error.status, reason=str(error))
     except NoTruthError as error:
@@ -72,10 +59,10 @@ def measure_numerics(job: Job) -> Outcome:
         found |= _of_one_sample(setting, o, choices)
         found |= _of_steps(setting, o, choices)
     again = (_called(setting, job.seed) for _ in range(_RUNS))
-    found[RUN_DIFFERENCE] = max(_apart(x, y) for run in again for x, y in zip(run, results, strict=True))
+    found[outcome.RUN_DIFFERENCE] = max(distance(x, y) for run in again for x, y in zip(run, results, strict=True))
     facts: Facts = {"threads": torch.get_num_threads()}
     try:
-        found[DETERMINISTIC_COST] = _cost_of_determinism(setting, job)
+        found[outcome.DETERMINISTIC_COST] = _cost_of_determinism(setting, job)
     except RuntimeError as error:
         # what torch says of an operation that has no deterministic kernel
         facts["not_deterministic"] = str(error).partition("\n")[0]
@@ -101,9 +88,9 @@ def _of_rows(setting: Setting, o: Tensor, choices: Tensor | None, source: random
         # only one of many heads is kept in memory
         truth.parts.clear()
     off, quarter = torch.stack(found), max(1, count // 4)
-    values = {ROUNDING: _together(off), WORST_ROW: float(off.max())}
+    values = {outcome.ROUNDING: _together(off), outcome.WORST_ROW: float(off.max())}
     early, late = _together(off[:, :quarter]), _together(off[:, -quarter:])
-    return {**values, DRIFT: late / early} if early > 0 and N >= _ROWS else values
+    return {**values, outcome.DRIFT: late / early} if early > 0 and N >= _ROWS else values
 
 
 def _of_one_sample(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, float]:
@@ -113,7 +100,7 @@ def _of_one_sample(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[
     own = each_once(setting.inputs, lambda x: x.detach()[-1:])
     last = (x if x is None else x[-1:] for x in (choices, setting.key_mask))
     alone: Tensor = setting.method(*own, **keywords_of(*last))
-    return {BATCH_DIFFERENCE: _apart(alone, o[-1:])}
+    return {outcome.BATCH_DIFFERENCE: distance(alone, o[-1:])}
 
 
 def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, float]:
@@ -128,7 +115,7 @@ def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, 
     for t in range(start, N):
         last, state = step(setting.method, cut(inputs, t + 1, t), state, share(choices, t + 1, t))
         outputs.append(last)
-    return {STEP_DIFFERENCE: _apart(torch.cat(outputs, 2), o[:, :, start:])}
+    return {outcome.STEP_DIFFERENCE: distance(torch.cat(outputs, 2), o[:, :, start:])}
 
 
 def _cost_of_determinism(setting: Setting, job: Job) -> float:
@@ -164,8 +151,3 @@ def _heads(setting: Setting, source: random.Random) -> list[tuple[int, int]]:
 def _together(off: Tensor) -> float:
     """Return the root mean square."""
     return float(off.square().mean().sqrt())
-
-
-def _apart(got: Tensor, other: Tensor) -> float:
-    """Return ‖got - other‖ / ‖other‖; exactly 0 where they are the same bit for bit."""
-    return 0.0 if torch.equal(got, other) else float((got.double() - other.double()).norm() / other.double().norm())

@@ -13,12 +13,12 @@ from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
 from attnbench.training.generation import first_tokens, write
 from attnbench.training.reading import ByStep, Reader, reader_of
-from attnbench.training.tasks import Batch, task_of
-from attnbench.training.transformer import Alphabet, Transformer, plan_of
+from attnbench.training.tasks import Alphabet, Batch, task_of
+from attnbench.training.transformer import Transformer, plan_of
 from attnbench.training.update import losses_of, optimiser_of, take
 from attnbench.workloads import decoding
 from attnbench.workloads.decoding import repeated
-from attnbench.workloads.setting import Modelled, Setting, set_up, whole
+from attnbench.workloads.setting import Modelled, Setting, generator, set_up, whole
 from attnbench.workloads.whole_model import whole_model
 
 
@@ -54,18 +54,11 @@ class Updating(Modelled):
 def updating(cell: Cell, seed: int) -> Updating:
     """Build the model and make its first update. Raises what task and method raise."""
     task = task_of(plan_of(cell), cell.problem.N)
-    model = build_model(cell, Alphabet.of(task), seed)
+    model = build_model(cell, task.alphabet, seed)
     batch = task.batch(cell.problem.B, torch.Generator().manual_seed(seed)).to(cell.device)
-    optimiser = optimiser_of(model)
     model.train()
-    setting = Updating(
-        cell,
-        model.layers[0].attention,
-        (batch.tokens, batch.targets),
-        model=model,
-        optimiser=optimiser,
-        batch=batch,
-    )
+    attention, inputs = model.layers[0].attention, (batch.tokens, batch.targets)
+    setting = Updating(cell, attention, inputs, model=model, optimiser=optimiser_of(model), batch=batch)
     # in its first step the optimiser allocates its own numbers
     setting.call()
     return setting
@@ -146,15 +139,8 @@ def generation(cell: Cell, seed: int) -> Generation:
         with torch.inference_mode():
             one.read(first_tokens(one).expand(-1, max(1, cell.problem.N - 1)))
         full = one.states
-    return Generation(
-        cell,
-        model.layers[0].attention,
-        (first_tokens(reader),),
-        model=model,
-        reader=reader,
-        source=torch.Generator(device=cell.device).manual_seed(seed),
-        full=full,
-    )
+    attention, first = model.layers[0].attention, (first_tokens(reader),)
+    return Generation(cell, attention, first, model=model, reader=reader, source=generator(cell, seed), full=full)
 
 
 _PREPARE: dict[Workload, Callable[[Cell, int], Setting]] = {

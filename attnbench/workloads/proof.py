@@ -19,24 +19,13 @@ from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import seconds as in_units
-from attnbench.workloads.holding import (
-    WrongError,
-    deviations,
-    hold_gradients,
-    hold_rows,
-    insist_on_reach,
-    shape_in_words,
-    tolerance,
-    weigh,
-)
+from attnbench.workloads.holding import WrongError, deviations, hold_gradients, hold_rows, insist_on_reach, tolerance, weigh
 from attnbench.workloads.setting import Backward, Setting, unique
 from attnbench.workloads.truth import NoTruthError, Place, Truth, last_tokens, places, tokens
 
 _LOOKS = 4
 """All of the first samples are kept, and fewer and fewer of later ones: about this times the logarithm of their number."""
 _ROWS_OF_A_LOOK, _TOKENS_OF_INPUTS = 4, 8
-
-
 SHARE = 0.08
 """The share of a job's time that its proof may take; one call is made and one place is compared in any case."""
 _HEADS_OF_GRADIENTS = 3
@@ -51,7 +40,7 @@ def rows_of(setting: Setting, result: object, place: Place) -> Tensor:
     """Copy some rows of a call's output [B, H, n, M]: [., M]. Raises WrongError where the call gave something else."""
     o = result[0] if setting.gradient is not None and isinstance(result, tuple) and result else result
     p, device = setting.cell.problem, setting.inputs[-1].device
-    shape, dtype = (p.B, p.H, p.N - setting.first_row, p.M), getattr(torch, p.dtype)
+    shape, dtype = (p.B, p.H, p.N - setting.cell.first_token, p.M), getattr(torch, p.dtype)
     right = f"{dtype} {list(shape)} on {device}"
     if not isinstance(o, Tensor):
         raise WrongError(f"a timed call gave {type(o).__name__} where {right} is right")
@@ -60,7 +49,7 @@ def rows_of(setting: Setting, result: object, place: Place) -> Tensor:
         raise WrongError(f"a timed call gave a {type(o).__name__} where a plain tensor is right")
     if o.shape != shape or o.dtype != dtype or o.device != device or o.layout is not torch.strided:
         raise WrongError(f"a timed call gave {o.dtype} {list(o.shape)} on {o.device} where {right} is right")
-    return o.detach()[place.b, place.h, [token - setting.first_row for token in place.at]].clone()
+    return o.detach()[place.b, place.h, [token - setting.cell.first_token for token in place.at]].clone()
 
 
 class Witness:
@@ -68,7 +57,7 @@ class Witness:
 
     def __init__(self, setting: Setting) -> None:
         p, self.setting, self.source = setting.cell.problem, setting, random.SystemRandom()
-        at = tokens(p.N, p.N, _ROWS_OF_A_LOOK, self.source, setting.first_row)
+        at = tokens(p.N, p.N, _ROWS_OF_A_LOOK, self.source, setting.cell.first_token)
         self.place = Place(self.source.randrange(p.B), self.source.randrange(p.H), at)
         self.samples = 0
         self.seen: list[tuple[int, Tensor]] = []
@@ -154,7 +143,7 @@ class Proof:
         self.facts |= {"input_sets": len(setting.sets), "outputs_seen": len(seen)}
         if not all(bool(rows.isfinite().all()) for _, rows in seen):
             raise WrongError("a timed call gave numbers that are not finite")
-        if setting.first_row or type(setting.method).choose is not Attention.choose:
+        if setting.cell.first_token or type(setting.method).choose is not Attention.choose:
             # a step changes its state, and buckets are drawn in each call: the right result of such a call is not known later
             return
         for number in sorted({number for number, _ in seen}):
@@ -173,9 +162,9 @@ class Proof:
         setting, p, source = self.setting, self.setting.cell.problem, self.witness.source
         setting.sets, setting.turn = [setting.inputs], 0
         setting.refill(self.seed)
-        first = setting.first_row
+        first = setting.cell.first_token
         looked_at = last_tokens(p.B, p.H, p.N, source, first) if first else places(p.B, p.H, p.N, setting.span, source)
-        self.choices = None if setting.first_row else setting.choices(self.seed, draws=self.clock.unrolled)
+        self.choices = None if setting.cell.first_token else setting.choices(self.seed, draws=self.clock.unrolled)
         weighed, affordable = [], 0
         if setting.gradient is not None:
             affordable = self._affordable(looked_at)
@@ -196,7 +185,7 @@ class Proof:
             self.samples.append(seconds)
         tensors = [x for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
         if not all(bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite()) for x in tensors):
-            raise WrongError(f"it gave numbers that are not finite, {shape_in_words(setting)}")
+            raise WrongError(f"it gave numbers that are not finite, {setting.shape_in_words}")
         self._row(looked_at[0], at_once[0])
         insist_on_reach(setting, weighed, tensors[1:], source)
         if affordable:
@@ -227,7 +216,7 @@ class Proof:
         if self._of_sample is None or self._of_sample[0] != b:
             setting = self.setting
             inputs, number = setting.sample(b)
-            choices = setting.choices(self.seed, inputs) if setting.first_row else self.choices
+            choices = setting.choices(self.seed, inputs) if setting.cell.first_token else self.choices
             self._of_sample = b, Truth(setting.method, inputs, choices, setting.key_mask), number
         return self._of_sample[1:]
 

@@ -21,7 +21,7 @@ from attnbench.workloads.prepare import Generation
 from attnbench.workloads.proof import SHARE
 from attnbench.workloads.setting import Setting, unique
 from attnbench.workloads.truth import NoTruthError, Place, Truth, last_tokens, places
-from attnbench.workloads.whole_model import WholeModel
+from attnbench.workloads.whole_model import WholeModel, swapped_layers
 
 Looked = tuple[Truth, list[tuple[Place, Tensor]], list[tuple[Place, Tensor]], Sequence[Tensor]]
 """The definition, the rows of the output to compare with it, dL/do in a few of them, and the gradients that came of it."""
@@ -48,10 +48,11 @@ def prove_training(model: Transformer, tokens: Tensor, seconds: float) -> Facts:
 def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
     """Compare a swapped layer's forward, its backward where the model learns, or a step where it decodes. Raises the same."""
     begin, source, N = perf_counter(), random.SystemRandom(), setting.cell.problem.N
-    if not setting.swapped:
+    swapped = swapped_layers(setting.model)
+    if not swapped:
         return {"not_proven": "the model's own attention is that of transformers"}
-    layer = source.randrange(len(setting.swapped))
-    attention, given = setting.swapped[layer].attention, list[tuple[Tensor, ...]]()
+    layer = source.randrange(len(swapped))
+    attention, given = swapped[layer].attention, list[tuple[Tensor, ...]]()
     tokens = torch.randint(setting.model.config.get_text_config().vocab_size, (1, N), device=setting.cell.device)
     heard = attention.register_forward_pre_hook(lambda _, inputs: given.append(inputs))
     setting.model.eval()

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import perf_counter
 
 from attnbench.api import Tier
@@ -18,30 +17,23 @@ _APART = 1 / 3
 """The share of a forward by which its two parts, choosing and the rest, may miss the whole."""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The share of a forward spent on choosing; None where there is none, with a fact why if the method makes choices."""
+def selection(setting: Setting, clock: Clock, median: float, limit: float) -> tuple[float | None, Facts]:
+    """Return the share of a forward spent on choosing; None where there is none, with a fact why if the method makes choices.
 
-    share: float | None = None
-    facts: Facts = field(default_factory=dict)
-
-
-def selection(setting: Setting, clock: Clock, median: float, limit: float) -> Selection:
-    """Time the choice, a forward that is given it, and a whole forward in turns, after all samples were taken.
-
+    The choice, a forward that is given it, and a whole forward are timed in turns, after all samples were taken.
     `median` is the time of a call, and after `limit` seconds no further round begins. Only where choice and rest add up to
     the whole is `choose` what the forward does: some packages tell their choices only by attending once. That is judged by
     the fastest calls, for a busy machine makes calls slower and never faster.
     """
     method, inputs = setting.method, setting.inputs
     if setting.cell.workload is not Workload.FORWARD:
-        return Selection()
+        return None, {}
     try:
         choices = method.choose(*inputs)
         if choices is None:
-            return Selection()
+            return None, {}
         if method.tier is Tier.COMPILED:
-            return Selection(facts={"selection_reason": "what is compiled chooses within its graph, and not by itself"})
+            return None, {"selection_reason": "what is compiled chooses within its graph, and not by itself"}
         keywords = keywords_of(choices, setting.key_mask)
         # a forward that is given its choices may compile other kernels
         method(*inputs, **keywords)
@@ -61,7 +53,7 @@ def selection(setting: Setting, clock: Clock, median: float, limit: float) -> Se
                 seconds[name].append(clock.sample(call, batch))
     except (RuntimeError, MemoryError) as error:
         first = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Selection(facts={"selection_reason": f"the choice cannot be timed by itself: {first}"})
+        return None, {"selection_reason": f"the choice cannot be timed by itself: {first}"}
     together = (min(seconds["choice"]) + min(seconds["rest"])) / min(seconds["whole"])
     facts: Facts = {"selection_and_rest": together}
     if abs(together - 1) > _APART:
@@ -69,5 +61,5 @@ def selection(setting: Setting, clock: Clock, median: float, limit: float) -> Se
             f"its choice and a forward that is given it take {together:.0%} of a whole forward together: "
             "either its choice by itself is not what the forward does, or the machine was disturbed"
         )
-        return Selection(None, facts)
-    return Selection(statistics.median(seconds["choice"]) / statistics.median(seconds["whole"]), facts)
+        return None, facts
+    return statistics.median(seconds["choice"]) / statistics.median(seconds["whole"]), facts

@@ -50,6 +50,12 @@ class Setting:
         """The tokens of the longest part of the method's structure."""
         return max(1, type(self.method).span(self.cell.problem, self.cell.params))
 
+    @property
+    def shape_in_words(self) -> str:
+        """The shape as `at B=2, H=3, N=321`."""
+        p = self.cell.problem
+        return f"at B={p.B}, H={p.H}, N={p.N}"
+
     def choices(self, seed: int, inputs: Inputs | None = None, draws: int = 1) -> Tensor | None:
         """Return the choices of a call with this seed, of the last of several; None where the definition makes its own."""
         if self.method.rows_choose:
@@ -110,18 +116,13 @@ class Setting:
         own = [name for name, each in signature(self.method.forward).parameters.items() if each.kind in kinds]
         return [own[i] if i < len(own) else f"input {i}" for i in range(len(self.inputs))]
 
-    @property
-    def first_row(self) -> int:
-        """The number of the token that the first row of the output belongs to: decoding returns the last rows only."""
-        return self.cell.first_token
-
     def sample(self, b: int) -> tuple[Inputs, int]:
         """Return all tokens that sample b of the present call attends, [., heads, N, ·], and the sample's number in them."""
         return self.inputs, b
 
     def output(self) -> Reading:
         """Return the bytes of what a call returns."""
-        p, tokens = self.cell.problem, self.cell.problem.N - self.first_row
+        p, tokens = self.cell.problem, self.cell.problem.N - self.cell.first_token
         size = p.B * p.H * tokens * p.M * self.inputs[-1].element_size()
         return Reading(size, "B H N M x element size; in decoding N is the new tokens")
 

@@ -12,7 +12,7 @@ from attnbench.api import Tier, io_bytes
 from attnbench.measure import devices, energy, host_conditions, nvml, roof
 from attnbench.measure.clock import Clock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
-from attnbench.measure.process_state import ProcessState, Work, children, still_at_work
+from attnbench.measure.process_state import ProcessState, busy_cores, children, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
 from attnbench.schema.errand import SETS_SHARE, Job, Roof
 from attnbench.schema.noun import Facts
@@ -67,7 +67,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         # the proof needs one more call
         reserve=witness is not None,
     )
-    work = Work.begin()
+    busy = busy_cores()
     with watched(job.cell.device) as conditions, energy.metered(job.cell.device) as probe:
         loop.mark = probe.around(mark)
         loop_begin = perf_counter()
@@ -91,7 +91,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     }
     over = perf_counter()
     try:
-        too_much = work.too_much(before.threads) if job.cell.device_kind == "cpu" else ""
+        too_much = busy(before.threads) if job.cell.device_kind == "cpu" else ""
         if words := changed or before.changed(ProcessState.read()) or too_much or still_at_work(known):
             raise WrongError(words, Status.UNFAIR)
         if "late" in clock.flags:
@@ -110,14 +110,14 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
         return Failed(status=error.status, reason=reason, samples=_series(timing), facts=facts)
     few = ("few_samples",) if len(timing.samples) < MIN_SAMPLES else ()
     flags = (*few, *clock.flags, *conditions.flags(timing.samples), *consumed.flags)
-    chosen = selection(setting, clock, statistics.median(timing.samples), limit=SHARE * (over - begin))
+    share, about_choice = selection(setting, clock, statistics.median(timing.samples), limit=SHARE * (over - begin))
     besides = {
         ATTENTION_SHARE: ("1", setting.attention_share() if isinstance(setting, WholeModel) else None),
-        SELECTION_SHARE: ("1", chosen.share),
+        SELECTION_SHARE: ("1", share),
         ENERGY: ("J", consumed.joules_per_call),
     }
     more = {name: Series(unit=unit, values=(value,)) for name, (unit, value) in besides.items() if value is not None}
-    facts |= chosen.facts | (kernels(setting) if job.replicate == 0 else {})
+    facts |= about_choice | (kernels(setting) if job.replicate == 0 else {})
     return Measured(samples=_series(timing) | more, facts=facts, flags=flags)
 
 

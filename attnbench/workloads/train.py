@@ -6,27 +6,16 @@ import torch
 
 from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.measure.process_state import ProcessState, children, still_at_work
+from attnbench.schema import outcome
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
-from attnbench.schema.outcome import (
-    ACCURACY,
-    BITS,
-    CURVE,
-    CURVE_ACCURACY,
-    CURVE_ERROR_RATE,
-    ERROR_RATE,
-    LOSS,
-    Failed,
-    Measured,
-    Series,
-    Status,
-)
+from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.training import LANGUAGE
-from attnbench.training.checkpoint import Keeper, resume
+from attnbench.training.checkpoint import keeper, resume
 from attnbench.training.generation import draw_images
 from attnbench.training.loop import Progress, train
 from attnbench.training.tasks import task_of
-from attnbench.training.transformer import Alphabet, plan_of
+from attnbench.training.transformer import plan_of
 from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import build_model
 from attnbench.workloads.proof_in_model import prove_training
@@ -43,12 +32,12 @@ def measure_training(job: Job) -> Measured | Failed:
     task = task_of(plan, cell.problem.N)
 
     def begin() -> Progress:
-        return Progress.begin(build_model(cell, Alphabet.of(task), job.seed), job.seed, task.name)
+        return Progress.begin(build_model(cell, task.alphabet, job.seed), job.seed, task.name)
 
     progress, ignored = resume(begin, job)
     resumed_from, judged = progress.updates, task.held_out(plan.held_out)
     with watched(cell.device) as conditions:
-        train(progress, task.batch, judged, job.limits.seconds, Keeper(job))
+        train(progress, task.batch, judged, job.limits.seconds, keeper(job))
     changed = before.changed(ProcessState.read())
     images: dict[str, Series] = {}
     not_drawn = ""
@@ -60,17 +49,17 @@ def measure_training(job: Job) -> Measured | Failed:
         except (ValueError, RuntimeError, NotImplementedError) as error:
             # a model that cannot draw has learnt all the same
             not_drawn = (str(error) or type(error).__name__).splitlines()[0]
-    guessed = task.chance.accuracy
+    guessed, levels = task.chance.accuracy, task.alphabet.levels
     facts: Facts = {
         "clock": "wall",
         "parameters": progress.model.size,
         "updates": progress.updates,
         "chance_loss": task.chance.loss,
-        **({"chance_accuracy": guessed} if task.channels is None else {"chance_error_rate": 1 - guessed}),
+        **({"chance_accuracy": guessed} if task.alphabet.channels is None else {"chance_error_rate": 1 - guessed}),
         "data": task.name,
         "threads": torch.get_num_threads(),
         "deterministic": cell.device_kind == "cpu",
-        **({} if task.levels is None else {"image_rows": task.rows, "image_columns": task.columns, "levels": task.levels}),
+        **({} if levels is None else {"image_rows": task.rows, "image_columns": task.columns, "levels": levels}),
         "held_out": len(judged.tokens),
         "resumed_from": resumed_from,
         **({} if ignored is None else {"checkpoint_ignored": ignored}),
@@ -95,13 +84,15 @@ def _series(progress: Progress) -> dict[str, Series]:
     """Return time, scores and curves: of tokens accuracy, of speech the error rate, bits where all tokens are to be said."""
     curve, plan, alphabet = progress.curve, progress.model.plan, progress.model.alphabet
     loss = curve.losses[-1]
-    columns = (curve.updates, curve.seconds, curve.losses)
-    found = {name: Series(unit=u, values=tuple(x)) for name, u, x in zip(CURVE, ("1", "s", "nat"), columns, strict=True)}
-    found |= {"time": Series(unit="s", values=tuple(progress.seconds)), LOSS: Series(unit="nat", values=(loss,))}
+    columns, units = (curve.updates, curve.seconds, curve.losses), ("1", "s", "nat")
+    found = {name: Series(unit=u, values=tuple(x)) for name, u, x in zip(outcome.CURVE, units, columns, strict=True)}
+    found |= {"time": Series(unit="s", values=tuple(progress.seconds)), outcome.LOSS: Series(unit="nat", values=(loss,))}
     if alphabet.levels is None:
-        score, over_time = (ACCURACY, CURVE_ACCURACY) if alphabet.channels is None else (ERROR_RATE, CURVE_ERROR_RATE)
+        score, over_time = outcome.ACCURACY, outcome.CURVE_ACCURACY
+        if alphabet.channels is not None:
+            score, over_time = outcome.ERROR_RATE, outcome.CURVE_ERROR_RATE
         found[score] = Series(unit="1", values=(curve.scores[-1],))
         found[over_time] = Series(unit="1", values=tuple(curve.scores))
     if plan.task in LANGUAGE:
-        found[BITS] = Series(unit="bit", values=(loss / math.log(2),))
+        found[outcome.BITS] = Series(unit="bit", values=(loss / math.log(2),))
     return found

@@ -6,7 +6,7 @@ B samples, H heads, N tokens, n rows, M width of an output row, C width of an in
 import copy
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,8 +18,7 @@ from attnbench.workloads.setting import keywords_of
 ROWS = 64
 """The number of rows of an output that are compared, if it has as many."""
 _PLACES, _SAMPLES, _NEW = 8, 4, 4
-
-
+_ROUNDINGS = 8
 MOST_SCORES = 2**26
 """The most scores that a dense definition may have: half a gigabyte in float64, which is needed a few times."""
 Part = tuple[int, int, int]
@@ -78,6 +77,8 @@ class NoTruthError(RuntimeError):
 class Truth:
     """The definition of a method on these inputs, in float64, or with `wide=False` in the method's own dtype.
 
+    With a number `moved`, each number of the inputs is moved by up to one unit in its last place, by chance.
+
     `choices` are those that the call made, or None. Where the method has no `rows`, its whole `reference` is evaluated, unless
     that has more than MOST_SCORES scores.
     """
@@ -87,6 +88,7 @@ class Truth:
     choices: Tensor | None = None
     key_mask: Tensor | None = None
     wide: bool = True
+    moved: int | None = None
     parts: dict[Part, Tensor] = field(default_factory=dict, init=False)
     """The parts of the inputs that were read, [N, C] each, to which gradients are taken."""
     _outputs: dict[int, Tensor] = field(default_factory=dict, init=False)
@@ -94,9 +96,14 @@ class Truth:
     def __post_init__(self) -> None:
         self.definition = copy.deepcopy(self.method).to(torch.float64) if self.wide else self.method
 
-    def narrow(self) -> "Truth":
-        """Return the definition in the method's own dtype, which shows the error that comes from the dtype alone."""
-        return Truth(self.method, self.inputs, self.choices, self.key_mask, wide=False)
+    def rounded(self) -> Iterator["Truth"]:
+        """Give the definition as rounding changes it: in the method's own dtype, and on inputs that are moved, a few times.
+
+        A sum that cancels, such as the one product of a first token, is exact by luck in any single one of these.
+        """
+        yield Truth(self.method, self.inputs, self.choices, self.key_mask, wide=False)
+        for number in range(_ROUNDINGS):
+            yield Truth(self.method, self.inputs, self.choices, self.key_mask, moved=number)
 
     def rows(self, place: Place) -> Tensor:
         """Return the right rows at a place, [n, M]. Raises NoTruthError, and whatever the definition raises."""
@@ -145,7 +152,12 @@ class Truth:
         if (number, b, h) not in self.parts:
             own = x.detach()[b, h]
             if own.is_floating_point():
-                own = own.to(torch.float64 if self.wide else own.dtype, copy=True).requires_grad_(x.requires_grad)
+                unit, own = torch.finfo(own.dtype).eps, own.to(torch.float64 if self.wide else own.dtype, copy=True)
+                if self.moved is not None:
+                    generator = torch.Generator().manual_seed(hash((self.moved, number, b, h)))
+                    by_chance = 2 * torch.rand(own.shape, generator=generator, dtype=own.dtype) - 1
+                    own *= 1 + unit * by_chance.to(own.device)
+                own.requires_grad_(x.requires_grad)
             self.parts[number, b, h] = own
         return self.parts[number, b, h]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnbench import registry
 from attnbench.api import Attention
+from attnbench.measure import devices
 from attnbench.measure.host_memory import Reading
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.model import Model
@@ -41,11 +42,6 @@ class WholeModel(Modelled):
         parameters = sum(x.numel() for x in self.model.parameters())
         return {"parameters": parameters, "layers": layers, "transformers": registry.installed_version("transformers") or ""}
 
-    @property
-    def swapped(self) -> list[Any]:
-        """The methods that stand in layers, from the first layer to the last."""
-        return swapped_layers(self.model)
-
     def cache(self) -> Any:  # noqa: ANN401 - transformers'
         """Return an empty cache, where the method keeps one."""
         from transformers import DynamicCache
@@ -69,9 +65,8 @@ class WholeModel(Modelled):
         """
         if self.cell.workload.learns:
             return None
-        shares = []
+        shares, wait = [], devices.clock(self.cell.device, "wall").synchronize
         for _ in range(_LOOKS):
-            wait = _waiter(self.cell.device)
             with _attention_timed(wait) as seconds:
                 wait()
                 begin = time.perf_counter()
@@ -215,11 +210,8 @@ def model_of(cell: Cell) -> Model:
 
 def cache_bytes(cache: Any) -> int:  # noqa: ANN401
     """Return the bytes that a cache keeps, of states by the methods' own count."""
-    return sum(
-        sum(x.numel() * x.element_size() for x in (layer.keys, layer.values) if isinstance(x, Tensor))
-        + getattr(layer, "state_bytes", 0)
-        for layer in cache.layers
-    )
+    tensors = (x for layer in cache.layers for x in (layer.keys, layer.values) if isinstance(x, Tensor))
+    return sum(x.nbytes for x in tensors) + sum(getattr(layer, "state_bytes", 0) for layer in cache.layers)
 
 
 def swapped_layers(model: Any) -> list[Any]:  # noqa: ANN401
@@ -227,10 +219,6 @@ def swapped_layers(model: Any) -> list[Any]:  # noqa: ANN401
     from attnbench.hf.swapping import attentions, swapped_in
 
     return [swapped for _, module in attentions(model) if (swapped := swapped_in(module))]
-
-
-def _waiter(device: str) -> Callable[[], object]:
-    return torch.cuda.synchronize if device.startswith("cuda") else lambda: None
 
 
 @contextmanager

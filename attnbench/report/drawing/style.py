@@ -40,8 +40,9 @@ _DARKER, _LIGHTER = 0.35, 0.40
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 _SHAPES = tuple((marker, filled) for filled in (True, False) for marker in _MARKERS)
 _NUMBERS = re.compile(r"([0-9]{1,18})")
-Dashes = str | tuple[int, tuple[int, ...]]
-_LINES: tuple[Dashes, ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
+Dashes = str | tuple[int, tuple[float, ...]]
+# the second and the third are matplotlib's "--" and "-.", in numbers that the page can have, too
+_LINES: tuple[Dashes, ...] = ("-", (0, (3.7, 1.6)), (0, (6.4, 1.6, 1, 1.6)), (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 _DIM = 300
 # greys on a clear ground
 _CLEAR = {"#000000": "#777777", "#7F7F7F": "#A6A6A6", "#4D4D4D": "#8F8F8F"}

@@ -67,10 +67,11 @@ def number_up(axes: Axes, unit: Unit) -> None:
     _numbered(axes, "y", ticks(unit, low / more, high * more) if axes.has_data() else [])
 
 
-def number_across(axes: Axes, unit: Unit) -> None:
-    """Make the horizontal axis logarithmic, with those ticks of its unit that have room beside each other."""
+def number_across(axes: Axes, unit: Unit, low: float, high: float, title: str) -> None:
+    """Make the horizontal axis logarithmic between two ends, with those ticks of its unit that have room beside each other."""
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
+    axes.set_xlim(low, high)
+    axes.set_xlabel(title)
     chosen: Ticks = []
     end = -math.inf
     for value, words in ticks(unit, low, high):

@@ -3,15 +3,14 @@
 Otava reads no gaps. So series that have values in the same runs share a file; where none ever failed, there is one.
 """
 
-import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ruamel.yaml import YAML
 
 from attnbench.report.exports.cell_names import block_name
 from attnbench.report.exports.exchange import Export, Source, entries, notes, refuse_empty, started, without_numbers
-from attnbench.report.text.names import harmless
+from attnbench.report.text.table import csv_text, rows_csv
 
 FOLDER, CONFIG = "otava", "otava.yaml"
 _FAILED = "without-numbers.csv"
@@ -33,13 +32,12 @@ def make(sources: Sequence[Source]) -> Export:
     fullest = sorted(shared.items(), key=lambda each: -len(each[0]))
     for place, (present, names) in enumerate(fullest, 1):
         file = f"history{f'-{place}' if place > 1 else ''}.csv"
-        lines = [["time", *_ATTRIBUTES, *names]]
+        lines: list[list[object]] = [["time", *_ATTRIBUTES, *names]]
         for i in present:
             run = history[i].findings.run
-            about = (run.id, run.git.get("commit") or "unknown", run.environment_digest)
-            values = (repr(rows[i][name].value) for name in names)
-            lines.append([started(run).isoformat(), *(str(harmless(str(word))) for word in about), *values])
-        files[file] = _csv(lines)
+            about = (run.id, str(run.git.get("commit") or "unknown"), run.environment_digest)
+            lines.append([started(run).isoformat(), *about, *(rows[i][name].value for name in names)])
+        files[file] = csv_text(lines).encode()
         for name in names:
             entry = known[name]
             direction = 1 if entry.quantity.more_is_better else -1
@@ -56,14 +54,7 @@ def make(sources: Sequence[Source]) -> Export:
     yaml.default_flow_style, yaml.width, yaml.allow_unicode = False, 4096, False
     yaml.dump({"tests": tests, "test_groups": groups}, config)
     files[CONFIG] = config.getvalue().encode()
-    failed = [(s.findings.run.id, *each.values()) for s in history for each in without_numbers(s.findings)]
+    failed = [{"run": s.findings.run.id, **each} for s in history for each in without_numbers(s.findings)]
     if failed:
-        harmless_rows = [[str(harmless(text)) for text in row] for row in failed]
-        files[_FAILED] = _csv([["run", "name", "status", "reason"], *harmless_rows])
+        files[_FAILED] = rows_csv(failed).encode()
     return Export(files, tuple(f"run {s.findings.run.id}: {note}" for s in history for note in notes(s.findings)))
-
-
-def _csv(lines: Iterable[Sequence[str]]) -> bytes:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(lines)
-    return out.getvalue().encode()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 
 from matplotlib.axes import Axes
 
@@ -11,7 +12,7 @@ from attnbench.analyze.statistics import Estimate
 from attnbench.report.conditions import device_name, meaning, measured, replication
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
 from attnbench.report.drawing.lines import points, second_line
-from attnbench.report.drawing.panels import Panel, figures, named, side_by_side
+from attnbench.report.drawing.panels import Panel, figures, named
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import run_looks, scaled, soft
 from attnbench.report.drawing.ticks import number_across
@@ -31,28 +32,11 @@ _Pairs = dict[str, list[tuple[Estimate, Estimate, float]]]
 
 def memory_against_time(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw a figure for each workload, a panel for each mask and length, of a run that varies a condition beside the length."""
-    drawings = []
-    for sections in by_workload(findings, lambda workload: workload.is_timed, _OTHERWISE):
-        sizes = _sizes(sections)
-        shown = [
-            (masked, N, pairs)
-            for causal in (True, False)
-            if (masked := [section for section in sections if section.causal is causal])
-            for N in sorted({N for section in masked for N in section.lengths})
-            if (pairs := _pairs(findings, masked, N, sizes))
-        ]
-        if len(sizes) > 1 and shown:
-            drawings.append(_drawing(findings, sections, shown, sizes, sheet))
+    workloads = by_workload(findings, lambda workload: workload.is_timed, _OTHERWISE)
+    drawings = [drawing for sections in workloads if (drawing := _drawing(findings, sections, sheet))]
     if not drawings:
         raise CannotDrawError(_OTHERWISE)
     return drawings
-
-
-def _sizes(sections: Sequence[Section]) -> dict[str, float]:
-    """Return the size of the marker of each set of conditions, the first the largest."""
-    conditions = list(dict.fromkeys(section.conditions for section in sections))
-    step = (_LARGEST - _SMALLEST) / max(1, len(conditions) - 1)
-    return {words: _LARGEST - number * step for number, words in enumerate(conditions)}
 
 
 def _pairs(findings: Findings, sections: Sequence[Section], N: int, sizes: dict[str, float]) -> _Pairs:
@@ -66,37 +50,39 @@ def _pairs(findings: Findings, sections: Sequence[Section], N: int, sizes: dict[
     return found
 
 
-def _drawing(
-    findings: Findings,
-    sections: Sequence[Section],
-    shown: Sequence[tuple[Sequence[Section], int, _Pairs]],
-    sizes: dict[str, float],
-    sheet: Sheet,
-) -> Drawing:
+def _drawing(findings: Findings, sections: Sequence[Section], sheet: Sheet) -> Drawing | None:
+    """Draw one workload; None where it has one set of conditions alone, or no cell with both figures."""
+    parts = {section.conditions: section.conditions.split(", ") for section in sections}
+    if len(parts) == 1:
+        return None
+    common = [part for part in next(iter(parts.values())) if all(part in each for each in parts.values())]
+    differing = {words: ", ".join(part for part in each if part not in common) for words, each in parts.items()}
+    # the first set of conditions has the largest marker
+    step = (_LARGEST - _SMALLEST) / (len(parts) - 1)
+    sizes = {words: _LARGEST - number * step for number, words in enumerate(parts)}
     workload, looks = sections[0].workload, run_looks(findings)
     time, memory = (findings.quantities[name] for name in (TIME, MEMORY))
     across, up = heading(time, workload), heading(memory, workload)
-    parts = {words: words.split(", ") for words in sizes}
-    common = [part for part in next(iter(parts.values())) if all(part in each for each in parts.values())]
-    differing = {words: ", ".join(part for part in each if part not in common) for words, each in parts.items()}
 
     def draw(pairs: _Pairs, axes: Axes) -> None:
-        for set_limits, number in ((axes.set_xlim, 0), (axes.set_ylim, 1)):
-            ends = [end for own in pairs.values() for each in own for end in each[:2][number].ends]
-            set_limits(min(ends) / 1.3, max(ends) * 1.3)
-        number_across(axes, time.unit)
-        axes.set_xlabel(across)
+        times, memories = ([end for own in pairs.values() for each in own for end in each[:2][which].ends] for which in (0, 1))
+        number_across(axes, time.unit, min(times) / 1.3, max(times) * 1.3, across)
+        axes.set_ylim(min(memories) / 1.3, max(memories) * 1.3)
         for label, own in pairs.items():
             name = findings.plot_names[label]
             points(axes, [each[:2] for each in own], looks[label], name, sizes=[size for *_, size in own], joined=True)
         for words, size in sizes.items():
             axes.plot([], [], "o", color=soft(), markersize=scaled(size), label=named(differing[words]))
 
-    panels = []
-    for (masked, N, pairs), (row, column) in zip(shown, side_by_side(len(shown), 2), strict=True):
-        names = (*(findings.plot_names[label] for label in pairs), *differing.values())
-        head = f"{masked[0].mask}, N = {length(N)}"
-        panels.append(Panel(head, partial(draw, pairs), row, column, up, memory.unit, None, names))
+    panels: list[Panel] = []
+    for causal, N in product((True, False), sorted({N for section in sections for N in section.lengths})):
+        masked = [section for section in sections if section.causal is causal]
+        if pairs := _pairs(findings, masked, N, sizes):
+            names = (*(findings.plot_names[label] for label in pairs), *differing.values())
+            head = f"{masked[0].mask}, N = {length(N)}"
+            panels.append(Panel(head, partial(draw, pairs), *divmod(len(panels), 2), up, memory.unit, None, names))
+    if not panels:
+        return None
     cells = [cell for section in sections for cell in section.summaries]
     drawn = figures(panels, sheet, f"{in_words(workload)}: memory against time", second_line(findings, [", ".join(common)]))
     seen = [

@@ -69,9 +69,7 @@ def _draw(own: Tradeoff, reach: tuple[float, float], looks: dict[str, Look], nam
     candidates, best = own.candidates, front(own.candidates)
     ends = [end for candidate in candidates for end in candidate.cost.ends]
     room = max(1.25, (max(ends) / min(ends)) ** 0.08)
-    axes.set_xlim(min(ends) / room, max(ends) * room)
-    number_across(axes, own.cost.unit)
-    axes.set_xlabel(own.cost.name)
+    number_across(axes, own.cost.unit, min(ends) / room, max(ends) * room, own.cost.name)
     axes.set_ylim(*reach)
     if not own.loss.is_rounding:
         up = [value for value in MaxNLocator(5).tick_values(*reach) if max(0.0, reach[0]) <= value <= reach[1]]

@@ -84,9 +84,7 @@ def _draw(
     ridge = roof.flops_per_second / roof.bytes_per_second
     every = [at.intensity for own in stands.values() for _, at in own]
     left, right = min([ridge, *every]) / 1.5, max([ridge, *every]) * 1.5
-    axes.set_xlim(left, right)
-    number_across(axes, Unit.FACTOR)
-    axes.set_xlabel("executed FLOPs per byte of least traffic")
+    number_across(axes, Unit.FACTOR, left, right, "executed FLOPs per byte of least traffic")
     rates = [at.flops_per_second for own in stands.values() for _, at in own]
     axes.set_ylim(min([roof.flops_per_second, *rates]) / 1.6, max([roof.flops_per_second, *rates]) * 2.5)
     allowed = [left * roof.bytes_per_second, roof.flops_per_second, roof.flops_per_second]

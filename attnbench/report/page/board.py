@@ -7,7 +7,7 @@ from functools import cached_property
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.sections import Section, sections
 from attnbench.analyze.speedup import baseline
-from attnbench.report.conditions import short_machine
+from attnbench.report.conditions import commit, short_machine
 from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, short_names, shorten
@@ -178,12 +178,6 @@ def run_names(runs: Sequence[Findings]) -> tuple[str, ...]:
     names = [", ".join(filter(None, texts)) for texts in zip(*varying, strict=True)] or [""] * len(runs)
     names = [shorten(name or findings.run.id, _LONGEST) for name, findings in zip(names, runs, strict=True)]
     return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
-
-
-def commit(run: RunInfo) -> str:
-    """Return the commit, short, with a plus where the checkout had changes; empty where it is not known."""
-    known = run.git.get("commit")
-    return one_line(f"{str(known)[:10]}{'+' if run.git.get('dirty') else ''}") if known else ""
 
 
 def moment(run: RunInfo) -> str:

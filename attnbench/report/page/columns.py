@@ -41,16 +41,6 @@ class Column:
         there = {place.group for place, found in zip(self.board.places, self.estimates, strict=True) if found}
         return [title for group, title in enumerate(self.titles) if group in there]
 
-    @property
-    def is_loss(self) -> bool:
-        """Whether it is a score of which less is better, and so can be weighed against a cost."""
-        return self.quantity.center is Center.SUMS and not self.quantity.more_is_better
-
-    @property
-    def is_cost(self) -> bool:
-        """Whether it is a cost: any other figure of which less is better."""
-        return self.quantity.center is not Center.SUMS and not self.quantity.more_is_better
-
     @cached_property
     def estimates(self) -> tuple[Estimate | None, ...]:
         """By cell; None of one without a figure."""
@@ -88,7 +78,10 @@ def pairs(board: Board, found: Sequence[Column]) -> list[dict[str, Any]]:
 
     With them, for each cost and loss, come the pairs that none beats in both, by rising cost.
     """
-    costs, losses = ([each for each in found if each.is_cost], [each for each in found if each.is_loss])
+    # scores are what is lost; any other figure of which less is better is paid
+    less = [each for each in found if not each.quantity.more_is_better]
+    costs = [each for each in less if each.quantity.center is not Center.SUMS]
+    losses = [each for each in less if each.quantity.center is Center.SUMS]
     members: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
     for paid, lost in _pairs(board) if losses else ():
         place = board.places[paid]

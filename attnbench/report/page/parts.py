@@ -17,8 +17,9 @@ from attnbench.analyze.quantities import TIME
 from attnbench.analyze.roofline import placed
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
+from attnbench.report.conditions import commit
 from attnbench.report.findings import Findings
-from attnbench.report.page.board import Board, Place, commit
+from attnbench.report.page.board import Board, Place
 from attnbench.report.page.columns import Column
 from attnbench.report.page.payload import CURVES
 from attnbench.report.questions.crossover.table import crossover_tables

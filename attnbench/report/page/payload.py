@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
@@ -13,9 +12,10 @@ from matplotlib.path import Path
 from attnbench.analyze.cells import learning_curve
 from attnbench.analyze.roofline import placed
 from attnbench.report.drawing.images import on_dark
-from attnbench.report.drawing.style import Look
+from attnbench.report.drawing.style import Dashes, Look
 from attnbench.report.page.board import Board, Group, telling
 from attnbench.report.page.columns import Column, pairs
+from attnbench.report.text.latex import SPECIAL
 from attnbench.report.text.models import chance
 from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import SCALES
@@ -29,12 +29,6 @@ CURVES = {"loss": CURVE[2], "accuracy": CURVE_ACCURACY, "error_rate": CURVE_ERRO
 """What a training tells on its way, and the series that it is recorded as."""
 _WIDTH = 1.6
 """The width of a line; dashes grow with it."""
-_KNOWN = mpl.rcParamsDefault
-_PATTERNS: dict[str, Sequence[float]] = {
-    "--": _KNOWN["lines.dashed_pattern"],
-    "-.": _KNOWN["lines.dashdot_pattern"],
-    ":": _KNOWN["lines.dotted_pattern"],
-}
 _INERT = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
@@ -81,6 +75,7 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
         "learning": _learning(board),
         "units": {unit.value: scales for unit, scales in SCALES.items()},
         "lengths": {str(N): length(N) for group in board.groups for N in group.lengths},
+        "tex": SPECIAL,
     }
 
 
@@ -155,10 +150,9 @@ def variable(color: str) -> str:
     return f"--c-{color.removeprefix('#').lower()}"
 
 
-def dashes(line: str | tuple[int, tuple[int, ...]]) -> str:
+def dashes(line: Dashes) -> str:
     """Return what `stroke-dasharray` takes; empty for a line without gaps."""
-    pattern = line[1] if isinstance(line, tuple) else _PATTERNS.get(line, ())
-    return " ".join(f"{part * _WIDTH:.3g}" for part in pattern)
+    return "" if isinstance(line, str) else " ".join(f"{part * _WIDTH:.3g}" for part in line[1])
 
 
 def corners(marker: str) -> list[list[float]]:

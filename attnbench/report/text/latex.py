@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attnbench.report.text.names import one_line
 from attnbench.report.text.table import Table
 
-_SPECIAL = {
+SPECIAL = {
     **{letter: f"\\{letter}" for letter in "{}$&%#_"},
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",
@@ -27,6 +27,7 @@ _SPECIAL = {
     "−": "$-$",
     "…": r"\dots{}",
 }
+"""What LaTeX is given for a letter, where that is not the letter itself."""
 _POWER = re.compile(r"N\\textasciicircum\{\}(-?\d+\.\d+|x)")
 _RAW_BAND = re.compile(r"\(-([\d.]+) \+([\d.]+)%\)")
 _BAND = re.compile(r"\(-([\d.]+|a) \+([\d.]+|b)\\%\)")
@@ -150,7 +151,7 @@ def escape(text: str) -> str:
     """Return plain text on one line, whatever it holds; a character that LaTeX's Latin fonts lack is named by its number."""
     # two hyphens in a row would become a dash
     pieces = _HYPHENS.split(one_line(text))
-    plain = "-{}".join("".join(_SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in piece) for piece in pieces)
+    plain = "-{}".join("".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in piece) for piece in pieces)
     plain = _POWER.sub(r"$N^{\1}$", plain)
     plain = _BAND.sub(r"$^{+\2}_{-\1}$\\,\\%", plain)
     return _MARGIN.sub(r"$\\pm$\\,\1\\,\\%", plain)

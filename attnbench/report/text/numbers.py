@@ -97,14 +97,16 @@ def _digits(value: float) -> str:
 
 def margin(found: Estimate) -> str:
     """Write ` ±3%` for an interval, ` (-2 +6%)` for a band, nothing for a single replicate."""
-    below, above = (100 * (end / found.value - 1) for end in found.ends)
+    below, above = (end / found.value - 1 for end in found.ends)
     if found.interval.kind is Spread.INTERVAL:
-        return f" ±{_percent(max(abs(below), abs(above)))}%"
-    return "" if below == above else f" (-{_percent(-below)} +{_percent(above)}%)"
+        return f" ±{in_percent(max(abs(below), abs(above)))}%"
+    return "" if below == above else f" (-{in_percent(-below)} +{in_percent(above)}%)"
 
 
-def _percent(value: float) -> str:
-    return f"{value:.0f}" if value >= 9.95 else f"{max(value, 0.0):.1f}"
+def in_percent(share: float) -> str:
+    """Write a share in per cent without the sign: `0.4`, `9.9`, `12`, `100`."""
+    value = 100 * share
+    return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:z.1f}"
 
 
 def exponent_text(fit: Exponent | None) -> str:

@@ -14,6 +14,8 @@ _SHORT = {
     Status.INCORRECT.value: "wrong",
     NOT_RUN: "not run",
 }
+SCARCE: dict[str, str] = {Status.OOM_HOST: "memory", Status.OOM_DEVICE: "memory", Status.BUDGET: "time", Status.TIMEOUT: "time"}
+"""What there was too little of, by the status that a search ended with."""
 _LONGEST_REASON = 160
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tabulate import tabulate
@@ -27,13 +27,16 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def rows_csv(rows: Sequence[Mapping[str, Scalar | None]], otherwise: Sequence[str] = ("method",)) -> str:
-    """Write rows as CSV that no spreadsheet takes for formulas, with their keys as the head, or `otherwise` without rows."""
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows as CSV that no spreadsheet takes for formulas."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([harmless(name) for name in (rows[0] if rows else otherwise)])
-    writer.writerows([harmless(value) for value in row.values()] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows([harmless(value) for value in row] for row in rows)
     return out.getvalue()
+
+
+def rows_csv(rows: Sequence[Mapping[str, Scalar | None]], otherwise: Sequence[str] = ("method",)) -> str:
+    """Write rows below their keys, or below `otherwise` where there are none."""
+    return csv_text([rows[0] if rows else otherwise, *(row.values() for row in rows)])
 
 
 def plain(tables: Sequence[Table]) -> str:

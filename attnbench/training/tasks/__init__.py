@@ -8,10 +8,10 @@ from attnbench.training.tasks.pixels import Pixels, load_images
 from attnbench.training.tasks.recall import Recall
 from attnbench.training.tasks.sound_files import SoundFiles
 from attnbench.training.tasks.speech import Tones
-from attnbench.training.tasks.task_data import Batch, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, TaskData
 from attnbench.training.tasks.text import Text, python_sources, read_corpus
 
-__all__ = ["Batch", "TaskData", "task_of"]
+__all__ = ["Alphabet", "Batch", "TaskData", "task_of"]
 
 
 def task_of(training: Training, N: int) -> TaskData:

@@ -6,7 +6,7 @@ Suffixes: B sequences, N tokens, W symbols of a word.
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 SEPARATOR = 0
 
@@ -27,7 +27,8 @@ class Duplication(TaskData):
         if not 1 <= self.shortest <= longest:
             raise ValueError(f"words of N={N} have 1 to {longest} symbols, not {shortest}")
         lengths = f"{longest}" if self.shortest == longest else f"{shortest} to {longest}"
-        self.name, self.vocabulary = f"copy of {lengths} symbols out of {symbols}", symbols + 1
+        self.name = f"copy of {lengths} symbols out of {symbols}"
+        self.alphabet = Alphabet(symbols + 1)
 
     @property
     def chance(self) -> Chance:

@@ -6,7 +6,7 @@ Suffixes: B sequences, N tokens.
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 SPECIAL = 0
 
@@ -22,7 +22,8 @@ class Induction(TaskData):
         if N < 3:
             raise ValueError(f"the special token, what follows it, and the special token again are 3; N is {N}")
         self.N, self.symbols = N, symbols
-        self.name, self.vocabulary = f"induction over {symbols} symbols", symbols + 1
+        self.name = f"induction over {symbols} symbols"
+        self.alphabet = Alphabet(symbols + 1)
 
     @property
     def chance(self) -> Chance:

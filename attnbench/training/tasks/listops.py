@@ -12,15 +12,13 @@ from itertools import count as endless
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 DIGITS = 10
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 MIN, END, QUERY, PAD = DIGITS, DIGITS + len(OPERATORS), DIGITS + len(OPERATORS) + 1, DIGITS + len(OPERATORS) + 2
 VOCABULARY = PAD + 1
 _FEWEST, _MOST, _DEEPEST = 2, 5, 10
-
-
 _SHAPES = 1024
 _SEED, _HELD_OUT_SEED, _CHANCE_SEED = 0xA511E9B3, 0xC2B2AE35, 0x85EBCA6B
 _SAMPLE = 1 << 13
@@ -117,7 +115,7 @@ class ListOps(TaskData):
     `]`, the query, padding.
     """
 
-    vocabulary = VOCABULARY
+    alphabet = Alphabet(VOCABULARY)
 
     def __init__(self, N: int) -> None:
         if N < 8:

@@ -6,6 +6,7 @@ Suffixes: B images, N values of an image.
 
 import hashlib
 import os
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
@@ -19,7 +20,7 @@ from attnbench.registry import MissingPackageError
 from attnbench.schema.training import PIXELS
 from attnbench.store.cache import cache_folder
 from attnbench.training.tasks.imagenet import read_imagenet
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 from attnbench.training.tasks.text import continued
 
 
@@ -91,14 +92,14 @@ class Pixels(TaskData):
 
     def __init__(self, images: Images) -> None:
         self.training, self.rest = images.training.flatten(1), images.rest.flatten(1)
-        self.rows, self.columns, self.levels = PIXELS[images.kind]
-        self.start, self.vocabulary = self.levels, self.levels + 1
+        self.rows, self.columns, levels = PIXELS[images.kind]
+        self.alphabet = Alphabet(levels + 1, levels, start=levels)
         self.name = f"pixels of {images.name}"
 
-    @property
+    @cached_property
     def chance(self) -> Chance:
         """The entropy of the held-out values, taken independently: no guess that is always the same does better."""
-        return Chance.frequent(torch.bincount(self.rest.flatten(), minlength=self.vocabulary - 1))
+        return Chance.frequent(torch.bincount(self.rest.flatten(), minlength=self.alphabet.vocabulary - 1))
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B of the images to train on, with replacement."""
@@ -110,4 +111,4 @@ class Pixels(TaskData):
         return self._sequences(self.rest[torch.linspace(0, last, min(count, last + 1), dtype=torch.float64).long()])
 
     def _sequences(self, image_BN: torch.Tensor) -> Batch:
-        return continued(image_BN.long(), self.vocabulary - 1)
+        return continued(image_BN.long(), self.alphabet.vocabulary - 1)

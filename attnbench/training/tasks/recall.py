@@ -6,7 +6,7 @@ Suffixes: B sequences, N tokens, P pairs, Q queries.
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 BLANK = 0
 _POWER = 0.01
@@ -26,7 +26,8 @@ class Recall(TaskData):
         self.slots = (N - 2 * pairs) // 2
         if not (1 <= pairs <= self.keys and self.slots > 0):
             raise ValueError(f"{pairs} pairs need as many keys (there are {self.keys}) and N of {2 * pairs + 2} (it is {N})")
-        self.name, self.vocabulary = f"recall of {pairs} pairs, {self.keys} keys and {self.values} values", symbols + 1
+        self.name = f"recall of {pairs} pairs, {self.keys} keys and {self.values} values"
+        self.alphabet = Alphabet(symbols + 1)
 
     @property
     def chance(self) -> Chance:

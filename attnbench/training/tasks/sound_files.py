@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnbench.training.tasks.filter_bank import CHANNELS, FRAME, RATE, filter_bank
 from attnbench.training.tasks.speech import written_down
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 _SAMPLE_BYTES, _LOUDEST = 2, 2**15
 
@@ -21,8 +21,6 @@ class SoundFiles(TaskData):
     Of the files in the order of their names, the first nine tenths are trained on, and the rest is held out. All frames are
     kept in memory. Raises FileNotFoundError where a file is missing, and ValueError where one does not fit; both name it.
     """
-
-    channels = CHANNELS
 
     def __init__(self, folder: str, N: int) -> None:
         root = Path(folder).expanduser()
@@ -48,8 +46,8 @@ class SoundFiles(TaskData):
             texts.append(text)
         letters = sorted(set("".join(texts)))
         self.texts = [torch.tensor([1 + letters.index(letter) for letter in text]) for text in texts]
-        self.N, self.cut, self.vocabulary = N, min(len(files) - 1, -(-len(files) * 9 // 10)), len(letters) + 1
-        self.letters = "".join(letters)
+        self.N, self.cut = N, min(len(files) - 1, -(-len(files) * 9 // 10))
+        self.alphabet = Alphabet(len(letters) + 1, channels=CHANNELS)
         self.name = f"speech of {root.resolve().name} ({digest.hexdigest()[:8]})"
 
     @property

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnbench.training.tasks.filter_bank import CHANNELS, RATE, filter_bank, hertz_of, mel_of, samples_of
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 LASTS = [tuple(RATE * ms // 1000 for ms in part) for part in ((30, 60), (30, 40), (30, 60), (60, 90))]
 """Samples of the low tone, the silence behind it, the high tone and the pause of a symbol, each the fewest and the most."""
@@ -28,8 +28,6 @@ class Tones(TaskData):
     loudness and the begin are drawn.
     """
 
-    channels = CHANNELS
-
     def __init__(self, N: int, symbols: int) -> None:
         self.N, self.symbols, self.room = N, symbols, samples_of(N)
         self.most = self.room // LONGEST
@@ -40,7 +38,7 @@ class Tones(TaskData):
         tones = low + -(-symbols // low)
         self.pitches = [hertz_of(mel_of(RATE / 2) * (tone + 1) / (tones + 1)) for tone in range(tones)]
         self.pairs = list(product(range(low), range(low, tones)))[:symbols]
-        self.vocabulary = symbols + 1
+        self.alphabet = Alphabet(symbols + 1, channels=CHANNELS)
         self.name = f"speech of {self.least} to {self.most} symbols out of {symbols}"
 
     @property

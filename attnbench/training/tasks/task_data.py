@@ -1,4 +1,4 @@
-"""What a task gives to a model: sequences, what is to be said at each position, and the score of guessing.
+"""What a task gives to a model: its alphabet, sequences, what is to be said at each position, and the score of guessing.
 
 Suffixes: B sequences, N tokens.
 """
@@ -9,6 +9,8 @@ from typing import Self
 
 import torch
 from torch import Tensor
+
+from attnbench.schema.training import PIXELS, Task, Training
 
 # the seeds of replicates are below 2^31, so none of them draws the held-out sequences
 _HELD_OUT_SEED = 0x9E3779B9
@@ -59,19 +61,39 @@ class Chance:
         return cls(float(torch.special.entr(shares).sum()), float(shares.max()))
 
 
+@dataclass(frozen=True)
+class Alphabet:
+    """The tokens 0 … vocabulary - 1, which a model reads. It says a weight for each, or a mixture of logistics for pixels.
+
+    A model of speech reads frames of sound instead; what it says is the blank, 0, or a symbol.
+    """
+
+    vocabulary: int
+    levels: int | None = None
+    """The number of values of a pixel, which are the first tokens; None where tokens are no pixels."""
+    start: int | None = None
+    """The token that is read before the first one and never said; None where the first token need not be said."""
+    channels: int | None = None
+    """The numbers of a frame; None where tokens are read."""
+
+    @classmethod
+    def without_data(cls, training: Training, N: int) -> Self:
+        """Return the alphabet of a model that learns nothing: no data need exist, and N need not be the size of an image."""
+        if training.task is Task.PIXELS:
+            rows, columns, levels = PIXELS.get(training.images, (0, 0, 256))
+            levels = levels if rows * columns == N else 256
+            return cls(levels + 1, levels, start=levels)
+        letters = 256 if training.task is Task.BYTES else training.symbols
+        return cls(letters + 1, start=letters)
+
+
 class TaskData(ABC):
     """Sequences of N tokens, as many as are drawn from a generator, and others that are never trained on."""
 
     name: str
     """The task and its data; where data is read, with the first eight digits of its SHA-256."""
-    vocabulary: int
-    """The number of tokens, which are 0 to vocabulary - 1."""
-    start: int | None = None
-    """The token before the first one, where the first is to be said too."""
-    levels: int | None = None
-    """The number of values of a pixel, which are 0 to levels - 1."""
-    channels: int | None = None
-    """The numbers of a frame, where frames are read and no tokens; what is said then is 0, the blank, or a symbol."""
+    alphabet: Alphabet
+    """What a model of it reads and says."""
     rows: int | None = None
     columns: int | None = None
 

@@ -6,20 +6,19 @@ Suffixes: B sequences, N tokens.
 import hashlib
 import platform
 import sysconfig
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
 
 # installed packages, and what some distributions of Python leave out
 _NOT_OURS = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 # files that are written when Python is built, and that name folders of the build machine
 _BUILT = ("_sysconfigdata", "_sysconfig_vars")
-
-
 START = 256
 ENWIK8 = (90_000_000, 5_000_000, 5_000_000)
 """The bytes that are customarily trained on, validated and tested on, in this order."""
@@ -101,8 +100,7 @@ def _books(folder: Path, path: str) -> Corpus:
 class Text(TaskData):
     """Windows of N bytes; each byte is to be said from those before it in its window, and the first one without any."""
 
-    vocabulary = 257
-    start = START
+    alphabet = Alphabet(257, start=START)
 
     def __init__(self, corpus: Corpus, N: int) -> None:
         self.training, self.rest, self.N = corpus.training, corpus.rest, N
@@ -111,7 +109,7 @@ class Text(TaskData):
             if len(text) < N:
                 raise ValueError(f"{corpus.name}: what is {part} has {len(text):,} bytes; N={N} needs as many")
 
-    @property
+    @cached_property
     def chance(self) -> Chance:
         """The entropy of the held-out bytes, taken independently: no guess that is always the same does better."""
         return Chance.frequent(torch.bincount(self.rest, minlength=256))

@@ -5,6 +5,8 @@
 const RUN_DASHES = ["", "7 3", "2 2.5", "9 3 2 3", "14 4", "4 2 1 2"];
 const WIDEST_LABEL = 26;
 const NEAR = 48;
+/** Ticks of a linear axis, about: seven at most. */
+const TICKS = 4;
 /** Columns that are told by the head of the tip, or by the choice of what is shown. */
 const UNTOLD = ["method", "workload", "mask", "conditions", "run"];
 
@@ -81,9 +83,8 @@ function valueTicks(low, high, unit, scale) {
   if (scale === "log") return new Map(logTicks(low, high, unit === "B" ? 2 : 10).map((value) => [value, said(value, unit)]));
   const known = DATA.units[unit];
   const size = known.find((each) => high >= each[0]) ?? known[known.length - 1];
-  return new Map(
-    linearTicks(low / size[0], high / size[0]).map((value) => [value * size[0], said(value * size[0], unit, size)]),
-  );
+  const values = d3.ticks(low / size[0], high / size[0], TICKS).map((value) => value * size[0]);
+  return new Map(values.map((value) => [value, said(value, unit, size)]));
 }
 
 /** Powers of the base, at most seven; of ten also 2 and 5 of each where there are fewer than three. @param {number} low @param {number} high @param {number} base */
@@ -97,14 +98,6 @@ function logTicks(low, high, base) {
     return exponents.flatMap((each) => [1, 2, 5].map((lead) => lead * 10 ** each)).filter(inside);
   const step = Math.max(1, Math.ceil(powers.length / 7));
   return powers.filter((each) => each % step === 0).map((each) => base ** each);
-}
-
-/** Steps of 1, 2 or 5 times a power of ten; five or so. @param {number} low @param {number} high */
-function linearTicks(low, high) {
-  const power = 10 ** Math.floor(Math.log10((high - low) / 4));
-  const step = power * ([1, 2, 5, 10].find((lead) => (high - low) / (lead * power) <= 6) ?? 10);
-  const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, place) => (first + place) * step);
 }
 
 /** Of values along an axis those whose words have room. @param {number[]} values @param {(value: number) => number} place in pixels @param {number} space in pixels */
@@ -135,7 +128,7 @@ const dashOf = (datum, over) => (over ? RUN_DASHES[datum.run % RUN_DASHES.length
 
 /** A line through the points of each series; few marks with many points draw faster than a mark for each method. @param {Datum[]} data @param {boolean} over whether runs lie over each other */
 function strokes(data, over) {
-  return [...grouped(data, (datum) => dashOf(datum, over))].map(([dash, members]) =>
+  return [...d3.group(data, (datum) => dashOf(datum, over))].map(([dash, members]) =>
     Plot.line(members, {
       x: "x",
       y: "y",
@@ -159,7 +152,7 @@ function bySeries(name, data, look, path) {
   return (_, { x, y }) => {
     /** @type {(across: number, up: number) => [number, number]} */
     const at = (across, up) => [x?.(across) ?? 0, y?.(up) ?? 0];
-    const paths = [...grouped(data, (datum) => datum.z).values()].map((members) => drawing("path", path(members, at)));
+    const paths = [...d3.group(data, (datum) => datum.z).values()].map((members) => drawing("path", path(members, at)));
     return /** @type {SVGElement} */ (drawing("g", { "data-mark": name, ...look }, ...paths));
   };
 }
@@ -193,11 +186,12 @@ function ranges(data) {
   ];
 }
 
-/** Cells that failed; the later ones of a kind are faint. @param {Datum[]} data @param {boolean} faint */
-function crosses(data, faint) {
-  const half = Number((em() * (faint ? 0.16 : 0.24)).toFixed(1));
+/** Of the cells that failed the first of each kind; or the later ones, which are faint. @param {(Datum & {first: boolean})[]} failed @param {boolean} first */
+function crosses(failed, first) {
+  const own = failed.filter((each) => each.first === first);
+  const half = Number((em() * (first ? 0.24 : 0.16)).toFixed(1));
   const shape = `m${-half} ${-half}l${2 * half} ${2 * half}m0 ${-2 * half}l${-2 * half} ${2 * half}`;
-  return bySeries("cross", data, { "stroke-width": em() * 0.11, fill: "none", opacity: faint ? 0.45 : 1 }, (members, at) => ({
+  return bySeries("cross", own, { "stroke-width": em() * 0.11, fill: "none", opacity: first ? 1 : 0.45 }, (members, at) => ({
     d: members.map((datum) => `M${at(datum.x, datum.y)}${shape}`).join(""),
     stroke: colorOf(members[0]),
   }));
@@ -216,15 +210,9 @@ const labels = (data, dx, dy = 0) =>
     stroke: "var(--back)",
     strokeWidth: 4,
   });
-/** Straight pieces without a method: a roof, a front, a level. @param {[number, number][]} points @param {{dash?: string, steps?: boolean}} look */
-const outline = (points, look) =>
-  Plot.line(points, {
-    stroke: "currentColor",
-    strokeWidth: 1.3,
-    strokeOpacity: 0.7,
-    strokeDasharray: look.dash,
-    curve: look.steps ? "step-after" : "linear",
-  });
+/** Straight pieces without a method: a roof, a front. @param {[number, number][]} points @param {"linear" | "step-after"} [curve] */
+const outline = (points, curve = "linear") =>
+  Plot.line(points, { stroke: "currentColor", strokeWidth: 1.3, strokeOpacity: 0.7, curve });
 
 /** A name cut in the middle, for names differ at both ends. @param {string} text @param {number} letters */
 function cut(text, letters) {

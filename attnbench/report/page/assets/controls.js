@@ -1,11 +1,6 @@
 // @ts-check
 // The choices of what is shown. A control stays the same element as long as the page lives, and so keeps the focus.
 
-/** @type {[string, string][]} */
-const SCALES = [
-  ["log", "logarithmic"],
-  ["linear", "linear"],
-];
 /** Workloads in words. @type {Record<string, string>} */
 const WORKLOADS = { forward_backward: "forward + backward", decode_total: "decode, in total" };
 
@@ -42,16 +37,7 @@ function paintControls() {
     choice(bar, key, title, options, group[key], (value) => change({ group: nearest({ ...group, [key]: value }) }));
   });
   if (DATA.runs.length > 1) {
-    choice(
-      bar,
-      "runs",
-      "Runs",
-      [
-        ["over", "over each other"],
-        ["side", "side by side"],
-      ],
-      view.runs,
-    );
+    choice(bar, "runs", "Runs", Object.entries(WORDS.runs), view.runs);
     if (!bar.querySelector("input")) bar.append(...DATA.runs.map((_, run) => runBox(run)));
     for (const box of bar.querySelectorAll("input")) box.checked = !view.without.includes(Number(box.dataset.run));
   }
@@ -63,25 +49,13 @@ function paintControls() {
   const figures = quantitiesOf(view.group).map((each) => /** @type {[string, string]} */ ([each.key, each.titles[view.group]]));
   choice(curves, "quantity", "Show", learning ? [] : figures, quantity?.key ?? "");
   const { scores, lengths, N, score } = learnable();
-  choice(
-    curves,
-    "over",
-    "Over",
-    trained
-      ? [
-          ["updates", "updates"],
-          ["seconds", "time of training"],
-          ["N", "lengths"],
-        ]
-      : [],
-    view.over,
-  );
-  choice(curves, "curve", "Learnt", learning ? scores.map((each) => [each, each.replace("_", " ")]) : [], score ?? "");
+  choice(curves, "over", "Over", trained ? Object.entries(WORDS.over) : [], view.over);
+  choice(curves, "curve", "Learnt", learning ? scores.map((each) => [each, WORDS.curve[each]]) : [], score ?? "");
   choice(curves, "trained", "Trained at", learning ? lengthOptions(lengths) : [], String(N), (value) =>
     change({ at: Number(value) }),
   );
-  choice(curves, "x", "Lengths", learning || !quantity ? [] : SCALES, view.x);
-  choice(curves, "y", "Values", (learning && score === "accuracy") || !quantity ? [] : SCALES, view.y);
+  choice(curves, "x", "Lengths", learning || !quantity ? [] : Object.entries(WORDS.x), view.x);
+  choice(curves, "y", "Values", (learning && score === "accuracy") || !quantity ? [] : Object.entries(WORDS.y), view.y);
 
   const weighing = document.getElementById("weighing-controls");
   if (weighing) {
@@ -121,17 +95,7 @@ function runBox(run) {
 function paintTheme() {
   if (view.theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = view.theme;
-  choice(
-    part("theme"),
-    "theme",
-    "",
-    [
-      ["auto", "Theme: system"],
-      ["light", "Theme: light"],
-      ["dark", "Theme: dark"],
-    ],
-    view.theme,
-  );
+  choice(part("theme"), "theme", "", Object.entries(WORDS.theme), view.theme);
   part("theme").querySelector("select")?.setAttribute("aria-label", "Theme");
 }
 

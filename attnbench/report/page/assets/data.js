@@ -44,25 +44,8 @@ const TITLES = HEADS.map((head) => head.textContent ?? "");
 /** The rows by cell: the table itself may be sorted. */
 const ROWS = [...TABLE.tBodies[0].rows];
 
-/**
- * Members by their key.
- * @template T
- * @param {T[]} members
- * @param {(member: T, place: number) => string} key
- */
-function grouped(members, key) {
-  /** @type {Map<string, T[]>} */
-  const found = new Map();
-  members.forEach((member, place) => {
-    const known = found.get(key(member, place));
-    if (known) known.push(member);
-    else found.set(key(member, place), [member]);
-  });
-  return found;
-}
-
 /** By group/run/method: the numbers of the cells, by rising length. */
-const SERIES = grouped([...DATA.cells.group.keys()], (cell) => lineOf(cell));
+const SERIES = d3.group(DATA.cells.group.keys(), (cell) => lineOf(cell));
 
 /** @param {number} cell */
 function lineOf(cell) {

@@ -5,6 +5,8 @@
 const [ROW, MOST_ROWS] = [0.032, 8];
 /** Markers on a curve of training, about. */
 const MARKED = 6;
+/** The look of the level of who knows nothing. */
+const LEVEL = { strokeDasharray: "2 4", strokeOpacity: 0.7, strokeWidth: 1.3 };
 
 /** The cells of the group that were trained. */
 const learners = () => DATA.learning.filter((each) => DATA.cells.group[each.cell] === view.group);
@@ -13,7 +15,8 @@ const learns = () => view.over !== "N" && learners().length > 0;
 
 /** What can be shown of a group that was trained, and what is. */
 function learnable() {
-  const scores = WORDS.curve.filter((score) => learners().some((each) => each[score]));
+  const all = /** @type {View["curve"][]} */ (Object.keys(WORDS.curve));
+  const scores = all.filter((score) => learners().some((each) => each[score]));
   const lengths = rising(learners().map((each) => DATA.cells.N[each.cell]));
   const N = lengths.includes(view.at) ? view.at : lengths[lengths.length - 1];
   return { scores, lengths, N, score: scores.includes(view.curve) ? view.curve : scores[0] };
@@ -114,7 +117,7 @@ function learntCurves() {
       const last = Math.max(...lines.flatMap((line) => line.points.map((each) => each.x)), 1e-9);
       const ticks = timed
         ? valueTicks(0, last, "s", "linear")
-        : new Map(linearTicks(0, last).map((value) => [value, value.toLocaleString("en")]));
+        : new Map(d3.ticks(0, last, TICKS).map((value) => [value, value.toLocaleString("en")]));
       return { title: axis, scale: "linear", low: 0, high: last * 1.02, ticks };
     },
   };
@@ -211,28 +214,12 @@ function growthPanel(curves, runs, span, width) {
     marks: [
       shade,
       ...(learns() ? [] : [uprights]),
-      ...(curves.level === null
-        ? []
-        : [
-            outline(
-              [
-                [x.low, curves.level],
-                [x.high, curves.level],
-              ],
-              { dash: "2 4" },
-            ),
-          ]),
+      ...(curves.level === null ? [] : [Plot.ruleY([curves.level], LEVEL)]),
       ...(failed.length ? [Plot.ruleY([valueAt(span, span.roof)], { strokeDasharray: "1 3", strokeOpacity: 0.5 })] : []),
       ...strokes(points, over),
-      crosses(
-        failed.filter((each) => !each.first),
-        true,
-      ),
+      crosses(failed, false),
       dots(marked),
-      crosses(
-        failed.filter((each) => each.first),
-        false,
-      ),
+      crosses(failed, true),
       ...(beside ? names(drawn, span, x, beside) : []),
     ],
     data: [...points, ...failed],

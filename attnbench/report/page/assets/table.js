@@ -5,24 +5,6 @@
 const PAGE = 250;
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 const TEXTS = ROWS.map((row) => (row.textContent ?? "").replaceAll("\n", " ").toLowerCase());
-/** @type {Record<string, string>} */
-const TEX = {
-  "\\": "\\textbackslash{}",
-  "^": "\\textasciicircum{}",
-  "~": "\\textasciitilde{}",
-  "<": "\\textless{}",
-  ">": "\\textgreater{}",
-  "|": "\\textbar{}",
-  '"': "\\symbol{34}",
-  "`": "{`}",
-  "±": "$\\pm$",
-  "×": "$\\times$",
-  µ: "$\\mu$",
-  "…": "\\dots{}",
-  "−": "$-$",
-  "–": "--",
-  "·": "$\\cdot$",
-};
 const MARKS = /[\\`*{}[\]#|~$!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])/g;
 
 /** The cells that are shown, in order; what has no value comes last, whichever the direction. @returns {number[]} */
@@ -125,16 +107,17 @@ function asMarkdown() {
 }
 
 function asTex() {
-  /** Latin fonts lack other letters; two hyphens in a row would become a dash. @param {string} text */
+  /** Latin fonts lack other letters. @param {string} letter */
+  const plain = (letter) => {
+    const code = letter.codePointAt(0) ?? 0;
+    return DATA.tex[letter] ?? (code < 128 ? letter : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`);
+  };
+  /** Two hyphens in a row would become a dash. @param {string} text */
   const field = (text) =>
-    [...text]
-      .map((letter) => {
-        const code = letter.codePointAt(0) ?? 0;
-        if ("{}$&%#_".includes(letter)) return `\\${letter}`;
-        return TEX[letter] ?? (code < 128 ? letter : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`);
-      })
-      .join("")
-      .replace(/-(?=-)/g, "-{}");
+    text
+      .split(/-(?=-)/)
+      .map((piece) => [...piece].map(plain).join(""))
+      .join("-{}");
   // a row that starts with a bracket would be read as the option of what ends the row before
   const [head, ...lines] = textRows().map(
     (row) =>

@@ -1,6 +1,7 @@
 // What the page is given. For `tsc --checkJs` only: nothing of this is in the page.
 
 declare const Plot: typeof import("@observablehq/plot");
+declare const d3: typeof import("d3");
 
 interface Run {
   name: string;
@@ -85,6 +86,8 @@ interface Payload {
   learning: Learner[];
   units: Record<string, [number, string][]>;
   lengths: Record<string, string>;
+  /** What LaTeX is given for a letter. */
+  tex: Record<string, string>;
 }
 
 type Scale = "log" | "linear";

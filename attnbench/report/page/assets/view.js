@@ -1,22 +1,22 @@
 // @ts-check
 // What is shown, and the link that restores it: readable pairs behind the #. What a link says and this page has not is ignored.
 
-/** Keys whose values are words out of a short list, the usual one first. */
+/** What can be chosen, by key: the words of a link, the usual one first, and what they are called. */
 const WORDS = /** @type {const} */ ({
-  x: ["log", "linear"],
-  y: ["log", "linear"],
-  runs: ["over", "side"],
-  over: ["updates", "seconds", "N"],
-  curve: ["loss", "accuracy", "error_rate"],
-  methods: ["first", "all", "none"],
-  rows: ["first", "all"],
-  theme: ["auto", "light", "dark"],
+  x: { log: "logarithmic", linear: "linear" },
+  y: { log: "logarithmic", linear: "linear" },
+  runs: { over: "over each other", side: "side by side" },
+  over: { updates: "updates", seconds: "time of training", N: "lengths" },
+  curve: { loss: "loss", accuracy: "accuracy", error_rate: "error rate" },
+  methods: { first: "first", all: "all", none: "none" },
+  rows: { first: "first", all: "all" },
+  theme: { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" },
 });
 const PARTS = /** @type {const} */ (["workload", "mask", "conditions"]);
 
 /** @returns {View} */
 function usual() {
-  const words = Object.fromEntries(Object.entries(WORDS).map(([key, [first]]) => [key, first]));
+  const words = Object.fromEntries(Object.entries(WORDS).map(([key, known]) => [key, Object.keys(known)[0]]));
   const rest = { quantity: "", cost: "", loss: "", at: 0, sort: "", filter: "", hide: [], show: [], without: [] };
   return /** @type {any} */ ({ group: DATA.first, ...words, ...rest });
 }
@@ -26,7 +26,7 @@ function decoded(hash) {
   const pairs = new URLSearchParams(hash.slice(1));
   /** @param {string} key @param {{name: string}[]} known */
   const numbers = (key, known) => [...known.keys()].filter((number) => pairs.getAll(key).includes(known[number].name));
-  const words = Object.entries(WORDS).filter(([key, all]) => all.some((word) => word === pairs.get(key)));
+  const words = Object.entries(WORDS).filter(([key, known]) => Object.hasOwn(known, pairs.get(key) ?? ""));
   const figures = ["quantity", "cost", "loss"].filter((key) => quantityOf(pairs.get(key) ?? ""));
   const sort = pairs.get("sort") ?? "";
   const first = DATA.groups[DATA.first];
@@ -58,17 +58,9 @@ function encoded() {
   const pairs = new URLSearchParams();
   const [group, first, normal] = [DATA.groups[view.group], DATA.groups[DATA.first], usual()];
   for (const key of PARTS) if (group && group[key] !== first[key]) pairs.set(key, group[key]);
-  for (const key of /** @type {(keyof View)[]} */ ([
-    "quantity",
-    ...Object.keys(WORDS),
-    "cost",
-    "loss",
-    "at",
-    "sort",
-    "filter",
-  ])) {
-    if (view[key] !== normal[key]) pairs.set(key, String(view[key]));
-  }
+  // the group is told by its parts, and lists name by name
+  for (const key of /** @type {(keyof View)[]} */ (Object.keys(normal)))
+    if (key !== "group" && !Array.isArray(normal[key]) && view[key] !== normal[key]) pairs.set(key, String(view[key]));
   for (const key of /** @type {const} */ (["hide", "show"]))
     for (const each of view[key]) pairs.append(key, DATA.methods[each].name);
   for (const run of view.without) pairs.append("without", DATA.runs[run].name);

@@ -91,7 +91,7 @@ function weighingPanel(pairs, cost, loss, width) {
       x,
       y: { title: titles[0], scale: "linear", low, high, ticks: valueTicks(low, high, loss.unit, "linear") },
       marks: [
-        outline(steps, { steps: true }),
+        outline(steps, "step-after"),
         ranges(data)[1],
         dots(data.map((datum) => ({ ...datum, r: em() * 0.3 }))),
         labels(named, em() * 0.55, -em() * 0.45),
@@ -140,7 +140,7 @@ function rooflinePanel(group, run, width) {
       height: Math.max(280, Math.min(0.55 * width, em() * 27)),
       x,
       y,
-      marks: [outline([roof(Math.max(x.low, y.low / bytes)), ...corner, roof(x.high)], {}), dots(data)],
+      marks: [outline([roof(Math.max(x.low, y.low / bytes)), ...corner, roof(x.high)]), dots(data)],
       data,
     }),
   ];

@@ -55,10 +55,9 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     ends = [end for row in rows if row.ratio for end in _ends(row.ratio)]
     low = max(min([1 / (1 + 2 * margin), *ends]) / 1.05, 1 / _FARTHEST)
     high = min(max([1 + 2 * margin, *ends]) * 1.05, _FARTHEST)
-    axes.set_xlim(low, high)
-    number_across(axes, Unit.FACTOR)
     better, words = "right" if quantity.more_is_better else "left", word(Verdict.FASTER, quantity.unit).lower()
-    axes.set_xlabel(f"{quantity.title}, new / old ({better}: {words}; grey: margin of {percent(margin)})")
+    title = f"{quantity.title}, new / old ({better}: {words}; grey: margin of {percent(margin)})"
+    number_across(axes, Unit.FACTOR, low, high, title)
     axes.set_ylim(-0.7, max(0.7, len(rows) - 0.3))
     axes.axvspan(1 / (1 + margin), 1 + margin, color="#E8E8E8", zorder=0)
     axes.axvline(1.0, color=soft(), linewidth=0.7, zorder=1)

@@ -12,6 +12,7 @@ from attnbench.analyze.quantities import TIME, Quantity, Unit, quantities
 from attnbench.analyze.speedup import strongest_exact
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.verdict import Verdict
+from attnbench.report.conditions import commit
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import heading, percent
@@ -123,15 +124,10 @@ def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = 
     if len(different) > _MOST:
         different[_MOST:] = [f"{len(different) - _MOST} more differences stand in the two run.json"]
     remarks = tuple(f"Not alike: {line}." for line in different)
-    title, names = f"{now.suite.name}: {now.id} against {before.id}", (_name(before), _name(now))
+    title = f"{now.suite.name}: {now.id} against {before.id}"
+    # a commit says more than a date
+    names = (commit(before) or before.id, commit(now) or now.id)
     return Judgement(title, names, tuple(found), terms, figures, counter, remarks)
-
-
-def _name(run: RunInfo) -> str:
-    """Return the commit where it is known, which says more than a date."""
-    commit = run.git.get("commit")
-    changed = "+" if run.git.get("dirty") else ""
-    return f"{str(commit)[:10]}{changed}" if commit else run.id
 
 
 def judge_methods(findings: Findings, baseline: str | None, margin: float, level: float, metric: str = TIME) -> Judgement:

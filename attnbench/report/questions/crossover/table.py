@@ -146,7 +146,7 @@ def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Tab
 def crossover_csv(compared: Sequence[Versus]) -> str:
     """Return lengths as numbers, and why cells have no figure; a pair that never crosses is a row too."""
     pairs = [(versus, crossing) for versus in compared for crossing in versus.crossover.crossings or (None,)]
-    return rows_csv([_record(versus, crossing) for versus, crossing in pairs], "of")
+    return rows_csv([_record(versus, crossing) for versus, crossing in pairs], ("of",))
 
 
 def _record(versus: Versus, crossing: Crossing | None) -> dict[str, Scalar | None]:

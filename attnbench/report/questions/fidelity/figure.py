@@ -120,9 +120,7 @@ def fidelity(findings: Findings, sheet: Sheet) -> list[Drawing]:
 def _draw(
     shown: Sequence[tuple[Line, str, Look]], dense: Quantity, score: Quantity, span: tuple[float, float], axes: Axes
 ) -> None:
-    axes.set_xlim(*span)
-    number_across(axes, Unit.SHARE)
-    axes.set_xlabel("FLOPs, share of dense attention's")
+    number_across(axes, Unit.SHARE, *span, "FLOPs, share of dense attention's")
     kept, any_points = score.name == MASS_RECALL, False
     least = 0.0 if kept else _LEAST_ERROR
     for line, name, look in shown:

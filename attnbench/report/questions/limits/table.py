@@ -10,16 +10,14 @@ from attnbench.report.conditions import machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import percent
-from attnbench.report.text.statuses import reasons, short
+from attnbench.report.text.statuses import SCARCE, reasons, short
 from attnbench.report.text.table import Table, rows_csv
 from attnbench.schema.cell import Batch
 from attnbench.schema.errand import FIT_SHARE
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Status
 from attnbench.schema.units import bytes_, length, seconds
 
 _WHY = 160
-_CAUSES = {Status.OOM_HOST: "memory", Status.OOM_DEVICE: "memory", Status.BUDGET: "time", Status.TIMEOUT: "time"}
 
 
 def limits_tables(findings: Findings, found: Sequence[Limit]) -> list[Table]:
@@ -64,7 +62,7 @@ def ended(limit: Limit) -> str:
         return "limit of the search" if limit.finished else "unfinished"
     status = limit.bound.status
     words = short(status.value) if limit.bound_at is None else f"{short(status.value)} at {limit.bound_at:,}"
-    return f"{_CAUSES[status]} ({words})" if status in _CAUSES else words
+    return f"{SCARCE[status]} ({words})" if status in SCARCE else words
 
 
 def _notes(findings: Findings, found: Sequence[Limit], counter: MainCounter | None, what: str) -> list[str]:
@@ -85,7 +83,7 @@ def _notes(findings: Findings, found: Sequence[Limit], counter: MainCounter | No
     lines += [f"Memory n/a: {shorten(reason, _WHY)}." for reason in missing if reason]
     lines += reasons([limit.summary for limit in found if not limit.value])
     for limit in found:
-        if limit.value and limit.bound is not None and limit.bound.status not in _CAUSES:
+        if limit.value and limit.bound is not None and limit.bound.status not in SCARCE:
             name = findings.names[limit.summary.cell.label]
             lines.append(f"{name}, {ended(limit)}: {shorten(limit.bound.reason, _WHY)}")
     return [*dict.fromkeys(lines), machine(findings)]

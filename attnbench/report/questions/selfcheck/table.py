@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tabulate import tabulate
-
 from attnbench.analyze.selfcheck import INJECTED, LIKELY, SOUGHT, SURE, Calibration, Hits, Power, smallest
 from attnbench.analyze.statistics import Interval
 from attnbench.report.conditions import machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.markdown import markdown
 from attnbench.report.text.names import ascii_only, one_line, shorten
-from attnbench.report.text.table import WIDTH, Table, wrapped
+from attnbench.report.text.numbers import in_percent
+from attnbench.report.text.table import WIDTH, Table, plain
 from attnbench.schema.run import RunInfo
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.schema.units import seconds
@@ -23,12 +22,6 @@ _ALARMING = 0.05
 _COLUMNS = 3
 _PAIRED = "Paired: the sides ran one after the other, as in a gate"
 _UNPAIRED = "Unpaired: the same processes, as two stored runs are compared"
-
-
-def in_percent(share: float) -> str:
-    """Write a share in per cent without the sign: `0.4`, `9.9`, `12`, `100`."""
-    value = 100 * share
-    return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
 
 
 def subject(plan: Selfcheck) -> str:
@@ -106,13 +99,11 @@ def tables(found: Calibration, run: RunInfo) -> list[Table]:
 
 def console(found: Calibration, run: RunInfo, *, unicode: bool = True) -> str:
     """Return at most 80 columns of text: the highest replicate counts, as far as they fit."""
-    lines = textwrap.wrap(about(found), WIDTH)
-    for title, powers in ((_PAIRED, found.paired), (_UNPAIRED, found.unpaired)):
-        shown = powers[-_COLUMNS:]
-        headers, rows = _grid(found, shown, in_full=False)
-        align = ("left", *("right" for _ in shown))
-        lines += ["", title, tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)]
-    text = "\n".join([*lines, "", *map(wrapped, notes(found, run))])
+    shown = [
+        Table(_PAIRED, *_grid(found, found.paired[-_COLUMNS:], in_full=False), notes=tuple(notes(found, run))),
+        Table(_UNPAIRED, *_grid(found, found.unpaired[-_COLUMNS:], in_full=False)),
+    ]
+    text = f"{textwrap.fill(about(found), WIDTH)}\n\n{plain(shown)}"
     return text if unicode else ascii_only(text)
 
 
