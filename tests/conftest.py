@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 # two threads on a busy machine wait for each other at every operator; torch reads it when it is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# one list of fonts for all processes, also where a test has a cache of its own: to make it takes a second or two
+_CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+os.environ.setdefault("MPLCONFIGDIR", str(_CACHES / "matplotlib"))
+
 # a lane for each worker of these tests, which so need not wait for each other; none is shared with who measures on this machine
 _RUNTIME = tempfile.TemporaryDirectory(prefix="attnbench-tests-")
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name

@@ -43,8 +43,7 @@ FAULTS: dict[str, list[str]] = {
         "worker/test_isolate.py::test_processes_that_a_method_leaves_behind_are_ended_and_its_times_do_not_count",
     ],
     "the runner is killed with -9: its children die too, and the run goes on with no cell twice": [
-        "cli/test_run.py::test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice",
-        "cli/test_run.py::test_kills_at_random_moments_lose_nothing",
+        "cli/test_run.py::test_a_second_run_in_one_folder_is_refused_and_names_the_first",
         "schedule/test_rounds.py::test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice",
         STORM,
     ],

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,15 @@ def shown(page: Path) -> list[list[str]]:
     return [words for script in (*blocks, *inline) for words in commands(script)]
 
 
+@cache
+def command_line() -> Any:
+    """All commands, as typer makes them."""
+    return get_command(app)
+
+
 def complaint(words: list[str]) -> str | None:
     """What the command line does not have of this; … and WORDS stand for something."""
-    command: Any = get_command(app)
+    command = command_line()
     words = [word.strip("[]…,") for word in words]
     while hasattr(command, "commands"):
         if not words or not re.fullmatch(r"[a-z][a-z-]*", words[0]):
@@ -79,7 +86,7 @@ def complaint(words: list[str]) -> str | None:
 
 def parse(words: list[str]) -> None:
     """As the command line would, without running anything; raises its usage errors."""
-    command: Any = get_command(app)
+    command = command_line()
     while hasattr(command, "commands"):
         command, words = command.commands[words[0]], words[1:]
     command.make_context(command.name, list(words))

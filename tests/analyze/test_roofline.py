@@ -22,11 +22,6 @@ def test_a_cell_stands_where_its_executed_flops_and_its_bytes_put_it() -> None:
     assert (at(0.05).intensity, at(0.05).flops_per_second) == pytest.approx((10.0, 2e10))
 
 
-def test_the_roof_is_that_of_the_copy_or_of_the_product_whichever_is_lower() -> None:
-    assert at(traffic_bytes=1e9).roof == pytest.approx(1e10)
-    assert at(traffic_bytes=1e7).roof == pytest.approx(5e10)
-
-
 def test_what_is_faster_than_its_roof_is_above_and_says_why() -> None:
     # 1e9 FLOPs take 20 ms, 1e8 bytes 10 ms
     assert (at(0.05).above, at(0.05).warning) == (False, "")

@@ -1,4 +1,7 @@
-"""What isolation costs, and that it does not change what is measured: forked and fresh processes side by side."""
+"""What isolation costs, and that it does not change what is measured: forked and fresh processes side by side.
+
+`pytest tests/benchmarks/test_overhead.py -m slow -n 0 --benchmark-enable`.
+"""
 
 import math
 import statistics
@@ -56,6 +59,7 @@ def test_forked_replicates_cost_a_fraction_of_fresh_ones_and_measure_the_same(
     assert abs(mean) < max(half, 0.05)
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_forked_replicate(benchmark: BenchmarkFixture, plugins: Path) -> None:
     quick = JOB.model_copy(update={"limits": Limits(seconds=0.02), "warmup": 1})
     with Isolation() as worker:

@@ -37,11 +37,12 @@ def test_it_begins_with_what_was_learnt_and_says_no_error(learnt: Path, watched:
 
 def test_every_method_that_learnt_has_a_line_and_its_box_takes_it_away(learnt: Path, watched: Watch) -> None:
     page = opened(watched, learnt)
-    # and the level of chance
     lines = page.locator("#scaling-charts g[data-mark=line] path")
-    assert lines.count() == 4
-    page.get_by_role("checkbox", name=re.compile("^linear.chunked")).uncheck()
     assert lines.count() == 3
+    # the level of chance
+    assert page.locator("#scaling-charts g[data-mark=rule] line").count() == 1
+    page.get_by_role("checkbox", name=re.compile("^linear.chunked")).uncheck()
+    assert lines.count() == 2
     page.get_by_role("button", name="None", exact=True).click()
     assert "No method is chosen." in page.locator("#scaling-charts").inner_text()
 
@@ -56,7 +57,7 @@ def test_errors_can_be_shown_on_either_scale(heard: Path, watched: Watch) -> Non
     for scale in ("log", "linear"):
         choose(page, "Values", scale)
         # and the level of chance
-        assert page.locator("#scaling-charts g[data-mark=line] path").count() == 4
+        assert [page.locator(f"#scaling-charts g[data-mark={mark}] > *").count() for mark in ("line", "rule")] == [3, 1]
     assert "curve=error_rate" in page.url
     assert found.messages == []
 

@@ -63,7 +63,7 @@ HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>",
     "</script><!--",
     "\\input{/etc/passwd} $x$ % & # _ { } ~ ^",
-    "=cmd() | `a` **b**",
+    "=cmd() | `a` **b** –c --d",
     "@SUM\n\t\x00\u202e" + "long" * 2500,
 )
 
@@ -135,6 +135,8 @@ def test_hostile_names_are_inert_where_they_are_copied_to(hostile: Path, watched
     tex = copied(page, "LaTeX")
     assert "\\input" not in tex
     assert r"\textbackslash{}input\{/etc/passwd\} \$x\$ \% \& \#" in tex
+    # a dash stays one, and two hyphens do not become one
+    assert "--c -{}-d" in tex
     assert len(set(re.findall(r"(?<!\\)&", tex))) == 1
 
 

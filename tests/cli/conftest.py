@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.places.station import Station
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errand import Job, Pass, Roof, Surroundings
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from attnbench.session import scout
 from attnbench.store.run_folder import RunFolder, StoreError
 from attnbench.worker.isolate import Isolation
 
@@ -129,12 +131,31 @@ def warm() -> Iterator[Isolation]:
         yield isolation
 
 
+def with_high_roofs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Give this machine roofs under which nothing is impossible, for to measure one takes two seconds, and another cache."""
+    # the highest roof that is known is kept for all later runs of whoever has the cache
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    survey, high = scout._survey, Roof(flops_per_second=1e18, bytes_per_second=1e16)
+
+    def surveyed(device: str, ceilings: tuple[str, ...], station: Station) -> Surroundings:
+        return survey(device, (), station).model_copy(update={"roof": dict.fromkeys(ceilings, high)})
+
+    monkeypatch.setattr(scout, "_survey", surveyed)
+
+
 @pytest.fixture
-def here(run: Run, plugins: Path, warm: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def roofed(run: Run, plugins: Path, warm: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `attnbench …` in this process, in tmp_path; whom it would start a server for is asked in one that is warm."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Isolation, "_request", warm._request)
     return run
+
+
+@pytest.fixture
+def here(roofed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """As `roofed`, under roofs that are not measured."""
+    with_high_roofs(monkeypatch, tmp_path)
+    return roofed
 
 
 @pytest.fixture

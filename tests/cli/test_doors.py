@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.registry import catalogue
-from tests.cli.conftest import Run, Shared, Write
+from attnbench import registry
+from tests.cli.conftest import Run, Write
 
 GOOD = "name: s\naxes: {N: 128, H: 2, D: 16}\nbudget: {seconds: 0.2}\n"
+FEW = ["linear.chunked", "softmax.flash_attn", "softmax.naive"]
 BROKEN = ["import_raises:Method", "import_exits:Method", "import_needs:Method", "faulty:NeedsAPackage"]
 
 
@@ -82,10 +83,40 @@ def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(here: Run) ->
         (("crossover", "quick", "--measure", "--replicates", "1000000000000"), "--replicates"),
         (("show", "softmax.naive", "--width", "1000000000000"), "--width"),
         (("record", "run", "--method", "m", "--out", "a.safetensors", "--sequences", "1000000000000"), "--sequences"),
+        # lanes that there are not
+        (("run", "quick", "--lanes", "999"), "--lanes 999: this process may use "),
+        (("run", "quick", "--devices", "cuda:0", "--device", "cpu"), "--device cpu: several devices are GPUs; leave it out"),
+        (("run", "quick", "--lanes", "2", "--devices", "cuda:0"), "--lanes 2: lanes share the cores of a CPU"),
+        (
+            ("run", "quick", "--devices", "cpu"),
+            "--devices cpu: write cuda:0,cuda:1 or all; on a CPU, --lanes 2 shares its cores out",
+        ),
+        # options that would say nothing
+        (("run", "quick", "--dry-run"), "--dry-run goes with --on slurm"),
+        (("run", "quick", "--wait", "--on", "ray"), "--wait goes with --on slurm"),
+        (("run", "quick", "--array", "3"), "--array goes with --on slurm"),
+        (("run", "quick", "--address", "auto", "--on", "slurm"), "--address goes with --on ray"),
+        (("run", "quick", "--lanes", "2", "--on", "ray"), "--lanes goes with a run on this machine"),
+        (("run", "quick", "--shard", "1/2", "--on", "slurm"), "--shard goes with a run on this machine or --on ray"),
+        (("run", "quick", "--on", "kubernetes"), "--on kubernetes: there are: ray, slurm"),
+        # shares that are none
+        *(
+            (
+                ("run", "quick", f"--shard={share}"),
+                f"--shard {share}: write the number of the share and how many there are, as 3/8",
+            )
+            for share in ("0/2", "3/2", "x", "1/", "-1/2", "1/2/3")
+        ),
     ],
 )
-def test_what_cannot_be_taken_is_refused_by_name(arguments: tuple[str, ...], words: str, here: Run) -> None:
+def test_what_cannot_be_taken_is_refused_by_name(arguments: tuple[str, ...], words: str, here: Run, tmp_path: Path) -> None:
     assert words in refused(here(*arguments))
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_share_without_a_bundle_is_refused(here: Run, suite: Write) -> None:
+    text = GOOD.replace("N: 128", "N: [64, 80, 96]") + "methods: [softmax.sdpa]\n"
+    assert "--shard 4/4: the suite has only 3 bundles to share out" in refused(here("run", suite(text), "--shard", "4/4"))
 
 
 def test_a_name_of_bytes_that_are_no_text_is_refused(attnbench: Run) -> None:
@@ -145,6 +176,17 @@ def test_a_device_that_is_not_there_is_told(here: Run, suite: Write) -> None:
         r"error: device 'cuda:77' cannot be used: torch \S+ (is built without CUDA|finds (no GPU|only cuda:0))", done.stderr
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"), [("all", "--devices all: no GPU can be found"), ("cuda:0,cuda:1", "cannot be used")]
+)
+def test_several_devices_that_are_not_there_are_told(devices: str, words: str, here: Run, suite: Write, tmp_path: Path) -> None:
+    done = here("run", suite(GOOD + "methods: [softmax.sdpa]\n"), "--devices", devices)
+    assert done.returncode in {1, 2}
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_run_says_at_its_start_what_disturbs_the_machine(here: Run, suite: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,27 +252,24 @@ def test_plan_knows_times_once_the_doctor_has_been(here: Run, suite: Write) -> N
     assert "unknown" not in done.stdout
 
 
-@pytest.fixture(scope="module")
-def listed(shared: Shared) -> str:
-    """What `attnbench methods` prints with some beside its own that cannot run here."""
-    return shared("methods", *(word for impl in BROKEN for word in ("--impl", impl)))[1].stdout
+def test_methods_still_lists_the_others_where_one_cannot_be_imported(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: registry.catalogue()[name] for name in FEW}
+    monkeypatch.setattr(registry, "catalogue", lambda: known)
+    done = here("methods", *(word for impl in BROKEN for word in ("--impl", impl)))
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if not line.startswith(" ")] == [*FEW, *BROKEN]
+    # one of the broken ones can be asked, and lacks a package
+    assert done.stdout.count("tier ") == len(FEW) + 1
+    assert done.stdout.count("arXiv") >= len(FEW)
+    assert "pip install 'a-package-that-nobody-has>=2'" in done.stdout
 
 
-def test_methods_lists_every_method_with_tier_and_paper(listed: str) -> None:
-    names = [line for line in listed.splitlines() if not line.startswith(" ")]
-    assert [name for name in names if ":" not in name] == list(catalogue())
-    assert listed.count("tier ") == len(catalogue()) + 1
+@pytest.mark.slow
+def test_methods_lists_every_method_with_tier_and_paper(attnbench: Run) -> None:
+    listed = attnbench("methods").stdout
+    assert [line for line in listed.splitlines() if not line.startswith(" ")] == list(registry.catalogue())
+    assert listed.count("tier ") == len(registry.catalogue())
     assert listed.count("arXiv") >= 5
-
-
-@pytest.mark.parametrize("impl", BROKEN)
-def test_methods_still_lists_the_others_where_one_cannot_be_imported(impl: str, listed: str) -> None:
-    assert "softmax.naive" in listed
-    assert impl in listed
-
-
-def test_methods_says_what_is_missing_and_how_to_get_it(listed: str) -> None:
-    assert "pip install 'a-package-that-nobody-has>=2'" in listed
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """Disks that are full, folders that cannot be written, an output that takes nothing: one line, an exit code, records intact."""
 
+import json
 import os
 import resource
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -94,9 +95,25 @@ def test_a_folder_that_has_become_read_only_is_told(run: Run, run_folder: Path, 
     assert contents(copy) == contents(run_folder)
 
 
-def test_a_page_that_may_not_be_so_long_is_told_as_a_full_disk_is(run_folder: Path) -> None:
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As the kernel has it, for this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_page_that_may_not_be_so_long_is_told_as_a_full_disk_is(
+    run: Run, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = contents(run_folder)
-    done = limited("report", str(run_folder), FSIZE=30_000)
+    # what is compiled meanwhile would be kept as far as it may be written
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with files_of_at_most(30_000):
+        done = run("report", str(run_folder))
     assert done.returncode == 1
     assert line_of(done).startswith(f"cannot write {run_folder / 'index.html'}: File too large; the records are kept: ")
     assert contents(run_folder).keys() - before.keys() == {"table.csv", "table.md", "table.tex"}
@@ -134,18 +151,8 @@ def test_a_file_that_a_full_disk_does_not_take_is_told_and_the_old_one_stays(
     assert {(small_disk / name).read_text() for name in ("x.json", "x.html", "x.png")} == {"old"}
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--help",), 1),
-        (("report", "{run}"), 1),
-        (("export", "{run}", "--to", "bencher", "--out", "-"), 1),
-        (("compare", "{run}", "{run}"), 1),
-        # what one is for a verdict is no code for a full disk
-        (("compare", "{run}", "{run}", "--exit-code"), 2),
-        (("gate", "--stored", "{run}", "{run}"), 2),
-    ],
-)
+# what one is for a verdict is no code for a full disk
+@pytest.mark.parametrize(("words", "code"), [(("--help",), 1), (("gate", "--stored", "{run}", "{run}"), 2)])
 def test_an_output_that_takes_nothing_is_an_error_in_one_line(words: tuple[str, ...], code: int, run_folder: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = limited(*(word.format(run=run_folder) for word in words), stdout=full.fileno())
@@ -154,11 +161,32 @@ def test_an_output_that_takes_nothing_is_an_error_in_one_line(words: tuple[str, 
     assert "Traceback" not in done.stderr
 
 
-def test_an_output_that_is_closed_is_one_that_nobody_wants(run_folder: Path) -> None:
-    command = f"exec {sys.executable} -m attnbench report {run_folder} >&-"
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("report", "{run}"), 1),
+        (("export", "{run}", "--to", "bencher", "--out", "-"), 1),
+        (("compare", "{run}", "{run}"), 1),
+        (("compare", "{run}", "{run}", "--exit-code"), 2),
+    ],
+)
+def test_every_answer_that_is_not_taken_is_such_an_error(
+    words: tuple[str, ...], code: int, run: Run, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        done = run(*(word.format(run=run_folder) for word in words))
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1] == "error: standard output: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+def test_an_output_that_is_closed_is_one_that_nobody_wants(run_folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    command = f"exec {sys.executable} -m attnbench export {run_folder} --to bencher --out {file} >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (run_folder / "index.html").is_file()
+    assert json.loads(file.read_text())
 
 
 def test_a_reader_that_leaves_is_no_error_that_is_told() -> None:

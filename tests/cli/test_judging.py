@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.schema.cell import Cell
+from attnbench.schema.outcome import Measured, Series
+from attnbench.schema.problem import Problem
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Run, Shared, Write, committed
+from tests.cli.conftest import InfoOf, Run, Shared, Write, as_record, committed, keep
 
 # what takes this long takes it whatever else the machine does
 SLEEPS = """
@@ -112,10 +115,24 @@ def test_compare_live_prints_what_gate_judges_and_exits_with_zero(project: Calla
 
 @pytest.fixture(scope="module")
 def measured(shared: Shared) -> Path:
-    """The folder of a run of two methods; nobody changes it."""
-    folder, _ = shared("run", "s.yaml", files={"s.yaml": SUITE.replace('"mine:Mine"', '"plain:Plain", "plain:WithParameter"')})
+    """The folder of a run that was measured on this machine; nobody changes it."""
+    folder, _ = shared("run", "s.yaml", files={"s.yaml": SUITE.replace("mine:Mine", "plain:Plain")})
     (run,) = folder.glob("results/*/*")
     return run
+
+
+@pytest.fixture
+def kept(info_of: InfoOf, tmp_path: Path) -> Path:
+    """The folder of a run of two methods, as if they had been measured."""
+    cells = [Cell(method=method, problem=Problem(N=65)) for method in ("plain:Plain", "plain:WithParameter")]
+    records = []
+    for replicate in range(2):
+        for number, cell in enumerate(cells, 1):
+            median = 0.001 * number * (1 + 0.01 * replicate)
+            samples = {"time": (0.99 * median, median, 1.01 * median), "first_call": (2 * median,)}
+            series = {name: Series(unit="s", values=values) for name, values in samples.items()}
+            records.append(as_record(cell, Measured(samples=series), replicate))
+    return keep(tmp_path / "kept", info_of(cells, {"name": "judged", "replicates": 2}), records)
 
 
 def slowed(run: Path, to: Path) -> Path:
@@ -128,26 +145,26 @@ def slowed(run: Path, to: Path) -> Path:
     return to
 
 
-def test_stored_runs_and_the_methods_of_one_are_compared(attnbench: Run, measured: Path, tmp_path: Path) -> None:
-    old, new = measured, slowed(measured, tmp_path / "slowed")
+def test_stored_runs_and_the_methods_of_one_are_compared(here: Run, kept: Path, tmp_path: Path) -> None:
+    old, new = kept, slowed(kept, tmp_path / "slowed")
     outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
-    done = attnbench("compare", str(old), str(new), *outs)
+    done = here("compare", str(old), str(new), *outs)
     assert done.returncode == 0, done.stderr
     assert "one after the other" in " ".join(done.stdout.split())
     assert all(file.stat().st_size > 100 for file in (tmp_path / "out").iterdir())
     assert len(list((tmp_path / "out").iterdir())) == 6
-    within = attnbench("compare", str(old), "--baseline", "plain:Plain")
+    within = here("compare", str(old), "--baseline", "plain:Plain")
     assert within.returncode == 0, within.stderr
     assert "plain:WithParameter" in within.stdout
 
 
-def test_stored_runs_are_compared_by_any_figure_that_they_have(attnbench: Run, measured: Path, tmp_path: Path) -> None:
-    old, new = str(measured), str(slowed(measured, tmp_path / "slowed"))
-    calls = attnbench("compare", old, new, "--metric", "first_call")
+def test_stored_runs_are_compared_by_any_figure_that_they_have(here: Run, kept: Path, tmp_path: Path) -> None:
+    old, new = str(kept), str(slowed(kept, tmp_path / "slowed"))
+    calls = here("compare", old, new, "--metric", "first_call")
     assert calls.returncode == 0, calls.stderr
     assert ", by first call" in " ".join(calls.stdout.split())
     assert "memory" not in calls.stdout.lower().replace("gib memory", "")
-    unknown = attnbench("compare", old, new, "--metric", "speed")
+    unknown = here("compare", old, new, "--metric", "speed")
     assert unknown.returncode == 2
     assert "--metric speed: no cell of the runs has that; they have: time, first_call" in unknown.stderr
 
@@ -180,20 +197,20 @@ def test_bad_words_are_explained(
     assert "Traceback" not in done.stderr
 
 
-def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, measured: Path, tmp_path: Path) -> None:
-    shutil.copytree(measured, elsewhere := tmp_path / "elsewhere")
+def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, kept: Path, tmp_path: Path) -> None:
+    shutil.copytree(kept, elsewhere := tmp_path / "elsewhere")
     info = json.loads((elsewhere / "run.json").read_text())
     info["environment"]["processor"] = "another processor"
     (elsewhere / "run.json").write_text(json.dumps(info))
     for command in (("gate", "--stored"), ("compare", "--exit-code")):
-        done = here(*command, str(measured), str(elsewhere))
+        done = here(*command, str(kept), str(elsewhere))
         assert done.returncode == 2, done.stdout
         assert "the runs are of unlike machines" in done.stderr
         assert "another processor" in done.stderr
-        asked_for = here(*command, str(measured), str(elsewhere), "--across-machines", "--margin", "1%")
+        asked_for = here(*command, str(kept), str(elsewhere), "--across-machines", "--margin", "1%")
         assert asked_for.returncode in {0, 3}, asked_for.stderr
         assert "Not alike: environment.processor" in " ".join(asked_for.stdout.split())
-    assert here("compare", str(measured), str(elsewhere)).returncode == 0
+    assert here("compare", str(kept), str(elsewhere)).returncode == 0
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -69,44 +68,3 @@ def test_an_interruption_ends_all_lanes_and_what_was_in_hand_is_measured_again(
     assert set(finished(records).values()) == {1}
     cores = {(r.job.cell.problem.N, r.device) for r in records if r.seconds is not None and r.job.phase is not Pass.CHECK}
     assert len(cores) == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("--lanes", "999"), "--lanes 999: this process may use "),
-        (("--devices", "cuda:0", "--device", "cpu"), "--device cpu: several devices are GPUs; leave it out"),
-        (("--lanes", "2", "--devices", "cuda:0"), "--lanes 2: lanes share the cores of a CPU"),
-        (("--devices", "cpu"), "--devices cpu: write cuda:0,cuda:1 or all; on a CPU, --lanes 2 shares its cores out"),
-        (("--devices", "all"), "--devices all: no GPU can be found"),
-        (("--devices", "cuda:0,cuda:1"), "cannot be used"),
-    ],
-)
-def test_lanes_that_there_are_not_are_refused(
-    words: tuple[str, ...], why: str, attnbench: Run, suite: Write, tmp_path: Path
-) -> None:
-    done = attnbench("run", suite(BRIEF), *words)
-    assert done.returncode in {1, 2}
-    assert why in done.stderr
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("--dry-run",), "--dry-run goes with --on slurm"),
-        (("--wait", "--on", "ray"), "--wait goes with --on slurm"),
-        (("--array", "3"), "--array goes with --on slurm"),
-        (("--address", "auto", "--on", "slurm"), "--address goes with --on ray"),
-        (("--lanes", "2", "--on", "ray"), "--lanes goes with a run on this machine"),
-        (("--shard", "1/2", "--on", "slurm"), "--shard goes with a run on this machine or --on ray"),
-        (("--on", "kubernetes"), "--on kubernetes: there are: ray, slurm"),
-    ],
-)
-def test_an_option_that_would_say_nothing_is_refused_and_nothing_is_measured(
-    words: tuple[str, ...], why: str, attnbench: Run, suite: Write, tmp_path: Path
-) -> None:
-    done = attnbench("run", suite(BRIEF), *words)
-    assert done.returncode == 2
-    assert why in done.stderr
-    assert not (tmp_path / "results").exists()

@@ -60,14 +60,14 @@ def test_the_longest_of_each_method_is_found_and_faults_are_rows(searched: tuple
     assert "lengths:Cramped" in (folder.parents[2] / "again.md").read_text(encoding="utf-8")
 
 
-def test_an_interrupted_search_keeps_what_it_tried(start: Start, attnbench: Run, suite: Write, only_run: Find) -> None:
+def test_an_interrupted_search_keeps_what_it_tried(start: Start, run: Run, suite: Write, only_run: Find) -> None:
     process = start("maxlen", suite(SUITE), "--impl", "plain:Plain", "--method", "plain:Plain")
     wait_for_records(only_run, 2, lambda record: record.job.phase is Pass.FIT)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "what was tried is kept" in err
-    assert "at least" in attnbench("maxlen", str(only_run())).stdout
+    assert "at least" in run("maxlen", str(only_run())).stdout
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_folder_that_is_no_run_is_told(tmp_path: Path, command: Run) -> None:
     assert "is not a run folder" in command("plot", tmp_path).stderr
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.from_regex(r"[a-z]{1,3}(\([a-z]=1(, b=2)?\))?", fullmatch=True), min_size=1))
 def test_names_are_split_at_commas_outside_brackets(names: list[str]) -> None:
     assert split_names(",".join(names)) == names

@@ -1,7 +1,10 @@
 """`attnbench published`: one page of what others printed and what runs came to; the page of the documentation is its output."""
 
+import io
 import re
+import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,12 +24,19 @@ CELLS = tuple(
     for method in METHODS
     for N in (512, 1024, 2048)
 )
+LOADED = cache(load)
+
+
+@pytest.fixture(autouse=True)
+def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All suites that ship take most of a second to read, and stay as they are."""
+    monkeypatch.setattr("attnbench.library.reading.load", LOADED)
 
 
 @pytest.fixture
 def write(info_of: InfoOf) -> Stored:
     """Write a run of `transformers_are_rnns` in which softmax's time grows as N^slope."""
-    shipped = load("transformers_are_rnns").suite
+    shipped = LOADED("transformers_are_rnns").suite
 
     def _write(
         folder: Path,
@@ -100,7 +110,7 @@ def test_a_newer_run_of_a_few_cells_does_not_replace_one_of_many(write: Stored, 
 def test_a_run_of_the_whole_suite_as_it_ships_goes_before_newer_ones_and_larger_ones(
     write: Stored, run: Run, tmp_path: Path
 ) -> None:
-    suite = load("transformers_are_rnns").suite.resolved("cpu")
+    suite = LOADED("transformers_are_rnns").suite.resolved("cpu")
     cells = expand(suite)
     more = (*cells, *(cell.reshaped(H=16, kv_heads=16) for cell in cells))
     write(tmp_path / "runs/old", 1, cells=cells, suite=suite)
@@ -136,11 +146,12 @@ def test_what_cannot_be_read_is_left_out_and_said(write: Stored, run: Run, tmp_p
     assert "run 20260101-030405-abcdef." in done.stdout
 
 
-def test_a_terminal_that_is_not_utf_8_gets_plain_letters(attnbench: Run) -> None:
-    done = attnbench("published", PYTHONIOENCODING="ascii")
+def test_a_terminal_that_is_not_utf_8_gets_plain_letters(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(taken, encoding="ascii"))
+    done = run("published")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.isascii()
-    assert "| slope 2 |" in " ".join(done.stdout.split())
+    assert "| slope 2 |" in " ".join(taken.getvalue().decode("ascii").split())
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 import csv
 import json
 import os
-import random
 import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -18,7 +17,8 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, Run, Shared, Start, Write, wait_for_records
+from attnbench.worker.isolate import Isolation
+from tests.cli.conftest import PLUGINS, Find, Run, Shared, Start, Write, wait_for_records
 
 SMALL = """
 name: small
@@ -34,8 +34,6 @@ ONE = BRIEF.replace("[65, 96]", "65").replace(', "faulty:Raises"', "")
 OWN = SMALL.replace("plain:Plain", "mine:Mine") + "source: größer × µ\n"
 MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
 PLAINEST = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-# many moments to be killed at
-TWICE = SMALL.replace("causal: true", "causal: [true, false]").replace("replicates: 1", "replicates: 2")
 
 FAULTS = {
     method: status
@@ -121,6 +119,15 @@ def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbenc
 
 
 @pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Isolation]:
+    """A server that knows the fixture attentions, and the attention of one's own."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "mine.py").write_text(MINE)
+    with Isolation(folder=folder, packages=PLUGINS) as isolation:
+        yield isolation
+
+
+@pytest.fixture(scope="module")
 def small(shared: Shared) -> tuple[Path, str]:
     """The folder of a run of SMALL with an attention of one's own, and what it printed; who changes it takes a copy."""
     folder, done = shared("run", "s.yaml", files={"s.yaml": OWN, "mine.py": MINE}, **PLAINEST)
@@ -130,8 +137,7 @@ def small(shared: Shared) -> tuple[Path, str]:
 
 @pytest.fixture
 def copied(small: tuple[Path, str], tmp_path: Path) -> Path:
-    """That run in a folder of the test's own, with the attention beside it."""
-    (tmp_path / "mine.py").write_text(MINE)
+    """That run in a folder of the test's own."""
     copy = tmp_path / "results" / "small" / small[0].name
     shutil.copytree(small[0], copy)
     return copy
@@ -147,67 +153,18 @@ def test_a_run_leaves_records_tables_and_plots(small: tuple[Path, str]) -> None:
     assert "mine:Mine" in said
 
 
-def test_report_remakes_everything_from_the_records_alone(attnbench: Run, copied: Path) -> None:
+def test_report_remakes_everything_from_the_records_alone(here: Run, copied: Path) -> None:
     (copied / "run.lock").unlink()
     before = {f: f.read_bytes() for f in copied.rglob("*") if f.is_file()}
     for file in before:
         if file.name not in {"run.json", "records.jsonl"}:
             file.unlink()
-    done = attnbench("report", str(copied))
+    done = here("report", str(copied))
     assert done.returncode == 0, done.stderr
     after = {f: f.read_bytes() for f in copied.rglob("*") if f.is_file()}
     assert after.keys() == before.keys()
     text = {f for f in before if f.suffix in {".csv", ".md", ".tex", ".svg", ".txt"}}
     assert {f: after[f] for f in text} == {f: before[f] for f in text}
-
-
-@pytest.fixture
-def undisturbed(attnbench: Run, suite: Write, tmp_path: Path) -> Counter[tuple[str, str, Pass, int]]:
-    """What a run of TWICE finishes when nobody disturbs it."""
-    assert attnbench("run", suite(TWICE), "--results", "whole").returncode == 0
-    (folder,) = (tmp_path / "whole").glob("*/*")
-    return finished(read(folder))
-
-
-def kill_and_resume(start: Start, attnbench: Run, only_run: Find, suite: str, delays: list[float]) -> list[Record]:
-    """Kill the run outright after each delay, go on, and in the end let it finish."""
-    for i, delay in enumerate(delays):
-        process = start("run", *((suite,) if i == 0 else ("--resume", str(only_run()))))
-        time.sleep(delay)
-        process.kill()
-        process.communicate()
-        assert no_orphans()
-        if i == 0 and not has_run(only_run):  # killed before there was anything to go on with
-            return kill_and_resume(start, attnbench, only_run, suite, [d + 1 for d in delays])
-    done = attnbench("run", "--resume", str(only_run()))
-    assert done.returncode == 0, done.stderr
-    return read(only_run())
-
-
-def has_run(only_run: Find) -> bool:
-    try:
-        return (only_run() / "run.json").exists()
-    except ValueError:
-        return False
-
-
-@pytest.mark.slow
-def test_a_run_killed_outright_and_resumed_has_the_cells_of_an_undisturbed_one_none_twice(
-    start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
-) -> None:
-    found = finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), [7.0, 5.5]))
-    assert found == undisturbed
-    assert set(found.values()) == {1}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(4))
-def test_kills_at_random_moments_lose_nothing(
-    seed: int, start: Start, attnbench: Run, only_run: Find, suite: Write, undisturbed: Counter[tuple[str, str, Pass, int]]
-) -> None:
-    delays = [random.Random(seed * 10 + i).uniform(3, 9) for i in range(3)]
-    assert finished(kill_and_resume(start, attnbench, only_run, suite(TWICE), delays)) == undisturbed
 
 
 @pytest.mark.slow
@@ -258,14 +215,14 @@ def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
     assert set(finished(read(only_run())).values()) == {1}
 
 
-def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_again(attnbench: Run, copied: Path) -> None:
+def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_again(here: Run, copied: Path) -> None:
     file = copied / "records.jsonl"
     before = without_checks(read(copied))
     lines = file.read_text().splitlines()
     newer = json.dumps({**json.loads(lines[3]), "schema_version": 99})
     file.write_text("\n".join([*lines[:2], lines[2][:50], newer, *lines[4:-1], lines[-1][:30]]))
-    done = attnbench("run", "--resume", str(copied))
-    assert done.returncode == 0
+    done = here("run", "--resume", str(copied))
+    assert done.returncode == 0, done.stderr
     assert "newer attnbench (schema 99" in done.stderr
     assert without_checks(read(copied)) == before
     assert "schema 99" in (copied / "records.aside").read_text()
@@ -303,12 +260,17 @@ class Lucky(Plain):
     assert finished(read(only_run())) == again
 
 
-def test_a_run_whose_suite_changed_is_not_continued_and_the_difference_is_shown(
-    attnbench: Run, copied: Path, suite: Write
+def test_a_run_whose_suite_or_method_changed_is_not_continued_and_the_difference_is_shown(
+    here: Run, copied: Path, suite: Write
 ) -> None:
-    done = attnbench("run", suite(OWN.replace("D: 16", "D: 32")), "--resume", str(copied))
+    info = json.loads((copied / "run.json").read_text())
+    now = info["methods"]["mine:Mine"]["version"]
+    info["methods"]["mine:Mine"]["version"] = "an older one"
+    (copied / "run.json").write_text(json.dumps(info))
+    done = here("run", suite(OWN.replace("D: 16", "D: 32")), "--resume", str(copied))
     assert done.returncode == 2
     assert "suite.axes.D: [16] then, [32] now" in done.stderr
+    assert f"method.mine:Mine: 'an older one' then, '{now}' now" in done.stderr
 
 
 def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(here: Run, only_run: Find, suite: Write) -> None:
@@ -319,25 +281,20 @@ def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(here: Ru
     assert (only_run() / "table.md").exists()
 
 
-def test_a_run_whose_method_changed_is_not_continued(attnbench: Run, copied: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(MINE + "\n# changed\n")
-    done = attnbench("run", "--resume", str(copied))
-    assert done.returncode == 2
-    assert "method.mine:Mine" in done.stderr
-
-
 def test_records_that_are_removed_while_a_run_goes_on_end_it(
-    start: Start, only_run: Find, suite: Write, tmp_path: Path
+    here: Run, only_run: Find, suite: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start("run", suite(SMALL.replace("replicates: 1", "replicates: 3")))
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "results").glob("*/*/records.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    append = RunFolder.append
+
+    def and_remove(folder: RunFolder, record: Record) -> None:
+        append(folder, record)
+        (folder.path / "records.jsonl").unlink()
+
+    monkeypatch.setattr(RunFolder, "append", and_remove)
+    done = here("run", suite(ONE))
+    assert done.returncode == 1
     file = only_run() / "records.jsonl"
-    file.unlink()
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert said.splitlines()[-1].startswith(f"error: {file.relative_to(tmp_path)} was removed, replaced or changed")
+    assert done.stderr.splitlines()[-1].startswith(f"error: {file.relative_to(tmp_path)} was removed, replaced or changed")
     assert not file.exists()
 
 

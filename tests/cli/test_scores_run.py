@@ -128,9 +128,9 @@ replicates: 1
 
 
 def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result(
-    here: Run, suite: Write, only_run: Find
+    roofed: Run, suite: Write, only_run: Find
 ) -> None:
-    done = here("run", suite(CHEATS))
+    done = roofed("run", suite(CHEATS))
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(only_run() / "table.csv").set_index("method")
     assert table["status"].to_dict() == {

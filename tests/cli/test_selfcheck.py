@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -44,9 +43,7 @@ class Machine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def ask(self, errand: Job | Inquiry | Survey, timeout: float) -> tuple[Answer, float]:
         if isinstance(errand, Survey):

@@ -17,8 +17,9 @@ def drawn(method: str, **changes: Any) -> bytes:
     return door.show(method, **{"N": 16, "heads": 2, "width": 8, **changes}).image("svg")
 
 
-def test_the_command_draws_and_says_where(attnbench: Run, tmp_path: Path) -> None:
-    done = attnbench("show", "linear.chunked", "--N", "32", "--heads", "2", "--param", "chunk=8")
+def test_the_command_draws_and_says_where(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("show", "linear.chunked", "--N", "32", "--heads", "2", "--param", "chunk=8")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "linear.chunked.png\n"
     with Image.open(tmp_path / "linear.chunked.png") as opened:

@@ -11,7 +11,7 @@ import pytest
 
 from attnbench.report.exports.formats import FORMATS
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Run, Stored, Write, Written
+from tests.cli.conftest import Run, Stored, Write
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 SUITE = "name: s\naxes: {N: 64, H: 1, D: 8}\nmethods: [plain:Plain]\nbudget: {seconds: 0.05}\nreplicates: 1\n"
@@ -101,7 +101,7 @@ def test_nothing_else_that_goes_into_a_run_s_folder_leaves_it(
 
 
 def test_an_export_goes_into_a_device_a_pipe_or_a_link_and_replaces_none(
-    attnbench: Run, stored: Stored, mine: Path, tmp_path: Path
+    run: Run, stored: Stored, mine: Path, tmp_path: Path
 ) -> None:
     folder = stored(tmp_path, "one")
     (tmp_path / "link.json").symlink_to(mine / "letter")
@@ -110,7 +110,7 @@ def test_an_export_goes_into_a_device_a_pipe_or_a_link_and_replaces_none(
     with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
         # by a link only: what replaces devices shall not replace this one
         for name in ("link.json", "pipe", "null"):
-            done = attnbench("export", str(folder), "--to", "bencher", "--out", name)
+            done = run("export", str(folder), "--to", "bencher", "--out", str(tmp_path / name))
             assert done.returncode == 0, done.stderr
         assert reader.stdout is not None
         assert reader.stdout.read() == (mine / "letter").read_text() != "dear"
@@ -182,8 +182,8 @@ class Poison:
         "checkpoints/x.safetensors",
     ],
 )
-def test_what_is_pickled_in_a_run_folder_is_never_run(place: str, run: Run, written: Written, tmp_path: Path) -> None:
-    folder, mark = written(tmp_path / "run", 1.0, 1), tmp_path / "was-here"
+def test_what_is_pickled_in_a_run_folder_is_never_run(place: str, run: Run, stored: Stored, tmp_path: Path) -> None:
+    folder, mark = stored(tmp_path, "run"), tmp_path / "was-here"
     poison = pickle.dumps(Poison(mark))
     pickle.loads(poison)
     assert mark.exists(), "it is poison"

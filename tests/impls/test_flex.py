@@ -1,6 +1,7 @@
 """FlexAttention: by its eager form it keeps the contract, its blocks skip what is hidden, and compiled it is the same."""
 
 from importlib import import_module
+from itertools import product
 from typing import Any
 from unittest.mock import Mock
 
@@ -49,8 +50,8 @@ def strided(problem: Problem, **params: Any) -> Any:
     return flex.FlexStrided(problem, **params)
 
 
-@pytest.fixture(params=["with a sink, as on a CPU", "with its logsumexp, as on CUDA"])
-def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """FlexAttention's own eager form, which is dense and takes float64, and has no backward here."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
@@ -58,9 +59,13 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     for kind in (load("softmax.flex"), flex.FlexSparse):
         monkeypatch.setattr(kind, "why_not", forward_only)
         monkeypatch.setattr(kind, "dtypes", tuple(DType))
-    if "CUDA" in request.param:
-        make = flex.unions
-        monkeypatch.setattr(flex, "unions", lambda *args, sink: make(*args, sink=False))
+
+
+@pytest.fixture
+def by_logsumexp(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are merged by their logsumexp, as on CUDA, and not by that of a sink, as on a CPU."""
+    make = flex.unions
+    monkeypatch.setattr(flex, "unions", lambda *args, sink: make(*args, sink=False))
 
 
 @pytest.mark.usefixtures("eager")
@@ -69,6 +74,24 @@ def test_it_is_its_definition_and_hides_the_future(variant: Variant) -> None:
     for N in (1, 63, 150, *((128, 130) if variant is SOFTMAX else ())):
         same_values(variant, N)
     nothing_from_the_future(variant)
+
+
+@pytest.mark.usefixtures("by_logsumexp")
+def test_where_calls_are_merged_it_is_its_definition_by_their_logsumexp_too() -> None:
+    for N in (1, 63, 150):
+        same_values(SPARSE[0], N)
+    nothing_from_the_future(SPARSE[0])
+
+
+@pytest.mark.usefixtures("eager")
+def test_one_call_is_enough_for_every_pattern_but_the_merged_strided_one() -> None:
+    """So no other one is merged, and each is the same with a sink and without."""
+    merged = set()
+    for variant, causal, N in product(SPARSE, (False, True), (1, 63, 150)):
+        pattern = variant.build(Problem(B=1, H=4, N=N, D=8, causal=causal)).pattern
+        if any(len(share.layouts) > 1 for share in layouts.shares(pattern, Shape(N, 4, causal))):
+            merged.add(str(variant))
+    assert merged == {str(SPARSE[0])}
 
 
 @pytest.mark.usefixtures("eager")
@@ -112,7 +135,6 @@ def test_a_sink_tells_small_and_large_weights_apart() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("eager", ["with a sink, as on a CPU"], indirect=True)
 @pytest.mark.parametrize("size", [95.0, -95.0])
 def test_what_a_sink_cannot_tell_is_refused(size: float) -> None:
     q, v = torch.ones(1, 1, 150, 4), torch.randn(1, 1, 150, 4)

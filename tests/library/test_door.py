@@ -19,6 +19,7 @@ from attnbench.schema.figures import FIGURES
 from attnbench.schema.outcome import Failed, Status
 from attnbench.session.asked import Only
 from attnbench.worker.isolate import Isolation
+from tests.cli.conftest import with_high_roofs
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "tests" / "plugins"
@@ -28,6 +29,7 @@ SUITE = {
     "methods": ["softmax.sdpa", "linear.chunked", "linear.full"],
     "budget": {"seconds": 0.1},
     "replicates": 2,
+    "report": {"plots": []},
 }
 
 
@@ -45,17 +47,10 @@ class Told(attnbench.Reporter):
         self.steps.append((done, total))
 
 
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Isolation]:
-    """A server that knows the fixture attentions; to start one takes two seconds."""
-    with Isolation(packages=PLUGINS) as isolation:
-        yield isolation
-
-
 @pytest.fixture
-def warmed(warm: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever would start a server asks the one that is warm."""
-    monkeypatch.setattr(Isolation, "_request", warm._request)
+def warmed(warmed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever would start a server asks the one that is warm, and roofs are not measured."""
+    with_high_roofs(monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="module")

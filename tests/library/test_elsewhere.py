@@ -18,6 +18,7 @@ SUITE = {
 }
 
 
+@pytest.mark.usefixtures("warmed")
 def test_a_call_takes_at_least_what_the_data_sheet_allows() -> None:
     plan = attnbench.plan({**SUITE, "methods": ["softmax.sdpa"]}, device="cuda", assume="h200")
     first, second, *_ = plan.summary
@@ -29,6 +30,7 @@ def test_a_call_takes_at_least_what_the_data_sheet_allows() -> None:
     assert longest.seconds == pytest.approx(flops / 67e12, rel=0.01)
 
 
+@pytest.mark.usefixtures("warmed")
 def test_packages_that_are_not_installed_here_are_taken_for_granted_there() -> None:
     plan = attnbench.plan(SUITE, device="cuda", assume="h100")
     assert "as if fla-core>=0.6 were installed" in plan.summary[0].replace(", triton>=3.3", "")

@@ -17,12 +17,14 @@ Patterns = Callable[[str], dict[str, dict[str, Any]]]
 
 @pytest.fixture(scope="session")
 def patterns() -> Patterns:
-    """By allocator policy and name: what the counters said of known patterns, each in a process of its own."""
+    """By allocator policy and name: what the counters said of known patterns, each in a process of its own; two if retained."""
+
+    few = {"retain": ("a freed block", "forward and backward")}
 
     @cache
     def measured(policy: str) -> dict[str, dict[str, Any]]:
-        script = Path(__file__).parent / "memory_patterns.py"
-        done = subprocess.run([sys.executable, str(script), policy], capture_output=True, text=True, timeout=120, check=False)
+        script = [sys.executable, str(Path(__file__).parent / "memory_patterns.py"), policy, *few.get(policy, ())]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
         if "no mallopt here" in done.stderr:
             pytest.skip("this C library has no mallopt")
         assert done.returncode == 0, done.stderr

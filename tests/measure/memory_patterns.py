@@ -1,6 +1,6 @@
 """A script: known patterns of memory, each in a forked process of its own, told as one line of JSON each.
 
-Its argument is the allocator policy, which must be set before torch allocates.
+Its arguments are the allocator policy, which must be set before torch allocates, and the patterns: all where none is named.
 """
 
 import json
@@ -100,6 +100,9 @@ def in_a_fork(name: str, work: Callable[[], dict[str, object]]) -> None:
     os.waitpid(pid, 0)
 
 
-in_a_fork("a freed block", left_after_a_free)
+wanted = sys.argv[2:]
+if not wanted or "a freed block" in wanted:
+    in_a_fork("a freed block", left_after_a_free)
 for title, (act, need, soiled) in patterns().items():
-    in_a_fork(title, lambda act=act, need=need, soiled=soiled: measured(act, need, soiled))  # type: ignore[misc]
+    if not wanted or title in wanted:
+        in_a_fork(title, lambda act=act, need=need, soiled=soiled: measured(act, need, soiled))  # type: ignore[misc]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attnbench.measure.process_state import ProcessState, Work, children, still_at_work
+from attnbench.measure.process_state import ProcessState, busy_cores, children, still_at_work
 
 
 def test_nothing_has_changed_where_nothing_was_done() -> None:
@@ -41,7 +41,7 @@ def test_more_cores_than_threads_are_told(monkeypatch: pytest.MonkeyPatch, threa
     seconds, used = iter([10.0, 12.0]), iter([1.0, 4.2])
     monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: next(seconds))
     monkeypatch.setattr("attnbench.measure.process_state.process_time", lambda: next(used))
-    assert Work.begin().too_much(threads) == words
+    assert busy_cores()(threads) == words
 
 
 def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:

@@ -184,10 +184,10 @@ class Chatters(Plain):
 
 
 class Slow(Plain):
-    """A call takes longer than half of a small budget, from N = 256 on."""
+    """A call takes longer than half of a small budget, at N = 256."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.problem.N >= 256:
+        if self.problem.N == 256:
             time.sleep(0.6)
         return super().forward(q, k, v)
 

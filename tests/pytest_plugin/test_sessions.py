@@ -72,16 +72,54 @@ def test_without_pytest_benchmark_nothing_happens_until_a_test_asks(tmp_path: Pa
     assert "attention_benchmark needs pytest-benchmark: pip install pytest-benchmark" in done.stdout
 
 
+MIXED = """
+SHAPE = {"N": 128, "H": 2, "D": 16, "device": "cpu"}
+
+def test_right(attention_benchmark):
+    attention_benchmark("plain:Plain", **SHAPE)
+
+def test_wrong(attention_benchmark):
+    attention_benchmark("faulty:WrongValues", **SHAPE)
+
+def test_raising(attention_benchmark):
+    attention_benchmark("faulty:Raises", **SHAPE)
+
+def test_refused(attention_benchmark):
+    attention_benchmark("faulty:Declines", **SHAPE)
+
+def test_missing(attention_benchmark):
+    attention_benchmark("faulty:NeedsAPackage", **SHAPE)
+
+def test_forgotten(attention_benchmark):
+    pass
+"""
+OURS = [f"test_methods.py::test_forward[{method}-128]" for method in ("softmax.sdpa", "linear.chunked")]
+
+
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """A small part of our own benchmarks, saved and run again: the second run, and what it wrote."""
-    folder = tmp_path_factory.mktemp("twice")
-    shutil.copy(TESTS / "benchmarks" / "test_methods.py", folder)
-    few = ("-k", "128 and (sdpa or chunked)", *QUICK)
-    first = start(folder, *few, "--benchmark-autosave")
-    assert first.returncode == 0, first.stdout + first.stderr
-    second = start(folder, *few, "--benchmark-compare", "--benchmark-json=now.json")
-    assert second.returncode == 0, second.stdout + second.stderr
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One benchmark of each kind, those that our page shows, and our own."""
+    made = tmp_path_factory.mktemp("sessions")
+    (made / "test_mixed.py").write_text(MIXED)
+    page = (TESTS.parent / "docs" / "pytest.md").read_text(encoding="utf-8")
+    (made / "test_page.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    shutil.copy(TESTS / "benchmarks" / "test_methods.py", made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def mixed(folder: Path) -> Ran:
+    """All of them, of our own a few, saved: how the session ended, and what it wrote."""
+    options = ("-rs", *QUICK, "--benchmark-autosave", "--benchmark-json=out.json")
+    done = start(folder, *options, "test_mixed.py", "test_page.py", *OURS)
+    return done, json.loads((folder / "out.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def twice(folder: Path, mixed: Ran) -> Ran:
+    """Our own, run again: the second run, and what it wrote."""
+    second = start(folder, *QUICK, "--benchmark-compare", "--benchmark-json=now.json", *OURS)
+    assert second.returncode == 0, second.stdout + second.stderr + mixed[0].stdout
     return second, json.loads((folder / "now.json").read_text())
 
 
@@ -120,43 +158,9 @@ def test_methods_of_one_shape_stand_in_one_table(twice: Ran) -> None:
     assert done.stdout.count("- benchmark 'forward causal float32 B=1 H=2 N=128 D=64 cpu'") == 1, done.stdout
 
 
-MIXED = """
-SHAPE = {"N": 128, "H": 2, "D": 16, "device": "cpu"}
-
-def test_right(attention_benchmark):
-    attention_benchmark("plain:Plain", **SHAPE)
-
-def test_wrong(attention_benchmark):
-    attention_benchmark("faulty:WrongValues", **SHAPE)
-
-def test_raising(attention_benchmark):
-    attention_benchmark("faulty:Raises", **SHAPE)
-
-def test_refused(attention_benchmark):
-    attention_benchmark("faulty:Declines", **SHAPE)
-
-def test_missing(attention_benchmark):
-    attention_benchmark("faulty:NeedsAPackage", **SHAPE)
-
-def test_forgotten(attention_benchmark):
-    pass
-"""
-
-
-@pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """One benchmark of each kind, and those that our page shows: how the session ended, and what it wrote."""
-    folder = tmp_path_factory.mktemp("mixed")
-    (folder / "test_mixed.py").write_text(MIXED)
-    page = (TESTS.parent / "docs" / "pytest.md").read_text(encoding="utf-8")
-    (folder / "test_page.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
-    done = start(folder, "-rs", *QUICK, "--benchmark-json=out.json")
-    return done, json.loads((folder / "out.json").read_text())
-
-
 def test_what_is_wrong_or_raises_fails_and_what_cannot_run_is_skipped(mixed: Ran) -> None:
     # the one error is pytest-benchmark's own warning of a fixture that was asked for and not used
-    assert "2 failed, 5 passed, 2 skipped, 1 error in" in mixed[0].stdout, mixed[0].stdout
+    assert "2 failed, 7 passed, 2 skipped, 1 error in" in mixed[0].stdout, mixed[0].stdout
     assert "Benchmark fixture was not used at all" in mixed[0].stdout
 
 

@@ -38,8 +38,12 @@ def test_the_summary_of_a_run_is_as_stored(request: pytest.FixtureRequest, made:
     assert stored(file, shown(replace(request.getfixturevalue(made), replicates=replicates)) + "\n")
 
 
-def test_the_summary_of_a_sweep_with_every_kind_of_failure_is_as_stored() -> None:
-    assert stored("sweep", shown(Synthetic(replicates=5)) + "\n")
+def test_the_summary_of_a_sweep_is_as_stored_and_explains_every_kind_of_failure_in_eighty_columns() -> None:
+    text = shown(Synthetic(replicates=5))
+    assert stored("sweep", text + "\n")
+    assert max(map(len, text.splitlines())) <= 80
+    for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
+        assert f"\n{status}: " in text
 
 
 def test_the_sentence_of_result_comes_first(small: Synthetic) -> None:
@@ -48,21 +52,6 @@ def test_the_sentence_of_result_comes_first(small: Synthetic) -> None:
     assert " ".join(sentence.split("\n")) == headline(findings)
     assert rest.startswith("synthetic: time per ")
     assert not any(line.endswith(("N", "N =")) for line in sentence.split("\n"))
-
-
-def test_it_has_eighty_columns_and_can_do_without_unicode(hostile: Synthetic) -> None:
-    for run in (hostile, Synthetic()):
-        plain = shown(run, unicode=False)
-        assert plain.isascii()
-        for text in (plain, shown(run)):
-            assert max(map(len, text.splitlines())) <= 80
-            assert "\x1b" not in text
-
-
-def test_every_status_that_is_shown_is_explained() -> None:
-    text = shown(Synthetic())
-    for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
-        assert f"\n{status}: " in text
 
 
 def test_a_run_without_records_says_that_nothing_was_run(small: Synthetic) -> None:

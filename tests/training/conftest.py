@@ -10,8 +10,8 @@ import torch
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Training
-from attnbench.training.tasks import Batch
-from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.tasks import Alphabet, Batch
+from attnbench.training.transformer import Transformer
 
 SYMBOLS = 6
 TEXT = Alphabet(SYMBOLS + 1, start=SYMBOLS)

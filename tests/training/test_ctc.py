@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.training.ctc import edits, errors, nats, written
-from attnbench.training.tasks import Batch
+from attnbench.training.tasks import Alphabet, Batch
 from attnbench.training.tasks.speech import written_down
-from attnbench.training.transformer import Alphabet
 from attnbench.training.update import judge, loss_of
 from tests.training.conftest import Make, generator
 

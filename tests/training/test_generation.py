@@ -9,7 +9,8 @@ from torch import Tensor
 from attnbench import registry
 from attnbench.training.generation import choose, generate, write
 from attnbench.training.reading import ANEW, STEP_BY_STEP, Anew, ByStep, attentions_by_length, lengths, reader_of
-from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.tasks import Alphabet
+from attnbench.training.transformer import Transformer
 from tests.training.conftest import PIXELS, TEXT, Make, small_cell
 
 DECODING: list[tuple[str, dict[str, Any]]] = [

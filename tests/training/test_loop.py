@@ -11,7 +11,7 @@ from attnbench.measure.clock import WallClock
 from attnbench.schema.training import Training
 from attnbench.training.loop import DivergedError, OverBudgetError, Progress, evaluation_points, train
 from attnbench.training.tasks import Batch
-from attnbench.training.transformer import Alphabet, Transformer
+from attnbench.training.transformer import Transformer
 from attnbench.training.update import judge
 from tests.training.conftest import PIXELS, Make, following, small_cell
 
@@ -163,7 +163,7 @@ def test_a_small_model_learns_to_tell_tones_apart() -> None:
     task = Tones(64, 6)
     plan: dict[str, Any] = {"task": "speech", "updates": 1600, "evaluations": 4, "held_out": 128, "rate": 2e-3}
     cell = small_cell("softmax.sdpa", B=16, H=4, N=64, D=16, causal=False, feedforward=4, **plan)
-    progress = Progress.begin(Transformer(cell, Alphabet.of(task), 11), 11)
+    progress = Progress.begin(Transformer(cell, task.alphabet, 11), 11)
     train(progress, task.batch, task.held_out(128), UNLIMITED, lambda p: None)
     assert progress.curve.scores[0] > 1
     # who hears one tone of two makes more errors
@@ -178,7 +178,7 @@ def test_a_small_model_learns_to_copy(seed: int) -> None:
     task = Duplication(32, 10)
     plan: dict[str, Any] = {"updates": 800, "evaluations": 4, "held_out": 64, "rate": 3e-3, "feedforward": 4}
     cell = small_cell("softmax.sdpa", B=32, H=4, N=32, D=16, **plan)
-    progress = Progress.begin(Transformer(cell, Alphabet(task.vocabulary), seed), seed)
+    progress = Progress.begin(Transformer(cell, task.alphabet, seed), seed)
     train(progress, task.batch, task.held_out(64), UNLIMITED, lambda p: None)
     assert progress.curve.scores[0] < 0.2
     assert progress.curve.scores[-1] > 0.9, list(itertools.chain(progress.curve.losses, progress.curve.scores))

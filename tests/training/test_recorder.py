@@ -13,14 +13,14 @@ from attnbench.training.checkpoint import save
 from attnbench.training.loop import Progress
 from attnbench.training.recorder import RecordingError, record, record_file
 from attnbench.training.tasks import task_of
-from attnbench.training.transformer import Alphabet, Transformer, plan_of
+from attnbench.training.transformer import Transformer, plan_of
 from tests.training.conftest import small_cell
 
 
 def checkpoint(folder: Path, method: str = "softmax.sdpa", lacking: int = 0, **fields: Any) -> tuple[Path, Transformer]:
     job = Job(cell=small_cell(method, **fields), phase=Pass.TRAIN, folder=str(folder), limits=Limits())
     plan = plan_of(job.cell)
-    model = Transformer(job.cell, Alphabet.of(task_of(plan, job.cell.problem.N)), seed=5)
+    model = Transformer(job.cell, task_of(plan, job.cell.problem.N).alphabet, seed=5)
     progress = Progress.begin(model, 5)
     progress.seconds = [1.0] * (plan.updates - lacking)
     return save(progress, job), model

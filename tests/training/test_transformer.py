@@ -14,8 +14,8 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Training
 from attnbench.training.block import Learns
-from attnbench.training.tasks import Batch
-from attnbench.training.transformer import Alphabet, Transformer, sinusoids
+from attnbench.training.tasks import Alphabet, Batch
+from attnbench.training.transformer import Transformer, sinusoids
 from attnbench.training.update import losses_of, optimiser_of, take
 from tests.training.conftest import PIXELS, SYMBOLS, TEXT, Make, following, small_cell
 

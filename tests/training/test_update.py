@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from attnbench.training.tasks import Batch
-from attnbench.training.transformer import Alphabet
+from attnbench.training.tasks import Alphabet, Batch
 from attnbench.training.update import loss_of, losses_of, nats, optimiser_of, right, take
 from tests.training.conftest import PIXELS, TEXT, Make, following
 

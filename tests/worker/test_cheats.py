@@ -3,8 +3,9 @@
 Nothing is known here of the roof, under which most would be impossible anyway.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,21 @@ CAUGHT = {
     "TurnsAutocastOn": "unfair",
     "RoundsProducts": "unfair",
 }
+REGULAR = {
+    # by comparing outputs of timed calls; by inputs that were changed, or read
+    *("ReplaysByCount", "ShrinksItsInputs", "WritesIntoItsInputs", "ReplaysByContent"),
+    # by work that goes on in a thread, in a process
+    *("GoesOnInAThread", "WorksInAnotherProcess"),
+    # by another process' clock, by the sum of the samples, by a setting that changed
+    *("SlowsTheClock", "ForgesSamples", "TakesMoreThreads"),
+    # with a backward
+    "ReplaysGradients",
+}
+"""One or two of each way in which they are caught; the others where there is time."""
+
+
+def caught(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=[] if name in REGULAR else pytest.mark.slow) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +69,7 @@ def outcome_of(warm: Isolation, method: str, workload: Workload = Workload.FORWA
     return warm.ask(Job(cell=cell, seed=3, limits=Limits(seconds=seconds)), 60)[0]
 
 
-@pytest.mark.parametrize("name", CAUGHT)
+@pytest.mark.parametrize("name", caught(CAUGHT))
 def test_a_cheat_is_caught_and_its_times_are_kept(warm: Isolation, name: str) -> None:
     outcome = outcome_of(warm, f"cheats:{name}")
     assert isinstance(outcome, Failed)
@@ -61,7 +77,7 @@ def test_a_cheat_is_caught_and_its_times_are_kept(warm: Isolation, name: str) ->
     assert len(outcome.samples["time"].values) >= 1
 
 
-@pytest.mark.parametrize("name", ["ReplaysGradients", "OnlyAFew", "InHalfPrecision"])
+@pytest.mark.parametrize("name", caught(["ReplaysGradients", "OnlyAFew", "InHalfPrecision"]))
 def test_a_cheat_with_a_backward_is_caught(warm: Isolation, name: str) -> None:
     outcome = outcome_of(warm, f"cheats:{name}", Workload.FORWARD_BACKWARD, 0.8)
     assert isinstance(outcome, Failed)
@@ -70,7 +86,11 @@ def test_a_cheat_with_a_backward_is_caught(warm: Isolation, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("ReplaysGradients", "incorrect"), ("KeepsGradients", "unfair"), ("SpoilsItsGraph", "incorrect")],
+    [
+        ("ReplaysGradients", "incorrect"),
+        ("KeepsGradients", "unfair"),
+        pytest.param("SpoilsItsGraph", "incorrect", marks=pytest.mark.slow),
+    ],
 )
 def test_a_cheat_whose_backward_alone_is_timed_is_caught(warm: Isolation, name: str, status: str) -> None:
     outcome = outcome_of(warm, f"cheats:{name}", Workload.BACKWARD, 0.8)

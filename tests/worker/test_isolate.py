@@ -5,7 +5,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,9 @@ def warm(marks: Path) -> Iterator[Isolation]:
         yield isolation
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def doomed() -> Iterator[Isolation]:
-    """A server of the test's own, to be killed."""
+    """A server to be killed; who asks it first starts another where that was done before."""
     with Isolation(packages=PLUGINS) as isolation:
         yield isolation
 
@@ -65,10 +64,8 @@ def orphans() -> list[psutil.Process]:
     return [p for p in found if all((p.info["environ"] or {}).get(name) == os.environ.get(name) for name in own)]
 
 
-@pytest.mark.parametrize("fresh", [False, True], ids=["warm", "fresh"])
-def test_a_right_method_comes_back_measured_whether_forked_or_fresh(fresh: bool, warm: Isolation) -> None:
-    with Isolation(fresh=True, packages=PLUGINS) if fresh else nullcontext(warm) as worker:
-        answer, seconds = worker.ask(job("plain:Plain"), 60)
+def test_a_right_method_comes_back_measured(warm: Isolation) -> None:
+    answer, seconds = warm.ask(job("plain:Plain"), 60)
     assert isinstance(answer, Measured)
     assert answer.samples["time"].unit == "s"
     assert min(answer.samples["time"].values) > 0
@@ -105,8 +102,8 @@ def test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean(warm: I
         assert isinstance(warm.ask(job("plain:Plain", seconds=0.05), 60)[0], Measured), name
 
 
-def test_a_fresh_child_that_crashes_has_the_same_status(plugins: Path) -> None:
-    with Isolation(fresh=True) as worker:
+def test_a_fresh_child_that_crashes_has_the_same_status() -> None:
+    with Isolation(fresh=True, packages=PLUGINS) as worker:
         assert failure(worker, "faulty:Segfaults").reason == "SIGSEGV (signal 11)"
 
 

@@ -4,7 +4,7 @@ Each is made from a shipped class, whose definition stays as it is.
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import pytest
@@ -236,22 +236,22 @@ def cell(name: str, method: str, workload: Workload = Workload.FORWARD) -> Cell:
     return Cell(method=method, problem=problem, workload=workload, params=SMALL[name])
 
 
-def cases(*, all_at_once: bool) -> pytest.MarkDecorator:
-    """Every mistake, of some families those that are in all of them only where there is time."""
+def cases(families: Container[str]) -> pytest.MarkDecorator:
+    """Every mistake; those that are alike in all families only of these, the rest where there is time."""
     found = [
         pytest.param(
             name,
             mistake,
             spoil,
             id=f"{name}: {mistake}",
-            marks=[] if all_at_once or mistake not in ANYWHERE or name in ANYWHERE_PROVEN else pytest.mark.slow,
+            marks=[] if mistake not in ANYWHERE or name in families else pytest.mark.slow,
         )
         for name, mistake, spoil in CASES
     ]
     return pytest.mark.parametrize(("name", "mistake", "spoil"), found)
 
 
-@cases(all_at_once=True)
+@cases(FEW)
 def test_a_check_finds_it(name: str, mistake: str, spoil: Spoil) -> None:
     method = mutant(registry.load(name), spoil)
     with named(method) as called:
@@ -260,7 +260,7 @@ def test_a_check_finds_it(name: str, mistake: str, spoil: Spoil) -> None:
     assert last.status is Status.INCORRECT, last
 
 
-@cases(all_at_once=False)
+@cases(ANYWHERE_PROVEN)
 def test_a_proof_finds_it_without_a_check(name: str, mistake: str, spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> None:
     # time for all that it looks at, although samples are few
     monkeypatch.setattr("attnbench.workloads.proof.SHARE", 100.0)

@@ -12,9 +12,10 @@ from attnbench.measure import devices
 from attnbench.measure.clock import Call, Look, WallClock, drop
 from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Job, Limits
+from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import SELECTION_SHARE, Measured
 from attnbench.schema.problem import Problem
-from attnbench.workloads.selection import Selection, selection
+from attnbench.workloads.selection import selection
 from attnbench.workloads.setting import Setting, whole
 from attnbench.workloads.timing import measure_time
 
@@ -52,7 +53,7 @@ def cell_of(name: str, **fields: Any) -> Cell:
     return Cell(method=f"gate_cases:{name}", problem=Problem(H=2, N=16, D=8, causal=True), **fields)
 
 
-def selection_of(name: str, noted: list[str], *, limit: float = 60.0, **fields: Any) -> Selection:
+def selection_of(name: str, noted: list[str], *, limit: float = 60.0, **fields: Any) -> tuple[float | None, Facts]:
     setting: Setting = whole(cell_of(name, **fields), 0)
     # a backward alone is of one forward that was made already
     noted.clear()
@@ -60,9 +61,9 @@ def selection_of(name: str, noted: list[str], *, limit: float = 60.0, **fields: 
 
 
 def test_the_share_is_the_choice_over_the_whole_forward(noted: list[str]) -> None:
-    found = selection_of("Selects", noted)
-    assert found.share == pytest.approx(0.25)
-    assert found.facts == {"selection_and_rest": pytest.approx(1.0)}
+    share, facts = selection_of("Selects", noted)
+    assert share == pytest.approx(0.25)
+    assert facts == {"selection_and_rest": pytest.approx(1.0)}
 
 
 def test_a_choice_that_sleeps_is_most_of_a_forward(noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,45 +74,45 @@ def test_a_choice_that_sleeps_is_most_of_a_forward(noted: list[str], monkeypatch
         return choose(self, *inputs)
 
     monkeypatch.setattr("gate_cases.Selects.choose", sleeping)
-    found = selection(whole(cell_of("Selects"), 0), WallClock(), 0.03, limit=60.0)
-    assert found.share is not None
-    assert found.share > 0.3
+    share, _ = selection(whole(cell_of("Selects"), 0), WallClock(), 0.03, limit=60.0)
+    assert share is not None
+    assert share > 0.3
 
 
 @pytest.mark.parametrize("name", ["Right", "ChoosesNothing"])
 def test_a_method_without_choices_has_no_share_and_is_not_called_again(name: str, noted: list[str]) -> None:
-    assert selection_of(name, noted) == Selection()
+    assert selection_of(name, noted) == (None, {})
     assert "attention" not in noted
 
 
 @pytest.mark.parametrize("workload", [each for each in Workload if each is not Workload.FORWARD and not each.has_model])
 def test_other_workloads_than_forward_have_none(workload: Workload, noted: list[str]) -> None:
-    assert selection_of("Selects", noted, workload=workload) == Selection()
+    assert selection_of("Selects", noted, workload=workload) == (None, {})
     assert noted == []
 
 
 def test_a_choice_that_is_not_what_the_forward_does_has_a_reason(noted: list[str]) -> None:
-    found = selection_of("AttendsToChoose", noted)
-    assert found.share is None
-    assert found.facts["selection_and_rest"] == pytest.approx(1.75)
-    assert "take 175% of a whole forward together" in str(found.facts["selection_reason"])
+    share, facts = selection_of("AttendsToChoose", noted)
+    assert share is None
+    assert facts["selection_and_rest"] == pytest.approx(1.75)
+    assert "take 175% of a whole forward together" in str(facts["selection_reason"])
 
 
 def test_a_choice_that_fails_by_itself_has_a_reason(noted: list[str]) -> None:
-    found = selection_of("CannotChoose", noted)
-    assert found.share is None
+    share, facts = selection_of("CannotChoose", noted)
+    assert share is None
     words = "the choice cannot be timed by itself: RuntimeError: out of memory for all choices"
-    assert found.facts == {"selection_reason": words}
+    assert facts == {"selection_reason": words}
 
 
 def test_what_is_compiled_is_not_compiled_once_more(noted: list[str]) -> None:
     found = selection_of("SelectsCompiled", noted)
-    assert found == Selection(facts={"selection_reason": "what is compiled chooses within its graph, and not by itself"})
+    assert found == (None, {"selection_reason": "what is compiled chooses within its graph, and not by itself"})
     assert "attention" not in noted
 
 
 def test_of_slow_calls_there_is_one_round(noted: list[str]) -> None:
-    assert selection_of("Selects", noted, limit=0.0).share == pytest.approx(0.25)
+    assert selection_of("Selects", noted, limit=0.0)[0] == pytest.approx(0.25)
     # made once, given to a forward, and then each of the three
     assert noted.count("choice") == 3
     assert noted.count("attention") == 3
@@ -125,7 +126,7 @@ def test_a_cell_that_is_timed_by_a_graph_chooses_by_the_host_s_clock(noted: list
         return CountingClock(noted)
 
     monkeypatch.setattr(devices, "clock", clock)
-    assert selection_of("Selects", noted, clock=ClockMode.GRAPH).share == pytest.approx(0.25)
+    assert selection_of("Selects", noted, clock=ClockMode.GRAPH)[0] == pytest.approx(0.25)
     assert asked == [("cpu", "wall")]
 
 

@@ -223,10 +223,11 @@ def test_less_than_half_of_what_products_take_is_impossible(measured_again: list
     assert measured_again == ["float32"]
 
 
-def test_traffic_counts_at_the_speed_of_the_cache() -> None:
+def test_traffic_counts_at_the_speed_of_the_cache(measured_again: list[str]) -> None:
     refuse_impossible(limited(0), [0.4e-6])
     with pytest.raises(WrongError, match="take 655 ns at least"):
         refuse_impossible(limited(0), [0.3e-6])
+    assert measured_again == ["float32"]
 
 
 def test_a_roof_that_is_higher_the_second_time_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,17 @@ class Log:
         self.text += text
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+WIDE, NARROW = (128, 64, torch.bfloat16, "elu_plus_one"), (20, 17, torch.float16, "relu")
+
+
 @pytest.mark.parametrize(
-    ("D", "M", "dtype", "phi"), [(128, 64, torch.bfloat16, "elu_plus_one"), (20, 17, torch.float16, "relu")], ids=str
+    ("D", "M", "dtype", "phi", "arch"),
+    [
+        (*WIDE, "sm_80"),
+        (*NARROW, "sm_90"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((*WIDE, "sm_90"), (*NARROW, "sm_80"))),
+    ],
+    ids=str,
 )
 def test_every_kernel_compiles(D: int, M: int, dtype: torch.dtype, phi: str, arch: str) -> None:
     variant = compiling.Variant(D, M, dtype, phi)

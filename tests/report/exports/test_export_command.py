@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,15 +127,3 @@ def test_a_format_that_cannot_hold_a_run_says_why(maker: Maker, hopeless: Synthe
     words = refused("export", maker.folder(tmp_path / "run", hopeless), "--to", "bencher")
     assert words.startswith("--to bencher: run 20260101-030405-abcdef has no cell with a number")
     assert "killed by signal 11" in words
-
-
-def test_the_command_imports_neither_torch_nor_pandas_nor_matplotlib(run: Path) -> None:
-    code = (
-        "import sys\nfrom attnbench.cli.app import main\n"
-        f"sys.argv = ['attnbench', 'export', {str(run)!r}, '--to', 'bencher', '--out', '-']\n"
-        "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code, done.code\n"
-        "heavy = {'torch', 'pandas', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert "latency" in done.stdout

@@ -27,6 +27,15 @@ SHEETS = {
 REGULAR = {"paper-single", "talk"}
 every = pytest.mark.parametrize("on", [pytest.param(on, marks=[] if on in REGULAR else pytest.mark.slow) for on in SHEETS])
 kinds = pytest.mark.parametrize("kind", KINDS)
+OWN = ("scaling", "roofline", "drawings")
+"""Kinds with code of their own for what they draw; what a sheet does to these it does to those that draw like them."""
+
+
+def few(*regular: str) -> pytest.MarkDecorator:
+    """All kinds, but for these only where there is time."""
+    return pytest.mark.parametrize(
+        "kind", [pytest.param(kind, marks=[] if kind in regular else pytest.mark.slow) for kind in KINDS]
+    )
 
 
 @dataclass(frozen=True)
@@ -128,12 +137,18 @@ def test_in_grey_any_two_methods_differ_in_marker_or_in_lightness(on: str, kind:
             assert all(b - a > 0.04 for a, b in pairwise(sorted(map(luminance, alike)))), alike
 
 
-@pytest.mark.parametrize(("on", "width"), [("paper-single", 3.35), ("paper-double", 7.0)])
 @kinds
-def test_a_figure_has_the_width_of_a_column_or_of_a_page_and_fits_on_it(
-    on: str, width: float, kind: str, pictures: Pictures
-) -> None:
-    for picture in pictures(on, kind):
+def test_a_figure_has_the_width_of_a_column_and_fits_on_it(kind: str, pictures: Pictures) -> None:
+    has_width(pictures("paper-single", kind), 3.35)
+
+
+@few("scaling")
+def test_a_figure_has_the_width_of_a_page_and_fits_on_it(kind: str, pictures: Pictures) -> None:
+    has_width(pictures("paper-double", kind), 7.0)
+
+
+def has_width(found: list[Seen], width: float) -> None:
+    for picture in found:
         assert float(picture.figure.get_figwidth()) == width
         assert float(picture.figure.get_figheight()) <= 9
 
@@ -146,7 +161,7 @@ def test_a_slide_is_16_by_9_with_letters_that_are_read_from_the_last_row(kind: s
         assert min(size for _, size, _ in picture.words) >= 16
 
 
-@kinds
+@few(*OWN)
 def test_the_web_gets_a_clear_ground_and_ink_for_white_and_black(kind: str, pictures: Pictures) -> None:
     for picture in pictures("web-double", kind):
         grounds = [picture.figure.get_facecolor(), *(axes.get_facecolor() for axes in picture.figure.axes)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attnbench.analyze.cells import OK, CellSummary
 from attnbench.report.drawing.images import contrast, on_dark
-from attnbench.report.drawing.style import looks
+from attnbench.report.drawing.style import Dashes, looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.report.page.columns import Column, columns
@@ -222,9 +222,9 @@ def test_every_colour_of_the_figures_has_a_variable() -> None:
 
 @pytest.mark.parametrize(
     ("line", "pattern"),
-    [("-", ""), ("--", "5.92 2.56"), ("-.", "10.2 2.56 1.6 2.56"), (":", "1.6 2.64"), ((0, (1, 1)), "1.6 1.6")],
+    [("-", ""), ((0, (3.7, 1.6)), "5.92 2.56"), ((0, (6.4, 1.6, 1, 1.6)), "10.2 2.56 1.6 2.56"), ((0, (1, 1)), "1.6 1.6")],
 )
-def test_dashes_are_those_of_the_figures(line: "str | tuple[int, tuple[int, ...]]", pattern: str) -> None:
+def test_dashes_are_those_of_the_figures(line: Dashes, pattern: str) -> None:
     assert dashes(line) == pattern
 
 

@@ -191,10 +191,11 @@ def test_what_a_lost_cell_lacks_is_empty_in_csv_and_null_in_strict_json(judgemen
     assert [cell["ratio"] for cell in data["cells"] if cell["verdict"] == "LOST"] == [None]
 
 
-def test_a_job_summary_is_cut_before_it_is_dropped_whole(judgement: Judgement) -> None:
-    many = replace(judgement, comparisons=judgement.comparisons * 400)
-    text = job_summary(many, "REGRESSION: x")
-    assert 500_000 < len(text.encode()) <= MOST_BYTES
+def test_a_job_summary_is_cut_before_it_is_dropped_whole(judgement: Judgement, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_BYTES < 2**20
+    monkeypatch.setattr("attnbench.report.questions.comparison.table.MOST_BYTES", 50_000)
+    text = job_summary(replace(judgement, comparisons=judgement.comparisons * 40), "REGRESSION: x")
+    assert 25_000 < len(text.encode()) <= 50_000
     assert "more rows, none worse than these, are left out" in text
     assert text.splitlines()[0] == "# REGRESSION: x"
 
@@ -205,9 +206,8 @@ def test_a_short_job_summary_is_whole(judgement: Judgement) -> None:
     assert text.count("\n| ") == len(judgement.comparisons) + 1
 
 
-@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
-def test_the_picture_is_the_same_each_time(judgement: Judgement, form: str) -> None:
-    assert ratio_plot(judgement, form) == ratio_plot(judgement, form)
+def test_the_picture_is_the_same_each_time(judgement: Judgement) -> None:
+    assert ratio_plot(judgement, "svg") == ratio_plot(judgement, "svg")
 
 
 def test_there_is_a_picture_of_nothing_and_of_names_that_are_markup(synthetic: "type[Synthetic]", hostile: "Synthetic") -> None:

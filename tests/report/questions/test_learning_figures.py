@@ -172,10 +172,6 @@ def test_a_run_folder_gets_curves_once_and_drawings_only_where_some_were_asked_f
     assert kinds(small) == set()
 
 
-def test_files_of_curves_are_the_same_every_time(learning: "Synthetic") -> None:
-    assert folder_files(found(learning)) == folder_files(found(learning))
-
-
 def test_a_loss_that_falls_far_has_a_logarithmic_axis_and_another_a_linear_one(learning: "Synthetic") -> None:
     for learns, scale in ((0.5, "linear"), (0.001, "log")):
         for each in learning.laws:

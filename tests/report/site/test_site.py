@@ -5,12 +5,15 @@ import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from attnbench.report.site.build import Built
 from attnbench.report.site.runs import LeftOut
 from attnbench.version import __version__
 from tests.report.site.conftest import Lab
@@ -86,13 +89,40 @@ def tree(out: Path) -> dict[str, bytes]:
     return {file.relative_to(out).as_posix(): file.read_bytes() for file in out.rglob("*") if file.is_file()}
 
 
-def test_the_index_says_what_was_run_where_and_when(results: Lab, out: Path) -> None:
-    results.build(out)
+@dataclass(frozen=True)
+class Made:
+    """A site: what was said of it, where it is, and where its runs are."""
+
+    built: Built
+    out: Path
+    runs: Path
+
+
+Site = Callable[..., Made]
+_SITES: dict[bool, Made] = {}
+"""By whether the records go along."""
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The site of all runs, made once for those who only look."""
+
+    def _site(*, records: bool = False) -> Made:
+        if records not in _SITES:
+            lab, out = request.getfixturevalue("results"), tmp_path_factory.mktemp("looked-at") / "site"
+            _SITES[records] = Made(lab.build(out, records=records), out, lab.results)
+        return _SITES[records]
+
+    return _site
+
+
+def test_the_index_says_what_was_run_where_and_when(site: Site) -> None:
+    out = site().out
     assert index(out).text.replace(__version__, "VERSION") == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_every_link_leads_to_a_file_of_the_site_and_every_file_can_be_reached(results: Lab, out: Path) -> None:
-    results.build(out, records=True)
+def test_every_link_leads_to_a_file_of_the_site_and_every_file_can_be_reached(site: Site) -> None:
+    out = site(records=True).out
     found, reached = pages(out), {out / "index.html", out / ".attnbench-site"}
     for file, page in found.items():
         assert len(page.ids) == len(set(page.ids))
@@ -119,15 +149,15 @@ def test_the_same_runs_give_the_same_bytes(results: Lab, out: Path) -> None:
     assert tree(out) == tree(out.with_name("again"))
 
 
-def test_what_cannot_be_read_is_left_out_and_said_on_the_index_too(results: Lab, out: Path) -> None:
-    built = results.build(out)
-    assert [each.place for each in built.left_out] == ["quick/broken", "quick/lost"]
-    broken, lost = built.left_out
+def test_what_cannot_be_read_is_left_out_and_said_on_the_index_too(site: Site) -> None:
+    made = site()
+    assert [each.place for each in made.built.left_out] == ["quick/broken", "quick/lost"]
+    broken, lost = made.built.left_out
     assert broken.why.startswith("run.json cannot be read: ")
     assert lost == LeftOut("quick/lost", "it is not a run folder: run.json: No such file or directory")
-    for each in built.left_out:
-        assert f"\n{each.place}: {each.why}\n" in index(out).text
-    assert str(results.results) not in (out / "index.html").read_text()
+    for each in (broken, lost):
+        assert f"\n{each.place}: {each.why}\n" in index(made.out).text
+    assert str(made.runs) not in (made.out / "index.html").read_text()
 
 
 def test_a_date_that_is_none_leaves_out_the_run_and_nothing_else(lab: Lab, out: Path) -> None:
@@ -159,14 +189,14 @@ def test_machines_that_are_called_alike_are_both_in_the_contents(lab: Lab, out: 
     ]
 
 
-def test_figures_and_texts_go_along_and_records_only_where_that_is_asked_for(results: Lab, out: Path) -> None:
-    results.build(out)
+def test_figures_and_texts_go_along_and_records_only_where_that_is_asked_for(site: Site) -> None:
+    out = site().out
     files = set(tree(out))
     run = f"{EPYC}/20260103-030405-abcdef"
     assert {f"{run}/forward/time.png", f"{run}/forward/time.txt", f"{run}/profile.md"} <= files
     assert not any(name.endswith((".jsonl", "run.json")) for name in files)
     assert "The records that all of it is made from are not here." in index(out).text
-    results.build(out, records=True)
+    out = site(records=True).out
     assert {f"{run}/records.jsonl", f"{run}/run.json"} <= set(tree(out))
     assert "The records that all of it is made from are here too" in index(out).text
 
@@ -210,8 +240,8 @@ def test_a_run_within_the_folder_of_another_is_a_run_of_its_own(lab: Lab, out: P
     assert copied.parent.name == "20260102-030405-abcdef"
 
 
-def test_whatever_is_in_a_name_is_inert(results: Lab, out: Path) -> None:
-    results.build(out)
+def test_whatever_is_in_a_name_is_inert(site: Site) -> None:
+    out = site().out
     page = index(out)
     shown = {"html", "head", "meta", "title", "link", "style", "script", "body", "header", "nav", "main", "section", "footer"}
     shown |= {"h1", "h2", "h3", "h4", "h5", "p", "a", "ul", "li", "span", "div", "form", "label", "input", "output"}
@@ -225,8 +255,8 @@ def test_whatever_is_in_a_name_is_inert(results: Lab, out: Path) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names)
 
 
-def test_the_policy_lets_in_the_inline_script_and_style_and_nothing_else(results: Lab, out: Path) -> None:
-    results.build(out)
+def test_the_policy_lets_in_the_inline_script_and_style_and_nothing_else(site: Site) -> None:
+    out = site().out
     text = (out / "index.html").read_text()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     rules = policy.replace("&#39;", "'").split("; ")

@@ -42,7 +42,7 @@ def test_who_follows_the_rule_is_always_right(half: int, symbols: int, B: int, s
     batch = task.batch(B, generator(seed))
     assert batch.tokens.shape == batch.targets.shape == batch.judged.shape == (B, 2 * half)
     assert int(batch.judged.sum()) == B * (half - 1)
-    assert 0 <= int(batch.tokens.min()) <= int(batch.tokens.max()) < task.vocabulary
+    assert 0 <= int(batch.tokens.min()) <= int(batch.tokens.max()) < task.alphabet.vocabulary
     assert right(batch, solve(batch.tokens)) == 1
 
 

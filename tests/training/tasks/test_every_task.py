@@ -29,13 +29,13 @@ def test_a_batch_is_what_the_interface_says(task: Task, tasks: dict[Task, TaskDa
     for batch in (data.batch(5, torch.Generator().manual_seed(1)), data.held_out(5)):
         assert (batch.targets.shape, batch.judged.shape) == ((5, 64), (5, 64))
         assert (batch.targets.dtype, batch.judged.dtype) == (torch.int64, torch.bool)
-        if data.channels is None:
+        if data.alphabet.channels is None:
             assert (batch.tokens.shape, batch.tokens.dtype) == ((5, 64), torch.int64)
-            assert 0 <= int(batch.tokens.min()) <= int(batch.tokens.max()) < data.vocabulary
+            assert 0 <= int(batch.tokens.min()) <= int(batch.tokens.max()) < data.alphabet.vocabulary
         else:
-            assert (batch.tokens.shape, batch.tokens.dtype) == ((5, 64, data.channels), torch.float32)
+            assert (batch.tokens.shape, batch.tokens.dtype) == ((5, 64, data.alphabet.channels), torch.float32)
             assert bool(batch.tokens.isfinite().all())
-        assert 0 <= int(batch.targets.min()) <= int(batch.targets.max()) < data.vocabulary
+        assert 0 <= int(batch.targets.min()) <= int(batch.targets.max()) < data.alphabet.vocabulary
         assert bool(batch.judged.any(1).all())
 
 
@@ -74,9 +74,9 @@ def test_no_held_out_sequence_is_trained_on(task: Task, tasks: dict[Task, TaskDa
 @pytest.mark.parametrize("task", Task)
 def test_chance_is_no_better_than_a_guess_among_all_tokens_and_no_worse(task: Task, tasks: dict[Task, TaskData]) -> None:
     data = tasks[task]
-    assert 0 < data.chance.loss <= math.log(data.vocabulary)
+    assert 0 < data.chance.loss <= math.log(data.alphabet.vocabulary)
     # of speech it is that of saying nothing
-    assert (0 if task is Task.SPEECH else 1 / data.vocabulary) <= data.chance.accuracy < 1
+    assert (0 if task is Task.SPEECH else 1 / data.alphabet.vocabulary) <= data.chance.accuracy < 1
 
 
 @pytest.mark.parametrize(

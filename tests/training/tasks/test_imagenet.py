@@ -62,7 +62,7 @@ def test_a_path_as_data_is_a_folder_of_such_images(arrays: Path) -> None:
     task = task_of(training, 12288)
     assert task.batch(2, generator()).tokens.shape == (2, 12288)
     assert task.held_out(2).targets[1].tolist() == PICTURES[4].flatten().tolist()
-    assert (task.rows, task.columns, task.levels) == (64, 192, 256)
+    assert (task.rows, task.columns, task.alphabet.levels) == (64, 192, 256)
 
 
 def test_without_a_path_the_folder_is_looked_for_here(arrays: Path, monkeypatch: pytest.MonkeyPatch) -> None:

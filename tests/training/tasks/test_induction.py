@@ -23,7 +23,7 @@ def test_the_special_token_stands_at_one_place_and_at_the_end() -> None:
 def test_who_follows_the_rule_is_always_right(N: int, symbols: int, seed: int) -> None:
     task = Induction(N, symbols)
     batch = task.batch(4, generator(seed))
-    assert int(batch.tokens.max()) < task.vocabulary
+    assert int(batch.tokens.max()) < task.alphabet.vocabulary
     assert batch.judged.sum(1).tolist() == [1] * 4
     for row, target in zip(batch.tokens.tolist(), batch.targets[:, -1].tolist(), strict=True):
         assert row.count(0) == 2

@@ -29,7 +29,7 @@ def test_digits_read_back_row_by_row(digits: Images) -> None:
     chosen = torch.randint(1500, (3,), generator=generator())
     assert torch.equal(batch.targets.view(3, task.rows or 0, task.columns or 0), digits.training[chosen].long())
     assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
-    assert batch.tokens[:, 0].tolist() == [task.start] * 3 == [17] * 3
+    assert batch.tokens[:, 0].tolist() == [task.alphabet.start] * 3 == [17] * 3
     assert bool(batch.judged.all())
 
 
@@ -48,8 +48,8 @@ def test_held_out_images_are_spread_and_no_more_than_there_are(digits: Images) -
 
 def test_levels_rows_and_columns_are_those_of_the_schema(digits: Images) -> None:
     task = Pixels(digits)
-    assert (task.rows, task.columns, task.levels) == PIXELS["digits"]
-    assert task.vocabulary == 18
+    assert (task.rows, task.columns, task.alphabet.levels) == PIXELS["digits"]
+    assert task.alphabet.vocabulary == 18
 
 
 def test_a_unigram_model_reaches_chance(digits: Images) -> None:

@@ -40,7 +40,7 @@ def test_who_follows_the_rule_is_always_right(symbols: int, pairs: int, N: int, 
     task = Recall(N, symbols, pairs)
     batch = task.batch(3, generator(seed))
     assert batch.tokens.shape == (3, N)
-    assert int(batch.tokens.max()) < task.vocabulary
+    assert int(batch.tokens.max()) < task.alphabet.vocabulary
     assert batch.judged.sum(1).tolist() == [min(pairs, (N - 2 * pairs) // 2)] * 3
     assert torch.equal(solve(batch.tokens, symbols), batch.targets)
 

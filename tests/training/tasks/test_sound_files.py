@@ -36,7 +36,7 @@ def test_a_folder_is_read_by_its_name(folder: Path) -> None:
     assert isinstance(task, SoundFiles)
     assert task.name.startswith(f"speech of {folder.name} (")
     assert str(folder.parent) not in task.name
-    assert (task.letters, task.vocabulary) == (" abc", 5)
+    assert task.alphabet.vocabulary == 1 + len(" abc")
 
 
 def test_frames_are_those_of_the_file_and_zeros_behind_its_end(folder: Path) -> None:
@@ -45,7 +45,7 @@ def test_frames_are_those_of_the_file_and_zeros_behind_its_end(folder: Path) -> 
     assert batch.tokens.shape == (1, 64, 40)
     torch.testing.assert_close(batch.tokens[0, :38], filter_bank(read_sound(folder / "utterance_18.wav")))
     assert not batch.tokens[0, 38:].any()
-    assert "".join(task.letters[symbol - 1] for symbol in batch.targets[batch.judged].tolist()) == "bc"
+    assert "".join(" abc"[symbol - 1] for symbol in batch.targets[batch.judged].tolist()) == "bc"
 
 
 def test_a_sound_reads_back_as_it_was_written(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_window_reads_back_as_the_text_it_was_cut_from(text: Text) -> None:
         assert tokens == [START, *targets[:-1]]
         assert bytes(targets) in TEXT[:4500]
     assert bool(batch.judged.all())
-    assert text.vocabulary == START + 1
+    assert text.alphabet.vocabulary == START + 1
 
 
 def test_held_out_windows_are_from_the_last_tenth_and_spread_over_all_of_it(text: Text) -> None:
