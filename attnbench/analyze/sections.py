@@ -1,13 +1,25 @@
 """Sections: cells that differ only in method, parameters and length, and so belong into one table or panel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.run import RunInfo, devices
 from attnbench.schema.suite import Axes
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    """Gather values by their key; keys and values stay in the order in which they come."""
+    found: dict[_K, list[_V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -85,15 +97,16 @@ def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str,
     cells = [summary.cell for summary in summaries]
     models = ([_model(cell) for cell in cells if cell.training], [_model(cell) for cell in cells if cell.model])
     varying = {name for each in (words, *models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
-    grouped: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
+    gathered: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
     for rule, members in _by_batch(summaries, axes):
         for summary in members:
             cell = summary.cell
-            about = axes_in_words(cell) | place(summary) | _model(cell)
+            # where heads of k and v are grouped in some cells, those of the others are said too
+            about = axes_in_words(cell) | {"kv_heads": f"kv_heads={cell.problem.kv_heads}"} | place(summary) | _model(cell)
             conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
             key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
-            grouped.setdefault(key, []).append(summary)
-    found = [Section(*key, tuple(members)) for key, members in grouped.items()]
+            gathered.setdefault(key, []).append(summary)
+    found = [Section(*key, tuple(own)) for key, own in gathered.items()]
     return sorted(found, key=lambda s: (list(Workload).index(s.workload), not s.causal))
 
 
@@ -153,10 +166,7 @@ class Stop:
 
 def stops(series: Sequence[CellSummary]) -> list[Stop]:
     """Return all statuses but ok of one method, by the first length of each."""
-    found: dict[str, list[int]] = {}
-    for summary in series:
-        if not summary.ok:
-            found.setdefault(summary.status, []).append(summary.cell.problem.N)
+    found = grouped((summary.status, summary.cell.problem.N) for summary in series if not summary.ok)
     return [Stop(status, tuple(lengths)) for status, lengths in found.items()]
 
 

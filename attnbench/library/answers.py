@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable, Sequence
-from csv import writer
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,9 @@ from attnbench.report.questions.comparison.judgement import Judgement
 from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, console
 from attnbench.report.text import latex, markdown
 from attnbench.report.text.html import safe, table_html
-from attnbench.report.text.names import ascii_only, harmless
+from attnbench.report.text.names import ascii_only
 from attnbench.report.text.numbers import percent
-from attnbench.report.text.table import Table, plain
+from attnbench.report.text.table import Table, csv_text, plain
 from attnbench.schema.run import RunInfo
 from attnbench.store.files import write_named
 
@@ -71,10 +70,7 @@ class Answer:
         """Its numbers in SI units; of a run's tables what they show, one below the other."""
         if self.own_csv:
             return self.own_csv()
-        out = io.StringIO()
-        rows = (row for table in self.tables for row in (table.headers, *table.rows))
-        writer(out, lineterminator="\n").writerows([harmless(text) for text in row] for row in rows)
-        return out.getvalue()
+        return csv_text(row for table in self.tables for row in (table.headers, *table.rows))
 
     def frame(self) -> "pd.DataFrame":
         """The CSV as a data frame."""

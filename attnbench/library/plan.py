@@ -14,7 +14,7 @@ from attnbench import registry
 from attnbench.measure import environment
 from attnbench.places.elsewhere import DATA_SHEETS, Elsewhere
 from attnbench.places.station import LocalStation
-from attnbench.report.questions.trend.names import varied
+from attnbench.report.questions.trend.names import conditions, varied
 from attnbench.report.text.html import table_html
 from attnbench.report.text.table import Table
 from attnbench.schema import units
@@ -130,14 +130,15 @@ class Plan:
         """A row a cell, with the conditions that vary within the suite; of a large suite a row a method and workload."""
         if self.share < 1:
             return self._by_method()
-        others = {name: words for name, words in varied(self.scouted.cells).items() if name not in _ALWAYS}
+        others = [name for name in varied(self.scouted.cells) if name not in _ALWAYS]
         rows = []
         for planned in self.cells:
             cell, p = planned.cell, planned.cell.problem
             B = "max" if cell.batch is Batch.LARGEST else str(p.B)
-            conditions = (cell.workload, "causal" if p.causal else "full", p.dtype, *(words(cell) for words in others.values()))
+            own = conditions(cell)
+            about = (cell.workload, "causal" if p.causal else "full", p.dtype, *(own.get(name, "") for name in others))
             seconds = _UNKNOWN if planned.seconds is None else units.seconds(planned.seconds)
-            rows.append((str(p.N), B, *conditions, cell.label, seconds, planned.note))
+            rows.append((str(p.N), B, *about, cell.label, seconds, planned.note))
         headers = ("N", "B", *_ALWAYS, *others, "method", "a call, at least", "note")
         return Table(
             f"{self.scouted.suite.name} on {self.scouted.suite.device}", headers, tuple(rows), notes=tuple(self.summary)

@@ -185,19 +185,17 @@ class Run:
 
     def _narrowed(self, workload: Sequence[str], method: Sequence[str], labels: Mapping[str, str] | None = None) -> Findings:
         """Keep these workloads and methods, or all where none is named, under names of one's own. Raises ArgumentError."""
-        from attnbench.report.figures.narrowed import narrowed, relabelled
-
         findings = self.findings
         known = [*dict.fromkeys(summary.cell.method for summary in findings.summaries), *findings.labels]
         if labels:
-            findings = relabelled(findings, {one_of(known, name, "label"): text for name, text in labels.items()})
+            findings = findings.relabelled({one_of(known, name, "label"): text for name, text in labels.items()})
         workloads = [word(Workload, each, "workload") for each in workload]
         own = list(dict.fromkeys(s.cell.workload for s in findings.summaries))
         if strange := [each for each in workloads if each not in own]:
             raise ArgumentError("workload", strange[0], f"the run has {', '.join(own) or 'none'}")
         named = [name for text in method for name in split_names(text)]
         kept = dict.fromkeys(label for name in named for label in pick(name, findings.labels, "methods"))
-        return narrowed(findings, workloads, list(kept)) if workloads or kept else findings
+        return findings.only(workloads, list(kept)) if workloads or kept else findings
 
 
 class Figures(tuple["Figure", ...]):

@@ -7,7 +7,7 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.quantities import ENERGY, MEMORY, Center, Quantity
 from attnbench.analyze.roofline import placed
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
 from attnbench.report.text.models import model_notes
@@ -81,10 +81,7 @@ def replication(summaries: Sequence[CellSummary], quantity: Quantity) -> str:
 def measured(findings: Findings, sections: Sequence[Section] | None = None) -> list[str]:
     """Say how cells were measured, a line each: what holds in all sections once, else with the sections that it holds in."""
     members = findings.sections if sections is None else sections
-    lines: dict[str, list[str]] = {}
-    for section in members:
-        for line in filter(None, _of_section(findings, section)):
-            lines.setdefault(line, []).append(section.title)
+    lines = grouped((line, section.title) for section in members for line in _of_section(findings, section) if line)
     placed = (line if len(held) == len(members) else f"{'; '.join(held)}: {line}" for line, held in lines.items())
     return [*placed, machine(findings)]
 
@@ -164,9 +161,8 @@ def backends(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
 
 def _grouped(title: str, pairs: Sequence[tuple[str, str]], form: str = "{} ({})") -> list[str]:
     """Return one line of what belongs to each key: `Exact: softmax in float64 (a, b).`; none where there is nothing."""
-    found: dict[str, dict[str, None]] = {}
-    for key, value in pairs:
-        found.setdefault(key, {})[value] = None
+    # what is told twice is said once
+    found = grouped(dict.fromkeys(pairs))
     words = "; ".join(form.format(key, ", ".join(values)) for key, values in found.items())
     return [f"{title}: {one_line(words)}."] if found else []
 

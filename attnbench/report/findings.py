@@ -1,7 +1,7 @@
 """Findings: what every table, plot and text of one run is made from, computed once."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary, summarize
@@ -10,6 +10,7 @@ from attnbench.analyze.main_counter import MainCounter, main_counter
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, quantities
 from attnbench.analyze.sections import Section, sections_of
 from attnbench.report.text.names import drawable, short_names
+from attnbench.schema.cell import Workload
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -33,6 +34,23 @@ class Findings:
     def over(cls, run: RunInfo, summaries: Sequence[CellSummary]) -> "Findings":
         """Make findings from cells that are summarized already."""
         return cls(run, tuple(summaries), tuple(sections_of(run, summaries)), main_counter(summaries))
+
+    def only(self, workloads: Sequence[Workload], labels: Sequence[str]) -> "Findings":
+        """Keep what is named, or all where nothing is; fidelity stays, for it is what the others are weighed against."""
+        place = {label: i for i, label in enumerate(labels or self.labels)}
+
+        def belongs(summary: CellSummary) -> bool:
+            workload = summary.cell.workload
+            return summary.cell.label in place and (not workloads or workload in workloads or not workload.is_timed)
+
+        kept = sorted(filter(belongs, self.summaries), key=lambda summary: place[summary.cell.label])
+        return Findings.over(self.run, kept)
+
+    def relabelled(self, labels: Mapping[str, str]) -> "Findings":
+        """Call methods, by their names or their labels, as it is said here rather than as the suite says."""
+        suite = self.run.suite
+        report = suite.report.model_copy(update={"labels": {**suite.report.labels, **labels}})
+        return replace(self, run=self.run.model_copy(update={"suite": suite.model_copy(update={"report": report})}))
 
     @cached_property
     def statements(self) -> list[tuple[Section, Statement]]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 ROWS_TOGETHER = 8
-"""Number of rows that are walked together: enough for every core, few enough that their states stay in cache."""
+"""Least number of rows that are walked together: enough for every core, few enough that their states stay in cache."""
 TOKENS = 4096
 """Rows of queries times tokens of a part on a CPU, for widths up to 128: a few MB in float32 for each intermediate tensor."""
 _TOKENS_ELSEWHERE = 2**18  # a GPU needs no such cache and wants large products
@@ -35,9 +35,10 @@ class Part:
         place.copy_(rows.view(place.shape))
 
 
-def groups(rows: int, is_cuda: bool) -> list[slice]:
-    """Cut the rows into groups; each is walked from end to end before the next."""
-    step = max(1, rows) if is_cuda else ROWS_TOGETHER
+def groups(q: Tensor) -> list[slice]:
+    """Cut the rows of q [X, R, N, ·] into groups; each is walked from end to end before the next."""
+    rows, R, N, _ = q.shape
+    step = max(1, rows) if q.is_cuda else max(ROWS_TOGETHER, TOKENS // max(1, R * N))
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 

@@ -41,7 +41,7 @@ class Rows:
 
     def groups(self) -> Iterator[tuple[slice, Self]]:
         """Go through the groups of rows that are walked together, as views."""
-        for some in groups(self.k.shape[0], self.k.is_cuda):
+        for some in groups(self.q):
             log_decay = None if self.log_decay is None else self.log_decay[some]
             yield some, replace(self, q=self.q[some], k=self.k[some], v=self.v[some], log_decay=log_decay)
 

@@ -60,7 +60,7 @@ def _walk(
     q, _, v = inputs[:3]
     o = v.new_empty(*q.shape[:3], v.shape[-1])
     last = v.new_zeros(v.shape[0], *(size or (q.shape[-1], v.shape[-1])), dtype=sums(v.dtype))
-    for some in groups(v.shape[0], v.is_cuda):
+    for some in groups(q):
         rows = tuple(x[some] for x in inputs)
         state = torch.zeros_like(last[some]) if before is None else before.flatten(0, 1)[some].clone()
         for part in parts(rows[0], v.shape[-1], chunk):
@@ -103,7 +103,7 @@ class _ByParts(torch.autograd.Function):
         saved = ctx.saved_tensors
         inputs, met = saved[: ctx.count], list(saved[ctx.count :])
         gradients = tuple(x.new_zeros(x.shape) if x.shape[2] == 1 else x.new_empty(x.shape) for x in inputs)
-        for some in reversed(groups(g.shape[0], g.is_cuda)):
+        for some in reversed(groups(g)):
             rows, slopes = tuple(x[some] for x in inputs), tuple(x[some] for x in gradients)
             slope: Tensor | None = None
             for part in reversed(parts(rows[0], g.shape[-1], ctx.chunk)):

@@ -25,7 +25,11 @@ def test_workload_mask_and_dtype_make_a_section(writer: Writer) -> None:
 
 @pytest.mark.parametrize(
     ("axis", "values", "want"),
-    [("H", (4, 8), ["float32, H=4", "float32, H=8"]), ("padding", (0.0, 0.25), ["float32", "float32, padding 0.25"])],
+    [
+        ("H", (4, 8), ["float32, H=4", "float32, H=8"]),
+        ("kv_heads", (8, 2), ["float32, kv_heads=8", "float32, kv_heads=2"]),
+        ("padding", (0.0, 0.25), ["float32", "float32, padding 0.25"]),
+    ],
 )
 def test_other_axes_are_named_where_they_vary(writer: Writer, axis: str, values: tuple[float, ...], want: list[str]) -> None:
     found = sections(

@@ -84,32 +84,35 @@ def test_a_suite_that_is_not_there_is_refused_with_those_that_ship(here: Run) ->
         (("show", "softmax.naive", "--width", "1000000000000"), "--width"),
         (("record", "run", "--method", "m", "--out", "a.safetensors", "--sequences", "1000000000000"), "--sequences"),
         # lanes that there are not
-        (("run", "quick", "--lanes", "999"), "--lanes 999: this process may use "),
-        (("run", "quick", "--devices", "cuda:0", "--device", "cpu"), "--device cpu: several devices are GPUs; leave it out"),
-        (("run", "quick", "--lanes", "2", "--devices", "cuda:0"), "--lanes 2: lanes share the cores of a CPU"),
+        (("run", "s.yaml", "--lanes", "999"), "--lanes 999: this process may use "),
+        (("run", "s.yaml", "--devices", "cuda:0", "--device", "cpu"), "--device cpu: several devices are GPUs; leave it out"),
+        (("run", "s.yaml", "--lanes", "2", "--devices", "cuda:0"), "--lanes 2: lanes share the cores of a CPU"),
         (
-            ("run", "quick", "--devices", "cpu"),
+            ("run", "s.yaml", "--devices", "cpu"),
             "--devices cpu: write cuda:0,cuda:1 or all; on a CPU, --lanes 2 shares its cores out",
         ),
         # options that would say nothing
-        (("run", "quick", "--dry-run"), "--dry-run goes with --on slurm"),
-        (("run", "quick", "--wait", "--on", "ray"), "--wait goes with --on slurm"),
-        (("run", "quick", "--array", "3"), "--array goes with --on slurm"),
-        (("run", "quick", "--address", "auto", "--on", "slurm"), "--address goes with --on ray"),
-        (("run", "quick", "--lanes", "2", "--on", "ray"), "--lanes goes with a run on this machine"),
-        (("run", "quick", "--shard", "1/2", "--on", "slurm"), "--shard goes with a run on this machine or --on ray"),
-        (("run", "quick", "--on", "kubernetes"), "--on kubernetes: there are: ray, slurm"),
+        (("run", "s.yaml", "--dry-run"), "--dry-run goes with --on slurm"),
+        (("run", "s.yaml", "--wait", "--on", "ray"), "--wait goes with --on slurm"),
+        (("run", "s.yaml", "--array", "3"), "--array goes with --on slurm"),
+        (("run", "s.yaml", "--address", "auto", "--on", "slurm"), "--address goes with --on ray"),
+        (("run", "s.yaml", "--lanes", "2", "--on", "ray"), "--lanes goes with a run on this machine"),
+        (("run", "s.yaml", "--shard", "1/2", "--on", "slurm"), "--shard goes with a run on this machine or --on ray"),
+        (("run", "s.yaml", "--on", "kubernetes"), "--on kubernetes: there are: ray, slurm"),
         # shares that are none
         *(
             (
-                ("run", "quick", f"--shard={share}"),
+                ("run", "s.yaml", f"--shard={share}"),
                 f"--shard {share}: write the number of the share and how many there are, as 3/8",
             )
             for share in ("0/2", "3/2", "x", "1/", "-1/2", "1/2/3")
         ),
     ],
 )
-def test_what_cannot_be_taken_is_refused_by_name(arguments: tuple[str, ...], words: str, here: Run, tmp_path: Path) -> None:
+def test_what_cannot_be_taken_is_refused_by_name(
+    arguments: tuple[str, ...], words: str, here: Run, suite: Write, tmp_path: Path
+) -> None:
+    suite(GOOD + "methods: [softmax.sdpa]\n")
     assert words in refused(here(*arguments))
     assert not (tmp_path / "results").exists()
 

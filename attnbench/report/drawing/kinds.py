@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.report.findings import Findings
 from attnbench.report.text.latex import escape
 from attnbench.report.text.names import one_line
@@ -28,10 +28,7 @@ class CannotDrawError(UsageError):
 
 def by_workload(findings: Findings, belongs: Callable[[Workload], bool], otherwise: str) -> list[list[Section]]:
     """Return the sections of each workload that belongs, in the order of the run; raises CannotDrawError without any."""
-    found: dict[Workload, list[Section]] = {}
-    for section in findings.sections:
-        if belongs(section.workload):
-            found.setdefault(section.workload, []).append(section)
+    found = grouped((section.workload, section) for section in findings.sections if belongs(section.workload))
     if not found:
         raise CannotDrawError(otherwise)
     return list(found.values())

@@ -11,7 +11,7 @@ from matplotlib.transforms import ScaledTranslation
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import Quantity, Unit
 from attnbench.analyze.scaling import exponent
-from attnbench.analyze.sections import Section, stops
+from attnbench.analyze.sections import Section, grouped, stops
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.conditions import device_name, on_each_device
 from attnbench.report.drawing.panels import Panel, named
@@ -235,9 +235,7 @@ def parts(section: Section, most: int) -> list[Section]:
     """Return the section; or, of more methods than fit into a panel, several: families stay together as far as they fit."""
     if len(section.series) <= most:
         return [section]
-    families: dict[str, list[str]] = {}
-    for label in section.series:
-        families.setdefault(label.partition(".")[0], []).append(label)
+    families = grouped((label.partition(".")[0], label) for label in section.series)
     groups: list[dict[str, list[str]]] = [{}]
     for family, labels in families.items():
         size = math.ceil(len(labels) / math.ceil(len(labels) / most))

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from attnbench.analyze.quantities import Unit
+from attnbench.analyze.sections import grouped
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import FONT, fitted, scaled
 from attnbench.report.drawing.style import width as wide
@@ -144,9 +145,7 @@ def _drawn(figure: Figure, own: Sequence[Panel], across: int, high: float) -> li
 
 def _share(drawn: Sequence[tuple[Panel, Axes]]) -> None:
     """Give panels of one scale the same limits, and number their axes."""
-    groups: dict[Hashable, list[tuple[Panel, Axes]]] = {}
-    for panel, axes in drawn:
-        groups.setdefault(id(axes) if panel.scale is None else panel.scale, []).append((panel, axes))
+    groups = grouped((id(axes) if panel.scale is None else panel.scale, (panel, axes)) for panel, axes in drawn)
     for members in groups.values():
         limits = [axes.get_ylim() for _, axes in members if axes.has_data()] or [members[0][1].get_ylim()]
         for panel, axes in members:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from attnbench.analyze.quantities import TIME, Unit
 from attnbench.analyze.roofline import Placed, placed
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.conditions import device_name, measured, on_each_device, replication
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
@@ -69,13 +69,8 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
 
 
 def _stands(findings: Findings, section: Section) -> _Stands:
-    found: _Stands = {}
-    for label, series in section.series.items():
-        for cell in series:
-            at = placed(cell, findings.run)
-            if at is not None and at.flops and at.traffic:
-                found.setdefault(label, []).append((cell.cell.problem.N, at))
-    return found
+    every = ((label, cell, placed(cell, findings.run)) for label, series in section.series.items() for cell in series)
+    return grouped((label, (cell.cell.problem.N, at)) for label, cell, at in every if at and at.flops and at.traffic)
 
 
 def _draw(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.sections import Section, sections
+from attnbench.analyze.sections import Section, grouped, sections
 from attnbench.analyze.speedup import baseline
 from attnbench.report.conditions import commit, short_machine
 from attnbench.report.drawing import style
@@ -116,10 +116,7 @@ class Board:
     @cached_property
     def lines(self) -> dict[tuple[int, int, int], list[int]]:
         """By group, run and method: the numbers of its cells, by rising length."""
-        found: dict[tuple[int, int, int], list[int]] = {}
-        for number, place in enumerate(self.places):
-            found.setdefault((place.group, place.run, place.method), []).append(number)
-        return found
+        return grouped(((place.group, place.run, place.method), number) for number, place in enumerate(self.places))
 
     @cached_property
     def first(self) -> int:
@@ -143,10 +140,8 @@ def _batch(axes: Axes, section: Section) -> str:
 def _left_over(findings: Findings) -> list[Section]:
     """Return sections of the cells that the suite's rules put into none; no cell is dropped."""
     placed = {summary.cell.key for section in findings.sections for summary in section.summaries}
-    found: dict[tuple[Workload, bool], list[CellSummary]] = {}
-    for summary in findings.summaries:
-        if summary.cell.key not in placed:
-            found.setdefault((summary.cell.workload, summary.cell.problem.causal), []).append(summary)
+    left = (summary for summary in findings.summaries if summary.cell.key not in placed)
+    found = grouped(((summary.cell.workload, summary.cell.problem.causal), summary) for summary in left)
     return [Section(workload, causal, _OTHER, tuple(cells)) for (workload, causal), cells in found.items()]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from attnbench.analyze.sections import grouped
 from attnbench.report.text.names import one_line, shorten, without_noise
 from attnbench.schema.history import Entry, Summary
 from attnbench.schema.run import RunInfo
@@ -104,10 +105,7 @@ def unreadable(path: Path, place: str, error: Exception) -> LeftOut:
 
 def together(found: Iterable[Found]) -> list[Members]:
     """Return every run by itself, but the two sides of a comparison together, where there is one older and one newer."""
-    turns: dict[tuple[str, str, str], list[Found]] = {}
-    for each in found:
-        alone = each.interleaved or f"\0{each.place}"
-        turns.setdefault((each.entry.suite, each.entry.machine, alone), []).append(each)
+    turns = grouped(((each.entry.suite, each.entry.machine, each.interleaved or f"\0{each.place}"), each) for each in found)
     members: list[Members] = []
     for runs in turns.values():
         sides = sorted(runs, key=lambda each: not each.entry.base)

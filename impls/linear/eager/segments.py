@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 HEADS = 8
-"""Number of heads that are walked together: enough for every core, few enough that their states stay in cache."""
+"""Least number of heads that are walked together: enough for every core, few enough that their states stay in cache."""
 ROWS = 4096
 """B·T of one segment on a CPU, at C ≤ 128: a few MB in float32, measured best of 512 … 16384 and of the whole sequence."""
 _ROWS_ELSEWHERE = 2**18  # a GPU needs no such cache and wants large products
@@ -35,8 +35,8 @@ class Segment:
 
 def groups(x: Tensor) -> list[slice]:
     """Cut the samples and heads of x, [B, N, ·] or [B, N, R, ·], into groups, of which each is walked before the next."""
-    B = x.shape[0]
-    step = max(1, B) if x.is_cuda else max(1, HEADS // x.shape[2:-1].numel())
+    B, R = x.shape[0], x.shape[2:-1].numel()
+    step = max(1, B) if x.is_cuda else max(1, HEADS // R, ROWS // max(1, R * x.shape[1]))
     return [slice(start, min(start + step, B)) for start in range(0, B, step)]
 
 

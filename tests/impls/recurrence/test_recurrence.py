@@ -75,7 +75,8 @@ def test_heads_that_share_a_state_do_as_if_each_had_its_own(gates: int) -> None:
 
 @given(N=st.integers(0, 500), rows=st.integers(1, 40), D=st.integers(1, 300), chunk=st.integers(1, 600))
 def test_parts_cover_each_token_once_in_whole_chunks(N: int, rows: int, D: int, chunk: int) -> None:
-    walk = parts.parts(torch.empty(rows, 1, N, D, device="meta"), 7, chunk)
+    q = torch.empty(rows, 1, N, D, device="meta")
+    walk = parts.parts(q, 7, chunk)
     assert [t for part in walk for t in range(part.start, part.stop)] == list(range(N))
     assert all((part.stop - part.start) % part.L == 0 for part in walk)
-    assert [x for some in parts.groups(rows, False) for x in range(rows)[some]] == list(range(rows))
+    assert [x for some in parts.groups(q) for x in range(rows)[some]] == list(range(rows))

@@ -11,7 +11,6 @@ from attnbench.report.drawing import style
 from attnbench.report.drawing.kinds import CannotDrawError
 from attnbench.report.drawing.sheet import FOLDER, SLIDE, Sheet, Style, sheet
 from attnbench.report.figures.make import drawn, files
-from attnbench.report.figures.narrowed import narrowed
 from attnbench.report.figures.tradeoffs import tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
@@ -191,7 +190,7 @@ def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: "Synthetic"
 
 
 def test_methods_are_chosen_and_ordered(everything: Everything) -> None:
-    few = narrowed(everything(), [Workload.FORWARD], ["sparse.strided", "softmax.sdpa"])
+    few = everything().only([Workload.FORWARD], ["sparse.strided", "softmax.sdpa"])
     assert few.labels == ["sparse.strided", "softmax.sdpa"]
     assert {section.workload for section in few.sections} == {Workload.FORWARD, Workload.FIDELITY}
 
@@ -204,7 +203,7 @@ def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: "S
         else s
         for s in findings.summaries
     ]
-    few = narrowed(Findings.over(findings.run, cells), [], ["softmax.naive"])
+    few = Findings.over(findings.run, cells).only([], ["softmax.naive"])
     assert few.counter is not None
     assert few.counter.name == few.quantities["memory"].about == name
 

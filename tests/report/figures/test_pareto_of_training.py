@@ -9,7 +9,6 @@ from attnbench.analyze.best import front
 from attnbench.report.drawing.kinds import CannotDrawError
 from attnbench.report.drawing.sheet import FOLDER, Style, sheet
 from attnbench.report.figures.make import drawn, files
-from attnbench.report.figures.narrowed import narrowed
 from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Batch, Workload
@@ -148,10 +147,10 @@ def test_the_caption_says_why_a_model_that_learnt_has_no_cost(both: "Synthetic")
 
 def test_what_is_chosen_is_drawn_alone(both: "Synthetic") -> None:
     findings = found(both)
-    (row, _) = tradeoffs(narrowed(findings, [Workload.TRAIN], []))
+    (row, _) = tradeoffs(findings.only([Workload.TRAIN], []))
     assert costs(row) == ["time per update", "memory of an update"]
     with pytest.raises(CannotDrawError, match="no cell has a quality"):
-        drawn(narrowed(findings, [Workload.GENERATE], []), "pareto", FOLDER)
+        drawn(findings.only([Workload.GENERATE], []), "pareto", FOLDER)
 
 
 def test_it_is_written_in_every_format(both: "Synthetic") -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from attnbench.analyze.crossover import Versus
 from attnbench.analyze.quantities import TIME, Unit, recorded
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.analyze.speedup import baseline
 from attnbench.analyze.verdict import ratio
 from attnbench.report.conditions import device_name, measured, replication
@@ -76,9 +76,7 @@ def _figures(findings: Findings, compared: Sequence[Versus], sheet: Sheet) -> li
     quantity = compared[0].quantity
     what = f"{quantity.title}{f' ({quantity.about})' if quantity.about else ''}"
     what = f"{what} over that of {findings.plot_names[overs[0]]}" if len(overs) == 1 else f"ratio of {what}"
-    looks, by_section = run_looks(findings), dict[int, list[Versus]]()
-    for versus in compared:
-        by_section.setdefault(id(versus.section), []).append(versus)
+    looks, by_section = run_looks(findings), grouped((id(versus.section), versus) for versus in compared)
     panels = []
     for own, place in zip(by_section.values(), side_by_side(len(by_section), 2), strict=True):
         section, names = own[0].section, []

@@ -8,6 +8,7 @@ from itertools import groupby
 from attnbench.analyze.published import Finding, Row, in_short, rows
 from attnbench.analyze.published_figures import BATCH, FEWEST, LONGEST, MEMORY_GROWTH, Figure, Kind
 from attnbench.analyze.quantities import MEMORY
+from attnbench.analyze.sections import grouped
 from attnbench.report.conditions import machine, shapes
 from attnbench.report.findings import Findings
 from attnbench.report.text.models import model_note
@@ -183,10 +184,7 @@ def about(findings: Findings) -> list[str]:
 
 def reasons(rows: Sequence[Row]) -> list[str]:
     """`not run: Table 2: ... and 3 more: it needs a GPU`: one line for each reason."""
-    found: dict[tuple[Finding, str], list[Row]] = {}
-    for row in rows:
-        if row.why:
-            found.setdefault((row.finding, one_line(row.why)), []).append(row)
+    found = grouped(((row.finding, one_line(row.why)), row) for row in rows if row.why)
     lines = []
     for (finding, why), of in found.items():
         # the figures of one printed table are named by its name and their number
