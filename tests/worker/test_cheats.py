@@ -71,7 +71,8 @@ def outcome_of(warm: Isolation, method: str, workload: Workload = Workload.FORWA
 
 @pytest.mark.parametrize("name", caught(CAUGHT))
 def test_a_cheat_is_caught_and_its_times_are_kept(warm: Isolation, name: str) -> None:
-    outcome = outcome_of(warm, f"cheats:{name}")
+    # a forger is told from the tenth of a second that a busy machine may lose only after longer
+    outcome = outcome_of(warm, f"cheats:{name}", seconds=2.0 if name == "ForgesSamples" else 0.4)
     assert isinstance(outcome, Failed)
     assert outcome.status.value in CAUGHT[name].split(" or "), outcome.reason
     assert len(outcome.samples["time"].values) >= 1
