@@ -71,8 +71,9 @@ def outcome_of(warm: Isolation, method: str, workload: Workload = Workload.FORWA
 
 @pytest.mark.parametrize("name", caught(CAUGHT))
 def test_a_cheat_is_caught_and_its_times_are_kept(warm: Isolation, name: str) -> None:
-    # a forger is told from the tenth of a second that a busy machine may lose only after longer
-    outcome = outcome_of(warm, f"cheats:{name}", seconds=2.0 if name == "ForgesSamples" else 0.4)
+    # a replay needs some calls to be told, and a forger more than the tenth of a second that a busy machine may lose
+    long = {"ForgesSamples": 2.0, "ReplaysByContent": 1.0, "ReplaysByCount": 1.0}
+    outcome = outcome_of(warm, f"cheats:{name}", seconds=long.get(name, 0.4))
     assert isinstance(outcome, Failed)
     assert outcome.status.value in CAUGHT[name].split(" or "), outcome.reason
     assert len(outcome.samples["time"].values) >= 1
