@@ -74,16 +74,16 @@ def hold_rows(setting: Setting, truth: Truth, place: Place, got: Sequence[Tensor
 
     Raises WrongError where a row is too far off, and what the truth raises.
     """
-    want, allowed, found = truth.rows(place).detach(), tolerance(setting.cell), []
-    for rows in got:
-        off = deviations(rows, want)
-        bound = excused(off, allowed, (deviations(other.rows(place).detach(), want) for other in truth.rounded()))
-        worst = int((off / bound).argmax())
-        if off[worst] > bound[worst]:
-            where = f"in row {place.at[worst]} of head {place.h}, {setting.shape_in_words}"
-            raise WrongError(f"{what} {_is_off(off[worst], bound[worst])}, {where}")
-        found.append(off)
-    return torch.cat(found)
+    want = truth.rows(place).detach()
+    each = torch.stack([deviations(rows, want) for rows in got])
+    off = each.amax(0)
+    rounded = (deviations(other.rows(place).detach(), want) for other in truth.rounded())
+    bound = excused(off, tolerance(setting.cell), rounded)
+    worst = int((off / bound).argmax())
+    if off[worst] > bound[worst]:
+        where = f"in row {place.at[worst]} of head {place.h}, {setting.shape_in_words}"
+        raise WrongError(f"{what} {_is_off(off[worst], bound[worst])}, {where}")
+    return each.flatten()
 
 
 def weigh(g: Tensor, heads: Sequence[Place], span: int, source: random.Random) -> list[tuple[Place, Tensor]]:

@@ -19,6 +19,7 @@ ROWS = 64
 """The number of rows of an output that are compared, if it has as many."""
 _PLACES, _SAMPLES, _NEW = 8, 4, 4
 _ROUNDINGS = 8
+"""How often inputs are moved, so that a sum which cancels is not exact by luck in all of these."""
 MOST_SCORES = 2**26
 """The most scores that a dense definition may have: half a gigabyte in float64, which is needed a few times."""
 Part = tuple[int, int, int]

@@ -10,9 +10,9 @@ def of_each_head(q: Tensor, *of_keys: Tensor) -> tuple[Tensor, ...]:
 
 
 def by_token(q: Tensor, heads: int) -> Tensor:
-    """Put the queries of those that share one of K `heads` beside each other: [B, H, N, D] -> [B K, N, H / K, D].
+    """Put the queries of a token that read the same head of k beside each other: [B, H, N, D] -> [B K, N, H / K, D].
 
-    It is a view where q is dense.
+    K is `heads`. It is a view where q is dense.
     """
     grouped: Tensor = q.unflatten(1, (heads, -1))
     return grouped.flatten(0, 1).transpose(1, 2)

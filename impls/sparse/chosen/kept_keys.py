@@ -35,9 +35,9 @@ class _KeptKeys(torch.autograd.Function):
         o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
         weights = o.new_empty(kept.shape if trains else (), dtype=_wide(q))
         for group in _groups(kept):
-            rows = _Rows(kept[group], k.shape[1])
-            p = rows.dots(q[group], k[group]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
-            o[group] = rows.sums(p, v[group]).view_as(o[group])
+            rows, heads = _Rows(kept[group], k.shape[1]), group[0]
+            p = rows.dots(q[group], k[heads]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
+            o[group] = rows.sums(p, v[heads]).view_as(o[group])
             if trains:
                 weights[group] = p.view_as(weights[group])
         ctx.save_for_backward(q, k, v, kept, weights)
@@ -49,15 +49,16 @@ class _KeptKeys(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Compute dS = P ∘ (dP - rowsum(P ∘ dP)), dP = g vᵀ of the kept keys; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
         q, k, v, kept, weights = ctx.saved_tensors
-        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        dq, (dk, dv) = torch.empty_like(q), (torch.zeros_like(x, dtype=_wide(x)) for x in (k, v))
         for group in _groups(kept):
-            rows, p = _Rows(kept[group], k.shape[1]), weights[group].flatten(0, -2)
-            dp = rows.dots(g[group], v[group])
+            rows, heads, p = _Rows(kept[group], k.shape[1]), group[0], weights[group].flatten(0, -2)
+            dp = rows.dots(g[group], v[heads])
             ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * ctx.scale
-            dq[group] = rows.sums(ds, k[group]).view_as(dq[group])
-            dk[group] = rows.spread(ds, q[group]).view_as(dk[group])
-            dv[group] = rows.spread(p, g[group]).view_as(dv[group])
-        return dq, dk, dv, None, None
+            dq[group] = rows.sums(ds, k[heads]).view_as(dq[group])
+            # heads of q that share one of k and v may be in several groups
+            dk[heads] += rows.spread(ds, q[group]).view_as(dk[heads])
+            dv[heads] += rows.spread(p, g[group]).view_as(dv[heads])
+        return dq, dk.to(k.dtype), dv.to(v.dtype), None, None
 
 
 class _Rows:
@@ -96,10 +97,12 @@ class _Rows:
         return order.div(self.index.shape[1], rounding_mode="floor"), starts, order
 
 
-def _groups(kept: Tensor) -> list[slice]:
-    """Cut samples and heads into groups of a limited number of weights."""
-    B, width = kept.shape[0], max(1, SCORES // kept[0].numel())
-    return [slice(start, min(B, start + width)) for start in range(0, B, width)]
+def _groups(kept: Tensor) -> list[tuple[slice, slice]]:
+    """Cut heads of k, and where these are too many those of q that share one, into groups of a limited number of weights."""
+    rows, R = kept.shape[:2]
+    of_one = kept[0, 0].numel()
+    width, heads = max(1, SCORES // (R * of_one)), max(1, min(R, SCORES // of_one))
+    return [(slice(a, a + width), slice(r, r + heads)) for a in range(0, rows, width) for r in range(0, R, heads)]
 
 
 def _flat(x: Tensor) -> Tensor:
