@@ -126,7 +126,7 @@ class _CudaClock:
     def captured(self, call: Call, count: int = 1) -> Call:
         """Capture `count` calls as a CUDA graph, and return its replay, which gives the last call's result."""
         graph = self.cuda.CUDAGraph()
-        with self.cuda.graph(graph):
+        with self.cuda.graph(graph, stream=self.cuda.current_stream(self.device)):
             for _ in range(count):
                 result = call()
 
@@ -136,14 +136,20 @@ class _CudaClock:
 
         return replay
 
-    def warmed(self, call: Call) -> None:
-        """Call three times on a side stream, as CUDA graphs require before they are captured."""
+    def leave_the_default_stream(self) -> None:
+        """Do all that follows on a side stream: no graph can be captured on the default one.
+
+        The forward too, which is made before the capture where a backward alone is timed: autograd takes its gradients on the
+        stream that it was made on.
+        """
         stream = self.cuda.Stream(self.device)
         stream.wait_stream(self.cuda.current_stream(self.device))
-        with self.cuda.stream(stream):
-            for _ in range(3):
-                call()
-        self.cuda.current_stream(self.device).wait_stream(stream)
+        self.cuda.set_stream(stream)
+
+    def warmed(self, call: Call) -> None:
+        """Call three times, as CUDA graphs require before they are captured."""
+        for _ in range(3):
+            call()
 
 
 class ColdClock(_CudaClock):
@@ -255,6 +261,7 @@ class ColdGraphClock(ColdClock):
     def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
         super().__init__(device, cuda)
         self.label = f"graph_{self.label}"
+        self.leave_the_default_stream()
 
     def prepare(self, call: Call) -> Call:
         """Capture the call, and learn how long the host takes to launch its graph."""
@@ -271,6 +278,10 @@ class GraphClock(_CudaClock):
     label = "graph"
     min_sample = _MIN_SAMPLE
     flags = ()
+
+    def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
+        super().__init__(device, cuda)
+        self.leave_the_default_stream()
 
     @property
     def facts(self) -> Facts:

@@ -73,11 +73,11 @@ def test_a_cpu_refuses_the_clocks_of_a_gpu_in_words(mode: str) -> None:
 
 
 def test_each_mode_of_a_gpu_is_its_own_clock(gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ColdClock, "__init__", lambda self, device: setattr(self, "device", device))
+    for kind in (ColdClock, GraphClock, ColdGraphClock):
+        monkeypatch.setattr(kind, "__init__", lambda self, device: setattr(self, "device", device))
     assert isinstance(devices.clock("cuda:0", "default"), ColdClock)
     assert isinstance(devices.clock("cuda:0", "cold"), ColdClock)
     assert isinstance(devices.clock("cuda:0", "graph"), GraphClock)
-    monkeypatch.setattr(ColdGraphClock, "__init__", lambda self, device: setattr(self, "device", device))
     assert isinstance(devices.clock("cuda:0", "graph_cold"), ColdGraphClock)
     assert set(gpu) == {"on cuda:0"}, "events are those of the current device"
 

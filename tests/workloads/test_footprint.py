@@ -200,7 +200,7 @@ def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
     problem = Problem(H=8, N=2048, D=64, causal=True)
     cell = Cell(method="gate_cases:Right", problem=problem, workload=workload, device="cuda:0")
     memory = measure_memory(Job(cell=cell, phase=Pass.MEMORY)).memory
-    assert set(memory) == (ALL | {"state_bytes"} if workload.decodes else ALL)
+    assert set(memory) == (ALL | {"state_bytes"} if workload.makes_state else ALL)
     assert all(counter.reason for counter in memory.values() if counter.bytes is None)
     if workload.decodes:
         assert 0 < (memory["torch_allocated_peak"].bytes or 0) < 16 * 8 * 2048 * 64

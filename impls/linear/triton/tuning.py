@@ -46,25 +46,26 @@ class Cut:
     tokens: int
 
 
-# By the larger of D and M, rounded up to a power of two. According to ptxas of Triton 3.9 for sm_80 and sm_90, none spills more
-# than 32 registers, except "ieee" at 128, where no block avoids it. triton/measure.py times others on a GPU.
+# By the larger of D and M, rounded up to a power of two. "bf16" at 64 and 128 is what was fastest on an H100, at 128 with many
+# spills; of the others none spills more than 32 registers, according to ptxas of Triton 3.9 for sm_80 and sm_90, except "ieee" at
+# 128, where no block avoids it. triton/measure.py times others on a GPU.
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "bf16": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
         32: Blocks(*[Launch(64, 32, 4, 3)] * 5),
         64: Blocks(
             sums=Launch(64, 64, 4, 3),
-            attend=Launch(64, 64, 4, 3),
-            queries=Launch(64, 64, 8, 3),
+            attend=Launch(64, 64, 4, 2),
+            queries=Launch(64, 64, 4, 2),
             keys=Launch(64, 64, 4, 2),
             values=Launch(64, 64, 4, 3),
         ),
         128: Blocks(
-            sums=Launch(64, 64, 8, 2),
-            attend=Launch(32, 64, 8, 2),
-            queries=Launch(64, 64, 8, 2),
-            keys=Launch(32, 64, 8, 2),
-            values=Launch(64, 64, 8, 2),
+            sums=Launch(64, 128, 8, 2),
+            attend=Launch(64, 128, 8, 2),
+            queries=Launch(64, 64, 4, 2),
+            keys=Launch(64, 64, 4, 2),
+            values=Launch(64, 128, 8, 2),
         ),
     },
     "tf32": {

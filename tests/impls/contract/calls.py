@@ -120,9 +120,12 @@ def same(got: Sequence[Tensor], want: Sequence[Tensor], off_by: float) -> None:
 
 def no_worse(got: Sequence[Tensor], eager: Sequence[Tensor], exact: Sequence[Tensor], rounding: float = 0.0) -> None:
     """Within twice the error of the definition in the same dtype, and a few units in the last place of the largest number."""
-    for o, e, r in zip(got, eager, exact, strict=True):
-        slack = 4 * torch.finfo(o.dtype).eps * float(r.abs().max()) + rounding
-        assert _distance(o, r) <= 2 * _distance(e, r) + slack
+    for place, (o, e, r) in enumerate(zip(got, eager, exact, strict=True)):
+        largest, off, allowed = float(r.abs().max()), _distance(o, r), _distance(e, r)
+        slack = 4 * torch.finfo(o.dtype).eps * largest + rounding
+        assert off <= 2 * allowed + slack, (
+            f"result {place}: {off:.3g} off, the definition {allowed:.3g}, of {largest:.3g} {o.dtype}"
+        )
 
 
 def _distance(a: Tensor, b: Tensor) -> float:
