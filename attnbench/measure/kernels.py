@@ -24,7 +24,8 @@ def kernels_of(call: Callable[[], object], device: str, trace: Path | None = Non
     """Profile one call, and return what it ran, the longest first; write the timeline as a Chrome trace where asked to."""
     on_gpu = device.startswith("cuda")
     # torch.profiler.profile, which is built on this profiler, first imports modules for a second
-    with torch.autograd.profiler.profile(use_device="cuda" if on_gpu else None) as profiler:
+    # without Kineto it would tell the time of operators on a GPU, and not what they launch
+    with torch.autograd.profiler.profile(use_device="cuda" if on_gpu else None, use_kineto=True) as profiler:
         call()
         if on_gpu:
             torch.cuda.synchronize(device)

@@ -2,16 +2,22 @@
 
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from attnbench import registry
 from attnbench.measure import environment, nvml
 from attnbench.measure.host_conditions import HostCounters, facts
 from attnbench.places.lane import Lane
 from attnbench.places.station import LocalStation
 from attnbench.schema import units
+from attnbench.schema.noun import Facts
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.session.reporter import Reporter
 from attnbench.session.scout import ScoutError, scout
 from attnbench.version import __version__
+
+_RIGHT_ON_HOPPER = Version("13.3")
+"""The ptxas that no longer reuses registers which a product still reads (release notes of CUDA 13.3)."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,17 @@ def gpu() -> list[Finding]:
         return [Finding("NVML", f"{error}; memory by NVML will be n/a")]
 
 
+def old_assembler(facts: Facts) -> str:
+    """Say why Triton's kernels may be wrong on this GPU, and what to do; empty where nothing is known against them."""
+    known, capability = facts.get("ptxas"), str(facts.get("compute_capability") or "")
+    if known is None or not capability.startswith("9.") or Version(str(known).removeprefix("V")) >= _RIGHT_ON_HOPPER:
+        return ""
+    return (
+        f"Triton's assembler here is ptxas {known}, which compiles some products of kernels wrongly for Hopper GPUs; "
+        f"take {_RIGHT_ON_HOPPER} or newer: pip install nvidia-cuda-nvcc, and give its bin/ptxas as TRITON_PTXAS_PATH"
+    )
+
+
 def device(lane: Lane) -> list[Finding]:
     """The device that `auto` stands for, and its roof, measured now and kept for predictions. Raises LaneTakenError."""
     axes = Axes.model_validate({"N": 1, "dtype": ["float32", "bfloat16"]})
@@ -99,4 +116,6 @@ def device(lane: Lane) -> list[Finding]:
     for ceiling, roof in known.roof.items():
         text = f"{roof.flops_per_second / 1e9:.0f} GFLOP/s product, {roof.bytes_per_second / 1e9:.0f} GB/s copy"
         found.append(Finding(f"roof {ceiling}", text))
+    if words := old_assembler(known.facts):
+        found.append(Finding("ptxas", words, ok=False))
     return found

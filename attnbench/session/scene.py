@@ -19,7 +19,7 @@ from attnbench.schema.record import Record
 from attnbench.schema.run import Elsewhere, RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl
-from attnbench.session.machine import disturbance
+from attnbench.session.machine import disturbance, old_assembler
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
 from attnbench.session.scout import CellsOf, Scouted, environment_of, scout, surveyed
@@ -95,7 +95,10 @@ class Scene:
 
     def scout(self, suite: Suite, cells_of: CellsOf = expand, *, roof: bool = True) -> Scouted:
         """Ask the first station and the methods there; raises ScoutError, TooManyCellsError, LaneTakenError."""
-        return scout(suite, self.stations[0], cells_of, roof=roof)
+        scouted = scout(suite, self.stations[0], cells_of, roof=roof)
+        if words := old_assembler(scouted.surroundings.facts):
+            self.say(words)
+        return scouted
 
     def describe(self, scouted: Scouted) -> RunInfo:
         """What run.json will say of a run that begins now."""

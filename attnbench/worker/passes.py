@@ -18,8 +18,8 @@ from attnbench.schema.outcome import Failed, Measured
 from attnbench.workloads import check, describe, fidelity, footprint, model_quality, numerics, timing, tracing, train
 
 if torch.backends.cuda.is_built():
-    # half of the methods for a GPU need both, of which each takes a second or more to import: torch takes the second in the first
-    # backward of an operator that has its own gradient; neither looks for a GPU before it launches a kernel
+    # half of the methods for a GPU need both, and each takes a second to import, the second of them in the first backward of an
+    # operator that has a gradient of its own; neither looks for a GPU before it launches a kernel
     for module in ("triton", "torch._dynamo"):
         with suppress(ImportError):
             importlib.import_module(module)

@@ -22,6 +22,8 @@ def kernels(setting: Setting) -> Facts:
     launches = {"launches": chosen} if (chosen := tuned_launches()) else {}
     try:
         found = kernels_of(setting.call, setting.cell.device)
+        if not found:
+            return {"kernels": "unknown: torch's profiler saw none", **launches}
         # beside the time between two events, that of the kernels alone tells how much of it the device was idle
         alone = {"kernel_seconds": sum(kernel.seconds for kernel in found)} if setting.cell.device_kind == "cuda" else {}
         return {"kernels": in_words(found), **alone, **launches}

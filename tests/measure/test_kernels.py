@@ -24,6 +24,15 @@ def test_the_operators_of_a_call_are_named_with_how_often_they_ran_the_longest_f
     assert sum(event.get("name") == "aten::mm" for event in events) == 2
 
 
+@pytest.mark.cuda
+def test_the_kernels_of_a_call_on_a_gpu_are_named() -> None:
+    x = torch.randn(1024, 1024, device="cuda:0")
+    found = kernels_of(lambda: (x @ x).cos(), "cuda:0")
+    assert sum(kernel.calls for kernel in found) == 2
+    assert all(0 < kernel.seconds < 1 for kernel in found)
+    assert not any(kernel.name.startswith("aten::") for kernel in found)
+
+
 def test_what_is_beyond_the_longest_is_summed_up() -> None:
     assert in_words([Kernel("a", 1, 3.0), Kernel("b", 2, 1.0)]) == "a 75 %, b 25 %"
     many = [Kernel(name, 1, 1.0) for name in "abcdefg"]

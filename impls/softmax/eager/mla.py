@@ -113,8 +113,8 @@ class LatentSoftmax(Attention):
     def _expanded(self, c: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         """Make keys [B, H, N, D] and values [B, H, N, M] of all heads."""
         # a product each: fused kernels on GPUs read rows that begin where 16 bytes do, and the halves of one product may not
-        U, V = self.expand.split((self.plain, self.problem.M), -1)
-        return torch.cat((c @ U, p.expand(-1, self.problem.H, -1, -1)), -1), c @ V
+        of_keys, of_values = self.expand.split((self.plain, self.problem.M), -1)
+        return torch.cat((c @ of_keys, p.expand(-1, self.problem.H, -1, -1)), -1), c @ of_values
 
 
 def latent_widths(problem: Problem) -> tuple[int, int]:

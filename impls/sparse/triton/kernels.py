@@ -219,6 +219,8 @@ def attend_kernel(
         value = value * (new / total)[:, None]
         value += load_tokens(o, token, inside, M, o_n, BM).to(tl.float32) * (old / total)[:, None]
         number = higher + tl.log2(total)
+        # several warps read the same number: none is overwritten before all have it
+        tl.debug_barrier()
     store_tokens(o, token, inside, M, o_n, value, BM)
     tl.store(logsumexp + token, number, mask=inside)
 

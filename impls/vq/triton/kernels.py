@@ -120,6 +120,8 @@ def tables_kernel(means, counts, S, T, M: tl.constexpr, BM: tl.constexpr, BS: tl
         more = tl.load(counts + row, mask=s < S, other=0.0)
         count += more
         mean += (load_rows(means, row, s < S, M, M, BM) - mean) * (more / tl.maximum(count, 1.0))[:, None]
+        # several warps read the same number: none is overwritten before all have it
+        tl.debug_barrier()
         store_rows(means, row, s < S, M, M, mean, BM)
         tl.store(counts + row, count, mask=s < S)
 
@@ -277,6 +279,8 @@ def shares_kernel(shares, S, T, M: tl.constexpr, BM: tl.constexpr, BS: tl.conste
     for i in range(T):
         row = of_table(head, T - 1 - i, S, T) + s
         sums += load_rows(shares, row, s < S, M, M, BM)
+        # as in tables_kernel
+        tl.debug_barrier()
         store_rows(shares, row, s < S, M, M, sums, BM)
 
 
