@@ -46,9 +46,9 @@ class Cut:
     tokens: int
 
 
-# By the larger of D and M, rounded up to a power of two. "bf16" at 64 and 128 was the fastest of some twenty launches on an
-# H100, at 128 although it spills. Of the others none spills more than 32 registers, according to ptxas of Triton 3.9 for sm_80 and
-# sm_90, except "ieee" at 128, where no block avoids it. triton/measure.py times others on a GPU.
+# By the larger of D and M, rounded up to a power of two. "bf16" at 64 and 128 was the fastest of twenty launches on an H100,
+# at 128 although it spills. Of the others none spills over 32 registers, by ptxas of Triton 3.9 for sm_80 and sm_90, except
+# "ieee" at 128, where no block avoids it. triton/measure.py times others on a GPU.
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "bf16": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
