@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,22 @@ _RUNTIME = tempfile.TemporaryDirectory(prefix="attnbench-tests-")
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
 PLUGINS = Path(__file__).parent / "plugins"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A process whose GPU was lost to a bad kernel ends: all its later tests would fail of it. xdist starts another one."""
+    report = yield
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if report.failed and cuda is not None and cuda.is_initialized():
+        try:
+            cuda.synchronize()
+        except RuntimeError as error:
+            if not hasattr(item.config, "workerinput"):
+                pytest.exit(f"{item.nodeid} lost the GPU: {error}", returncode=1)
+            print(f"{item.nodeid} lost the GPU\n{report.longreprtext}", file=sys.__stderr__, flush=True)
+            os._exit(1)
+    return report
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,9 +20,12 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.units import bytes_
 
 ROOT = Path(__file__).parents[2]
-ALSO = ("cuda-core[cu13]>=1.0", "fla-core>=0.6", "pytest", "pytest-timeout", "pytest-xdist", "pytest-benchmark", "hypothesis")
-"""What the kernels, their peers and their tests need beside the project's own requirements."""
-_ITS_OWN = re.compile(r"(torch|triton|cuda-toolkit|nvidia-(?!ml-py).*)")
+ALSO = (
+    *("cuda-core[cu13]>=1.0", "fla-core>=0.6", "nvidia-cuda-nvcc>=13.3"),
+    *("pytest", "pytest-timeout", "pytest-xdist", "pytest-benchmark", "hypothesis"),
+)
+"""What the kernels, their peers and their tests need beside the project's own requirements; of nvcc's package the assembler."""
+_ITS_OWN = re.compile(r"(torch|triton|cuda-toolkit|nvidia-(?!ml-py$|cuda-nvcc$).*)")
 """Packages that the machine has, built for its driver; they are gigabytes."""
 _LEFT_OUT = ("results/", "docs/")
 _SECONDS = 900.0
@@ -41,6 +44,12 @@ export PATH="$PWD/site/bin:$PATH"
 for cache in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR CUDA_CACHE_PATH; do
   export "$cache=${TMPDIR:-/tmp}/attnbench-caches/$cache"
 done
+# Triton's own assembler may be wrong on Hopper GPUs (docs/gpu.md); what this one makes needs a driver for CUDA 13.
+assembler="$PWD/site/nvidia/cu13/bin/ptxas"
+for_cuda_13='import sys, torch; sys.exit(not (torch.version.cuda or "").startswith("13."))'
+if [ -x "$assembler" ] && "${PYTHON:-python3}" -c "$for_cuda_13"; then
+  export TRITON_PTXAS_PATH="$assembler"
+fi
 """
 
 

@@ -46,10 +46,13 @@ def test_all_that_is_needed_is_there_for_the_other_python_and_what_torch_brings_
     publish: Publish, tmp_path: Path
 ) -> None:
     publish("first", "1.0", "second>=2", "torch>=2", 'old; python_version < "3.12"', 'more; extra == "all"')
-    publish("second", "2.1", "nvidia-cublas", "nvidia-ml-py", "first", tag="cp312-cp312-manylinux_2_17_x86_64")
+    publish(
+        "second", "2.1", "nvidia-cublas", "nvidia-ml-py", "nvidia-cuda-nvcc", "first", tag="cp312-cp312-manylinux_2_17_x86_64"
+    )
     publish("second", "2.2", tag="cp313-cp313-manylinux_2_17_x86_64")
     publish("second", "2.3", tag="cp312-cp312-manylinux_2_34_x86_64")
     publish("nvidia_ml_py", driver := version("nvidia-ml-py"))
+    publish("nvidia_cuda_nvcc", "13.5", "nvidia-nvvm")
     publish("more", "1.0", "triton")
     wheels = tmp_path / "wheels"
     left_out = collect([Requirement("first[all]")], wheels, "3.12", "manylinux_2_28_x86_64")
@@ -57,9 +60,10 @@ def test_all_that_is_needed_is_there_for_the_other_python_and_what_torch_brings_
         "first-1.0-py3-none-any.whl",
         "second-2.1-cp312-cp312-manylinux_2_17_x86_64.whl",
         f"nvidia_ml_py-{driver}-py3-none-any.whl",
+        "nvidia_cuda_nvcc-13.5-py3-none-any.whl",
         "more-1.0-py3-none-any.whl",
     }
-    assert left_out == ("nvidia-cublas", "torch", "triton")
+    assert left_out == ("nvidia-cublas", "nvidia-nvvm", "torch", "triton")
 
 
 def test_a_package_without_a_wheel_for_that_machine_is_named(publish: Publish, tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_a_folder_that_was_carried_sets_itself_up_without_a_network(tmp_path: Pa
     assert not (made.folder / "attnbench" / "results").exists()
     environment = {**os.environ, "PYTHON": sys.executable, "PIP_NO_INDEX": "1", "TMPDIR": str(tmp_path)}
     script = (
-        "sh setup.sh && . ./env.sh && cd / && python=$PYTHON && "
+        "sh setup.sh && . ./env.sh && test -x site/nvidia/cu13/bin/ptxas && cd / && python=$PYTHON && "
         '$python -c "import attnbench; print(attnbench.__file__)" && $python -m attnbench plan gpu_sparse --assume h200'
     )
     done = subprocess.run(
