@@ -175,6 +175,7 @@ class ColdClock(_CudaClock):
 
     def _forget(self) -> None:
         self.taken = self.gaps = self.late = 0
+        self.longest_wait = 0.0
         self.clocks_mhz: list[float] = []
         self.synchronises = False
 
@@ -193,10 +194,15 @@ class ColdClock(_CudaClock):
 
     @property
     def facts(self) -> Facts:
-        """State the label, how much longer a copy takes cold, and the SM clock at the calls: the median and the lowest."""
+        """State the label, how much longer a copy takes cold, and the SM clock at the calls: the median and the lowest.
+
+        Where some calls ended late, also which share of them, and the longest wait in seconds.
+        """
         found: Facts = {"clock": self.label, "cold_ratio": round(self.cold_ratio, 3)}
         if self.clocks_mhz:
             found |= {"sm_clock_mhz": round(median(self.clocks_mhz)), "sm_clock_mhz_lowest": round(min(self.clocks_mhz))}
+        if self.late:
+            found |= {"late_share": round(self.late / self.taken, 3), "longest_wait": round(self.longest_wait, 6)}
         return found
 
     @property
@@ -229,7 +235,7 @@ class ColdClock(_CudaClock):
             done = perf_counter()
             self.synchronize()
             # another stream was still busy after the current one
-            late = perf_counter() - done > _LATE
+            late = (waited := perf_counter() - done) > _LATE
             if not gap or self.synchronises:
                 break
             if self.queue_seconds >= _LONGEST_HOLD:
@@ -238,6 +244,7 @@ class ColdClock(_CudaClock):
                 break
             self.queue_seconds = min(_LONGEST_HOLD, 2 * self.queue_seconds)
         self.taken, self.gaps, self.late = self.taken + 1, self.gaps + gap, self.late + late
+        self.longest_wait = max(self.longest_wait, waited)
         if (spun := float(held.elapsed_time(start))) > 0:
             self.clocks_mhz.append(cycles / spun / 1e3)
         look(result)
