@@ -100,6 +100,15 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     },
 }
 
+_BEFORE_HOPPER = Blocks(
+    sums=Launch(64, 64, 8, 2),
+    attend=Launch(32, 64, 8, 2),
+    queries=Launch(64, 64, 8, 2),
+    keys=Launch(32, 64, 8, 2),
+    values=Launch(64, 64, 8, 2),
+)
+"""For "bf16" at 128, where other GPUs have no room for Hopper's blocks: ptxas spills seven kilobytes a thread."""
+
 WIDEST = max(_TABLE["bf16"])
 """Largest D or M for which the tiles of a chunk fit beside the state."""
 
@@ -120,9 +129,10 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:
-    """Look up the launches for these widths."""
-    return _TABLE[kind][max(padded(D), padded(M))]
+def blocks(D: int, M: int, kind: Arithmetic, capability: int = 9) -> Blocks:
+    """Look up the launches for these widths, on a GPU of that compute capability, whose minor number says nothing here."""
+    width = max(padded(D), padded(M))
+    return _BEFORE_HOPPER if capability < 9 and (kind, width) == ("bf16", 128) else _TABLE[kind][width]
 
 
 def splits(width: int, launch: Launch) -> int:

@@ -51,6 +51,13 @@ def test_the_table_has_blocks_for_every_width(family: str, kind: str, width: int
         assert tuning.merged(width).bit_count() == 1
 
 
+def test_the_widest_blocks_are_hopper_s_alone() -> None:
+    blocks = tuned["linear"].blocks
+    assert blocks(128, 65, "bf16", 9) == blocks(128, 128, "bf16", 10) != blocks(128, 128, "bf16", 8)
+    assert all(launch.columns == 64 for launch in vars(blocks(128, 128, "bf16", 8)).values())
+    assert blocks(64, 64, "bf16", 8) == blocks(64, 64, "bf16", 9)
+
+
 @pytest.mark.parametrize("family", tuned)
 def test_float32_follows_the_matmul_precision(family: str) -> None:
     arithmetic, before = tuned[family].arithmetic, torch.get_float32_matmul_precision()

@@ -32,8 +32,10 @@ def module(family: str, name: str) -> Any:
     return import_module(f"attnbench_impls.{family}.{name}")
 
 
-def linear(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
-    kernels, p = module("linear", "triton.kernels"), module("linear", "triton.product").plan(x, x, "elu_plus_one")
+def linear(names: list[str], x: torch.Tensor, capability: int) -> Iterator[Launch]:
+    kernels, tuning = module("linear", "triton.kernels"), module("linear", "triton.tuning")
+    chosen = tuning.blocks(x.shape[-1], x.shape[-1], tuning.arithmetic(x.dtype), capability // 10)
+    p = module("linear", "triton.product").plan(x, x, "elu_plus_one", chosen)
     for name in names:
         if name == "scan":
             constants = {"PLACES": 64, "BLOCK": 64, "REVERSE": True}
@@ -42,7 +44,7 @@ def linear(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
         yield name, getattr(kernels, f"{name}_kernel"), constants
 
 
-def sparse(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
+def sparse(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
     """For each walk of two patterns."""
     patterns, described = module("sparse", "patterns.factorised"), module("sparse", "triton.tables").described
     for pattern in (patterns.Strided(128), patterns.Fixed(128)):
@@ -52,7 +54,7 @@ def sparse(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
                 yield name, getattr(module("sparse", "triton.kernels"), f"{name}_kernel"), job.constants()
 
 
-def vq(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
+def vq(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
     p = module("vq", "triton.product").launcher(x, x, 512, 512, causal=True)
     for name in names:
         if name in {"tables", "shares"}:
@@ -105,7 +107,7 @@ if __name__ == "__main__":
         for dtype in dtypes.split(","):
             for width in map(int, widths.split(",")):
                 x = torch.empty(1, 1, 256 if family == "linear" else 16384, width, dtype=getattr(torch, dtype), device="meta")
-                for name, kernel, constants in globals()[family](names.split(","), x):
+                for name, kernel, constants in globals()[family](names.split(","), x, capability):
                     about = {"capability": capability, "dtype": dtype, "width": width, "kernel": name}
                     found = usage(built(kernel, constants, dtype, capability))
                     sys.stdout.write(f"{json.dumps({**about, **found})}\n")
