@@ -13,6 +13,8 @@ Arithmetic = Literal["bf16", "tf32", "ieee"]
 
 PROGRAMS = 264
 """Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
+HOPPER = 9
+"""The compute capability of the H100 and its like, of which the launches are."""
 _SHORTEST = 128  # tokens; a segment must outweigh the state that is stored for it
 _LONGEST_CHUNK = 64
 
@@ -100,14 +102,14 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     },
 }
 
-_BEFORE_HOPPER = Blocks(
+_ELSEWHERE = Blocks(
     sums=Launch(64, 64, 8, 2),
     attend=Launch(32, 64, 8, 2),
     queries=Launch(64, 64, 8, 2),
     keys=Launch(32, 64, 8, 2),
     values=Launch(64, 64, 8, 2),
 )
-"""For "bf16" at 128, where other GPUs have no room for Hopper's blocks: ptxas spills seven kilobytes a thread."""
+"""For "bf16" at 128, where GPUs other than Hopper's have no room for its blocks: for an A100 ptxas spills 7 kB a thread."""
 
 WIDEST = max(_TABLE["bf16"])
 """Largest D or M for which the tiles of a chunk fit beside the state."""
@@ -129,10 +131,10 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def blocks(D: int, M: int, kind: Arithmetic, capability: int = 9) -> Blocks:
+def blocks(D: int, M: int, kind: Arithmetic, capability: int = HOPPER) -> Blocks:
     """Look up the launches for these widths, on a GPU of that compute capability, whose minor number says nothing here."""
     width = max(padded(D), padded(M))
-    return _BEFORE_HOPPER if capability < 9 and (kind, width) == ("bf16", 128) else _TABLE[kind][width]
+    return _ELSEWHERE if capability != HOPPER and (kind, width) == ("bf16", 128) else _TABLE[kind][width]
 
 
 def splits(width: int, launch: Launch) -> int:
