@@ -44,7 +44,8 @@ def tuned_launches() -> str:
     """Name the launch that each of Triton's autotuners has chosen in this process; empty where none has."""
     if (tuning := sys.modules.get("triton.runtime.autotuner")) is None:
         return ""
-    tuners = [each for each in gc.get_objects() if isinstance(each, tuning.Autotuner)]
+    # by its type, for isinstance asks what a weak reference stands for, which may be gone
+    tuners = [each for each in gc.get_objects() if issubclass(type(each), tuning.Autotuner)]
     chosen = {each.base_fn.__name__: str(each.best_config) for each in tuners if getattr(each, "best_config", None) is not None}
     return "; ".join(f"{name} ({chosen[name]})" for name in sorted(chosen))
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,10 @@ def test_the_launches_that_triton_s_autotuners_chose_are_named(monkeypatch: pyte
 
     monkeypatch.setitem(sys.modules, "triton.runtime.autotuner", SimpleNamespace(Autotuner=Tuner))
     tuners = [Tuner(function) for function in (forward, backward, never_called)]
+    # a weak reference to what is gone answers no question about it
+    gone = weakref.proxy(Tuner(forward))
     assert tuned_launches() == ""
+    del gone
     tuners[0].choose("BLOCK: 64, num_warps: 4")
     tuners[1].choose("BLOCK: 32, num_warps: 8")
     assert tuned_launches() == "backward (BLOCK: 32, num_warps: 8); forward (BLOCK: 64, num_warps: 4)"
