@@ -41,7 +41,7 @@ class Repeated(Attention):
 
     def reference(self, *inputs: Tensor) -> Tensor:
         """Attend by the method's definition."""
-        return super().reference(*self.repeated(inputs))  # type: ignore[safe-super]
+        return super().reference(*self.repeated(inputs))
 
     def repeated(self, inputs: tuple[Tensor, ...]) -> list[Tensor]:
         """Copy each head as often as there are heads for it."""
