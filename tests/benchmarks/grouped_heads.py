@@ -34,14 +34,18 @@ class Repeated(Attention):
         """Refuse what the method itself refuses."""
         cls(problem, **params)
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def choose(self, *inputs: Tensor) -> Tensor | None:
+        """Choose as the method does for the repeated heads."""
+        return super().choose(*self.repeated(inputs))
+
+    def forward(self, *inputs: Tensor, **given: Any) -> Tensor:
         """Attend: grouped inputs [B, ·, N, ·] -> [B, H, N, M]."""
-        o: Tensor = super().forward(*self.repeated(inputs))
+        o: Tensor = super().forward(*self.repeated(inputs), **given)
         return o
 
-    def reference(self, *inputs: Tensor) -> Tensor:
+    def reference(self, *inputs: Tensor, **given: Any) -> Tensor:
         """Attend by the method's definition."""
-        return super().reference(*self.repeated(inputs))
+        return super().reference(*self.repeated(inputs), **given)
 
     def repeated(self, inputs: tuple[Tensor, ...]) -> list[Tensor]:
         """Copy each head as often as there are heads for it."""

@@ -27,8 +27,12 @@ def test_copies_of_grouped_heads_give_what_groups_give(at: int, monkeypatch: pyt
         # what is learned for each head of k is learned once
         theirs.data = ours.data.repeat_interleave(theirs.shape[0] // ours.shape[0], 0)
     inputs: Any = [x.requires_grad_() for x in type(grouped).inputs(problem, torch.Generator().manual_seed(0))]
-    given = {} if (choices := grouped.choose(*inputs)) is None else {"choices": choices}
-    got, want = repeated(*inputs), grouped(*inputs, **given)
+    got, want = (
+        method(*inputs, **({} if (choices := method.choose(*inputs)) is None else {"choices": choices}))
+        for method in (repeated, grouped)
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(repeated.reference(*inputs), want, rtol=0, atol=2e-5)
     torch.testing.assert_close(got, want, rtol=0, atol=2e-5)
     g = torch.randn(got.shape, generator=torch.Generator().manual_seed(1))
     for a, b in zip(*(torch.autograd.grad(o, inputs, g, allow_unused=True) for o in (got, want)), strict=True):
