@@ -211,7 +211,7 @@ class ColdClock(_CudaClock):
 
         Over a tenth of them, `gaps`: the device began before all was queued; and `slowed`: its clock was more than a tenth
         below the highest one. Over half, `late`: the device went on after the call's stream was done. Work that is hidden in
-        fewer calls moves no median, and on a virtual machine one wait in twenty is long by itself.
+        fewer calls moves no median, and of torch's own softmax, which hides none, some waits were long on a virtual machine.
         """
         highest = max(self.clocks_mhz, default=0.0)
         slowed = sum(each < _SLOWED * highest for each in self.clocks_mhz)
