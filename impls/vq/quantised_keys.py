@@ -10,7 +10,7 @@ from torch import Tensor
 from attnbench.api import Attention, Problem
 
 from . import reference
-from .codebook import Codebook, nearest, rows_of
+from .codebook import Codebook, rows_of
 from .eager.rms import rms_norm
 from .eager.straight_through import straight_through
 from .options import Quantisation
@@ -40,28 +40,32 @@ class QuantisedKeys(Attention):
 
     def choose(self, *inputs: Tensor) -> Tensor:
         """Choose the codes of the keys, int64 [B, H, N]: the nearest in squared distance, in float32 at least."""
-        with torch.no_grad():
-            return self.codebook.assign(self.normalised(inputs[1]))
+        return self.assigned(self.normalised(inputs[1]))
 
     def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
         """Compute the commitment loss of the keys, times 1e-4, which a model adds to its loss (Lingle 2023, section 3.4)."""
         k = self.normalised(inputs[1])
-        return COMMITMENT * self.codebook.commit_loss(k, self.codebook.assign(k) if choices is None else choices)
+        return COMMITMENT * self.codebook.commit_loss(k, self.assigned(k) if choices is None else choices)
 
     def learn(self, *inputs: Tensor, choices: Tensor | None) -> None:
         """Move the codebook towards the keys, once in each training step."""
         k = self.normalised(inputs[1])
-        self.codebook.update(k, self.codebook.assign(k) if choices is None else choices)
+        self.codebook.update(k, self.assigned(k) if choices is None else choices)
 
     def normalised(self, x: Tensor) -> Tensor:
         """Normalise q or k for the scores: divide by its root mean square if asked, and multiply by tau^-½."""
         return rms_norm(x, self.factor) if self.quantisation.normalise else x * self.factor
 
+    @torch.no_grad()
+    def assigned(self, k: Tensor) -> Tensor:
+        """Choose the codes of normalised keys, [B, H, N, D] -> int64 [B, H, N]."""
+        return self.codebook.assign(k)
+
     def coded(self, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return k̂ [B, H, N, D], with the codes' value and k's gradient; z [B, H, N]; the codebook [H, S, D] in k's dtype."""
-        k, vectors = self.normalised(k), self.codebook.vectors
-        codes = nearest(k, vectors) if choices is None else choices
-        codebook = vectors.to(k.dtype)
+        k = self.normalised(k)
+        codes = self.assigned(k) if choices is None else choices
+        codebook = self.codebook.vectors.to(k.dtype)
         return straight_through(k, rows_of(codebook, codes)), codes, codebook
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

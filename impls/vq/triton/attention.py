@@ -15,7 +15,7 @@ from .tuning import WIDEST
 
 
 class TritonVQ(VQFamily):
-    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after two that build the tables.
+    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after one for codes and two for tables.
 
     Products of float32 follow torch's float32 matmul precision; sums and tables are float32. Keeps the output and one number a
     row; the backward builds the tables again. Differentiable once, same bits in every run, no copies of inputs whose last
@@ -30,12 +30,13 @@ class TritonVQ(VQFamily):
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
-        from . import product  # noqa: F401 - it defines the operator
+        from . import nearest, product  # noqa: F401 - they define the operators
 
         super().__init__(problem, **params)
         refuse_bias(self.options)
-        # the operator itself: the object that defines it cannot be copied, and methods are, to be checked
+        # the operators themselves: the objects that define them cannot be copied, and methods are, to be checked
         self.attend = torch.ops.attnbench.vq_attention_triton.default
+        self.nearest = torch.ops.attnbench.nearest_codes_triton.default
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -52,6 +53,14 @@ class TritonVQ(VQFamily):
         if cell.params.get("reduction", SERIAL) != SERIAL:
             return "its kernels merge their tables one after the other; leave reduction out"
         return super().why_not(cell)
+
+    @torch.no_grad()
+    def assigned(self, k: Tensor) -> Tensor:
+        """Choose the codes on the GPU by the kernel; anywhere else, where definitions are computed, by plain torch."""
+        if not k.is_cuda or k.dtype is torch.float64:
+            return super().assigned(k)
+        codes: Tensor = self.nearest(k, self.codebook.vectors.float())
+        return codes
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
         o: Tensor = self.attend(

@@ -10,7 +10,7 @@ from attnbench.api import Cost, Problem, Workload
 from ..options import VQOptions
 from ..work import cost_by_blocks
 from .plan import Plan, Shape
-from .tuning import Launch, arithmetic, padded
+from .tuning import Launch, arithmetic, blocks, fitted, padded
 
 
 def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
@@ -19,9 +19,17 @@ def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
     if workload.decodes:
         return cost
     plan = Plan.of(Shape(p.B, p.H, p.N, p.D, p.M, o.codes, o.block, p.causal), arithmetic(getattr(torch, p.dtype)))
-    assigned = 2.0 * p.B * p.H * p.N * o.codes * p.D
+    assigned = assigned_flops(p, o.codes)
     attended = attended_flops(plan, trains=trains, through_table=o.gradient_through_table)
     return cost.model_copy(update={"executed_flops": assigned + attended})
+
+
+def assigned_flops(p: Problem, S: int) -> float:
+    """Count the products that choose codes; of half precision three, for a code in float32 is the sum of three."""
+    kind = arithmetic(getattr(torch, p.dtype))
+    how = fitted(blocks(p.D, p.D, kind).attend, p.N, S)
+    products = 3 if kind == "half" else 1
+    return 2.0 * p.B * p.H * products * _whole(p.N, how.own) * _whole(S, how.other) * padded(p.D)
 
 
 def attended_flops(p: Plan, *, trains: bool, through_table: bool = True) -> float:

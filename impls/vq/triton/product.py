@@ -61,13 +61,18 @@ class Launcher:
 
 def launcher(q: Tensor, v: Tensor, S: int, L: int, *, causal: bool, chosen: Blocks | None = None) -> Launcher:
     """Plan the launches for tensors [B, H, N, D] and [B, H, N, M]; blocks are from the table unless given."""
-    (B, H, N, D), M, kind = q.shape, v.shape[-1], arithmetic(q.dtype)
-    rounded = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}.get(q.dtype, tl.float32)
-    # tensors on a CPU are for Triton's interpreter, whose products of bfloat16 are wrong
-    operand = tl.float32 if q.device.type == "cpu" else rounded
-    products = {"ROUNDED": rounded, "OPERAND": operand, "PRECISION": "tf32" if kind == "tf32" else "ieee"}
+    (B, H, N, D), M = q.shape, v.shape[-1]
     widths = {"D": D, "M": M, "BD": padded(D), "BM": padded(M)}
-    return Launcher(Plan.of(Shape(B, H, N, D, M, S, L, causal), kind, chosen), widths, products)
+    plan = Plan.of(Shape(B, H, N, D, M, S, L, causal), arithmetic(q.dtype), chosen)
+    return Launcher(plan, widths, dtypes_of_products(q))
+
+
+def dtypes_of_products(x: Tensor) -> dict[str, Any]:
+    """Choose what products of tensors like x round to, are computed in, and how precisely."""
+    rounded = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}.get(x.dtype, tl.float32)
+    # tensors on a CPU are for Triton's interpreter, whose products of bfloat16 are wrong
+    operand = tl.float32 if x.device.type == "cpu" else rounded
+    return {"ROUNDED": rounded, "OPERAND": operand, "PRECISION": "tf32" if arithmetic(x.dtype) == "tf32" else "ieee"}
 
 
 def tables(p: Launcher, v: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
@@ -76,7 +81,7 @@ def tables(p: Launcher, v: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
     means = v.new_empty(shape.heads, count, shape.S, shape.M, dtype=torch.float32)
     counts = v.new_empty(shape.heads, count, shape.S, dtype=torch.float32)
     if count:
-        p.over_codes("sums", (codes, v, means, counts), _strides(codes, v))
+        p.over_codes("sums", (codes, v, means, counts), strides(codes, v))
         p.along_tables("tables", means, counts)
     return means, counts
 
@@ -87,12 +92,12 @@ def attend(p: Launcher, inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
     The tables are freed: keeping them for the backward would take N S M / L numbers, and building them again takes a fraction
     of its time.
     """
-    q, k, v, codes, codebook = _dense(inputs)
+    q, k, v, codes, codebook = dense(inputs)
     o, logsumexp = _results(q, v)
-    with _device(q):
+    with current(q):
         made = tables(p, v, codes)
-        strides = [*_strides(q, k, v), *codebook.stride()[:2], *_strides(o)]
-        p.over_tokens("attend", (q, k, v, o, logsumexp, codebook, *made), strides)
+        of_all = [*strides(q, k, v), *codebook.stride()[:2], *strides(o)]
+        p.over_tokens("attend", (q, k, v, o, logsumexp, codebook, *made), of_all)
     return o, logsumexp
 
 
@@ -103,21 +108,21 @@ def pull_back(
 
     Each walk needs only the final output and logsumexp: Dao et al. 2022, appendix B.2. `kept` is what `attend` returned.
     """
-    q, k, v, codes, codebook, g = _dense([*inputs, g])
+    q, k, v, codes, codebook, g = dense([*inputs, g])
     o, logsumexp = kept
     dq, dk, dv, deltas = *(torch.empty_like(x) for x in (q, k, v)), torch.empty_like(logsumexp)
     of_codes = list(codebook.stride()[:2])
-    with _device(q):
+    with current(q):
         means, counts = tables(p, v, codes)
         of_queries = (q, k, v, o, g, logsumexp, deltas, codebook, means, counts, dq)
-        p.over_tokens("queries", of_queries, [*_strides(q, k, v, o, g), *of_codes, *_strides(dq)])
+        p.over_tokens("queries", of_queries, [*strides(q, k, v, o, g), *of_codes, *strides(dq)])
         # the memory of means, which are not read again, is reused
         shares = means
         if through_table and p.plan.cut.tables:
-            p.over_codes("codes", (q, g, logsumexp, codebook, counts, shares), [*_strides(q, g), *of_codes])
+            p.over_codes("codes", (q, g, logsumexp, codebook, counts, shares), [*strides(q, g), *of_codes])
             p.along_tables("shares", shares)
         of_keys = (q, k, v, g, logsumexp, deltas, codes, shares, dk, dv)
-        p.over_tokens("keys", of_keys, _strides(q, k, v, g, codes, dk, dv), TABLE=through_table)
+        p.over_tokens("keys", of_keys, strides(q, k, v, g, codes, dk, dv), TABLE=through_table)
     return dq, dk, dv
 
 
@@ -171,7 +176,7 @@ def _fake_backward(
     causal: bool,  # noqa: ARG001
     through_table: bool,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor, Tensor]:
-    dq, dk, dv = (torch.empty_like(x) for x in _dense(inputs[:3]))
+    dq, dk, dv = (torch.empty_like(x) for x in dense(inputs[:3]))
     return dq, dk, dv
 
 
@@ -196,12 +201,12 @@ def _kernel(name: str) -> Any:  # noqa: ANN401 - triton's own
     return getattr(kernels, f"{name}_kernel")
 
 
-def _strides(*tensors: Tensor) -> list[int]:
+def strides(*tensors: Tensor) -> list[int]:
     """Return each tensor's strides over batch, heads and tokens."""
     return [stride for x in tensors for stride in x.stride()[:3]]
 
 
-def _dense(tensors: list[Tensor]) -> list[Tensor]:
+def dense(tensors: list[Tensor]) -> list[Tensor]:
     """Make the last dimension dense, copying only where it is not."""
     return [x if x.stride(-1) == 1 else x.contiguous() for x in tensors]
 
@@ -212,6 +217,6 @@ def _results(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return q.new_empty(*shape, v.shape[-1]), q.new_empty(shape, dtype=torch.float32)
 
 
-def _device(x: Tensor) -> AbstractContextManager[object]:
+def current(x: Tensor) -> AbstractContextManager[object]:
     """Make the device of x current, on which Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

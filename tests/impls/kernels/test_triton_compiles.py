@@ -11,7 +11,7 @@ import pytest
 KERNELS = {
     "linear": "sums,scan,attend,queries,keys,values",
     "sparse": "attend,queries,keys",
-    "vq": "sums,tables,attend,queries,codes,shares,keys",
+    "vq": "nearest,sums,tables,attend,queries,codes,shares,keys",
 }
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
 """Bytes that one program may have, by compute capability (CUDA C++ Programming Guide, table of technical specifications)."""

@@ -60,6 +60,18 @@ def test_blocks_and_codebooks_may_have_any_size(params: dict[str, Any]) -> None:
     assert_as_good_as_eager(called(Variant("vq.triton", params), B=2, N=2000))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("D", [1, 20, 64, 128, 256])
+def test_the_codes_chosen_are_the_nearest(D: int, dtype: str) -> None:
+    """By exact distances, but for what float32 leaves of them."""
+    call = called(VQ, B=2, N=3000, D=D, dtype=dtype)
+    k = call.method.normalised(call.inputs[1].detach())
+    exact, codebook = k.double(), call.method.codebook.vectors.double()
+    distances = torch.cdist(exact.transpose(0, 1).flatten(1, 2), codebook, compute_mode="donot_use_mm_for_euclid_dist").square()
+    codes = call.method.assigned(k).transpose(0, 1).flatten(1).unsqueeze(-1)
+    assert float((distances.gather(-1, codes)[..., 0] - distances.amin(-1)).max()) <= 1e-5 * float(distances.max())
+
+
 @EACH
 def test_tf32_is_taken_where_torch_allows_it(variant: Variant) -> None:
     call = called(variant, N=1000)

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 import torch
 
+from attnbench.api import Problem
 from tests.impls.kernels.conftest import Ask
 from tests.impls.kernels.kernel_calls import OfMethod, OfOperator, assert_close
 
 cost: Any = import_module("attnbench_impls.vq.triton.cost")
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
+NEAREST = "attnbench_impls.vq.triton.nearest:nearest_codes"
 
 
 def linear(N: int, feature_map: str = "elu_plus_one", **shape: Any) -> OfMethod:
@@ -133,3 +135,29 @@ def test_codes_may_be_given(ask: Ask) -> None:
     other = (kernels.method.choose(*inputs) + 1) % 6
     (got,) = kernels.put(ask, inputs, keywords={"choices": other})
     torch.testing.assert_close(got, kernels.method.reference(*inputs, choices=other))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 150, 20, 37), (2, 70, 64, 100)], ids=str)
+def test_the_codes_chosen_are_the_nearest(shape: tuple[int, ...], dtype: torch.dtype, ask: Ask) -> None:
+    """Exactly, in half precision too, where the codebook is cut into parts."""
+    H, N, D, S = shape
+    k, vectors = torch.randn(1, H, N, D).to(dtype), torch.randn(H, S, D)
+    for keys in (k, k.transpose(1, 2).contiguous().transpose(1, 2), k.mT.contiguous().mT):
+        (codes,) = ask("evaluate", operator=NEAREST, how=(), inputs=[keys, vectors])
+        distances = (k.double().unsqueeze(3) - vectors.double().unsqueeze(1)).square().sum(-1)
+        assert torch.equal(codes, distances.argmin(-1)[0])
+
+
+def test_of_equal_codes_the_first_is_chosen(ask: Ask) -> None:
+    # small whole numbers, so that equal codes are equally far in any order of sums
+    k, vectors = (torch.randint(-9, 9, (1, *size, 16)).float() for size in ((1, 50), (2,)))
+    (codes,) = ask("evaluate", operator=NEAREST, how=(), inputs=[k, vectors.repeat(1, 100, 1)])
+    assert set(codes.flatten().tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_executed_count_of_codes_is_that_of_the_products(dtype: str, ask: Ask) -> None:
+    problem = Problem(B=1, H=2, N=100, D=20, dtype=dtype)
+    inputs = [torch.randn(1, 2, 100, 20).to(getattr(torch, dtype)), torch.randn(2, 37, 20)]
+    assert ask("flops", operator=NEAREST, how=(), inputs=inputs) == [cost.assigned_flops(problem, 37)]

@@ -120,10 +120,13 @@ class TestQuantisedKeys:
         assert (few.codes.own, few.codes.other, few.keys.own) == (16, 16, 16)
 
     def test_the_executed_count_is_that_of_its_products(self) -> None:
-        """8 blocks of 512, 6 with a table; tiles of 64: 36 + 7 · (8 · 8) of own and earlier blocks, 6 · 8 · 8 of tables."""
-        window = (8 * 36 + 7 * 64) * 64 * 64
-        table, sums, assign = 6 * 512 * 512, 6 * 512 * 512, 4096 * 512
-        expected = 2 * 8 * ((window + table) * 128 + sums * 64 + assign * 64)
+        """8 blocks of 512, 6 with a table; own and earlier blocks in tiles of 64 keys by 128 queries, in the backward by 64.
+
+        Codes are chosen by three products.
+        """
+        window, wide = (8 * 36 + 7 * 64) * 64 * 64, (8 * 40 + 7 * 64) * 64 * 64
+        table, sums, assign = 6 * 512 * 512, 6 * 512 * 512, 3 * 4096 * 512
+        expected = 2 * 8 * ((wide + table) * 128 + sums * 64 + assign * 64)
         assert cost("vq.triton", N=4096).executed_flops == expected
         backward = (window + table) * 192 + sums * 64 + table * 128 + window * 256
         assert cost("vq.triton", BOTH, N=4096).executed_flops == expected + 2 * 8 * backward

@@ -21,9 +21,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 Launch = tuple[str, Any, dict[str, Any]]
-ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "codebook"}
+ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "codebook", "parts"}
 TABLES = {"rows": "*i32", "bands": "*i32", "sharing": "*i32", "codes": "*i64"}
-NUMBERS = {"denominators", "coefficients", "states", "logsumexp", "deltas", "means", "counts", "shares"}
+NUMBERS = {"denominators", "coefficients", "states", "logsumexp", "deltas", "means", "counts", "shares", "half_norms"}
 ELEMENTS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
 USAGE = re.compile(r"REG:(\d+) STACK:(\d+)")
 
@@ -61,6 +61,8 @@ def vq(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
             M = p.widths["M"]
             constants = {"M": M, "BM": p.widths["BM"], "BS": module("vq", "triton.tuning").merged(M)}
             constants |= {"num_warps": 4, "enable_fp_fusion": True}
+        elif name == "nearest":
+            constants = module("vq", "triton.nearest").constants(x, 16384, 512)
         else:
             constants = {**p.constants(name), **({"TABLE": True} if name == "keys" else {})}
         yield name, getattr(module("vq", "triton.kernels"), f"{name}_kernel"), constants
