@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Self
 
 from attnbench.schema.errand import Job, Pass, main_pass
@@ -66,10 +67,9 @@ class Progress:
         self._block_of, self._given_up = block, given_up
         self._parts = [_Part() for _ in range(lanes)]
         self._said: set[str] = set()
-        self._lasted: dict[str, float] = {}
+        self._lasted = defaultdict[str, dict[Pass, float]](dict)
         # of the processes that are left: how many are of cells that were seen before, and the seconds that those may take
         self._seen, self._likely = 0, 0.0
-        self._recent: list[float] = []
         self._sum, self._begin = 0.0, time.monotonic()
         for record in records:
             self._take(record)
@@ -105,15 +105,14 @@ class Progress:
         main, outcome = main_pass(record.job.cell), record.outcome
         if record.job.phase is main and not record.too_large:
             self._parts[lane].statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
-        if record.seconds is not None:
+        if record.seconds is not None and record.job.phase in {main, Pass.MEMORY}:
             self._sum += record.seconds
-            if record.job.phase in {main, Pass.MEMORY}:
-                self._lasts(record.job.cell.key, record.seconds)
-                self._recent = [*self._recent[-_RECENT:], record.seconds]
+            self._lasts(record.job.cell.key, record.job.phase, record.seconds)
 
     def _time_left(self) -> str:
-        """What each cell took before, or the recent mean for one that was not seen yet; servers and all else in proportion."""
-        mean = sum(self._recent) / len(self._recent) if self._recent else 0.0
+        """What each cell took before, or the mean of those seen last for one that was not; checks and all else as before."""
+        recent = [sum(passes.values()) for passes in islice(reversed(self._lasted.values()), _RECENT)]
+        mean = sum(recent) / len(recent) if recent else 0.0
         most = 1 / len(self._parts)
         around = max(most, (time.monotonic() - self._begin) / self._sum) if self._sum else most
         seconds = around * (self._likely + mean * (self._count - self._seen))
@@ -135,14 +134,14 @@ class Progress:
         self._count -= gone
         if key in self._lasted:
             self._seen -= gone
-            self._likely -= gone * self._lasted[key]
+            self._likely -= gone * sum(self._lasted[key].values())
 
-    def _lasts(self, key: str, seconds: float) -> None:
-        """A process of a cell lasted so long, and so may those of it that are left."""
+    def _lasts(self, key: str, phase: Pass, seconds: float) -> None:
+        """A pass of a cell lasted so long, and so may those of it that are left."""
         left = len(self._left[key])
-        self._likely += left * (seconds - self._lasted.get(key, 0.0))
         self._seen += 0 if key in self._lasted else left
-        self._lasted[key] = seconds
+        self._likely += left * (seconds - self._lasted[key].get(phase, 0.0))
+        self._lasted[key][phase] = seconds
 
     def _enter(self, name: str, lane: int) -> None:
         """Work on a block begins in a lane, and that on another one is over."""

@@ -61,12 +61,16 @@ class QuantisedKeys(Attention):
         """Choose the codes of normalised keys, [B, H, N, D] -> int64 [B, H, N]."""
         return self.codebook.assign(k)
 
+    def looked_up(self, codes: Tensor, codebook: Tensor) -> Tensor:
+        """Look up the rows of codes: int64 [B, H, N] and [H, S, D] -> [B, H, N, D]."""
+        return rows_of(codebook, codes)
+
     def coded(self, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return k̂ [B, H, N, D], with the codes' value and k's gradient; z [B, H, N]; the codebook [H, S, D] in k's dtype."""
         k = self.normalised(k)
         codes = self.assigned(k) if choices is None else choices
         codebook = self.codebook.vectors.to(k.dtype)
-        return straight_through(k, rows_of(codebook, codes)), codes, codebook
+        return straight_through(k, self.looked_up(codes, codebook)), codes, codebook
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax over the keys as they are, normalised and scaled alike."""

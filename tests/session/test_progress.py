@@ -91,3 +91,13 @@ def test_a_bar_and_blocks_say_how_far_it_is_and_a_remark_is_said_once(info: RunI
     assert second.startswith("replicate 2/3 N=64 forward full float32: 1 ok, 1 timeout; ")
     assert told.said == ["it was started anew"]
     assert told.stopped
+
+
+def test_the_time_that_is_left_counts_every_pass_of_a_process(info: RunInfo) -> None:
+    """2 s of time and 2 s of memory, for two more processes of one cell and three of a cell that was not seen yet."""
+    told = Told()
+    progress = Progress(told, processes(info), block_of(info))
+    for phase in (Pass.CHECK, Pass.TIME, Pass.MEMORY):
+        progress.took(record(CELLS[0], 0, phase=phase))
+    progress.starts(0, Job(cell=CELLS[1], replicate=0))
+    assert told.steps[0][3] == "about 20 s left"

@@ -15,7 +15,7 @@ from .tuning import WIDEST
 
 
 class TritonVQ(VQFamily):
-    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after one for codes and two for tables.
+    """Softmax over quantised keys in O(N (S + L) (D + M)): one launch over queries, after four for codes and two for tables.
 
     Products of float32 follow torch's float32 matmul precision; sums and tables are float32. Keeps the output and one number a
     row; the backward builds the tables again. Differentiable once, same bits in every run, no copies of inputs whose last
@@ -30,13 +30,16 @@ class TritonVQ(VQFamily):
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         # needs triton, which if missing should be noticed here and not in the first call
-        from . import nearest, product  # noqa: F401 - they define the operators
+        from . import coding, product  # noqa: F401 - they define the operators
 
         super().__init__(problem, **params)
         refuse_bias(self.options)
         # the operators themselves: the objects that define them cannot be copied, and methods are, to be checked
-        self.attend = torch.ops.attnbench.vq_attention_triton.default
-        self.nearest = torch.ops.attnbench.nearest_codes_triton.default
+        operators = torch.ops.attnbench
+        self.attend = operators.vq_attention_triton.default
+        self.normalise = operators.rms_norm_triton.default
+        self.nearest = operators.nearest_codes_triton.default
+        self.lookup = operators.rows_of_codes_triton.default
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -54,19 +57,38 @@ class TritonVQ(VQFamily):
             return "its kernels merge their tables one after the other; leave reduction out"
         return super().why_not(cell)
 
+    def normalised(self, x: Tensor) -> Tensor:
+        """Normalise q or k in one pass."""
+        if not (self.quantisation.normalise and in_reach(x)):
+            return super().normalised(x)
+        y: Tensor = self.normalise(x, self.factor)
+        return y
+
     @torch.no_grad()
     def assigned(self, k: Tensor) -> Tensor:
-        """Choose the codes on the GPU by the kernel; anywhere else, where definitions are computed, by plain torch."""
-        if not k.is_cuda or k.dtype is torch.float64:
+        """Choose the codes without distances in memory."""
+        if not in_reach(k):
             return super().assigned(k)
         codes: Tensor = self.nearest(k, self.codebook.vectors.float())
         return codes
+
+    def looked_up(self, codes: Tensor, codebook: Tensor) -> Tensor:
+        """Look up the rows of codes."""
+        if not in_reach(codebook):
+            return super().looked_up(codes, codebook)
+        rows: Tensor = self.lookup(codes, codebook)
+        return rows
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
         o: Tensor = self.attend(
             q, k_hat, v, codes, codebook, self.options.block, self.problem.causal, self.options.gradient_through_table
         )[0]
         return o
+
+
+def in_reach(x: Tensor) -> bool:
+    """Say whether the kernels take x: what surrounds them also computes on CPUs and in float64, as references do."""
+    return x.is_cuda and x.dtype is not torch.float64
 
 
 def refuse_bias(options: VQOptions) -> None:

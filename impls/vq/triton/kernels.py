@@ -1,4 +1,4 @@
-"""The kernels of softmax over a table of codes and a window of keys, and of the choice of codes, on tensor cores.
+"""The kernels of softmax over a table of codes and a window of keys, on tensor cores.
 
 B batch, H heads, N tokens, S codes, D query/key width, M value width, BD and BM the powers of two above them, BQ, BK and BS
 queries, keys and codes of a tile. A tensor is given by its pointer and its strides over batch, heads and tokens (a codebook:
@@ -77,37 +77,6 @@ def of_table(head, table, S, T):
 def log2_of(count):
     """Compute what a count adds to a score; -∞ for a code without tokens."""
     return tl.where(count > 0, tl.log2(tl.maximum(count, 1.0)), float("-inf"))
-
-
-@triton.jit(do_not_specialize=SHAPE)
-def nearest_kernel(
-    k, parts, half_norms, codes,
-    H, N, S,
-    k_b, k_h, k_n,
-    D: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BS: tl.constexpr, PARTS: tl.constexpr,
-    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Compute argmin_s ‖c_s‖²/2 - k_j·c_s, the first of equals, without a distance in memory.
-
-    The codebook is the sum of its `parts`, dense [PARTS, H, S, D], the smallest first.
-    """
-    tiles = tl.cdiv(N, BK)
-    head, token = tl.program_id(0) // tiles, tl.program_id(0) % tiles * BK + tl.arange(0, BK)
-    first = (head % H).to(tl.int64) * S
-    y = operand(load_rows(of_head(k, head, H, k_b, k_h), token, token < N, D, k_n, BD), ROUNDED, OPERAND)
-    least = tl.full([BK], float("inf"), tl.float32)
-    code = tl.zeros([BK], tl.int32)
-    for at in range(0, S, BS):
-        s = at + tl.arange(0, BS)
-        product = tl.zeros([BK, BS], tl.float32)
-        for part in tl.static_range(PARTS):
-            c = operand(load_rows(parts + (part * H * S + first) * D, s, s < S, D, D, BD), ROUNDED, OPERAND)
-            product = tl.dot(y, tl.trans(c), acc=product, input_precision=PRECISION)
-        distances = tl.load(half_norms + first + s, mask=s < S, other=float("inf"))[None, :] - product
-        found, place = tl.min(distances, 1, return_indices=True, return_indices_tie_break_left=True)
-        code = tl.where(found < least, at + place, code)
-        least = tl.minimum(found, least)
-    tl.store(codes + head.to(tl.int64) * N + token, code.to(tl.int64), mask=token < N)
 
 
 @triton.jit(do_not_specialize=SHAPE)

@@ -15,6 +15,7 @@ PROGRAMS = 264
 """Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
 _SHORTEST = 128  # tokens; fewer are not worth another table
 _MERGED = 2048  # numbers that a program which merges tables holds
+_WALKED = 4096  # numbers that a program without products holds
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,11 @@ def cut(N: int, L: int, *, causal: bool, walks: int) -> Cut:
 def fitted(launch: Launch, own: int, other: int) -> Launch:
     """Shorten tiles to the tokens or codes that exist."""
     return Launch(min(launch.own, padded(own)), min(launch.other, padded(other)), launch.warps, launch.stages)
+
+
+def of_walk(D: int) -> int:
+    """Choose how many tokens a program without products has."""
+    return max(1, _WALKED // padded(D))
 
 
 def merged(M: int) -> int:

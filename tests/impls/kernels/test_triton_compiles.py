@@ -11,7 +11,8 @@ import pytest
 KERNELS = {
     "linear": "sums,scan,attend,queries,keys,values",
     "sparse": "attend,queries,keys",
-    "vq": "nearest,sums,tables,attend,queries,codes,shares,keys",
+    "coding": "normalise,normalise_back,nearest,rows",
+    "vq": "sums,tables,attend,queries,codes,shares,keys",
 }
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
 """Bytes that one program may have, by compute capability (CUDA C++ Programming Guide, table of technical specifications)."""
@@ -25,7 +26,7 @@ SPILLED = [
     ("linear", "float32", "128", "highest", 1024),
     *(
         (family, *rest)
-        for family in ("sparse", "vq")
+        for family in ("sparse", "coding", "vq")
         for rest in (
             *((dtype, "16,32,64,128", "highest", 96) for dtype in ("bfloat16", "float16")),
             *((dtype, "256", "highest", 256) for dtype in ("bfloat16", "float16")),

@@ -12,7 +12,10 @@ from tests.impls.kernels.kernel_calls import OfMethod, OfOperator, assert_close
 
 cost: Any = import_module("attnbench_impls.vq.triton.cost")
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
-NEAREST = "attnbench_impls.vq.triton.nearest:nearest_codes"
+CODING = "attnbench_impls.vq.triton.coding"
+NEAREST = f"{CODING}:nearest_codes"
+codebooks: Any = import_module("attnbench_impls.vq.codebook")
+rms: Any = import_module("attnbench_impls.vq.eager.rms")
 
 
 def linear(N: int, feature_map: str = "elu_plus_one", **shape: Any) -> OfMethod:
@@ -161,3 +164,37 @@ def test_the_executed_count_of_codes_is_that_of_the_products(dtype: str, ask: As
     problem = Problem(B=1, H=2, N=100, D=20, dtype=dtype)
     inputs = [torch.randn(1, 2, 100, 20).to(getattr(torch, dtype)), torch.randn(2, 37, 20)]
     assert ask("flops", operator=NEAREST, how=(), inputs=inputs) == [cost.assigned_flops(problem, 37)]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 150, 20), (2, 40, 64)], ids=str)
+def test_rows_are_normalised_in_one_pass_like_in_plain_torch(shape: tuple[int, ...], ask: Ask) -> None:
+    x, g = torch.randn(1, *shape), torch.randn(shape)
+    leaf = x.clone().requires_grad_()
+    want = rms.rms_norm(leaf, 0.3)
+    (slope,) = torch.autograd.grad(want[0], leaf, g)
+    for rows in (x, x.transpose(1, 2).contiguous().transpose(1, 2), x.mT.contiguous().mT):
+        got = ask("evaluate", operator=f"{CODING}:normalise", how=(0.3,), inputs=[rows], g=g)
+        torch.testing.assert_close(got, [want[0].detach(), slope])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_of_codes_are_looked_up(dtype: torch.dtype, ask: Ask) -> None:
+    codes, codebook = torch.randint(9, (1, 3, 150)), torch.randn(3, 9, 20).to(dtype)
+    (rows,) = ask("evaluate", operator=f"{CODING}:rows_of_codes", how=(), inputs=[codes, codebook])
+    assert torch.equal(rows, codebooks.rows_of(codebook, codes)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "how", "differentiable"),
+    [
+        ("normalise", [torch.randn(1, 2, 30, 16)], (0.3,), 1),
+        ("nearest_codes", [torch.randn(1, 2, 30, 16), torch.randn(2, 9, 16)], (), 0),
+        ("rows_of_codes", [torch.randint(9, (1, 2, 30)), torch.randn(2, 9, 16)], (), 0),
+    ],
+    ids=["normalise", "nearest_codes", "rows_of_codes"],
+)
+def test_the_operators_before_attention_keep_what_torch_asks_of_one(
+    name: str, inputs: list[torch.Tensor], how: tuple[float, ...], differentiable: int, ask: Ask
+) -> None:
+    (found,) = ask("opcheck", operator=f"{CODING}:{name}", how=how, inputs=inputs, differentiable=differentiable)
+    assert set(found.values()) == {"SUCCESS"}

@@ -21,7 +21,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 Launch = tuple[str, Any, dict[str, Any]]
-ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "codebook", "parts"}
+ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "dx", "k_hat", "codebook", "parts"}
 TABLES = {"rows": "*i32", "bands": "*i32", "sharing": "*i32", "codes": "*i64"}
 NUMBERS = {"denominators", "coefficients", "states", "logsumexp", "deltas", "means", "counts", "shares", "half_norms"}
 ELEMENTS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
@@ -61,11 +61,17 @@ def vq(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
             M = p.widths["M"]
             constants = {"M": M, "BM": p.widths["BM"], "BS": module("vq", "triton.tuning").merged(M)}
             constants |= {"num_warps": 4, "enable_fp_fusion": True}
-        elif name == "nearest":
-            constants = module("vq", "triton.nearest").constants(x, 16384, 512)
         else:
             constants = {**p.constants(name), **({"TABLE": True} if name == "keys" else {})}
         yield name, getattr(module("vq", "triton.kernels"), f"{name}_kernel"), constants
+
+
+def coding(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
+    """What vq.triton does before it attends."""
+    launches = module("vq", "triton.coding")
+    for name in names:
+        constants = launches.constants(x, 16384, 512) if name == "nearest" else {**launches.walk(x), "EPS": 1e-6}
+        yield name, getattr(module("vq", "triton.coding_kernels"), f"{name}_kernel"), constants
 
 
 def built(kernel: Any, constants: dict[str, Any], dtype: str, capability: int) -> Any:
@@ -87,7 +93,7 @@ def built(kernel: Any, constants: dict[str, Any], dtype: str, capability: int) -
 def type_of(name: str, dtype: str) -> str:
     if name in ROWS:
         return ELEMENTS[dtype]
-    return "*fp32" if name in NUMBERS else "fp32" if name in {"eps", "scale"} else TABLES.get(name, "i32")
+    return "*fp32" if name in NUMBERS else "fp32" if name in {"eps", "scale", "factor"} else TABLES.get(name, "i32")
 
 
 def usage(compiled: Any) -> dict[str, int]:

@@ -44,7 +44,8 @@ def flops(request: Request) -> list[int]:
 
 def opcheck(request: Request) -> list[Any]:
     """What torch.library finds wrong."""
-    tensors = [x.detach().requires_grad_(x.is_floating_point() and i < 3) for i, x in enumerate(request["inputs"])]
+    differentiable = request.get("differentiable", 3)
+    tensors = [x.detach().requires_grad_(x.is_floating_point() and i < differentiable) for i, x in enumerate(request["inputs"])]
     return [torch.library.opcheck(operator_of(request), (*tensors, *request["how"]))]
 
 
