@@ -209,5 +209,6 @@ def levels(N: int) -> int:
 
 def _level(at: Tensor) -> Tensor:
     """Return the level of each pair of positions, int64 [n, n]: the number of bits up to the highest in which they differ."""
-    exponent: Tensor = torch.frexp((at.unsqueeze(1) ^ at).double()).exponent
-    return exponent.long()
+    # of 0 the logarithm is -∞
+    highest = (at.unsqueeze(1) ^ at).double().log2().floor().clamp(min=-1)
+    return highest.long() + 1

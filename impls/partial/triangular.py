@@ -55,8 +55,9 @@ class _Solve(torch.autograd.Function):
     """`solve` with its gradient: dL/db = (I + a)⁻ᵀ dL/dx, and dL/da = -Σ dL/db xᵀ below the diagonal."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, *sides: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401 - torch's own bag
-        """Invert once."""
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401 - torch's own bag
+        """Invert once: a, then the sides, which torch.compile confuses where one of them has a name of its own."""
+        a, *sides = tensors
         inverted = inverse(a)
         solved = tuple(inverted @ b for b in sides)
         ctx.save_for_backward(inverted, *solved)
