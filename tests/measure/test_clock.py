@@ -365,10 +365,11 @@ def test_the_flush_ends_by_reading_so_that_nothing_is_written_back_later() -> No
     assert flush.read == 0
 
 
-@pytest.mark.parametrize(("others", "flags"), [(10, ()), (11, ("late",))])
+@pytest.mark.parametrize(("others", "milliseconds", "flags"), [(10, 3.0, ()), (11, 3.0, ("late",)), (20, 49.0, ("late",))])
 def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
-    gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch, others: int, flags: tuple[str, ...]
+    gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch, others: int, milliseconds: float, flags: tuple[str, ...]
 ) -> None:
+    gpu.cold_ms = milliseconds
     clock, alone, calls = ColdClock("cuda:0", gpu), gpu.synchronize, [0]
 
     def synchronize(device: str) -> None:
@@ -386,6 +387,23 @@ def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
     assert clock.flags == flags
     assert clock.facts["late_share"] == others / 20
     assert clock.facts["longest_wait"] == pytest.approx(1e-3)
+
+
+def test_a_wait_that_is_a_fiftieth_of_its_call_is_not_late(
+    gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu.cold_ms = 51.0
+    clock, alone = ColdClock("cuda:0", gpu), gpu.synchronize
+
+    def synchronize(device: str) -> None:
+        alone(device)
+        host_ns[0] += 1_000_000
+
+    monkeypatch.setattr(gpu, "synchronize", synchronize)
+    for _ in range(20):
+        clock.sample(gpu.work, batch=1)
+    assert clock.flags == ()
+    assert "late_share" not in clock.facts
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,7 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "half": {
         16: Blocks(*[Launch(64, 64, 4, 3)] * 3),
         32: Blocks(*[Launch(64, 64, 4, 3)] * 3),
-        # attend: the fastest of thirteen on an H100
-        64: Blocks(Launch(64, 64, 4, 4), Launch(64, 64, 4, 2), Launch(64, 64, 4, 2)),
+        64: Blocks(Launch(64, 64, 4, 3), Launch(64, 64, 4, 2), Launch(64, 64, 4, 2)),
         128: Blocks(Launch(64, 64, 4, 2), Launch(64, 64, 8, 2), Launch(32, 64, 8, 2)),
         256: Blocks(Launch(64, 32, 8, 2), Launch(32, 32, 8, 2), Launch(32, 32, 8, 1)),
     },
