@@ -69,7 +69,7 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
     )
     busy = busy_cores()
     with watched(job.cell.device) as conditions, energy.metered(job.cell.device) as probe:
-        loop.mark = probe.around(mark)
+        kernel.then, loop.mark = conditions.begin, probe.around(mark)
         loop_begin = perf_counter()
         timing = loop.run(kernel.call, job.warmup)
         loop_seconds = perf_counter() - loop_begin
@@ -177,10 +177,11 @@ def _series(timing: Timing) -> dict[str, Series]:
 
 @dataclass
 class _FirstLook:
-    """Lets the method record, during its very first call, which kernel it reached."""
+    """Lets the method record, during its very first call, which kernel it reached; `then` is called once that is over."""
 
     setting: Setting
     facts: Facts = field(default_factory=dict)
+    then: Callable[[], object] = int
     _seen: bool = False
 
     def __post_init__(self) -> None:
@@ -198,6 +199,7 @@ class _FirstLook:
         with self.setting.method.observe() as noted:
             result = self.setting.call()
         self.facts.update(noted)
+        self.then()
         return result
 
 
@@ -205,8 +207,13 @@ class _FirstLook:
 class Conditions:
     """The conditions around a measurement."""
 
+    before: host_conditions.HostCounters
     facts: Facts = field(default_factory=dict)
     gpu_flags: tuple[str, ...] = ()
+
+    def begin(self) -> None:
+        """Count from now on: processes that compiled for the first call took nothing from the others."""
+        self.before = host_conditions.HostCounters.read()
 
     def flags(self, samples: list[float]) -> tuple[str, ...]:
         """Return all warnings about these samples."""
@@ -216,12 +223,11 @@ class Conditions:
 @contextmanager
 def watched(device: str) -> Iterator[Conditions]:
     """Read the conditions before and after, but not during, which would disturb. They are complete once this is closed."""
-    conditions = Conditions()
-    before = host_conditions.HostCounters.read()
+    conditions = Conditions(host_conditions.HostCounters.read())
     states = [_gpu_state(device)]
     yield conditions
     states.append(_gpu_state(device))
-    conditions.facts |= host_conditions.facts(before, host_conditions.HostCounters.read())
+    conditions.facts |= host_conditions.facts(conditions.before, host_conditions.HostCounters.read())
     for when, state in zip(("before", "after"), states, strict=True):
         conditions.facts |= {f"{name}_{when}": value for name, value in state.items()}
     conditions.gpu_flags = nvml.state_flags(states)

@@ -11,6 +11,7 @@ import pytest
 from attnbench import registry
 from attnbench.measure import energy, roof
 from attnbench.measure.energy import EnergyProbe, NvmlMeter
+from attnbench.measure.host_conditions import HostCounters
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing
 from attnbench.measure.nvml import NvmlUnavailableError
 from attnbench.schema.cell import Cell, ClockMode, Workload
@@ -98,6 +99,17 @@ def test_the_energy_of_a_call_is_in_the_row_or_the_reason_why_not(
         assert measured.samples["energy"].unit == "J"
         assert measured.facts["energy_calls"] == 40
         assert measured.facts["energy_timed_share"] == pytest.approx(1.0)
+
+
+def test_what_else_ran_during_the_first_call_is_not_held_against_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.compile starts compilers there: all cores are busy with them, and idle from then on."""
+    read = (
+        HostCounters(total_ticks=ticks, steal_ticks=0, throttled=None, busy_ticks=min(ticks, 100)) for ticks in (0, 100, 200)
+    )
+    monkeypatch.setattr(HostCounters, "read", lambda: next(read))
+    measured = time_of(job())
+    assert measured.facts["others_percent"] == 0
+    assert "loaded" not in measured.flags
 
 
 def test_the_given_warm_up_count_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
