@@ -1,6 +1,7 @@
 """The state of decoding, of constant size: a table of all old tokens by code, and the newest tokens themselves.
 
-b batch, H heads, L tokens of a block, D query/key width, M value width, S codes. Lingle 2023, theorem 3.7, token by token.
+b batch, H heads of q, K of k and v, L tokens of a block, D query/key width, M value width, S codes. Lingle 2023, theorem 3.7,
+token by token.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +16,8 @@ from .eager.tables import block_tables
 class VQState:
     """All tokens so far: older ones in a table, and the newest ones directly.
 
-    Of those in the table: `means` [b, H, S, M] of their values by code and `counts` [b, H, S], both float32 at least. Of the
-    newest `filled` <= 2L, oldest first: `k` [b, H, 2L, D], quantised, `v` [b, H, 2L, M], `codes` int64 [b, H, 2L].
+    Of those in the table: `means` [b, K, S, M] of their values by code and `counts` [b, K, S], both float32 at least. Of the
+    newest `filled` <= 2L, oldest first: `k` [b, K, 2L, D], quantised, `v` [b, K, 2L, M], `codes` int64 [b, K, 2L].
     """
 
     means: Tensor
@@ -29,7 +30,7 @@ class VQState:
     """Number of tokens in the table, a multiple of L."""
 
     def then(self, k_hat: Tensor, v: Tensor, codes: Tensor) -> "VQState":
-        """Append one token in the same memory: [b, H, 1, D], [b, H, 1, M], [b, H, 1]."""
+        """Append one token in the same memory: [b, K, 1, D], [b, K, 1, M], [b, K, 1]."""
         state = self._folded() if self.filled == self.k.shape[2] else self
         for kept, new in zip((state.k, state.v, state.codes), (k_hat, v, codes), strict=True):
             kept[:, :, state.filled] = new[:, :, 0].detach()
@@ -49,13 +50,13 @@ class VQState:
 
 
 def state_of(k_hat: Tensor, v: Tensor, codes: Tensor, S: int, L: int) -> VQState:
-    """Build the state after tokens [b, H, n, D], [b, H, n, M], int64 [b, H, n], n ≥ 0."""
-    b, H, n = codes.shape
+    """Build the state after tokens [b, K, n, D], [b, K, n, M], int64 [b, K, n], n ≥ 0."""
+    b, kv_heads, n = codes.shape
     folded = max(0, -(-(n - 2 * L) // L) * L)
     v = v.detach()
     means, counts = block_tables(v[:, :, :folded].flatten(0, 1), codes[:, :, :folded].flatten(0, 1), S, 1)
     k, v, z = (_window(x.detach(), folded, 2 * L) for x in (k_hat, v, codes))
-    return VQState(means.view(b, H, S, -1), counts.view(b, H, S), k, v, z, n - folded, folded)
+    return VQState(means.view(b, kv_heads, S, -1), counts.view(b, kv_heads, S), k, v, z, n - folded, folded)
 
 
 def _window(x: Tensor, start: int, size: int) -> Tensor:
@@ -66,15 +67,16 @@ def _window(x: Tensor, start: int, size: int) -> Tensor:
 
 
 def attend_state(q: Tensor, codebook: Tensor, state: VQState, bias: Tensor | None = None) -> Tensor:
-    """Attend for the newest token's query: [b, H, 1, D], codes [H, S, D], bias [b, H, 1, filled] -> [b, H, 1, M]."""
-    window = slice(0, state.filled)
-    rule = Rule(1.0, bias=None if bias is None else bias.to(sums(q.dtype)))
+    """Attend for the newest token's query: [b, H, 1, D], codes [K, S, D], bias [b, H, 1, filled] -> [b, H, 1, M]."""
+    (b, H), kv_heads, window = q.shape[:2], len(codebook), slice(0, state.filled)
+    # the heads of q that share one of k and v are as many queries of it
+    q = q.reshape(b, kv_heads, H // kv_heads, -1)
+    rule = Rule(1.0, bias=None if bias is None else bias.to(sums(q.dtype)).reshape(*q.shape[:3], -1))
     o, logsumexp = attend(q, state.k[:, :, window], state.v[:, :, window], rule)
-    if not state.folded:
-        return o
-    o, wide = o.to(sums(q.dtype)), state.means.dtype
-    table = codebook.to(wide).expand(len(q), *codebook.shape)
-    weights = Rule(1.0, bias=state.counts.log().unsqueeze(2))
-    # in the table's own dtype, since the table is larger than the query and codes to convert
-    merge_(o, logsumexp, attend(q.to(wide), table, state.means, weights))
-    return o.to(state.v.dtype)
+    if state.folded:
+        o, wide = o.to(sums(q.dtype)), state.means.dtype
+        table = codebook.to(wide).expand(b, *codebook.shape)
+        weights = Rule(1.0, bias=state.counts.log().unsqueeze(2).expand(-1, -1, H // kv_heads, -1))
+        # in the table's own dtype, since the table is larger than the query and codes to convert
+        merge_(o, logsumexp, attend(q.to(wide), table, state.means, weights))
+    return o.to(state.v.dtype).reshape(b, H, 1, -1)

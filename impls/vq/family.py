@@ -1,6 +1,6 @@
 """Base class of all forms of Transformer-VQ: the definition, its parameters, and decoding.
 
-B or b batch, H heads, N or n tokens, L tokens of a block, D query/key width, M value width, S codes.
+B or b batch, H heads of q, K of k and v, N or n tokens, L tokens of a block, D query/key width, M value width, S codes.
 """
 
 from abc import abstractmethod
@@ -52,14 +52,14 @@ class VQFamily(QuantisedKeys):
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
         """Attend by codes.
 
-        [B, H, N, D] twice, [B, H, N, M], int64 [B, H, N], [H, S, D] -> [B, H, N, M], any N ≥ 1 and any B.
+        [B, H, N, D], [B, K, N, D], [B, K, N, M], int64 [B, K, N], [K, S, D] -> [B, H, N, M], any N ≥ 1 and any B.
 
         q is normalised and scaled, without `position.u`; k_hat has the values of the codebook's rows and the gradient of k. The
         scale inside is 1. Differentiable in q, in k_hat through the window only (0 elsewhere, never None), and in v.
         """
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D] twice, [B, H, N, M], codes int64 [B, H, N] or None -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], codes [B, K, N] or None -> [B, H, N, M], differentiable once."""
         k_hat, codes, codebook = self.coded(k, choices)
         return self._attend(self.normalised(q), k_hat, v, codes, codebook)
 

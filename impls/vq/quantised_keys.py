@@ -1,6 +1,6 @@
 """Base class of all attentions over quantised keys: normalisation, the codebook, and the choice of codes.
 
-B batch, H heads, N tokens, D query/key width, S codes.
+B batch, H heads of q, K heads of k and v, N tokens, D query/key width, S codes.
 """
 
 import torch
@@ -22,24 +22,24 @@ COMMITMENT = 1e-4
 class QuantisedKeys(Attention):
     """Attention with normalised and scaled queries and keys, where the nearest rows of a codebook replace the keys.
 
-    The codebook is a buffer, drawn like random keys; train it with `Codebook.update`, `adapt` it to keys, or set `codebook`.
+    Each head of k has a codebook, a buffer that is drawn like random keys; train it with `Codebook.update`, `adapt` it to keys,
+    or set `codebook`.
     """
 
     paper = "arXiv:2309.16354"
     decodes = True
-    grouped = False
 
     def __init__(self, problem: Problem, quantisation: Quantisation) -> None:
         super().__init__(problem)
         self.quantisation, self.factor = quantisation, quantisation.factor(problem.D)
-        self.codebook = Codebook.drawn(problem.H, quantisation.codes, problem.D, self.factor)
+        self.codebook = Codebook.drawn(problem.kv_heads, quantisation.codes, problem.D, self.factor)
 
     def adapt(self, *inputs: Tensor) -> None:
         """Fit the codebook to the keys."""
         self.codebook.fit(self.normalised(inputs[1]))
 
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Choose the codes of the keys, int64 [B, H, N]: the nearest in squared distance, in float32 at least."""
+        """Choose the codes of the keys, int64 [B, K, N]: the nearest in squared distance, in float32 at least."""
         return self.assigned(self.normalised(inputs[1]))
 
     def penalty(self, *inputs: Tensor, choices: Tensor | None) -> Tensor:
@@ -58,15 +58,15 @@ class QuantisedKeys(Attention):
 
     @torch.no_grad()
     def assigned(self, k: Tensor) -> Tensor:
-        """Choose the codes of normalised keys, [B, H, N, D] -> int64 [B, H, N]."""
+        """Choose the codes of normalised keys, [B, K, N, D] -> int64 [B, K, N]."""
         return self.codebook.assign(k)
 
     def looked_up(self, codes: Tensor, codebook: Tensor) -> Tensor:
-        """Look up the rows of codes: int64 [B, H, N] and [H, S, D] -> [B, H, N, D]."""
+        """Look up the rows of codes: int64 [B, K, N] and [K, S, D] -> [B, K, N, D]."""
         return rows_of(codebook, codes)
 
     def coded(self, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return k̂ [B, H, N, D], with the codes' value and k's gradient; z [B, H, N]; the codebook [H, S, D] in k's dtype."""
+        """Return k̂ [B, K, N, D], with the codes' value and k's gradient; z [B, K, N]; the codebook [K, S, D] in k's dtype."""
         k = self.normalised(k)
         codes = self.assigned(k) if choices is None else choices
         codebook = self.codebook.vectors.to(k.dtype)
@@ -75,13 +75,13 @@ class QuantisedKeys(Attention):
     def exact(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Softmax over the keys as they are, normalised and scaled alike."""
         q, k = self.normalised(q), self.normalised(k)
-        return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, scale=1.0)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.problem.causal, scale=1.0, enable_gqa=True)
 
     def head_as_defined(self, head: int, q: Tensor, k: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Compute q and k̂ of one head as `as_defined` does: [N, D] twice and codes int64 [N]."""
-        normalise = self.quantisation.normalise
+        normalise, own = self.quantisation.normalise, head * self.problem.kv_heads // self.problem.H
         q, k = (reference.normalised(x, self.factor, normalise=normalise) for x in (q, k))
-        return q, self.codebook.vectors[head].to(k.dtype).detach()[codes] + (k - k.detach())
+        return q, self.codebook.vectors[own].to(k.dtype).detach()[codes] + (k - k.detach())
 
     def as_defined(self, q: Tensor, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute q and k̂ as the paper writes them, for references."""

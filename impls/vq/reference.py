@@ -36,12 +36,15 @@ class XLBias:
 
 
 def quantised_attention(q: Tensor, k_hat: Tensor, v: Tensor, definition: Definition, bias: XLBias | None = None) -> Tensor:
-    """Compute softmax_j(q_i·k̂_j + b_ij) v_j, Lingle 2023, eq. 8-11: [B, H, N, D] twice, [B, H, N, M] -> [B, H, N, M].
+    """Compute softmax_j(q_i·k̂_j + b_ij) v_j, Lingle 2023, eq. 8-11: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M].
+
+    A head of k and v serves H / K neighbouring heads of q.
 
     The forward is dense softmax attention over k̂. The gradients are the paper's: keys of a query's own block and of the one
     before get theirs through k̂; keys of earlier blocks (of all, without causality) are constants, SG(k̂), and their values get
     one only where `gradient_through_table`.
     """
+    k_hat, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k_hat, v))
     near = _near(definition, q.shape[2], q.device)
     u = 0 if bias is None else bias.factor * bias.u.unsqueeze(1)
     scores = torch.where(near, (q + u) @ k_hat.mT, (q + u) @ k_hat.detach().mT)

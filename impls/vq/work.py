@@ -1,7 +1,7 @@
 """FLOPs of matrix products and bytes of attention over quantised keys, by formula, with the letters of blocks.py.
 
-B batch, H heads, D query/key width, M value width, S codes, W tokens of a window when one more is decoded, P = D width of the
-sinusoids.
+B batch, H heads of q, K of k and v, D query/key width, M value width, S codes, W tokens of a window when one more is decoded,
+P = D width of the sinusoids.
 """
 
 from dataclasses import dataclass
@@ -60,10 +60,8 @@ class Work:
         rate = (3.0 if self.trains else 1.0) * (D + M)
         rate_far = (2 * D + (3 if self.o.gradient_through_table else 2) * M) if self.trains else D + M
         positions = self.relative * (3.0 if self.trains else 1.0) * 2.0 * D
-        heads = p.B * p.H
-        return heads * (self._assigning() + near * rate + far * rate_far + positions * self._distances()) + (
-            positions * p.H * min(p.N, self.blocks.L + 1) * D
-        )
+        attending = p.H * (near * rate + far * rate_far + positions * self._distances())
+        return p.B * (p.kv_heads * self._assigning() + attending) + positions * p.H * min(p.N, self.blocks.L + 1) * D
 
     @property
     def executed(self) -> float:
@@ -81,15 +79,16 @@ class Work:
         tables = times * self.o.codes * count * count * p.M if self.o.reduction == MATMUL and count > 1 else 0
         positions = self.relative * D * p.N * reach * (1 + 3 * self.trains)
         rows = self.relative * p.H * reach * D * D * (1 + 2 * self.trains)
-        return p.B * p.H * (self._assigning() + 2.0 * (pairs * rate + tables + positions)) + 2.0 * rows
+        of_keys, of_queries = self._assigning() + 2.0 * tables, 2.0 * (pairs * rate + positions)
+        return p.B * (p.kv_heads * of_keys + p.H * of_queries) + 2.0 * rows
 
     @property
     def decoding(self) -> float:
         """Count the products of decoding the N-th token, or N tokens from nothing."""
         p, S, (D, M) = self.p, self.o.codes, (self.p.D, self.p.M)
         steps, windows, tables, distances = decoded(p.N, self.o.block, whole=self.workload is Workload.DECODE_TOTAL)
-        work = steps * S * D + (windows + tables * S) * (D + M)
-        return 2.0 * p.B * p.H * (work + self.relative * D * (steps * D + distances))
+        of_queries = (windows + tables * S) * (D + M) + self.relative * D * (steps * D + distances)
+        return 2.0 * p.B * (p.kv_heads * steps * S * D + p.H * of_queries)
 
     @property
     def traffic_bytes(self) -> float:
@@ -97,16 +96,16 @@ class Work:
 
         Steps read the window, the table if any, and the codebook, once for the batch, and write their token and its code.
         """
-        p, o, codebook = self.p, self.o, self.p.H * self.o.codes * self.p.D * 4.0
+        p, o, codebook = self.p, self.o, self.p.kv_heads * self.o.codes * self.p.D * 4.0
         if not self.workload.decodes:
             return io_bytes(p, self.workload) + codebook
         steps, windows, tables, _ = decoded(p.N, o.block, whole=self.workload is Workload.DECODE_TOTAL)
         token, table = (p.D + p.M) * p.dtype.bytes, o.codes * (p.M + 1) * max(4, p.dtype.bytes)
         moved = windows * token + steps * (token + 8) + tables * table
-        return io_bytes(p, self.workload) + p.B * p.H * moved + steps * codebook
+        return io_bytes(p, self.workload) + p.B * p.kv_heads * moved + steps * codebook
 
     def _assigning(self) -> float:
-        """Count the choice of codes of one head, which has no gradient."""
+        """Count the choice of codes of one head of k, which has no gradient."""
         return 2.0 * self.p.N * self.o.codes * self.p.D
 
     def _own(self, *, square: bool = False) -> float:

@@ -1,7 +1,7 @@
 """Attention by blocks and tables, some rows at a time, with its own backward.
 
-B batch, H heads, X = B·H rows, N tokens, D query/key width, M value width, S codes. Kept for the backward are q, v, the codes,
-the output and the logsumexp; k̂, tables and scores are computed again.
+B batch, K heads of k and v, X = B·K rows, R heads of q that share one of k and v, N tokens, D query/key width, M value width, S
+codes. Kept for the backward are q, v, the codes, the output and the logsumexp; k̂, tables and scores are computed again.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from torch.autograd.function import once_differentiable
 from ...partial.softmax import is_fused, sums
 from ..blocks import Blocks
 from ..codebook import rows_of
-from .seen import Positions, Seen
-from .slopes import Slopes
+from .seen import Asked, Positions, Seen
+from .slopes import Slopes, slopes_of
 from .tables import Table, running_tables
 
 ROOM = 2**20
@@ -31,7 +31,7 @@ TILE = 2**22
 
 @dataclass(frozen=True)
 class Call:
-    """What a call computes, for tensors of H heads."""
+    """What a call computes, for `heads` heads of k and v."""
 
     blocks: Blocks
     heads: int
@@ -41,26 +41,29 @@ class Call:
     def groups(self, q: Tensor, v: Tensor, S: int) -> list[slice]:
         """Cut the rows into groups that are taken together."""
         N, M = v.shape[1:]
-        a_row = max(self.blocks.tables * S * M, N * (q.shape[2] + M))
+        a_row = max(self.blocks.tables * S * M, N * (q.shape[-1] + M))
         step = max(1, _enough(q, ROOM) // a_row)
         return [slice(a, min(len(q), a + step)) for a in range(0, len(q), step)]
 
-    def at_once(self, seen: Seen) -> int:
+    def at_once(self, seen: Seen, asked: Asked) -> int:
         """Count the blocks of each row that are attended together."""
         rows, S = seen.codebook.shape[:2]
-        tokens = _enough(seen.q, TILE) // max(S, 2 * self.blocks.L)
-        if is_fused(seen.q) and seen.positions is None:
+        tokens = _enough(asked.q, TILE) // max(S, 2 * self.blocks.L)
+        if is_fused(asked.q) and asked.positions is None:
             tokens = TOKENS
         return max(1, tokens // (rows * self.blocks.L))
 
     def heads_of(self, rows: slice, device: torch.device) -> Tensor:
-        """Return the head of each row."""
+        """Return the head of k and v of each row."""
         return torch.arange(rows.start, rows.stop, device=device) % self.heads
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """Inputs: q [X, N, D], k̂ (None: by the codes), v [X, N, M], codes [X, N], codebook [H, S, D], and of positions q and r."""
+    """Inputs: q [X, R, N, D], k̂ [X, N, D] (None: by the codes), v [X, N, M], codes [X, N], codebook [K, S, D], and positions.
+
+    Of positions q is [X, R, N, D], and r [K, R, L + 1, D].
+    """
 
     q: Tensor
     k_hat: Tensor | None
@@ -71,15 +74,19 @@ class Tensors:
 
     def seen(self, call: Call, rows: slice) -> Seen:
         """Select some rows, and build their tables."""
-        heads = call.heads_of(rows, self.q.device)
-        codebook, codes, v = self.codebook[heads], self.codes[rows], self.v[rows]
+        codebook = self.codebook[call.heads_of(rows, self.q.device)]
+        codes, v = self.codes[rows], self.v[rows]
         k = rows_of(codebook, codes.unsqueeze(0)).squeeze(0) if self.k_hat is None else self.k_hat[rows]
         table, absorbed = None, slice(call.blocks.absorbed)
         if call.blocks.tables:
             table = _table(v[:, absorbed], codes[:, absorbed], codebook.shape[1], call)
-        at = self.positions
-        positions = None if at is None else Positions(at.q[rows], at.rows[heads])
-        return Seen(call.blocks, self.q[rows], k, v, codebook, table, positions)
+        return Seen(call.blocks, k, v, codebook, table)
+
+    def asked(self, call: Call, rows: slice) -> Iterator[Asked]:
+        """Go through the heads of q of some rows."""
+        at, heads = self.positions, call.heads_of(rows, self.q.device)
+        for r in range(self.q.shape[1]):
+            yield Asked(self.q[rows, r], None if at is None else Positions(at.q[rows, r], at.rows[heads, r]))
 
 
 def _table(v: Tensor, codes: Tensor, S: int, call: Call) -> Table:
@@ -89,7 +96,7 @@ def _table(v: Tensor, codes: Tensor, S: int, call: Call) -> Table:
 
 
 def block_attention(call: Call, tensors: Tensors) -> Tensor:
-    """Attend: [X, N, D] … -> [X, N, M], differentiable once in q, k̂, v and the positions."""
+    """Attend: [X, R, N, D] … -> [X, R, N, M], differentiable once in q, k̂, v and the positions."""
     at, k_hat = tensors.positions, tensors.k_hat
     learnt = [tensors.q, tensors.v, *([] if k_hat is None else [k_hat]), *([] if at is None else [at.q, at.rows])]
     if not (torch.is_grad_enabled() and any(x.requires_grad for x in learnt)):
@@ -127,15 +134,16 @@ def _tensors(*given: Tensor | None) -> Tensors:
 
 
 def _forward(call: Call, tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """Compute the output [X, N, M], and its logsumexp [X, N]."""
+    """Compute the output [X, R, N, M], and its logsumexp [X, R, N]."""
     q, v = tensors.q, tensors.v
-    out = v.new_empty(v.shape)
-    logsumexp = v.new_empty(v.shape[:2], dtype=sums(v.dtype))
+    out = v.new_empty(*q.shape[:3], v.shape[2])
+    logsumexp = v.new_empty(q.shape[:3], dtype=sums(v.dtype))
     for rows in call.groups(q, v, tensors.codebook.shape[1]):
         seen = tensors.seen(call, rows)
-        for stretch in call.blocks.stretches(call.at_once(seen)):
-            for whole, part in zip((out, logsumexp), seen.attend(stretch), strict=True):
-                stretch.own(whole[rows]).copy_(part)
+        for r, asked in enumerate(tensors.asked(call, rows)):
+            for stretch in call.blocks.stretches(call.at_once(seen, asked)):
+                for whole, part in zip((out, logsumexp), seen.attend(stretch, asked), strict=True):
+                    stretch.own(whole[rows, r]).copy_(part)
         del seen  # free them before the next group
     return out, logsumexp
 
@@ -146,20 +154,23 @@ def _backward(call: Call, tensors: Tensors, outputs: tuple[Tensor, Tensor, Tenso
     `outputs` are dL/do, the output and its logsumexp.
     """
     q, v, at = tensors.q, tensors.v, tensors.positions
-    dq, dk, dv = torch.empty_like(q), torch.empty_like(q), torch.empty_like(v)
+    dq, dk, dv = torch.empty_like(q), q.new_empty(*v.shape[:2], q.shape[-1]), torch.empty_like(v)
     dpositions = None if at is None else Positions(torch.empty_like(at.q), torch.zeros_like(at.rows, dtype=sums(q.dtype)))
     for rows in call.groups(q, v, tensors.codebook.shape[1]):
         seen = tensors.seen(call, rows)
         slopes = Slopes.of(seen, through_table=call.gradient_through_table)
-        for stretch in call.blocks.stretches(call.at_once(seen)):
-            g, *final = (stretch.own(x[rows]) for x in outputs)
-            slopes.add(seen, stretch, g, (final[0], final[1]))
+        for r, asked in enumerate(tensors.asked(call, rows)):
+            own = slopes_of(asked)
+            for stretch in call.blocks.stretches(call.at_once(seen, asked)):
+                g, *final = (stretch.own(x[rows, r]) for x in outputs)
+                slopes.add(seen, stretch, (asked, own), g, (final[0], final[1]), first=r == 0)
+            dq[rows, r].copy_(own.q)
+            if dpositions is not None and own.positions is not None:
+                dpositions.q[rows, r].copy_(own.positions.q)
+                dpositions.rows[:, r].index_add_(0, call.heads_of(rows, q.device), own.positions.rows)
         slopes.through_tables(seen, tensors.codes[rows])
-        for whole, part in zip((dq, dk, dv), (slopes.q, slopes.k, slopes.v), strict=True):
+        for whole, part in zip((dk, dv), (slopes.k, slopes.v), strict=True):
             whole[rows].copy_(part)
-        if dpositions is not None and slopes.positions is not None:
-            dpositions.q[rows].copy_(slopes.positions.q)
-            dpositions.rows.index_add_(0, call.heads_of(rows, q.device), slopes.positions.rows)
         del seen, slopes  # free them before the next group
     yield from (dq, dk, dv, None, None)
     yield from (None, None) if dpositions is None or at is None else (dpositions.q, dpositions.rows.to(at.rows.dtype))

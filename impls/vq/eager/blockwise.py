@@ -1,12 +1,13 @@
 """Transformer-VQ in plain torch: blocks, tables, and the softmax over both from its parts.
 
-B batch, H heads, N tokens, L tokens of a block, D query/key width, M value width, S codes.
+B batch, H heads of q, K heads of k and v, N tokens, L tokens of a block, D query/key width, M value width, S codes.
 """
 
 from torch import Tensor
 
 from attnbench.api import Cost, Problem, Scalar, Workload
 
+from ...recurrence.heads import by_state
 from ..blocks import Blocks
 from ..family import VQFamily
 from ..work import cost_by_blocks
@@ -28,13 +29,14 @@ class BlockwiseVQ(VQFamily):
         return cost_by_blocks(problem, cls.on_paper(problem, params).options, workload)
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
-        B, H, N, _ = q.shape
+        (B, kv_heads), N = k_hat.shape[:2], q.shape[2]
         options, blocks = self.options, Blocks.of(N, self.options.block, causal=self.problem.causal)
-        call, positions = Call(blocks, H, options.reduction, options.gradient_through_table), None
+        call, positions = Call(blocks, kv_heads, options.reduction, options.gradient_through_table), None
         if self.position is not None:
-            positions = Positions(self.position.to_position(q).flatten(0, 1), self.position.rows(blocks.L))
+            asks = by_state(self.position.to_position(q), kv_heads)
+            positions = Positions(asks, self.position.rows(blocks.L).unflatten(0, (kv_heads, -1)))
             q = self.position.to_content(q)
-        q, k_hat, v, codes = (x.flatten(0, 1) for x in (q, k_hat, v, codes))
-        out = block_attention(call, Tensors(q, k_hat, v, codes, codebook, positions))
-        o_BHNM: Tensor = out.unflatten(0, (B, H))
+        k_hat, v, codes = (x.flatten(0, 1) for x in (k_hat, v, codes))
+        out = block_attention(call, Tensors(by_state(q, kv_heads), k_hat, v, codes, codebook, positions))
+        o_BHNM: Tensor = out.unflatten(0, (B, kv_heads)).flatten(1, 2)
         return o_BHNM

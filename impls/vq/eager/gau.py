@@ -34,7 +34,7 @@ class GatedVQ(BlockwiseVQ):
 
     # one tensor more than attention has
     def forward(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, choices: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """Attend: [B, H, N, D] twice, [B, H, N, M] twice, codes int64 [B, H, N] or None -> [B, H, N, M].
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], g [B, H, N, M], codes int64 [B, K, N] or None -> [B, H, N, M].
 
         Differentiable once.
         """

@@ -1,6 +1,6 @@
 """Dense softmax over quantised keys: what Transformer-VQ computes, in quadratic time.
 
-B or b batch, H heads, N or n tokens, D query/key width, M value width, S codes.
+B or b batch, H heads of q, K of k and v, N or n tokens, D query/key width, M value width, S codes.
 """
 
 import torch.nn.functional as F
@@ -36,20 +36,20 @@ class QuantisedSoftmax(QuantisedKeys):
         """
         p, S = problem, Quantisation(**params).codes  # type: ignore[arg-type]
         steps = 1 if workload is Workload.DECODE else p.N
-        assigning, nominal = 2.0 * p.B * p.H * steps * S * p.D, nominal_flops(p, workload)
+        assigning, nominal = 2.0 * p.B * p.kv_heads * steps * S * p.D, nominal_flops(p, workload)
         # a fused backward computes the scores again: five products for the forward's two
         attending = dense_flops(p) * 3.5 if workload is Workload.FORWARD_BACKWARD else nominal
         cached = {Workload.DECODE: p.N, Workload.DECODE_TOTAL: p.N * (p.N + 1) / 2}.get(workload, 0)
-        codebook = p.H * S * p.D * 4.0 * (steps if workload.decodes else 1)
+        codebook = p.kv_heads * S * p.D * 4.0 * (steps if workload.decodes else 1)
         return Cost(
             nominal_flops=nominal,
             exact_flops=nominal + assigning,
             executed_flops=attending + assigning,
-            traffic_bytes=io_bytes(p, workload) + codebook + cached * p.B * p.H * (p.D + p.M) * p.dtype.bytes,
+            traffic_bytes=io_bytes(p, workload) + codebook + cached * p.B * p.kv_heads * (p.D + p.M) * p.dtype.bytes,
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, H, N, D], [B, H, N, M], codes int64 [B, H, N] or None -> [B, H, N, M], differentiable."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], codes int64 [B, K, N] or None -> [B, H, N, M], differentiable."""
         k_hat, _, _ = self.coded(k, choices)
         return _sdpa(self.normalised(q), k_hat, v, causal=self.problem.causal)
 
@@ -84,6 +84,6 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
     """Attend at one width: torch's fused CPU kernel takes no other, and the fallback would keep N² scores."""
     M, width = v.shape[-1], max(q.shape[-1], v.shape[-1])
     q, k, v = (x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
-    o: Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0)
+    o: Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0, enable_gqa=q.shape[1] != k.shape[1])
     # slicing nothing would cost the backward a copy
     return o if width == M else o[..., :M]

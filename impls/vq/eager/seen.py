@@ -1,6 +1,7 @@
 """What the queries of some rows see: their own block, the one before, and a table.
 
-X rows (batch and heads folded), N tokens, L tokens of a block, T tables, S codes, D query/key width, M value width, n blocks.
+X rows (batch and heads of k and v folded), N tokens, L tokens of a block, T tables, S codes, D query/key width, M value width,
+n blocks. Several heads of q may share the keys of a row; one of them asks at a time.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Positions:
-    """Queries [X, N, D] for the scores with r, and r [X, R, D], the farthest first."""
+    """Queries [X, N, D] for the scores with r, and r [X, L + 1, D], the farthest first."""
 
     q: Tensor
     rows: Tensor
@@ -48,29 +49,35 @@ class Positions:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """Queries [X, N, D], and optionally those by distance."""
+
+    q: Tensor
+    positions: Positions | None
+
+    def bias(self, stretch: Stretch) -> Tensor | None:
+        """Compute what is added to the scores in the windows of a stretch."""
+        return None if self.positions is None else self.positions.bias(stretch)
+
+
+@dataclass(frozen=True)
 class Seen:
-    """q, k [X, N, D], v [X, N, M], the codebook of each row [X, S, D], and optionally tables [X, T, S, ·] and positions."""
+    """k [X, N, D], v [X, N, M], the codebook of each row [X, S, D], and optionally tables [X, T, S, ·]."""
 
     blocks: Blocks
-    q: Tensor
     k: Tensor
     v: Tensor
     codebook: Tensor
     table: Table | None
-    positions: Positions | None
 
-    def attend(self, stretch: Stretch) -> tuple[Tensor, Tensor]:
+    def attend(self, stretch: Stretch, asked: Asked) -> tuple[Tensor, Tensor]:
         """Compute the output [X, n, length, M] of a stretch and its logsumexp [X, n, length], both float32 at least."""
-        q, (first, *others) = stretch.own(self.q), self.parts(stretch, self.bias(stretch))
+        q, (first, *others) = stretch.own(asked.q), self.parts(stretch, asked.bias(stretch))
         o, logsumexp = attend(q, first.k, first.v, first.rule)
         o = o.to(logsumexp.dtype)
         for part in others:
             merge_(o[:, part.skip :], logsumexp[:, part.skip :], attend(q[:, part.skip :], part.k, part.v, part.rule))
         return o, logsumexp
-
-    def bias(self, stretch: Stretch) -> Tensor | None:
-        """Compute what is added to the scores in the windows of a stretch."""
-        return None if self.positions is None else self.positions.bias(stretch)
 
     def parts(self, stretch: Stretch, bias: Tensor | None) -> Iterator[Part]:
         """Go through the parts that a stretch sees, of which the first is seen by all blocks."""
