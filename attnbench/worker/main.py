@@ -127,7 +127,10 @@ def _place(error: BaseException, method: str) -> str:
 
 def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     name = type(error).__name__
-    first = portable(text.splitlines()[0])[:400]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # a line that ends with a colon only announces what happened, as torch's compiler does
+    told = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
+    first = portable(" ".join(lines[: told + 1]))[:400]
     if name == "OutOfMemoryError" or (_OUT_OF_DEVICE_MEMORY.search(first) and not isinstance(error, MemoryError)):
         return Status.OOM_DEVICE, first
     # a thread could not be started, because there was no room for its stack

@@ -17,6 +17,7 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Task, Training
+from attnbench.worker import main
 from attnbench.worker.isolate import Ending, Isolation, held_against, post_mortem
 from attnbench.worker.main import encoded
 
@@ -317,6 +318,21 @@ def test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one(kills: int, s
 def test_a_failed_cpp_allocation_is_out_of_memory() -> None:
     ending = Ending(exit=-6, timed_out=False, oom_kills=0, output="terminate called after ... 'std::bad_alloc'", seconds=1.0)
     assert post_mortem(ending, 10).status is Status.OOM_HOST
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "backend='inductor' raised:\n\nValueError: cannot view\n\nand more",
+            "backend='inductor' raised: ValueError: cannot view",
+        ),
+        ("one line\nand more", "one line"),
+        ("nothing follows:", "nothing follows:"),
+    ],
+)
+def test_a_reason_goes_on_where_its_first_line_only_announces_it(text: str, reason: str) -> None:
+    assert main.failure(RuntimeError(text)).reason == f"RuntimeError: {reason}"
 
 
 def test_an_inquiry_comes_back_with_reasons_and_costs(warm: Isolation) -> None:
