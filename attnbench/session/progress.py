@@ -110,7 +110,7 @@ class Progress:
             self._lasts(record.job.cell.key, record.job.phase, record.seconds)
 
     def _time_left(self) -> str:
-        """What each cell took before, or the mean of those seen last for one that was not; checks and all else as before."""
+        """Say how long it takes by what each cell took, or the cells seen last; checks and the rest count in proportion."""
         recent = [sum(passes.values()) for passes in islice(reversed(self._lasted.values()), _RECENT)]
         mean = sum(recent) / len(recent) if recent else 0.0
         most = 1 / len(self._parts)

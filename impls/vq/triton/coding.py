@@ -11,7 +11,7 @@ from torch import Tensor
 from ..eager.rms import EPS
 from .coding_kernels import nearest_kernel, normalise_back_kernel, normalise_kernel, rows_kernel
 from .product import current, dense, dtypes_of_products, strides
-from .tuning import Launch, arithmetic, blocks, fitted, of_walk, padded
+from .tuning import arithmetic, choosing, of_walk, padded
 
 
 @torch.library.custom_op("attnbench::rms_norm_triton", mutates_args=())
@@ -64,7 +64,13 @@ def nearest_codes(k: Tensor, vectors: Tensor) -> Tensor:
 
     In float32, whose products follow torch's float32 matmul precision. Of equal distances the first code is taken.
     """
-    return assigned(k, vectors)
+    (k,), (B, H, N, _), S = dense([k]), k.shape, vectors.shape[1]
+    codes = k.new_empty(B, H, N, dtype=torch.int64)
+    half_norms, parts = vectors.square().sum(-1).div_(2), in_parts(vectors, k.dtype)
+    about = constants(k, N, S)
+    with current(k):
+        nearest_kernel[B * H * -(-N // about["BK"]),](k, parts, half_norms, codes, H, N, S, *strides(k), **about)
+    return codes
 
 
 @nearest_codes.register_fake
@@ -72,21 +78,10 @@ def _fake_codes(k: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG001 - one sig
     return k.new_empty(k.shape[:3], dtype=torch.int64)
 
 
-def assigned(k: Tensor, vectors: Tensor, chosen: Launch | None = None) -> Tensor:
-    """Launch a program for each tile of keys of each head; the launch is from the table unless given."""
-    (k,), (B, H, N, _), S = dense([k]), k.shape, vectors.shape[1]
-    codes = k.new_empty(B, H, N, dtype=torch.int64)
-    half_norms, parts = vectors.square().sum(-1).div_(2), in_parts(vectors, k.dtype)
-    about = constants(k, N, S, chosen)
-    with current(k):
-        nearest_kernel[B * H * -(-N // about["BK"]),](k, parts, half_norms, codes, H, N, S, *strides(k), **about)
-    return codes
-
-
-def constants(k: Tensor, N: int, S: int, chosen: Launch | None = None) -> dict[str, Any]:
+def constants(k: Tensor, N: int, S: int) -> dict[str, Any]:
     """Return what the kernel that chooses codes is compiled for."""
     D = k.shape[-1]
-    how = fitted(chosen or blocks(D, D, arithmetic(k.dtype)).attend, N, S)
+    how = choosing(D, N, S, arithmetic(k.dtype))
     tiles = {"D": D, "BD": padded(D), "BK": how.own, "BS": how.other, "PARTS": parts_of(k.dtype)}
     options = {"num_warps": how.warps, "num_stages": how.stages, "enable_fp_fusion": True}
     return {**tiles, **dtypes_of_products(k), **options}

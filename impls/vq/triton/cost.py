@@ -10,7 +10,7 @@ from attnbench.api import Cost, Problem, Workload
 from ..options import VQOptions
 from ..work import cost_by_blocks
 from .plan import Plan, Shape
-from .tuning import Launch, arithmetic, blocks, fitted, padded
+from .tuning import Launch, arithmetic, choosing, padded
 
 
 def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
@@ -27,7 +27,7 @@ def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
 def assigned_flops(p: Problem, S: int) -> float:
     """Count the products that choose codes; of half precision three, for a code in float32 is the sum of three."""
     kind = arithmetic(getattr(torch, p.dtype))
-    how = fitted(blocks(p.D, p.D, kind).attend, p.N, S)
+    how = choosing(p.D, p.N, S, kind)
     products = 3 if kind == "half" else 1
     return 2.0 * p.B * p.H * products * _whole(p.N, how.own) * _whole(S, how.other) * padded(p.D)
 

@@ -148,6 +148,11 @@ def fitted(launch: Launch, own: int, other: int) -> Launch:
     return Launch(min(launch.own, padded(own)), min(launch.other, padded(other)), launch.warps, launch.stages)
 
 
+def choosing(D: int, N: int, S: int, kind: Arithmetic) -> Launch:
+    """Look up the launch that chooses codes, which has the tiles of attending."""
+    return fitted(blocks(D, D, kind).attend, N, S)
+
+
 def of_walk(D: int) -> int:
     """Choose how many tokens a program without products has."""
     return max(1, _WALKED // padded(D))
