@@ -38,6 +38,7 @@ class QuantisedKeys(Attention):
         """Fit the codebook to the keys."""
         self.codebook.fit(self.normalised(inputs[1]))
 
+    @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
         """Choose the codes of the keys, int64 [B, K, N]: the nearest in squared distance, in float32 at least."""
         return self.assigned(self.normalised(inputs[1]))
