@@ -68,6 +68,9 @@ def answer_to(errand: Errand, mark: Mark = int) -> Answer:
             confine(errand)
         return passes.do(errand, mark)
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises, SystemExit included, is a row
+        # a method that has used up its limit still holds all of it: the answer needs some room of its own
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
         method = errand.cell.method if isinstance(errand, Job) else errand.method if isinstance(errand, Inquiry) else ""
         return failure(error, method)
 
@@ -89,7 +92,8 @@ def confine(job: Job) -> None:
         # the limit counts all address space: what is in use already, libraries included; what the heap reserves ahead; and
         # the input sets that exist only to be taken in turns
         sets = int(SETS_SHARE * job.limits.memory_bytes) if job.phase is Pass.TIME else 0
-        resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + job.limits.memory_bytes + ahead + sets,) * 2)
+        limit, (_, most) = _virtual_bytes() + job.limits.memory_bytes + ahead + sets, resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
 def _virtual_bytes() -> int:
@@ -136,7 +140,8 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     # a thread could not be started, because there was no room for its stack
     if isinstance(error, RuntimeError) and first == "Resource temporarily unavailable":
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
-    if isinstance(error, MemoryError) or text.startswith("[enforce fail at alloc_cpu") or "DefaultCPUAllocator" in first:
+    full = "[enforce fail at alloc_cpu", "std::bad_alloc"
+    if isinstance(error, MemoryError) or text.startswith(full) or "DefaultCPUAllocator" in first:
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if name == "MissingPackageError":
         return Status.MISSING, first

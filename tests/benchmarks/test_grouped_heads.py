@@ -36,4 +36,5 @@ def test_copies_of_grouped_heads_give_what_groups_give(at: int, monkeypatch: pyt
     torch.testing.assert_close(got, want, rtol=0, atol=2e-5)
     g = torch.randn(got.shape, generator=torch.Generator().manual_seed(1))
     for a, b in zip(*(torch.autograd.grad(o, inputs, g, allow_unused=True) for o in (got, want)), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+        # gradients add up over the copies, to some hundreds: what is left of float32 is a share of them
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-4)

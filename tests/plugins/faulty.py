@@ -83,6 +83,26 @@ class AllocatesWithoutEnd(Plain):
         return super().forward(q, k, v)
 
 
+class OutOfWords(MemoryError):
+    """It takes memory to tell what happened, as lines of source code do in a traceback."""
+
+    def __str__(self) -> str:
+        return str(len(bytearray(2**27)))
+
+
+class UsesUpItsMemory(Plain):
+    """Holds all of its memory at the moment at which the answer is written."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        hoard = []
+        try:
+            while self.late:
+                hoard.append(bytes(2**26))
+        except MemoryError:
+            raise OutOfWords from None
+        return super().forward(q, k, v)
+
+
 class Hangs(Plain):
     """Ignores SIGTERM, and leaves a child in its group and one that left it."""
 

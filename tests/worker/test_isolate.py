@@ -90,6 +90,7 @@ CRASHES = {
     "OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
     "RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
     "AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
+    "UsesUpItsMemory": (Status.OOM_HOST, "memory limit of this cell reached: 134217728"),
     "Declines": (Status.UNSUPPORTED, "only float64 is written"),
     "NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
 }
