@@ -83,7 +83,7 @@ class AllocatesWithoutEnd(Plain):
         return super().forward(q, k, v)
 
 
-class OutOfWords(MemoryError):
+class OutOfWordsError(MemoryError):
     """It takes memory to tell what happened, as lines of source code do in a traceback."""
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class UsesUpItsMemory(Plain):
             while self.late:
                 hoard.append(bytes(2**26))
         except MemoryError:
-            raise OutOfWords from None
+            raise OutOfWordsError from None
         return super().forward(q, k, v)
 
 
