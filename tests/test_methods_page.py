@@ -17,6 +17,10 @@ Every attention that comes with attnbench, by family. `attnbench methods` prints
 with your own and with what is missing; the README of a family has its mathematics. *Masks* says whether a method attends
 causally, to everything, or both; *decodes*, whether it can go on token by token, with its state measured. A method of another
 project's package runs once that package is installed: [peers.md](peers.md) says how.
+
+*Tier*: `eager` is plain torch, `compiled` torch.compile, `triton` and `cuda` kernels, `library` those of torch or of a package.
+Values and defaults of parameters stand in the family's README. B batch, H heads, N tokens, D and M widths of keys and values, L
+tokens of a chunk or block, S codes, landmarks or projected keys, C width of φ.
 """
 HEADER = (
     "| method | what it computes | tier | masks | decodes | parameters | paper | needs |\n|---|---|---|---|---|---|---|---|"

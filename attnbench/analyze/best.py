@@ -5,9 +5,9 @@ By two figures together it is a front, the Pareto front: methods that no other b
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 from attnbench.analyze.crossover import Lead, Versus
 from attnbench.analyze.quantities import Quantity
@@ -44,8 +44,6 @@ class Contest:
     section: Section
     quantity: Quantity
     labels: tuple[str, ...]
-    _known: dict[tuple[str, str], Mapping[int, Lead]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The leads of pairs that were compared: the first at one length is often the first at another."""
 
     @classmethod
     def of(cls, section: Section, quantity: Quantity) -> "Contest":
@@ -90,14 +88,14 @@ class Contest:
         likely = sorted(chances, key=lambda label: chances[label])
         # Holm 1979: that any of these does not differ has a chance of at most the level
         kept = next((i for i, label in enumerate(likely) if chances[label] * (len(likely) - i) > LEVEL), len(likely))
-        behind = {label for label in likely[:kept] if not by_ratio or self._leads(first, label, N) is Lead.OF}
+        behind = {label for label in likely[:kept] if not by_ratio or self._leads(first, label).get(N) is Lead.OF}
         alike = (label for label in others if label not in behind)
         return Best(N, (first, *alike), tuple(label for label in others if label in behind))
 
-    def _leads(self, of: str, over: str, N: int) -> Lead | None:
-        if (of, over) not in self._known:
-            self._known[of, over] = Versus(self.section, of, over, self.quantity).crossover.leads
-        return self._known[of, over].get(N)
+    @cached_property
+    def _leads(self) -> Callable[[str, str], Mapping[int, Lead]]:
+        """Who leads in a pair, by length; each pair is compared once: the first at one length is often the first at another."""
+        return cache(lambda of, over: Versus(self.section, of, over, self.quantity).crossover.leads)
 
 
 def _chance(first: Mapping[int, float], other: Mapping[int, float], enough: int, *, by_ratio: bool) -> float:

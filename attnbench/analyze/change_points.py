@@ -45,14 +45,14 @@ class Step:
     """The two-sided p of no step, times the number of places that one could have been at."""
 
 
-def steps(series: Sequence[Floats], margin: float, level: float = LEVEL) -> list[tuple[Step, ...]]:
+def steps(series: Sequence[Floats], margin: float) -> list[tuple[Step, ...]]:
     """Return the steps of each of many series; false discoveries are controlled over all of them together.
 
     A step is at least log(1 + margin) high. Series of fewer than four numbers have none.
     """
-    found = [segment(y, margin, level) for y in series]
+    found = [segment(y, margin) for y in series]
     ps = [step.p for each in found for step in each] + [1.0 for each in found if not each]
-    accepted = max((p for p, q in zip(ps, adjusted(ps), strict=True) if q <= level), default=0.0)
+    accepted = max((p for p, q in zip(ps, adjusted(ps), strict=True) if q <= LEVEL), default=0.0)
     # where a weak step falls, its neighbours' levels are others
     return [
         each if all(step.p <= accepted for step in each) else segment(y, margin, accepted)

@@ -208,9 +208,9 @@ def exit_of(comparisons: Sequence[Comparison]) -> Exit:
     return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in judged) else Exit.FINE
 
 
-def looks(most: int, first: int = FIRST) -> list[int]:
+def looks(most: int) -> list[int]:
     """Return the replicates after which verdicts are made: 5, 10, 20, … up to `most`; each look costs certainty."""
-    found = [min(first, most)]
+    found = [min(FIRST, most)]
     while found[-1] < most:
         found.append(min(2 * found[-1], most))
     # a last step of less than half would not be worth its share of the level

@@ -53,14 +53,6 @@ class Crossing:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Lengths over which `of` is below: between two crossings, or from the shortest or to the longest (None)."""
-
-    start: Crossing | None
-    end: Crossing | None
-
-
-@dataclass(frozen=True)
 class Crossover:
     """Two methods over the lengths at which both have values."""
 
@@ -88,15 +80,15 @@ class Crossover:
         return tuple(N for N in ties if not any(a < N < b for a, b in changing))
 
     @property
-    def stretches(self) -> list[Stretch]:
-        """Where `of` is below."""
+    def stretches(self) -> list[tuple[Crossing | None, Crossing | None]]:
+        """Where `of` is below: from one crossing to the next, from the shortest length on (None), or to the longest (None)."""
         leads = [self.leads[N] for N in self.told]
         if not leads:
             return []
         first: list[Crossing | None] = [None] if leads[0] is Lead.OF else []
         last: list[Crossing | None] = [None] if leads[-1] is Lead.OF else []
         edges = [*first, *self.crossings, *last]
-        return [Stretch(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+        return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def crossover(of: Values, over: Values) -> Crossover:
@@ -172,15 +164,6 @@ def _undecided(first: Sequence[float], last: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A length at which at least one of the two has no figure; the status is empty of one that has."""
-
-    N: int
-    of: str
-    over: str
-
-
-@dataclass(frozen=True)
 class Versus:
     """Method `of` against method `over` of one section, by one quantity; both are labels."""
 
@@ -199,13 +182,14 @@ class Versus:
         return crossover(*values)
 
     @property
-    def gaps(self) -> list[Gap]:
-        """Return every length that could not be compared, rising."""
-        uncompared = [N for N in self.section.lengths if N not in self.crossover.leads]
-        gaps = [Gap(N, *(self._status(self.section.at(label, N)) for label in (self.of, self.over))) for N in uncompared]
-        return [gap for gap in gaps if gap.of or gap.over]
+    def gaps(self) -> dict[int, tuple[str, str]]:
+        """Return by each length that could not be compared, rising, why `of` and `over` have no figure; "" of one that has."""
+        uncompared = (N for N in self.section.lengths if N not in self.crossover.leads)
+        found = {N: (self._status(self.of, N), self._status(self.over, N)) for N in uncompared}
+        return {N: statuses for N, statuses in found.items() if any(statuses)}
 
-    def _status(self, cell: CellSummary | None) -> str:
+    def _status(self, label: str, N: int) -> str:
+        cell = self.section.at(label, N)
         if cell is None:
             return NOT_PLANNED
         if not cell.ok:

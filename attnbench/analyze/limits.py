@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from attnbench.analyze.cells import NOT_RUN, OK, CellSummary, memory_of
 from attnbench.analyze.digest import digest
+from attnbench.analyze.sections import grouped
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
@@ -45,14 +46,9 @@ def search_of(cell: Cell) -> str:
 def limits(cells: Iterable[Cell], records: Iterable[Record], most: int) -> list[Limit]:
     """One for each of the cells that searches begin at; `most` is the largest that was to be tried."""
     firsts = {search_of(cell): cell for cell in cells}
-    found: dict[str, list[Record]] = {search: [] for search in firsts}
-    for record in records:
-        search = search_of(record.job.cell)
-        failed = _failure(record)
-        interrupted = failed is not None and failed.status is Status.INTERRUPTED
-        if search in found and record.job.phase is not Pass.CHECK and not interrupted:
-            found[search].append(record)
-    return [_limit(first, found[search], most) for search, first in firsts.items()]
+    ended = (each for each in records if not ((failed := _failure(each)) and failed.status is Status.INTERRUPTED))
+    found = grouped((search_of(each.job.cell), each) for each in ended if each.job.phase is not Pass.CHECK)
+    return [_limit(first, found.get(search, []), most) for search, first in firsts.items()]
 
 
 def _limit(first: Cell, records: list[Record], most: int) -> Limit:

@@ -52,9 +52,9 @@ def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
         chosen = next((name for name in names if 2 * len(readings[name]) > len(cells)), most)
         if readings[chosen]:
             reserves = (c.reason for s in cells if (c := s.memory.counters.get(names[0])) and c.reason)
-            why = _usual(reserves) or "it was not recorded"
+            why = most_frequent(reserves) or "it was not recorded"
             note = "" if chosen == names[0] else f"{names[0]} could not be used: {why}"
-            return MainCounter(chosen, _usual(c.source for c in readings[chosen]), note)
+            return MainCounter(chosen, most_frequent(c.source for c in readings[chosen]), note)
     return None
 
 
@@ -66,7 +66,7 @@ def steady_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
     cells = [s for s in summaries if s.ok and s.memory.counters]
     for name in ("torch_allocated_peak", "torch_profiler_peak"):
         if found := _readings(cells, name, sure=True):
-            return MainCounter(name, _usual(c.source for c in found))
+            return MainCounter(name, most_frequent(c.source for c in found))
     return None
 
 
@@ -76,5 +76,6 @@ def _readings(cells: Sequence[CellSummary], name: str, *, sure: bool) -> list[Co
     return [c for c in counters if c is not None and c.bytes is not None and not (sure and c.reason)]
 
 
-def _usual(texts: Iterable[str]) -> str:
+def most_frequent(texts: Iterable[str]) -> str:
+    """Return the text that occurs most often; empty where there is none."""
     return next((text for text, _ in Tally(texts).most_common(1)), "")

@@ -4,7 +4,6 @@ Tables, plots, pages, exports, crossovers, trends and the CSV ask here: a new fi
 """
 
 import math
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.main_counter import STATE, MainCounter, main_counter
+from attnbench.analyze.main_counter import STATE, MainCounter, main_counter, most_frequent
+from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import ENOUGH, Estimate, by_factors, by_sums
 from attnbench.schema import outcome
 from attnbench.schema.cell import Workload
@@ -130,7 +130,7 @@ class Quantity:
             return Estimate.exact(values[0])
         if self.center is Center.SUMS:
             return by_sums(values, self.bounds, self.enough)
-        return by_factors(values) if self.center is Center.FACTORS else by_factors([1 / value for value in values]).under(1.0)
+        return by_factors(values) if self.center is Center.FACTORS else by_factors([1 / value for value in values]).inverse()
 
     def ranked(self, cell: CellSummary | None) -> dict[int, float]:
         """Return by replicate what methods are ranked by, positive and the less the better.
@@ -146,12 +146,9 @@ class Quantity:
 def quantities(summaries: Sequence[CellSummary], run: RunInfo | None = None) -> dict[str, Quantity]:
     """Return all by name; what hangs on formulas of cost and on the roof is read only where the run is given."""
     # of every counter that was read, the source that most of its readings have: sources are never mixed
-    sources: dict[str, Tally[str]] = {}
-    for summary in summaries:
-        for name, counter in summary.memory.counters.items():
-            if counter.bytes is not None:
-                sources.setdefault(name, Tally())[counter.source] += 1
-    usual = [MainCounter(name, tally.most_common(1)[0][0]) for name, tally in sorted(sources.items())]
+    read = (counter for summary in summaries for counter in summary.memory.counters.items())
+    sources = grouped((name, counter.source) for name, counter in read if counter.bytes is not None)
+    usual = [MainCounter(name, most_frequent(found)) for name, found in sorted(sources.items())]
     shown = main_counter(summaries) or MainCounter(MEMORY, "")
     memory = _counter(MEMORY, "memory", shown, "needs less memory than")
     every = [*_TIMES, memory, *_of_work(run), *_SCORES, *(_counter(each.name, each.name, each) for each in usual)]

@@ -156,18 +156,9 @@ def _model(cell: Cell) -> dict[str, str]:
     return {name: plain.get(name, f"{name}={value}") for name, value in training.model_dump().items()}
 
 
-@dataclass(frozen=True)
-class Stop:
-    """A status and the lengths, rising, that it stands at."""
-
-    status: str
-    lengths: tuple[int, ...]
-
-
-def stops(series: Sequence[CellSummary]) -> list[Stop]:
-    """Return all statuses but ok of one method, by the first length of each."""
-    found = grouped((summary.status, summary.cell.problem.N) for summary in series if not summary.ok)
-    return [Stop(status, tuple(lengths)) for status, lengths in found.items()]
+def stops(series: Sequence[CellSummary]) -> dict[str, list[int]]:
+    """Return by status, but for ok, the lengths of one method that it stands at, rising; by the first length of each."""
+    return grouped((summary.status, summary.cell.problem.N) for summary in series if not summary.ok)
 
 
 def longest(series: Sequence[CellSummary]) -> CellSummary | None:

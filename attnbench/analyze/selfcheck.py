@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from attnbench.analyze.cells import summarize
+from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import Interval, variance, wilson
 from attnbench.analyze.verdict import LEVEL, Ratio, Verdict, judge, ratio
 from attnbench.schema.errand import Pass
@@ -189,12 +190,9 @@ def _spreads(plan: Selfcheck, medians: Mapping[int, float]) -> tuple[float | Non
 
     The first is pooled over rounds and sides, so that drift and a planned slow-down do not count.
     """
-    by_side: dict[tuple[int, int], list[float]] = {}
-    by_round: dict[int, list[float]] = {}
-    for number, median in medians.items():
-        place = plan.place(number)
-        by_side.setdefault((place.replicate, place.side), []).append(math.log(median))
-        by_round.setdefault(place.replicate, []).append(math.log(median))
+    logs = [(plan.place(number), math.log(median)) for number, median in medians.items()]
+    by_side = grouped(((place.replicate, place.side), log) for place, log in logs)
+    by_round = grouped((place.replicate, log) for place, log in logs)
     groups = [group for group in by_side.values() if len(group) > 1]
     degrees = sum(len(group) - 1 for group in groups)
     squares = sum(variance(group) * (len(group) - 1) for group in groups)

@@ -63,10 +63,10 @@ class Estimate:
         """Return the number in another unit."""
         return Estimate(self.value * factor, self.interval.times(factor))
 
-    def under(self, amount: float) -> "Estimate":
-        """Return an amount divided by the number: the rate, where it is a time."""
+    def inverse(self) -> "Estimate":
+        """Return 1 over the number: the rate, where it is a time."""
         low, high = self.ends
-        return Estimate(amount / self.value, Interval(amount / high, amount / low, self.interval.kind))
+        return Estimate(1 / self.value, Interval(1 / high, 1 / low, self.interval.kind))
 
     def rest(self) -> "Estimate":
         """Return what a share leaves of 1."""

@@ -24,6 +24,7 @@ from attnbench.cli.options import (
     OnlyMethods,
     Outs,
     Params,
+    Replicates,
     Results,
     SuiteArgument,
     Workloads,
@@ -83,9 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         int | None, typer.Option(min=1, max=1024, help="Lanes that share the cores of a CPU and measure at the same time.")
     ] = None,
     shard: Annotated[str, typer.Option(help="Only a share of the suite, as 3/8; attnbench merge makes one run of all.")] = "",
-    replicates: Annotated[
-        int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
-    ] = None,
+    replicates: Replicates = None,
     results: Results = _RESULTS,
     resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
     retry: Annotated[
@@ -129,12 +128,17 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
             terminal.say(f"{len(made.info.cells):,} cells: tables, plots and a page are made by {again}, which takes minutes")
             terminal.say(f"records: {made.path}")
         else:
-            print_text(made.summary)
-            terminal.say("")
-            terminal.say(f"records, tables and plots: {made.path}")
+            tell(made, terminal)
     if not made.measured:
         terminal.say("no cell was measured")
         sys.exit(FAILED)
+
+
+def tell(made: "attnbench.Run", terminal: Terminal) -> None:
+    """Print the summary of a run, and say where it is."""
+    print_text(made.summary)
+    terminal.say("")
+    terminal.say(f"records, tables and plots: {made.path}")
 
 
 def refuse_strays(on: str, given: Mapping[str, object]) -> None:
@@ -163,10 +167,9 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
     unfinished = given.wait(terminal.say)
     for line in given.endings(unfinished):
         terminal.say(line)
-    given.run.report()
-    print_text(given.run.summary)
-    terminal.say("")
-    terminal.say(f"records, tables and plots: {given.folder.path}")
+    made = given.run
+    made.report()
+    tell(made, terminal)
     if unfinished:
         terminal.say(f"{len(unfinished)} shards are unfinished; submit them again with: {again}")
         sys.exit(FAILED)
@@ -176,9 +179,7 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
 def rerun(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     cell: Annotated[str, typer.Argument(help="The beginning of a key, as in the column cell of table.csv; or a method.")],
-    replicates: Annotated[
-        int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
-    ] = None,
+    replicates: Replicates = None,
     margin: Margin = "5%",
     impl: Impls = [],  # noqa: B006
     results: Results = _RESULTS,
@@ -222,9 +223,7 @@ def merge(
     with at_work() as terminal:
         made = attnbench.merge(*runs, results=results, reporter=terminal)
         made.report()
-        print_text(made.summary)
-        terminal.say("")
-        terminal.say(f"records, tables and plots: {made.path}")
+        tell(made, terminal)
 
 
 @measuring.command()

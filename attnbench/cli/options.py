@@ -53,6 +53,9 @@ NoWait = Annotated[
     typer.Option("--no-wait", help="Exit with 75 where another run is measuring on the device, instead of waiting for it."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="A new interpreter for each process, not a fork.")]
+Replicates = Annotated[
+    int | None, typer.Option(min=1, max=MOST_REPLICATES, help="Processes per cell; instead of the suite's own.")
+]
 Results = Annotated[Path, typer.Option(help="Where run folders are made.")]
 Margin = Annotated[str, typer.Option(help="The smallest effect that matters: 5% or 0.05. On a shared CI runner rather 25%.")]
 AcrossMachines = Annotated[

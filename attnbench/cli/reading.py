@@ -116,8 +116,8 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
     kind: Annotated[
         list[str],
         typer.Option(
-            help="scaling, memory, pareto, roofline, crossover, decode, ratio, curves, drawings, memory_against_time; "
-            "default: all. May be repeated."
+            help="scaling, memory, pareto, roofline, crossover, decode, ratio, fidelity, numerics, curves, drawings, "
+            "memory_against_time, or any figure of docs/data.md; default: all. May be repeated."
         ),
     ] = [],  # noqa: B006 - typer copies it
     style: Annotated[str, typer.Option(help="paper, talk or web.")] = "paper",
@@ -239,7 +239,8 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="pytest-benchmark, asv, otava, pyperf, github-action-benchmark, bencher, parquet or parquet-records."
+            help="pytest-benchmark, asv, otava, pyperf, github-action-benchmark, github-action-benchmark-bigger, bencher, "
+            "parquet or parquet-records."
         ),
     ],
     out: Annotated[

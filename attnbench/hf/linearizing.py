@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -79,7 +80,7 @@ def match(model: PreTrainedModel, own: PreTrainedModel, text: Iterator[Tensor], 
     hooks = [theirs[layer].register_forward_hook(listen(layer), with_kwargs=True) for layer in ours]
     optimiser = torch.optim.AdamW([x for module in ours.values() for x in module.parameters()], budget.match_rate)
     model.train()
-    for _, tokens in zip(range(budget.match_updates), text, strict=False):
+    for tokens in islice(text, budget.match_updates):
         with torch.no_grad():
             own(tokens.to(own.device), use_cache=False)
         for layer, module in ours.items():
@@ -116,7 +117,7 @@ def tune(model: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> PreT
             parameter.requires_grad_()
     optimiser = torch.optim.AdamW([x for x in tuned.parameters() if x.requires_grad], budget.tune_rate)
     tuned.train()
-    for _, tokens in zip(range(budget.tune_updates), text, strict=False):
+    for tokens in islice(text, budget.tune_updates):
         here = tokens.to(model.device)
         tuned(here, labels=here, use_cache=False).loss.backward()
         optimiser.step()

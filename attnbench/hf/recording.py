@@ -1,21 +1,24 @@
-"""Recording the queries, keys and values that the layers of a model of transformers make of a text.
+"""Hearing what the layers of a model of transformers call their attention with; queries, keys and values are recorded.
 
 S sequences, X heads of all layers, N tokens, D query/key width, M value width.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from attnbench.hf.around import Attend, attention_called_through
 from attnbench.hf.refusals import CannotError
 from attnbench.hf.saving import load
 from attnbench.hf.text import text_of
 from attnbench.store.files import write_named
+
+Attend = Callable[..., Any]
 
 
 def record(model: PreTrainedModel, tokens: Tensor, out: str | Path) -> dict[str, tuple[int, ...]]:
@@ -62,3 +65,18 @@ def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
         widths = " and ".join(map(str, sorted(shapes[unlike]))) or "no layer that asks for an implementation by name"
         raise CannotError(f"the layers' {unlike} cannot be one tensor: there is {widths}")
     return {name: torch.cat(parts, dim=1).cpu() for name, parts in heads.items()}
+
+
+@contextmanager
+def attention_called_through(around: Callable[[Attend], Attend]) -> Iterator[None]:
+    """Let every layer of every model in this process call `around(attend)` in place of its attention, whichever that is."""
+    usual = AttentionInterface.get_interface
+
+    def get_interface(self: Any, name: str, default: Attend) -> Attend:  # noqa: ANN401
+        return around(usual(self, name, default))
+
+    AttentionInterface.get_interface = get_interface
+    try:
+        yield
+    finally:
+        AttentionInterface.get_interface = usual

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from attnbench.hf.refusals import CannotError
+from attnbench.training.tasks.task_data import evenly_among
 from attnbench.training.tasks.text import python_sources, read_corpus
 
 
@@ -23,10 +24,9 @@ class Text:
 
     def sequences(self, S: int, N: int) -> Tensor:
         """Return windows spread evenly over what is held out, int64 [S, N], fewer where there are fewer. Raises CannotError."""
-        last = len(self.held_out) - N
-        if last < 0:
+        if len(self.held_out) < N:
             raise CannotError(f"{self.name}: what is held out has {len(self.held_out):,} tokens; N={N:,} needs as many")
-        starts = torch.linspace(0, last, min(S, last + 1), dtype=torch.float64).long()
+        starts = evenly_among(S, len(self.held_out) - N + 1)
         return self.held_out[starts[:, None] + torch.arange(N)]
 
 

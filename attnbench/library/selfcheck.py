@@ -1,9 +1,8 @@
 """One method under two names, through all that a gate does, to see what its verdicts are worth on this machine."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from attnbench import registry
 from attnbench.analyze.compare import FIRST
@@ -66,50 +65,43 @@ def selfcheck(  # noqa: PLR0913 - one parameter an option
     `resume` goes on with a folder that was interrupted, and only reports one that is whole, on any machine.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
-    reach, asked_how = share(margin, "margin") if margin is not None else None, How.of(how, "selfcheck")
+    reach, asked = share(margin, "margin") if margin is not None else None, How.of(how, "selfcheck")
     if resume is None:
         injected = share(inject, "inject") if inject is not None else 0.0
-        shape = {"N": N or 512, "causal": bool(causal), "seconds": seconds or 0.2}
-        terms = {"verdicts": verdicts or 200, "margin": reach or 0.05, "injected": injected}
-        folder, plan = _begin(method or "softmax.sdpa", shape, terms, replace(asked_how, replicates=asked_how.replicates or 10))
+        name, verdicts, replicates = method or "softmax.sdpa", verdicts or 200, asked.replicates or 10
+        registry.find(name)
+        if (processes := 2 * verdicts * replicates) > MOST_PROCESSES:
+            many = f"with {replicates} replicates a side that is {processes:,} processes"
+            raise ArgumentError("verdicts", verdicts, f"{many}; at most {MOST_PROCESSES:,} make sense")
+        slowed = {"name": _SLOWED, "params": {"method": (name,), "share": (0.0, injected)}}
+        axes, budget = {"N": N or 512, "causal": bool(causal)}, {"seconds": seconds or 0.2}
+        data = {
+            "name": "selfcheck",
+            "source": "one method under two names",
+            "device": asked.device or "auto",
+            "axes": axes,
+            "methods": (slowed if injected else {"name": name},),
+            "budget": budget,
+            "replicates": processes,
+        }
+        suite = validated(data, {"device": asked.device, **axes, **budget})
+        with Scene(asked) as scene:
+            scouted = scene.scout(suite, roof=False)
+            if refused := list(scouted.refusals().values()):
+                raise ArgumentError("method", name, f"{refused[0].status.value}: {refused[0].reason}")
+            sides = scouted.cells[0], scouted.cells[-1]
+            plan = Plan(sides=sides, verdicts=verdicts, replicates=replicates, margin=reach or 0.05, injected=injected)
+            folder = scene.create(scouted)
+            folder.keep_plan(plan)
+            _measure(folder, plan, scouted, scene)
     else:
-        asked: dict[str, object] = {"method": method, "N": N, "causal": causal, "verdicts": verdicts, "seconds": seconds}
-        asked |= {"inject": inject, "replicates": asked_how.replicates, "device": asked_how.device, "out": how.get("results")}
-        if given := ", ".join(f"--{name}" for name, value in asked.items() if value is not None):
+        planned: dict[str, object] = {"method": method, "N": N, "causal": causal, "verdicts": verdicts, "seconds": seconds}
+        planned |= {"inject": inject, "replicates": asked.replicates, "device": asked.device, "out": how.get("results")}
+        if given := ", ".join(f"--{name}" for name, value in planned.items() if value is not None):
             raise UsageError(f"--resume goes on with what its folder planned; leave out {given} (--margin may be changed)")
-        folder, plan = _go_on(Path(resume), asked_how)
+        folder, plan = _go_on(Path(resume), asked)
     found = calibrate(plan, folder.records(), reach or plan.margin)
     return Selfcheck(folder, found, _leave(folder, found))
-
-
-def _begin(method: str, shape: Mapping[str, Any], terms: Mapping[str, Any], how: How) -> tuple[RunFolder, Plan]:
-    """Plan and measure; `shape` is N, causal and seconds, `terms` are those of the plan."""
-    registry.find(method)
-    assert how.replicates is not None
-    verdicts, injected = terms["verdicts"], terms["injected"]
-    if (processes := 2 * verdicts * how.replicates) > MOST_PROCESSES:
-        many = f"with {how.replicates} replicates a side that is {processes:,} processes"
-        raise ArgumentError("verdicts", verdicts, f"{many}; at most {MOST_PROCESSES:,} make sense")
-    slowed = {"name": _SLOWED, "params": {"method": (method,), "share": (0.0, injected)}}
-    data = {
-        "name": "selfcheck",
-        "source": "one method under two names",
-        "device": how.device or "auto",
-        "axes": {"N": shape["N"], "causal": shape["causal"]},
-        "methods": (slowed if injected else {"name": method},),
-        "budget": {"seconds": shape["seconds"]},
-        "replicates": processes,
-    }
-    suite = validated(data, {"device": how.device, **shape})
-    with Scene(how) as scene:
-        scouted = scene.scout(suite, roof=False)
-        if refused := list(scouted.refusals().values()):
-            raise ArgumentError("method", method, f"{refused[0].status.value}: {refused[0].reason}")
-        plan = Plan(sides=(scouted.cells[0], scouted.cells[-1]), replicates=how.replicates, **terms)
-        folder = scene.create(scouted)
-        folder.keep_plan(plan)
-        _measure(folder, plan, scouted, scene)
-    return folder, plan
 
 
 def _go_on(path: Path, how: How) -> tuple[RunFolder, Plan]:

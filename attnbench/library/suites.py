@@ -1,6 +1,7 @@
 """The suites that ship: what each is for, and a copy to change."""
 
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from attnbench.schema.errors import ArgumentError, UsageError
@@ -12,8 +13,7 @@ def suites() -> Mapping[str, str]:
     """What each suite that ships is for, in the words that its file begins with, by name."""
     found = {}
     for name, file in shipped().items():
-        lines = file.read_text(encoding="utf-8").splitlines()
-        heading = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+        heading = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
         found[name] = " ".join(line.removeprefix("#").strip() for line in heading)
     return found
 

@@ -10,10 +10,9 @@ from typing import Unpack
 from tabulate import tabulate
 
 from attnbench.library.runs import RunLike, read
-from attnbench.places.place import carry_out
 from attnbench.report.text.names import one_line
 from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.steps import Schedule, Server, Step
+from attnbench.schedule.steps import Server, Step
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import TIMELINE, Pass
 from attnbench.schema.errors import ArgumentError, AttnbenchError
@@ -77,11 +76,8 @@ def trace(run: RunLike, cell: str, *, out: str | Path | None = "trace.json", **h
         info = scene.describe(scouted)
         jobs = scouted.jobs(info, Ledger.of(then.records()))
         job = jobs.job(chosen, Pass.TRACE, 0).model_copy(update={"folder": None if out is None else folder})
-
-        def once() -> Schedule:
-            yield Step(job, Server((0,)))
-
-        ((_, record),) = carry_out(once(), scene.place(info))
+        with scene.place(info) as place:
+            record = place.do(Step(job, Server((0,))))
         if isinstance(record.outcome, Failed):
             raise AttnbenchError(f"{chosen.label}: {record.outcome.status}: {one_line(record.outcome.reason)}")
         if out is not None:

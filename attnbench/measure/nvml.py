@@ -8,12 +8,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 from attnbench.measure.environment import Facts
 from attnbench.measure.host_memory import Reading
 
 _PERIOD = 0.005
+_RUNNING = "nvmlDeviceGetComputeRunningProcesses"
 # bits of nvmlClocksEventReasons, as nvml.h names them
 POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
 HEAT = HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
@@ -60,13 +62,13 @@ def handle(nvml: Any, uuid: str) -> Any:  # noqa: ANN401
 
 def process_bytes(nvml: Any, device: Any) -> int | None:  # noqa: ANN401
     """Return the bytes of this process on the device; None where NVML does not tell (WSL, containers, MIG)."""
-    used = (p.usedGpuMemory for p in _running(nvml, device) or () if p.pid == os.getpid())
+    used = (p.usedGpuMemory for p in _asked(nvml, _RUNNING, device) or () if p.pid == os.getpid())
     return next((int(found) for found in used if found), None)
 
 
 def other_processes(nvml: Any, device: Any, *, present: bool = True) -> int | None:  # noqa: ANN401
     """Count the other processes on the device, where this one computes too (`present`); None where NVML does not tell."""
-    running = _running(nvml, device)
+    running = _asked(nvml, _RUNNING, device)
     if running is None:
         return None
     others: int = sum(p.pid != os.getpid() for p in running)
@@ -74,31 +76,26 @@ def other_processes(nvml: Any, device: Any, *, present: bool = True) -> int | No
     return max(0, others - 1) if present and others == len(running) else others
 
 
-def _running(nvml: Any, device: Any) -> Any:  # noqa: ANN401
+def _asked(nvml: Any, function: str, *arguments: object) -> Any:  # noqa: ANN401
+    """Return what a function of NVML gives; None where the device, the driver or the bindings do not tell."""
     try:
-        return nvml.nvmlDeviceGetComputeRunningProcesses(device)
+        return getattr(nvml, function)(*arguments)
     except (nvml.NVMLError, AttributeError):
         return None
 
 
 def device_state(nvml: Any, device: Any, *, present: bool = True) -> Facts:  # noqa: ANN401
     """Return facts by name, None for what the device does not tell; `present` says that this process computes there too."""
-
-    def ask(function: str, *arguments: object) -> Any:  # noqa: ANN401
-        try:
-            return getattr(nvml, function)(device, *arguments)
-        except (nvml.NVMLError, AttributeError):
-            return None
-
-    power, reasons = ask("nvmlDeviceGetPowerUsage"), ask("nvmlDeviceGetCurrentClocksEventReasons")
-    held = {name: ask("nvmlDeviceGetViolationStatus", policy) for name, policy in _POLICIES.items()}
+    ask = partial(_asked, nvml)
+    power, reasons = ask("nvmlDeviceGetPowerUsage", device), ask("nvmlDeviceGetCurrentClocksEventReasons", device)
+    held = {name: ask("nvmlDeviceGetViolationStatus", device, policy) for name, policy in _POLICIES.items()}
     return {
-        "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
-        "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+        "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", device, nvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", device, nvml.NVML_CLOCK_MEM),
         "power_w": None if power is None else power / 1000,
-        "temperature_c": ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+        "temperature_c": ask("nvmlDeviceGetTemperature", device, nvml.NVML_TEMPERATURE_GPU),
         # drivers before 535 know the second name only
-        "throttle_reasons": ask("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons,
+        "throttle_reasons": ask("nvmlDeviceGetCurrentClocksThrottleReasons", device) if reasons is None else reasons,
         **{f"held_by_{name}_ns": None if each is None else each.violationTime for name, each in held.items()},
         "other_processes": other_processes(nvml, device, present=present),
     }
@@ -106,13 +103,7 @@ def device_state(nvml: Any, device: Any, *, present: bool = True) -> Facts:  # n
 
 def settings(nvml: Any, device: Any) -> Facts:  # noqa: ANN401
     """Return what was set on the device and stays so from run to run; None for what it does not tell."""
-
-    def ask(function: str, *arguments: object) -> Any:  # noqa: ANN401
-        try:
-            return getattr(nvml, function)(*arguments)
-        except (nvml.NVMLError, AttributeError):
-            return None
-
+    ask = partial(_asked, nvml)
     limit, ecc = ask("nvmlDeviceGetEnforcedPowerLimit", device), ask("nvmlDeviceGetEccMode", device)
     return {
         "driver": ask("nvmlSystemGetDriverVersion"),

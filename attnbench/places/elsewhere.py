@@ -1,6 +1,6 @@
 """GPUs that are not here: by their data sheets, so that a suite can be planned before one is at hand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from attnbench.places.station import LocalStation
 from attnbench.schema.cell import Precision
@@ -51,7 +51,7 @@ DATA_SHEETS = {
 class Elsewhere(LocalStation):
     """A GPU that is taken for granted: methods are asked here what they would do there."""
 
-    sheet: DataSheet = DATA_SHEETS["h200"]
+    sheet: DataSheet = field(kw_only=True)
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         """Return what the data sheet says of the device, and what methods say of themselves."""

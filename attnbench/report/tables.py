@@ -203,11 +203,10 @@ def _stopped(section: Section) -> Column:
     """Return `OOM at 16k` for each method, or the status alone where every length has it."""
     texts = {}
     for label, series in section.series.items():
-        words = []
-        for stop in stops(series):
-            at = "" if len(stop.lengths) == len(series) else f" at {length(stop.lengths[0])}"
-            words.append(f"{short(stop.status)}{at}")
-        texts[label] = "; ".join(words)
+        texts[label] = "; ".join(
+            short(status) if len(lengths) == len(series) else f"{short(status)} at {length(lengths[0])}"
+            for status, lengths in stops(series).items()
+        )
     return Column("stopped by", texts)
 
 

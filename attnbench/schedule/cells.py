@@ -52,14 +52,14 @@ class CellJobs:
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
         if reason is None:
             yield from self.checks(cell, server)
-        reason = reason or self.ledger.hopeless(cell)
+            reason = self.ledger.hopeless(cell)
         if reason is not None or cell.batch is not Batch.LARGEST:
-            yield from self._once(cell, replicate, reason, server)
+            yield from self.tries(self.job(cell, main_pass(cell), replicate), server, reason)
             return
         # a batch that fitted for two calls and runs out of memory when measured was too large: the search goes on
         while not self.ledger.finished(cell, main_pass(cell), replicate):
             yield from self.fit(cell, server)
-            yield from self._once(cell, replicate, self.ledger.misfit(cell), server)
+            yield from self.tries(self.job(cell, main_pass(cell), replicate), server, self.ledger.misfit(cell))
 
     def checks(self, cell: Cell, server: Server) -> Schedule:
         """Give the checks of its method that have not been made yet, until one fails."""
@@ -75,18 +75,11 @@ class CellJobs:
         while (B := self.ledger.next_batch(cell, MOST_ROWS)) is not None:
             yield from self.tries(self.job(cell, Pass.FIT, 0).model_copy(update={"B": B}), server)
 
-    def _once(self, cell: Cell, replicate: int, reason: Failed | None, server: Server) -> Schedule:
-        job = self.job(cell, main_pass(cell), replicate)
-        if reason is not None:
-            yield from self.step(Step(job.model_copy(update={"attempt": self.ledger.attempts(job)}), server, reason))
-        else:
-            yield from self.tries(job, server)
-
-    def tries(self, job: Job, server: Server) -> Schedule:
-        """Give a job, and again while it was disturbed. Every attempt is a record."""
+    def tries(self, job: Job, server: Server, settled: Failed | None = None) -> Schedule:
+        """Give a job, and again while it was disturbed; one that is settled is never that. Every attempt is a record."""
         disturbed = True
         while disturbed:
-            record = yield from self.step(Step(job.model_copy(update={"attempt": self.ledger.attempts(job)}), server))
+            record = yield from self.step(Step(job.model_copy(update={"attempt": self.ledger.attempts(job)}), server, settled))
             disturbed = self.ledger.disturbed(record)
 
     def step(self, step: Step) -> Generator[Step, Record, Record]:

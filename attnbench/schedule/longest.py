@@ -53,15 +53,15 @@ def _search(jobs: CellJobs, cell: Cell, most: int) -> Schedule:
     server, reason = Server((0,)), jobs.refusals.get(cell.key)
     if reason is None:
         yield from jobs.checks(cell, server)
-    reason = reason or jobs.ledger.hopeless(cell)
+        reason = jobs.ledger.hopeless(cell)
+    if reason is None and cell.batch is Batch.LARGEST:
+        yield from jobs.fit(cell, server)
+        reason = jobs.ledger.misfit(cell)
     if reason is not None:
+        # noted, so that longer cells are not started
         yield from jobs.step(Step(jobs.job(cell, Pass.TIME, 0), server, reason))
     elif cell.batch is Batch.LARGEST:
-        yield from jobs.fit(cell, server)
-        if (misfit := jobs.ledger.misfit(cell)) is not None:
-            # noted, so that longer cells are not started
-            yield from jobs.step(Step(jobs.job(cell, Pass.TIME, 0), server, misfit))
-        elif jobs.ledger.batch(cell) is not None:
+        if jobs.ledger.batch(cell) is not None:
             yield from jobs.step(Step(jobs.job(cell, Pass.MEMORY, 0), server))
     else:
         fits: dict[int, bool] = {}

@@ -66,8 +66,7 @@ class Workload(StrEnum):
     @property
     def has_whole_model(self) -> bool:
         """Say whether there is a whole model of transformers around the attention."""
-        timed = {Workload.MODEL_PREFILL, Workload.MODEL_DECODE, Workload.MODEL_TRAIN}
-        return self in timed or self is Workload.MODEL_QUALITY
+        return self in {Workload.MODEL_PREFILL, Workload.MODEL_DECODE, Workload.MODEL_TRAIN, Workload.MODEL_QUALITY}
 
     @property
     def is_timed(self) -> bool:

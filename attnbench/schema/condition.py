@@ -65,9 +65,7 @@ def _refuse_what_is_not_allowed(tree: ast.expr, names: frozenset[str] | None) ->
                 raise ValueError(f"unknown name {name!r}; allowed: {', '.join(sorted(names))}")
             case ast.Constant(value=value) if not isinstance(value, bool | int | float | str):
                 raise ValueError(f"{value!r} is not a number, a text, True or False")
-            case ast.Name() | ast.Constant() | ast.BoolOp() | ast.Tuple() | ast.List():
-                continue
-            case ast.UnaryOp(op=ast.Not() | ast.USub()):
+            case ast.Name() | ast.Constant() | ast.BoolOp() | ast.Tuple() | ast.List() | ast.UnaryOp(op=ast.Not() | ast.USub()):
                 continue
             case ast.BinOp(op=op) if type(op) in _ARITHMETIC or _is_power(node):
                 continue

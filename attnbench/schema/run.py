@@ -65,10 +65,9 @@ class RunInfo(Noun):
     def machine(self) -> str:
         """Name the hardware that makes numbers comparable: the GPU, the processor, cores, threads, lanes; not the software."""
         facts = self.environment | self.surroundings.facts
-        words = [facts.get("gpu"), facts.get("processor")]
         there = [(facts[name], name) for name in ("cores", "threads", "lanes") if facts.get(name) is not None]
         counts = [f"{count} {name.removesuffix('s') if count == 1 else name}" for count, name in there]
-        known = [str(word) for word in words if word]
+        known = [str(facts[name]) for name in ("gpu", "processor") if facts.get(name)]
         return ", ".join([*known, *counts]) or self.surroundings.device
 
     def with_answers_of(self, other: "RunInfo") -> "RunInfo":

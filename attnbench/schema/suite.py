@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -221,16 +222,12 @@ class Budget(Noun):
         description="seconds until a check is killed; else a replicate's, and at least 600 on a GPU, where kernels compile",
     )
 
-    @property
-    def timeout_seconds(self) -> float:
-        """The seconds after which a replicate's process is killed."""
-        return self.timeout or 60.0 + 8.0 * self.seconds
-
     def timeout_of(self, device_kind: str, *, checks: bool) -> float:
         """Return the seconds after which a process is killed: a check's on a GPU compiles, and may tune, many kernels."""
+        replicate = self.timeout or 60.0 + 8.0 * self.seconds
         if not checks:
-            return self.timeout_seconds
-        return self.check_timeout or max(self.timeout_seconds, _COMPILING if device_kind == "cuda" else 0.0)
+            return replicate
+        return self.check_timeout or max(replicate, _COMPILING if device_kind == "cuda" else 0.0)
 
 
 TableKind = Literal["summary", "speedup", "fidelity", "numerics", "published", Figure]
@@ -244,7 +241,7 @@ class ReportSpec(Noun):
         default=("summary", "time", "memory"), description="summary, speedup, fidelity, numerics, published, or any figure"
     )
     plots: tuple[PlotKind, ...] = Field(
-        default=("time", "memory"), description="fidelity, numerics, curves, drawings, or any figure"
+        default=("time", "memory"), description="fidelity, numerics, curves, drawings, memory_against_time, or any figure"
     )
     baselines: tuple[str, ...] = Field(
         default=(),
@@ -254,6 +251,12 @@ class ReportSpec(Noun):
         default_factory=dict,
         description="what tables and figures call a method, or one with its parameters: softmax.sdpa: FlashAttention",
     )
+
+    def of_methods(self, names: Collection[str]) -> "ReportSpec":
+        """Return the same without the baselines and labels of other methods."""
+        baselines = tuple(name for name in self.baselines if name in names)
+        labels = {label: text for label, text in self.labels.items() if label.partition("(")[0] in names}
+        return self.model_copy(update={"baselines": baselines, "labels": labels})
 
 
 class Override(Noun):
@@ -343,9 +346,7 @@ class Suite(Noun):
             if self.training is not None and override.training is not None:
                 changed["training"] = _fold(self.training, override.training)
         found = self.model_copy(update=changed)
-        there = tuple(name for name in found.report.baselines if name in found.names)
-        labels = {label: text for label, text in found.report.labels.items() if label.partition("(")[0] in found.names}
-        return found.model_copy(update={"report": found.report.model_copy(update={"baselines": there, "labels": labels})})
+        return found.model_copy(update={"report": found.report.of_methods(found.names)})
 
 
 def _fold(base: Any, over: Any) -> Any:  # noqa: ANN401 - two nouns of one type

@@ -44,11 +44,10 @@ class Only:
 
     def as_suite(self) -> dict[str, object]:
         """A suite of these methods alone: one sequence of 2^9 to 2^12 tokens, forward, causal, where nothing else is said."""
-        axes = {"N": "2^9..2^12", "tokens": 1, "causal": True}
         return {
             "name": "no-file",
             "source": "methods, lengths and workloads that were named one by one",
-            "axes": axes,
+            "axes": {"N": "2^9..2^12", "tokens": 1, "causal": True},
             "methods": [dict(method) for method in self.meant()],
             "budget": {"seconds": 1},
             "report": {"tables": ["summary", "speedup", "time", "memory"]},
@@ -60,16 +59,16 @@ class Only:
         found = []
         for text in (name for each in texts for name in split_names(each)):
             name, bracket, rest = text.partition("(")
-            if not set(name) & set("*?["):
-                if not own and not registry.is_known(name.strip()) and not is_address(name.strip()):
-                    raise ArgumentError("methods", name.strip(), registry.no_method(name.strip()))
-                params = parameters(rest.removesuffix(")").split(","), "methods") if bracket else {}
-                found.append(Method(name=name.strip(), params={key: (value,) for key, value in params.items()}))
-                continue
-            matching = [known for known in own or registry.catalogue() if fnmatchcase(known, name)]
-            if not matching:
-                raise ArgumentError("methods", text, f"no method {'of the suite ' if own else ''}has such a name")
-            found += [Method(name=each) for each in matching]
+            name = name.strip()
+            params = parameters(rest.removesuffix(")").split(","), "methods") if bracket else {}
+            matching = [name]
+            if set(name) & set("*?["):
+                matching = [known for known in own or registry.catalogue() if fnmatchcase(known, name)]
+                if not matching:
+                    raise ArgumentError("methods", text, f"no method {'of the suite ' if own else ''}has such a name")
+            elif not own and not registry.is_known(name) and not is_address(name):
+                raise ArgumentError("methods", name, registry.no_method(name))
+            found += [Method(name=each, params={key: (value,) for key, value in params.items()}) for each in matching]
         return found
 
 
@@ -80,7 +79,9 @@ def select(
     only = only or Only()
     loaded = load(given or only.as_suite())
     suite, added = loaded.suite, tuple(Method(name=name) for name in addresses(impl))
-    chosen = {method.name: method.params for method in only.meant(sorted(suite.names))} if given else {}
+    chosen: dict[str, list[Mapping[str, tuple[Scalar, ...]]]] = {}
+    for method in only.meant(sorted(suite.names)) if given else ():
+        chosen.setdefault(method.name, []).append(method.params)
     if chosen:
         suite = narrowed(suite, list(chosen), "methods")
     fields: dict[str, object] = {"device": device, "replicates": replicates, "workloads": only.workloads or None}
@@ -91,8 +92,13 @@ def select(
         """What the file says of one device or all, without what is asked for instead; that holds on every device."""
         kept = {name: getattr(of, name) for name in of.model_fields_set - fields.keys()}
         kept["axes"] = {name: getattr(of.axes, name) for name in of.axes.model_fields_set - axes.keys()} | given
-        own = (each.model_copy(update={"params": each.params | chosen.get(each.name, {})}) for each in of.methods or ())
-        return kept | ({"methods": (*own, *added)} if of.methods else {})
+        own: list[Method] = []
+        for method in of.methods or ():
+            for params in chosen.get(method.name, [{}]):
+                variant = method.model_copy(update={"params": {**method.params, **params}})
+                # two of the suite may become one by the parameters that are asked for
+                own += [variant] if variant not in own else []
+        return kept | ({"methods": (*own, *added)} if own else {})
 
     on = {kind: written(override, {}) for kind, override in suite.on.items()}
     suite = validated(written(suite, axes) | fields | {"on": on}, fields | axes)
@@ -135,11 +141,13 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
 
 
 def validated(data: Mapping[str, object], given: Mapping[str, object]) -> Suite:
-    """A suite of these fields; a field that does not fit is told by the argument of its name. Raises ArgumentError."""
+    """A suite of these fields. Raises ArgumentError for one that does not fit, UsageError where they do not fit together."""
     try:
         return Suite.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:
+            raise UsageError(words(first)) from None
         name = next((str(part) for part in reversed(first["loc"]) if part in given), str(first["loc"][-1]))
         raise ArgumentError(name, given.get(name), words(first)) from None
 
@@ -233,18 +241,14 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
 
     added = tuple(Method(name=name) for name in names if name not in own)
     kept = named(suite.methods) + added or tuple(Method(name=name) for name in names)
-
-    def on_device(override: Override) -> Override:
-        # of its own methods those that are wanted; where none is, those of the suite
-        return (
-            override if override.methods is None else override.model_copy(update={"methods": named(override.methods) or kept})
-        )
-
     changes = {
         "methods": kept,
-        "on": {device: on_device(override) for device, override in suite.on.items()},
-        # a baseline that is left out would be none of the suite's methods
-        "report": suite.report.model_copy(update={"baselines": tuple(b for b in suite.report.baselines if b in names)}),
+        # of a device's own methods those that are wanted; where none is, those of the suite
+        "on": {
+            device: override.model_copy(update={"methods": named(override.methods) or kept}) if override.methods else override
+            for device, override in suite.on.items()
+        },
+        "report": suite.report.of_methods(names),
     }
     return suite.model_copy(update=changes)
 

@@ -105,11 +105,10 @@ def keep_answer(entry: EntryPoint, description: Description) -> None:
 
 
 def _answer_file(entry: EntryPoint) -> str:
-    """Name the file of an answer after all that the answer depends on: the method's package or file, and attnbench itself."""
+    """Name the file of an answer after all that the answer depends on: the method's package, and attnbench itself."""
     installed = f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
-    place = entry.value.rpartition(":")[0]
-    own = Path(place).stat().st_mtime_ns if place.endswith(".py") else _newest(place.partition(".")[0])
-    text = f"{entry.name} {entry.value} {installed} {max(own, _newest('attnbench'))}"
+    changed = max(_newest(entry.module.partition(".")[0]), _newest("attnbench"))
+    text = f"{entry.name} {entry.value} {installed} {changed}"
     return f"method-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 

@@ -89,8 +89,7 @@ class Bundles:
             if size in earlier:
                 # fewer or more tokens make the same bundle
                 return []
-        rows, mask = {"B": size, "H": H, "kv_heads": kv_heads or H}, {"causal": causal, "padding": padding}
-        problem = Problem(**rows, N=N, D=D, M=M or D, dtype=dtype, **mask)
+        problem = Problem(B=size, H=H, N=N, D=D, M=M or D, kv_heads=kv_heads or H, dtype=dtype, causal=causal, padding=padding)
         workload, more = self._workload(work)
         if isinstance(model := more.get("model"), Model):
             if (H, D, M, kv_heads) != tuple(

@@ -32,8 +32,9 @@ class _Source:
         return self.tree.position(path) if self.tree else (0, 0)
 
     def line(self, path: yaml_tree.Path, message: str) -> str:
-        """One line for something wrong at a path."""
-        return f"{':'.join(map(str, (self.name, *(self.order(path) if self.tree else ()))))}: {message}"
+        """One line for something wrong at a path, which stands before the message."""
+        place = ":".join(map(str, (self.name, *(self.order(path) if self.tree else ()))))
+        return ": ".join(filter(None, (place, ".".join(map(str, path)), message)))
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Loaded:
 
     def error(self, path: yaml_tree.Path, message: str) -> str:
         """Return the line of an error at a path, in the form of all others."""
-        return self.source.line(path, f"{'.'.join(map(str, path))}: {message}")
+        return self.source.line(path, message)
 
 
 def load(suite: "str | Path | Mapping[str, Any] | Suite") -> Loaded:
@@ -64,8 +65,7 @@ def load(suite: "str | Path | Mapping[str, Any] | Suite") -> Loaded:
             if each["type"] == "too_short" and each["input"]:
                 continue
             path = _path(each)
-            said = ": ".join(filter(None, (".".join(map(str, path)), words(each))))
-            lines.add((*source.order(path), source.line(path, said)))
+            lines.add((*source.order(path), source.line(path, words(each))))
         raise SuiteError("\n".join(line for *_, line in sorted(lines))) from None
     except TypeError as error:
         raise SuiteError(source.line((), f"a suite holds numbers, texts, lists and dicts ({error})")) from None

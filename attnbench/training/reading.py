@@ -7,7 +7,6 @@ B sequences, n tokens, W the model's width.
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import partial
-from itertools import count, takewhile
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ STEP_BY_STEP, ANEW = "step by step", "whole prefix anew"
 def lengths(N: int) -> list[int]:
     """Return the multiples of a sixteenth of N, rounded up; the last is N."""
     step = -(-N // LENGTHS)
-    return [*takewhile(lambda n: n < N, count(step, step)), N]
+    return [*range(step, N, step), N]
 
 
 def attentions_by_length(model: Transformer, B: int) -> dict[int, list[Attention]]:

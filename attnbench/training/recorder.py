@@ -17,7 +17,6 @@ from attnbench.training.checkpoint import read, weights
 from attnbench.training.tasks import task_of
 from attnbench.training.transformer import Transformer, plan_of
 
-NAMES = ("q", "k", "v")
 # the projections to record by each name: queries and keys may be one
 _SOURCES = {"q": ("q", "qk"), "k": ("k", "qk"), "v": ("v",)}
 
@@ -63,11 +62,11 @@ def record(model: Transformer, sequences: int, dtype: torch.dtype = torch.float3
     """
     B, H = model.cell.problem.B, model.cell.problem.H
     tokens = task_of(model.plan, model.cell.problem.N).held_out(sequences).tokens
-    batches: dict[str, list[Tensor]] = {name: [] for name in NAMES}
+    batches: dict[str, list[Tensor]] = {name: [] for name in _SOURCES}
     for batch in tokens.split(B):
         # the method may be built for whole batches only
         rows = torch.arange(B) % len(batch)
-        heads: dict[str, list[Tensor]] = {name: [] for name in NAMES}
+        heads: dict[str, list[Tensor]] = {name: [] for name in _SOURCES}
         with model.precision:
             x = model.embed(batch[rows])
             for block in model.layers:
@@ -78,6 +77,6 @@ def record(model: Transformer, sequences: int, dtype: torch.dtype = torch.float3
                         raise RecordingError(f"the method is made of {', '.join(raw)}; there is no {name} to record")
                     heads[name].append(found.repeat_interleave(H // found.shape[1], dim=1)[: len(batch)])
                 x, _ = block(x)
-        for name in NAMES:
-            batches[name].append(torch.cat(heads[name], dim=1))
+        for name, parts in heads.items():
+            batches[name].append(torch.cat(parts, dim=1))
     return {name: torch.cat(parts).to(dtype).contiguous() for name, parts in batches.items()}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import Attention, each_once
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Facts
 from attnbench.training.reading import Anew
 from attnbench.training.transformer import Transformer
@@ -33,16 +33,15 @@ def prove_generation(setting: Generation, seconds: float) -> Facts:
     Raises WrongError where rows are not by the definition, and whatever the method raises.
     """
     model, p = setting.model, setting.cell.problem
-    anew = isinstance(setting.reader, Anew)
     attentions = setting.reader.attentions[p.N] if isinstance(setting.reader, Anew) else None
-    tokens = torch.randint(model.alphabet.vocabulary, (p.B if anew else 1, p.N), device=setting.cell.device)
-    return _prove_a_layer(model, setting.cell, tokens, seconds, attentions, by_step=not anew)
+    tokens = torch.randint(model.alphabet.vocabulary, (p.B if attentions else 1, p.N), device=setting.cell.device)
+    return _prove_a_layer(model, tokens, seconds, attentions, by_step=attentions is None)
 
 
 def prove_training(model: Transformer, tokens: Tensor, seconds: float) -> Facts:
     """Compare a layer's forward and backward on a batch, int64 [B, N]. Raises as `prove_generation` does."""
     model.eval()
-    return _prove_a_layer(model, model.cell, tokens, seconds)
+    return _prove_a_layer(model, tokens, seconds)
 
 
 def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
@@ -68,7 +67,6 @@ def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
 
 def _prove_a_layer(
     model: Transformer,
-    cell: Cell,
     tokens: Tensor,
     seconds: float,
     attentions: Sequence[Attention] | None = None,
@@ -84,7 +82,7 @@ def _prove_a_layer(
         for block, attention in zip(model.layers[:layer], attentions, strict=False):
             x = block.onwards(x, block.attend(block.inputs(x), attention))
         inputs = model.layers[layer].inputs(x)
-    return _held(Setting(cell, attentions[layer], inputs), layer, source, begin, seconds, by_step=by_step)
+    return _held(Setting(model.cell, attentions[layer], inputs), layer, source, begin, seconds, by_step=by_step)
 
 
 def _held(setting: Setting, layer: int, source: random.Random, begin: float, seconds: float, *, by_step: bool) -> Facts:

@@ -224,7 +224,7 @@ def swapped_layers(model: Any) -> list[Any]:  # noqa: ANN401
 @contextmanager
 def _attention_timed(wait: Callable[[], object]) -> Iterator[list[float]]:
     """Time every call of an attention."""
-    from attnbench.hf.around import Attend, attention_called_through
+    from attnbench.hf.recording import Attend, attention_called_through
 
     seconds: list[float] = []
 

@@ -122,17 +122,8 @@ def test_the_front_goes_from_the_cheapest_to_the_best() -> None:
     assert front([best, beaten, cheap, middle]) == [cheap, middle, best]
 
 
-def test_what_is_as_good_and_dearer_is_beaten() -> None:
-    assert front([at(1, 0.5), at(2, 0.5)]) == [at(1, 0.5)]
-    assert front([at(1, 0.5), at(1, 0.4)]) == [at(1, 0.4)]
-
-
 def test_two_alike_are_both_on_the_front() -> None:
     assert [candidate.label for candidate in front([at(1, 0.5, "a"), at(1, 0.5, "b")])] == ["a", "b"]
-
-
-def test_nothing_has_an_empty_front() -> None:
-    assert front([]) == []
 
 
 figures = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])

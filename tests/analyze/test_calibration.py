@@ -28,7 +28,7 @@ TRUTH = 1.07
 RECORDED = Path(__file__).parents[2] / "results/reference/xeon-2-cores/selfcheck"
 FEW, MANY = 300, 10_000
 REPLICATES = (5, 10, 20)
-DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
+SIGNS = {Verdict.SLOWER: 1, Verdict.FASTER: -1}
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Numbers:
@@ -192,17 +192,13 @@ def suites(share: float, margin: float, count: int, *, cells: int = 50, effect: 
     for _ in range(count):
         old = rng.normal(0, 0.03, (cells, 10))
         new = rng.normal(0, 0.03, (cells, 10)) + truth[:, None]
-        said = np.array([_sign(verdict) for verdict in judge(ratios(old, new, paired=paired), margin)])
+        said = np.array([SIGNS.get(verdict, 0) for verdict in judge(ratios(old, new, paired=paired), margin)])
         alarms = int(np.count_nonzero(said))
         false.append(np.count_nonzero(said[~differs]) / alarms if alarms else 0.0)
         found += int(np.count_nonzero(said * np.sign(truth) > 0))
         wrong += int(np.count_nonzero(said * np.sign(truth) < 0))
     planted = max(1, count * int(np.count_nonzero(differs)))
     return Tally(float(np.mean(false)), found / planted, wrong / planted)
-
-
-def _sign(verdict: Verdict) -> int:
-    return {Verdict.SLOWER: 1, Verdict.FASTER: -1}.get(verdict, 0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
@@ -268,5 +264,5 @@ def test_looking_again_and_again_keeps_the_level_of_one_look(most: int) -> None:
     ever = np.zeros(MANY, dtype=bool)
     for step in steps:
         found = ratios(old[:, :step], new[:, :step], paired=True)
-        ever |= np.array([judge([each], 0.0, level_of(len(steps)))[0] in DIFFERENT for each in found])
+        ever |= np.array([judge([each], 0.0, level_of(len(steps)))[0] in SIGNS for each in found])
     assert ever.mean() <= LEVEL + 3 * math.sqrt(LEVEL / MANY), f"{ever.mean():.2%} at looks {steps}"

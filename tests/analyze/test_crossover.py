@@ -4,7 +4,6 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -16,16 +15,13 @@ from attnbench.analyze.crossover import (
     NOT_PLANNED,
     Crossing,
     Crossover,
-    Gap,
     Lead,
-    Stretch,
     Values,
     Versus,
     crossover,
 )
 from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import Section, sections
-from attnbench.analyze.statistics import Interval, Spread
 from attnbench.schema.outcome import NEEDLE, Counter, Status
 from attnbench.schema.suite import Axes
 from tests.analyze.conftest import Writer, known
@@ -91,7 +87,7 @@ def test_changing_sides_changes_nothing_but_who_gains(seed: int) -> None:
 def test_who_leads_everywhere_has_no_crossing_but_one_stretch_and_who_stays_behind_has_neither() -> None:
     fast, slow = exact(lambda N: 0.9 * linear(N)), exact(linear)
     ahead, behind = crossover(fast, slow), crossover(slow, fast)
-    assert (ahead.crossings, ahead.stretches, set(ahead.leads.values())) == ((), [Stretch(None, None)], {Lead.OF})
+    assert (ahead.crossings, ahead.stretches, set(ahead.leads.values())) == ((), [(None, None)], {Lead.OF})
     assert (behind.crossings, behind.stretches, behind.told) == ((), [], LENGTHS)
 
 
@@ -99,15 +95,15 @@ def test_every_change_of_places_is_told() -> None:
     found = table({N: [ratio] * 5 for N, ratio in zip(LENGTHS, (2, 0.5, 0.5, 2, 2, 0.5, 2, 0.5), strict=True)})
     assert [c.gained for c in found.crossings] == [True, False, True, False, True]
     first, second, third = found.stretches
-    assert (first.start, first.end) == found.crossings[:2]
-    assert (second.start, second.end) == found.crossings[2:4]
-    assert (third.start, third.end) == (found.crossings[4], None)
+    assert first == found.crossings[:2]
+    assert second == found.crossings[2:4]
+    assert third == (found.crossings[4], None)
     assert found.crossings[0].length == pytest.approx(math.sqrt(512 * 1024))
 
 
 def test_a_stretch_that_begins_at_the_shortest_length_has_no_start() -> None:
     found = table({512: [0.5] * 5, 1024: [2.0] * 5, 2048: [2.0] * 5})
-    assert found.stretches == [Stretch(None, only(found))]
+    assert found.stretches == [(None, only(found))]
 
 
 def test_lengths_that_only_one_has_are_not_compared() -> None:
@@ -214,32 +210,6 @@ def test_the_interval_covers_the_truth_in_95_of_100_cases(replicates: int, toget
     assert 0.94 <= found <= 0.96
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("replicates", "most"), [(5, 0.90), (10, 0.93)])
-def test_a_percentile_bootstrap_over_replicates_would_cover_less(replicates: int, most: float) -> None:
-    source = random.Random(replicates)
-    hits = []
-    for _ in range(2000):
-        truth = 2 ** source.uniform(11.2, 11.8)
-        interval = percentile_bootstrap(noisy(linear, replicates, source), noisy(quadratic(truth), replicates, source), source)
-        hits.append(interval.low <= truth <= interval.high)
-    assert statistics.fmean(hits) < most
-
-
-def percentile_bootstrap(of: Values, over: Values, source: random.Random) -> Interval:
-    """Whole replicates drawn with replacement, the crossing of each draw, and the middle 95 % of these."""
-    numbers = list(of[LENGTHS[0]])
-    logs = {N: [math.log(of[N][r] / over[N][r]) for r in numbers] for N in LENGTHS}
-    drawn = []
-    for _ in range(400):
-        chosen = source.choices(numbers, k=len(numbers))
-        means = {N: statistics.fmean(values[r] for r in chosen) for N, values in logs.items()}
-        a, b = next((a, b) for a, b in pairwise(LENGTHS) if means[a] > 0 >= means[b])
-        drawn.append(a * (b / a) ** (means[a] / (means[a] - means[b])))
-    drawn.sort()
-    return Interval(drawn[10], drawn[-11], Spread.INTERVAL)
-
-
 THREE = (512, 1024, 2048)
 
 
@@ -259,7 +229,7 @@ def test_lengths_without_a_figure_of_both_are_told_with_their_statuses(writer: W
     ]
     versus = Versus(section(cells), "linear.full", "softmax.naive", recorded(cells)["time"])
     assert versus.crossover.lengths == (512,)
-    assert versus.gaps == [Gap(1024, "", "oom_host"), Gap(2048, NOT_PLANNED, "oom_host")]
+    assert versus.gaps == {1024: ("", "oom_host"), 2048: (NOT_PLANNED, "oom_host")}
     assert len(versus.cells) == 5
 
 
@@ -269,7 +239,7 @@ def test_a_cell_that_ran_but_whose_counter_was_not_read_says_so(writer: Writer) 
         for cell, size in ((writer.cell("a"), 10), (writer.cell("b"), None))
     ]
     versus = Versus(section(cells), "a", "b", recorded(cells)["memory"])
-    assert versus.gaps == [Gap(1024, "", NO_FIGURE)]
+    assert versus.gaps == {1024: ("", NO_FIGURE)}
 
 
 def test_a_length_at_which_a_replicate_has_nothing_is_not_told(writer: Writer) -> None:
@@ -281,7 +251,7 @@ def test_a_length_at_which_a_replicate_has_nothing_is_not_told(writer: Writer) -
     ]
     versus = Versus(section(cells), "a", "b", recorded(cells)[NEEDLE])
     assert versus.crossover.leads == {1024: Lead.OF}
-    assert versus.gaps == [Gap(512, NO_FIGURE, "")]
+    assert versus.gaps == {512: (NO_FIGURE, "")}
 
 
 @pytest.mark.parametrize("batches", [(1, 8), (8, 1)])

@@ -106,29 +106,23 @@ def test_work_of_a_batch_that_was_found_grows_with_it() -> None:
     assert (flops.value, roof.value) == pytest.approx((1e9, 0.02))
 
 
-def test_the_first_call_is_a_figure_of_its_own(writer: Writer) -> None:
-    cell = writer.cell()
-    samples = {"time": Series(unit="s", values=(1.0,)), "first_call": Series(unit="s", values=(7.0,))}
-    (summary,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples=samples))])
-    assert estimate("first_call", summary) == Estimate(7.0, Interval(7.0, 7.0, Spread.BAND))
-
-
-def test_energy_is_per_sample_of_the_batch_that_ran(writer: Writer) -> None:
-    cell = writer.cell()
-    samples = {"time": Series(unit="s", values=(1.0,)), "energy": Series(unit="J", values=(6.0,))}
-    (summary,) = summarize([cell], [writer.record(Job(cell=cell, B=3), Measured(samples=samples, facts={"B": 3}))])
-    assert estimate("energy", summary) == Estimate(2.0, Interval(2.0, 2.0, Spread.BAND))
-    assert quantities([summary])["energy"].column == "energy_j"
-
-
-def test_a_share_of_choosing_is_read_where_it_was_recorded(writer: Writer) -> None:
-    cell = writer.cell()
-    samples = {"time": Series(unit="s", values=(1.0,)), "selection_share": Series(unit="1", values=(0.25,))}
-    (chooses,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples=samples))])
-    (chooses_not,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples={"time": samples["time"]}))])
-    assert estimate("selection_share", chooses) == Estimate(0.25, Interval(0.25, 0.25, Spread.BAND))
-    assert estimate("selection_share", chooses_not) is None
-    assert estimate("energy", chooses_not) is None
+@pytest.mark.parametrize(
+    ("name", "unit", "value", "B", "want"),
+    [
+        pytest.param("first_call", "s", 7.0, 1, 7.0, id="the first call"),
+        pytest.param("energy", "J", 6.0, 3, 2.0, id="energy, for each sample of the batch that ran"),
+        pytest.param("selection_share", "1", 0.25, 1, 0.25, id="the share of choosing"),
+    ],
+)
+def test_what_is_recorded_beside_the_time_is_a_figure_of_its_own(
+    writer: Writer, name: str, unit: str, value: float, B: int, want: float
+) -> None:
+    cell, time = writer.cell(), {"time": Series(unit="s", values=(1.0,))}
+    samples = {**time, name: Series(unit=unit, values=(value,))}
+    (with_it,) = summarize([cell], [writer.record(Job(cell=cell, B=B), Measured(samples=samples, facts={"B": B}))])
+    (without,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples=time))])
+    assert estimate(name, with_it) == Estimate(want, Interval(want, want, Spread.BAND))
+    assert estimate(name, without) is None
 
 
 @pytest.mark.parametrize(("name", "enough"), [(MASS_RECALL, 5), (LOSS, 3), (ACCURACY, 3)])

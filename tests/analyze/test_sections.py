@@ -85,7 +85,7 @@ def test_a_line_ends_where_the_first_of_each_status_stands(writer: Writer) -> No
     cells = [writer.cell(N=N) for N in (512, 1024, 2048)]
     outcomes = [writer.summary(cells[0], [1.0])]
     outcomes += [writer.summary(c, [], writer.failed(c, Status.OOM_HOST)) for c in cells[1:]]
-    assert [(stop.status, stop.lengths) for stop in stops(outcomes)] == [("oom_host", (1024, 2048))]
+    assert stops(outcomes) == {"oom_host": [1024, 2048]}
 
 
 def test_a_model_is_described_by_what_differs_between_models_and_not_from_cells_without_one(writer: Writer) -> None:

@@ -1,4 +1,4 @@
-"""What others write of the same attentions in plain torch, as methods: rivals for `plain_forms.yaml` beside this file.
+"""What others write of the same attentions in plain torch: rivals, as methods, for the suites `*_forms.yaml` beside this.
 
 flash-linear-attention 0.6 keeps a plain form of each recurrence beside its kernels; of sparse attentions that form is a dense
 mask in `F.scaled_dot_product_attention`. B batch, H heads, N tokens, M value width.
@@ -8,6 +8,10 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
+from attnbench_impls.blocks.eager.csa import CompressedSparse
+from attnbench_impls.blocks.eager.hca import HeavilyCompressed
+from attnbench_impls.blocks.eager.msa import BlocksByIndex
+from attnbench_impls.blocks.reference import chosen_seen
 from attnbench_impls.delta.eager.comba import Comba
 from attnbench_impls.delta.eager.deltaproduct import DeltaProduct, GatedDeltaProduct
 from attnbench_impls.delta.eager.gated_deltanet2 import GatedDeltaNet2
@@ -18,6 +22,7 @@ from attnbench_impls.partial.unlearned import unlearned
 from attnbench_impls.softmax.eager.forgetting import ForgettingSoftmax
 from attnbench_impls.softmax.eager.path import PathSoftmax
 from attnbench_impls.sparse.chosen.dsa import DeepSeekSparse
+from attnbench_impls.sparse.chosen.qsa import QwenSparse
 from attnbench_impls.sparse.eager.attention import EagerSinkWindow
 from torch import Tensor
 
@@ -164,27 +169,78 @@ class PlainPath(OfFla, PathSoftmax):
         return o
 
 
-class MaskedDsa(Plain, DeepSeekSparse):
-    """All index scores at once, and all N² pairs by a mask that shows the chosen ones."""
+class MaskedTokens(Plain):
+    """All index scores at once, and all N² pairs by a mask that shows the listed tokens."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
-        """Attend as DSA does."""
+        """Attend as attention to listed tokens does."""
         kept = self.choose(q, k, v, *scorer) if choices is None else choices
-        assert kept is not None
-        seen = torch.zeros(*kept.shape[:-1], q.shape[2] + 1, dtype=torch.bool, device=q.device)
-        seen = seen.scatter_(-1, torch.where(kept < 0, q.shape[2], kept), value=True)[..., :-1]
+        seen = shown(kept, q.shape[2])
         return unlearned(F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale), *scorer)
 
 
+class MaskedDsa(MaskedTokens, DeepSeekSparse):
+    """DSA."""
+
+
+class MaskedQsa(MaskedTokens, QwenSparse):
+    """QSA."""
+
+
+class MaskedMsa(Plain, BlocksByIndex):
+    """All N² pairs by a mask that shows own and chosen blocks."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *index: Tensor, choices: Tensor | None = None) -> Tensor:
+        """Attend as blocks by an index do."""
+        seen = chosen_seen(self.choose(q, k, v, *index) if choices is None else choices, self.terms.block)
+        return unlearned(F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.terms.scale), *index)
+
+
 class MaskedSinkWindow(Plain, EagerSinkWindow):
-    """All N² pairs by a mask, and the sink as the score of one more key, whose value is 0."""
+    """All N² pairs by a mask, and the sink as one more key."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]
         """Attend as a window with sinks does."""
-        N = q.shape[2]
-        seen = self.pattern.seen(self.shape(N), q.device)
-        mask = torch.zeros(N, N, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)
-        sinks = self.sinks.view(-1, 1, 1).expand(-1, N, 1)
-        mask = torch.cat((mask.expand(len(self.sinks), -1, -1), sinks), -1)
-        k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+        seen = self.pattern.seen(self.shape(q.shape[2]), q.device)
+        return with_sinks(q, k, v, seen.expand(1, 1, -1, -1), self.sinks, self.scale)
+
+
+class MaskedEntries(Plain):
+    """All pairs of queries with tokens and with entries by a mask, and the sink as one more key."""
+
+    def forward(self, q: Tensor, c: Tensor, u: Tensor, z: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
+        """Attend as a window and entries of blocks do."""
+        e, s = self.compress(u.squeeze(1), z.squeeze(1)), torch.arange(q.shape[2])
+        t = s.unsqueeze(1)
+        tokens = (s <= t) & (s > t - self.reach.window)
+        entries = torch.arange(e.shape[1]) < (t + 1) // self.reach.block
+        if scorer:
+            kept = self.choose(q, c, u, z, *scorer) if choices is None else choices
+            entries = entries & shown(kept, e.shape[1])
+            scorer = *scorer, *self.compress_index.parameters()
+        seen = torch.cat((tokens.expand(*entries.shape[:-1], -1), entries), -1)
+        keys = torch.cat((c, e.unsqueeze(1)), 2)
+        return unlearned(with_sinks(q, keys, keys, seen, self.sink, self.reach.scale), *scorer)
+
+
+class MaskedHca(MaskedEntries, HeavilyCompressed):
+    """HCA: all entries."""
+
+
+class MaskedCsa(MaskedEntries, CompressedSparse):
+    """CSA: chosen entries."""
+
+
+def shown(kept: Tensor, S: int) -> Tensor:
+    """Mark the keys in a list, negative where there is none: [..., N, k] -> bool [..., N, S]."""
+    seen = torch.zeros(*kept.shape[:-1], S + 1, dtype=torch.bool)
+    return seen.scatter_(-1, torch.where(kept < 0, S, kept), value=True)[..., :-1]
+
+
+def with_sinks(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, sinks: Tensor, scale: float) -> Tensor:
+    """Attend by a mask, [..., N, S], where a sink [H] is the score of one more key, whose value is 0."""
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill_(~seen, -torch.inf)
+    sinks = sinks.view(-1, 1, 1).expand(len(q), -1, q.shape[2], 1)
+    mask = torch.cat((mask.expand(*sinks.shape[:2], -1, -1), sinks), -1)
+    k, v = (F.pad(x, (0, 0, 0, 1)).expand(-1, q.shape[1], -1, -1) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)

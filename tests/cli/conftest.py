@@ -180,11 +180,6 @@ def only_run(tmp_path: Path) -> Find:
     return _find
 
 
-def records(folder: Path) -> list[Record]:
-    """All records of a run folder."""
-    return RunFolder(folder).records()
-
-
 def times(*values: float) -> Measured:
     """Samples of a time pass, in seconds."""
     return Measured(samples={"time": Series(unit="s", values=values)})

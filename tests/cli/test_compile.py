@@ -3,7 +3,8 @@
 import pytest
 
 from attnbench.schema.outcome import Measured
-from tests.cli.conftest import Find, Run, Write, records
+from attnbench.store.run_folder import RunFolder
+from tests.cli.conftest import Find, Run, Write
 
 SUITE = """
 name: both
@@ -18,7 +19,7 @@ replicates: 1
 def test_a_suite_puts_a_method_beside_itself_compiled(attnbench: Run, suite: Write, only_run: Find) -> None:
     done = attnbench("run", suite(SUITE))
     assert done.returncode == 0, done.stderr
-    found = {r.job.cell.method: r.outcome for r in records(only_run()) if r.job.phase == "time"}
+    found = {r.job.cell.method: r.outcome for r in RunFolder(only_run()).records() if r.job.phase == "time"}
     compiled = found["softmax.naive+compile"]
     assert isinstance(found["softmax.naive"], Measured)
     assert isinstance(compiled, Measured)

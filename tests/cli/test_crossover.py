@@ -77,11 +77,6 @@ def test_by_default_every_method_meets_the_strongest_exact_one(stored: Path) -> 
     assert "lsh.reformer(rounds=4)" in text
 
 
-def test_memory_is_compared_without_an_interval(stored: Path) -> None:
-    text = said(stored, "linear.chunked", "softmax.sdpa", "memory")
-    assert "from about N = 1,000 (between 512 and 1,024) on, linear.chunked needs less memory than softmax.sdpa" in text
-
-
 def test_what_is_asked_for_is_written(stored: Path, tmp_path: Path, command: Run) -> None:
     outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
     command("crossover", stored, "--of", "linear.chunked", *(word for out in outs for word in ("--out", out)))

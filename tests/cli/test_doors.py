@@ -157,8 +157,6 @@ def test_all_commands_find_ones_own_class_in_the_folder_they_are_given_in(attnbe
     ("impl", "words"),
     [
         ("nobody:Knows", "--impl nobody:Knows: there is no module 'nobody', here or installed"),
-        ("plain:Plan", "--impl plain:Plan: plain has no 'Plan'; did you mean 'Plain'? it has Plain, "),
-        ("math:sqrt", "--impl math:sqrt: math:sqrt is not an attention"),
         ("import_raises:Method", "--impl import_raises:Method: "),
         ("absent.py:Mine", "there is no file absent.py"),
         ("no_colon", "module:Class"),
@@ -212,6 +210,16 @@ def test_a_folder_that_is_no_run_or_cannot_be_made_is_told(
     done = here("run", suite(GOOD + "methods: [softmax.sdpa]\n"), *words)
     assert done.returncode == 1
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("report",), ("plot",), ("export", "--to", "pyperf"), ("history", "add", "--to", "kept")],
+    ids=lambda words: words[0],
+)
+def test_whoever_reads_a_run_is_told_that_a_folder_is_none(words: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+    done = run(*words, str(tmp_path))
+    assert (done.returncode, "is not a run folder" in done.stderr) == (1, True), done.stderr
 
 
 def test_plan_shows_cells_and_measures_nothing(here: Run, suite: Write, tmp_path: Path) -> None:

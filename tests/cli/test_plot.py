@@ -119,15 +119,6 @@ def test_what_is_wrong_is_said_with_what_would_be_right(
     assert not (stored / "figures").exists()
 
 
-def test_a_place_that_cannot_be_written_is_told(stored: Path, tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "taken").write_text("a file")
-    assert "taken: " in refused("plot", stored, "--kind", "scaling", "--format", "svg", "--out", tmp_path / "taken")
-
-
-def test_a_folder_that_is_no_run_is_told(tmp_path: Path, command: Run) -> None:
-    assert "is not a run folder" in command("plot", tmp_path).stderr
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.from_regex(r"[a-z]{1,3}(\([a-z]=1(, b=2)?\))?", fullmatch=True), min_size=1))
 def test_names_are_split_at_commas_outside_brackets(names: list[str]) -> None:

@@ -71,12 +71,3 @@ def test_the_page_of_one_run_may_go_elsewhere_too(run: Path, tmp_path: Path, com
 @pytest.mark.parametrize("name", ["page.pdf", "page", "html"])
 def test_a_page_of_another_form_is_refused_before_anything_is_read(refused: Refused, name: str) -> None:
     assert "its name must end in .html" in refused("report", "nothing", "--out", name)
-
-
-def test_a_page_that_cannot_be_written_is_a_clear_error(run: Path, tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "file").write_text("")
-    assert "page.html: " in refused("report", run, run, "--out", tmp_path / "file" / "page.html")
-
-
-def test_what_is_no_run_folder_is_named(tmp_path: Path, command: Run) -> None:
-    assert "nothing is not a run folder" in command("report", tmp_path / "nothing").stderr

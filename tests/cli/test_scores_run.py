@@ -1,15 +1,9 @@
-"""Runs of fidelity, of numerics and of cheats, for real: planned, checked, measured, gone on with, and reported."""
-
-import shutil
-from collections import Counter
-from pathlib import Path
+"""Runs of fidelity, of numerics and of cheats, for real: planned, checked, measured and reported."""
 
 import pandas as pd
 import pytest
 
-from attnbench.schema.errand import Pass
-from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, Run, Shared, Write
+from tests.cli.conftest import Find, Run, Write
 
 SUITE = """
 name: kept
@@ -26,25 +20,12 @@ report: {tables: [summary, fidelity], plots: [fidelity]}
 """
 # what is measured, and what of it is shown, is also tested without a process for each cell: tests/workloads, tests/report
 pytestmark = pytest.mark.slow
-ONLY = SUITE.replace("fidelity, forward", "fidelity").replace("[1, max]", "1")
 
 
-def passes(folder: Path, *methods: str) -> Counter[Pass]:
-    """Of these methods, else of all."""
-    jobs = [record.job for record in RunFolder(folder).records()]
-    return Counter(job.phase for job in jobs if not methods or job.cell.method in methods)
-
-
-@pytest.fixture(scope="module")
-def measured(shared: Shared) -> tuple[Path, str]:
-    """The folder of a run, and what it printed; who changes it takes a copy."""
-    folder, done = shared("run", "s.yaml", files={"s.yaml": ONLY})
-    (run,) = folder.glob("results/*/*")
-    return run, done.stdout
-
-
-def test_fidelity_is_measured_and_reported_with_failures_as_rows(measured: tuple[Path, str]) -> None:
-    folder, said = measured
+def test_fidelity_is_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
+    done = here("run", suite(SUITE.replace("fidelity, forward", "fidelity").replace("[1, max]", "1")))
+    assert done.returncode == 0, done.stderr
+    folder, said = only_run(), done.stdout
     table = pd.read_csv(folder / "table.csv").set_index(["method", "params", "N"]).sort_index()
     assert table["status"].groupby("method").agg(set).to_dict() == {
         "faulty:WrongValues": {"incorrect"},
@@ -61,20 +42,6 @@ def test_fidelity_is_measured_and_reported_with_failures_as_rows(measured: tuple
     assert {file.name for file in (folder / "fidelity").iterdir()} == {
         f"fidelity.{form}" for form in ("png", "svg", "pdf", "txt")
     }
-
-
-def test_a_run_of_fidelity_goes_on_with_what_it_lacks(here: Run, measured: tuple[Path, str], tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(measured[0], folder)
-    assert passes(folder, "plain:Plain", "faulty:WrongValues") == {Pass.CHECK: 2 + 1, Pass.FIDELITY: 2 * 2 + 2}, (
-        "one is checked and measured at two lengths; the other is wrong, and once is enough"
-    )
-    whole, file = passes(folder), folder / "records.jsonl"
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:-2]))
-    done = here("run", "--resume", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert passes(folder)[Pass.FIDELITY] == whole[Pass.FIDELITY]
 
 
 def test_a_plan_says_what_fidelity_is_not_measured_of(here: Run, suite: Write) -> None:

@@ -1,42 +1,15 @@
-"""`attnbench selfcheck` in real processes: interrupted, gone on with, and a real slow-down found."""
+"""`attnbench selfcheck` in real processes: what cannot be measured is told, and a real slow-down is found."""
 
 import json
-import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from attnbench.schema.errand import Pass
-from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, Run, Start, wait_for_records
+from tests.cli.conftest import Find, Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]
-
-
-def is_timed(record: Record) -> bool:
-    return record.job.phase is Pass.TIME and record.ok
-
-
-def test_one_that_was_interrupted_goes_on_and_is_reported(start: Start, attnbench: Run, only_run: Find) -> None:
-    words = ("--method", "plain:Plain", "--N", "96", "--replicates", "2", "--seconds", "0.05", "--verdicts", "3")
-    process = start("selfcheck", *words)
-    wait_for_records(only_run, 2, is_timed)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 130, err
-    folder = only_run()
-    assert f"attnbench selfcheck --resume {folder.relative_to(folder.parents[2])}" in err
-
-    done = attnbench("selfcheck", "--resume", str(folder))
-    assert done.returncode == 0, done.stderr
-    plan = RunFolder(folder).plan()
-    timed = filter(is_timed, RunFolder(folder).records())
-    assert Counter(record.job.replicate for record in timed) == dict.fromkeys(range(plan.processes), 1)
-    assert "3 verdicts x 2 sides x 2 processes" in " ".join(done.stdout.split())
-    # other commands read it as a run of one cell with very many replicates
-    assert attnbench("report", str(folder)).returncode == 0
 
 
 def test_methods_that_cannot_be_measured_are_told(here: Run, only_run: Find, tmp_path: Path) -> None:

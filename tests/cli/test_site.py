@@ -71,24 +71,6 @@ def test_a_folder_of_the_users_is_refused_and_left_alone(refused: Refused, write
     assert (tmp_path / "mine/thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nowhere", "site"], "nowhere is no folder; name one with runs below it, as results"),
-        (["empty", "site"], "empty holds no run; name a folder of run folders"),
-        (["results", "results/site"], "results/site lies in results, whose runs are read"),
-        (["results/nightly", "results"], "results/nightly lies in results, which is replaced as a whole"),
-        (["results", "file"], "file is there and is no folder"),
-    ],
-)
-def test_bad_input_is_an_error_in_words(refused: Refused, write: Stored, tmp_path: Path, words: list[str], said: str) -> None:
-    write(1)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("")
-    assert said in refused("site", *words)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "file", "results"]
-
-
 def test_where_nothing_can_be_written_it_is_an_error_of_the_disk(run: Run, write: Stored, tmp_path: Path) -> None:
     write(1)
     (tmp_path / "file").write_text("")

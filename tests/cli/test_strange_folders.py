@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -100,42 +99,6 @@ def test_nothing_else_that_goes_into_a_run_s_folder_leaves_it(
     assert files(mine) == {"letter": "dear"}
 
 
-def test_an_export_goes_into_a_device_a_pipe_or_a_link_and_replaces_none(
-    run: Run, stored: Stored, mine: Path, tmp_path: Path
-) -> None:
-    folder = stored(tmp_path, "one")
-    (tmp_path / "link.json").symlink_to(mine / "letter")
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "null").symlink_to("/dev/null")
-    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
-        # by a link only: what replaces devices shall not replace this one
-        for name in ("link.json", "pipe", "null"):
-            done = run("export", str(folder), "--to", "bencher", "--out", str(tmp_path / name))
-            assert done.returncode == 0, done.stderr
-        assert reader.stdout is not None
-        assert reader.stdout.read() == (mine / "letter").read_text() != "dear"
-    assert (tmp_path / "link.json").is_symlink()
-    assert (tmp_path / "null").is_symlink()
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-
-
-@pytest.mark.parametrize("name", ["records.jsonl", "run.json", "plan.json", "run.lock"])
-@pytest.mark.parametrize("kind", ["pipe", "zero"])
-def test_no_command_waits_for_a_pipe_or_reads_a_device_without_end(
-    run: Run, stored: Stored, tmp_path: Path, name: str, kind: str
-) -> None:
-    folder = stored(tmp_path, "one")
-    (folder / name).unlink(missing_ok=True)
-    os.mkfifo(folder / name) if kind == "pipe" else (folder / name).symlink_to("/dev/zero")
-    by_name = {"plan.json": ("selfcheck", "--resume"), "run.lock": ("history", "add", "--to", "kept")}
-    words = by_name.get(name, ("report",))
-    done = run(*words, str(folder))
-    if name != "run.lock":
-        assert done.returncode == 1
-        assert "it is not a regular file" in done.stderr
-    assert len(done.stderr.splitlines()) <= 1
-
-
 def test_what_a_run_says_of_itself_gives_a_terminal_no_commands(run: Run, stored: Stored, tmp_path: Path) -> None:
     folder = stored(tmp_path, "one")
     escape = "\x1b]0;owned\x07\x1b[2J"
@@ -151,12 +114,6 @@ def test_what_a_run_says_of_itself_gives_a_terminal_no_commands(run: Run, stored
     twice = run("export", str(folder), str(folder), "--to", "otava", "--out", str(tmp_path / "out"))
     assert "are one run" in twice.stderr
     assert "\x1b" not in twice.stderr
-
-
-def test_an_address_within_another_is_no_history(run: Run) -> None:
-    done = run("trend", "simplecache::file:///etc")
-    assert done.returncode == 2
-    assert "one address within another is no place for a history" in done.stderr
 
 
 class Poison:

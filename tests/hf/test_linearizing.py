@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.hf.models import model_of
+from tests.hf.models import logits, model_of, tokens_of, written
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]
 N, HELD_OUT, UPDATES = 64, 2**15, 400
@@ -41,9 +41,7 @@ def trained() -> Any:
 
 
 @pytest.mark.parametrize("method", ["linear.chunked", "gated.retnet"])
-def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str) -> None:
-    from attnbench import hf
-
+def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str, hf: Any) -> None:
     held_out, learnt = text()[-HELD_OUT:], text()[:-HELD_OUT]
     own = hf.perplexity(trained(), held_out, N)
     for seed in SEEDS:
@@ -56,23 +54,7 @@ def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str) 
         assert bare - found >= 0.5 * (bare - own), (method, seed, own, bare, found)
 
 
-def test_matching_alone_brings_each_layer_nearer_to_what_it_replaces() -> None:
-    from attnbench import hf
-    from attnbench.hf.linearizing import match
-    from attnbench.hf.text import drawn
-
-    own, model = copy.deepcopy(trained()), copy.deepcopy(trained())
-    hf.swap(model, "linear.chunked")
-    before = hf.perplexity(model, text()[-HELD_OUT:], N)
-    budget = hf.Budget(N=N, B=16, match_updates=60)
-    match(model, own.requires_grad_(requires_grad=False), drawn(text()[:-HELD_OUT], N, 16, seed=0), budget)
-    assert hf.perplexity(model, text()[-HELD_OUT:], N) < before
-
-
-def test_a_linearised_model_is_an_ordinary_one_that_is_saved_and_read(tmp_path: Path) -> None:
-    from attnbench import hf
-    from tests.hf.models import logits, tokens_of, written
-
+def test_a_linearised_model_is_an_ordinary_one_that_is_saved_and_read(tmp_path: Path, hf: Any) -> None:
     budget = hf.Budget(N=N, B=2, match_updates=2, tune_updates=2)
     model = hf.linearize(copy.deepcopy(trained()), "gated.retnet", text(), layers=[1], budget=budget)
     assert not any("lora" in name for name, _ in model.named_parameters())
@@ -82,8 +64,6 @@ def test_a_linearised_model_is_an_ordinary_one_that_is_saved_and_read(tmp_path: 
     assert torch.equal(written(read, tokens_of()), written(model, tokens_of()))
 
 
-def test_a_text_that_is_too_short_is_refused() -> None:
-    from attnbench import hf
-
+def test_a_text_that_is_too_short_is_refused(hf: Any) -> None:
     with pytest.raises(ValueError, match="T > N=64"):
         hf.linearize(model_of(), "gated.retnet", torch.arange(64), budget=hf.Budget(N=64))

@@ -17,10 +17,8 @@ PARAMS = {"stride": 4, "window": 8, "block": 8, "k": 8}
 """Structure that is shorter than the sequences; and a stride, which else would follow from the length."""
 
 
-def registrable() -> list[str]:
+def registrable(hf: Any) -> list[str]:
     """The methods of (q, k, v) without weights that run here, causally, at any length."""
-    from attnbench import hf
-
     found = []
     for method in candidates():
         try:
@@ -43,9 +41,7 @@ def params_of(method: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", EXACT)
-def test_registered_softmax_gives_the_models_own_logits_and_tokens(kind: str, method: str) -> None:
-    from attnbench import hf
-
+def test_registered_softmax_gives_the_models_own_logits_and_tokens(kind: str, method: str, hf: Any) -> None:
     model, tokens = model_of(kind), tokens_of()
     some, mask = padded(tokens, 0, 5, 9)
     own, own_padded = logits(model, tokens), logits(model, some, attention_mask=mask)
@@ -59,9 +55,7 @@ def test_registered_softmax_gives_the_models_own_logits_and_tokens(kind: str, me
 
 
 @pytest.mark.parametrize("method", EXACT)
-def test_registered_softmax_gives_the_models_own_gradients(method: str) -> None:
-    from attnbench import hf
-
+def test_registered_softmax_gives_the_models_own_gradients(method: str, hf: Any) -> None:
     gradients = []
     for name in ("sdpa", hf.register(method)):
         model, (tokens, mask) = model_of(), padded(tokens_of(), 0, 5, 9)
@@ -72,15 +66,13 @@ def test_registered_softmax_gives_the_models_own_gradients(method: str) -> None:
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
 
 
-def test_every_registered_method_is_causal_and_writes_the_same_with_a_cache_and_in_a_padded_batch() -> None:
-    from attnbench import hf
-
+def test_every_registered_method_is_causal_and_writes_the_same_with_a_cache_and_in_a_padded_batch(hf: Any) -> None:
     model, tokens = model_of(), tokens_of(2, 40)
     changed = tokens.clone()
     changed[:, 30:] = tokens_of(2, 10, seed=1)
     some, mask = padded(tokens, 0, 7)
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    methods = registrable()
+    methods = registrable(hf)
     assert {"linear.chunked", "sparse.window", "sparse.strided", "gated.retnet", "vq.blockwise", *EXACT} <= set(methods)
     for method in methods:
         model.set_attn_implementation(hf.register(method, **params_of(method)))
@@ -94,10 +86,8 @@ def test_every_registered_method_is_causal_and_writes_the_same_with_a_cache_and_
             assert torch.equal(written(model, some, attention_mask=mask), anew), method
 
 
-def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_rows() -> None:
+def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_rows(hf: Any) -> None:
     from transformers import AutoConfig, AutoModel
-
-    from attnbench import hf
 
     torch.manual_seed(1)
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 97}
@@ -115,9 +105,7 @@ def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_r
             torch.testing.assert_close(said[1:, :13], alone, rtol=0, atol=1e-5)
 
 
-def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter() -> None:
-    from attnbench import hf
-
+def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter(hf: Any) -> None:
     near, wide = (model_of("mistral", sliding_window=w) for w in (4, 8))
     name = hf.register("sparse.window", window=4)
     wide.set_attn_implementation(name)
@@ -136,34 +124,28 @@ def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter() -
         ("softmax.naive", {"windows": 3}, "windows"),
     ],
 )
-def test_what_cannot_be_a_function_of_q_k_v_is_refused_at_registration(method: str, params: dict[str, Any], says: str) -> None:
-    from attnbench import hf
-
+def test_what_cannot_be_a_function_of_q_k_v_is_refused_at_registration(
+    method: str, params: dict[str, Any], says: str, hf: Any
+) -> None:
     with pytest.raises((hf.CannotError, UnsupportedError, LookupError, TypeError), match=says):
         hf.register(method, **params)
 
 
 @pytest.mark.parametrize("name", ["my-flash", "me/mine", "paged|mine"])
-def test_a_name_that_transformers_would_read_as_a_kernel_is_refused(name: str) -> None:
-    from attnbench import hf
-
+def test_a_name_that_transformers_would_read_as_a_kernel_is_refused(name: str, hf: Any) -> None:
     with pytest.raises(hf.CannotError, match="read as a kernel"):
         hf.register("softmax.naive", name=name)
 
 
-def test_a_method_whose_name_transformers_would_read_as_a_kernel_gets_another() -> None:
-    from attnbench import hf
-
+def test_a_method_whose_name_transformers_would_read_as_a_kernel_gets_another(hf: Any) -> None:
     model, tokens = model_of(), tokens_of()
     own = logits(model, tokens)
     model.set_attn_implementation(hf.register("softmax.sdpa_flash"))
     torch.testing.assert_close(logits(model, tokens), own, rtol=0, atol=1e-5)
 
 
-def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored() -> None:
+def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: Any) -> None:
     from transformers import StaticCache
-
-    from attnbench import hf
 
     tokens = tokens_of()
 
@@ -186,9 +168,7 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored() -> 
     refuses("no attention weights", model_of(), output_attentions=True)
 
 
-def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to() -> None:
-    from attnbench import hf
-
+def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) -> None:
     model, tokens = model_of(), tokens_of()
     model.set_attn_implementation(hf.register("sparse.local_attention", window=8))
     assert written(model, tokens, use_cache=False).shape == (3, 30)

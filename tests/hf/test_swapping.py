@@ -26,11 +26,11 @@ SEVERAL = (
 ENDS = (0, LAYERS - 1)
 
 
-def swappable() -> list[str]:
+def swappable(hf: Any) -> list[str]:
     """The causal methods that run here and are one function for all lengths."""
     kinds = {method: _loaded(method) for method in candidates()}
     causal = [method for method, kind in kinds.items() if kind and kind.causality is Causality.FULL]
-    return [method for method in causal if _runs(method)]
+    return [method for method in causal if _runs(hf, method)]
 
 
 def _loaded(method: str) -> Any:
@@ -40,9 +40,7 @@ def _loaded(method: str) -> Any:
         return None
 
 
-def _runs(method: str) -> bool:
-    from attnbench import hf
-
+def _runs(hf: Any, method: str) -> bool:
     try:
         hf.swap(model_of(), method, **params_of(method))
     except (UnsupportedError, MissingPackageError):
@@ -51,9 +49,7 @@ def _runs(method: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_swapped_softmax_gives_the_models_own_logits_and_tokens(kind: str) -> None:
-    from attnbench import hf
-
+def test_swapped_softmax_gives_the_models_own_logits_and_tokens(kind: str, hf: Any) -> None:
     model, (tokens, mask) = model_of(kind), padded(tokens_of(), 0, 5, 9)
     own, wrote = logits(model, tokens, attention_mask=mask), written(model, tokens, attention_mask=mask)
     if kind == "mistral":
@@ -66,14 +62,12 @@ def test_swapped_softmax_gives_the_models_own_logits_and_tokens(kind: str) -> No
         assert torch.equal(written(model, tokens, attention_mask=mask, use_cache=cached), wrote)
 
 
-def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_padded_batches_and_beams() -> None:
-    from attnbench import hf
-
+def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_padded_batches_and_beams(hf: Any) -> None:
     tokens = tokens_of(2, 40)
     changed = tokens.clone()
     changed[:, 30:] = tokens_of(2, 10, seed=1)
     some, mask = padded(tokens, 0, 7)
-    methods = swappable()
+    methods = swappable(hf)
     assert {*SEVERAL, "delta.deltaproduct", "delta.kda", "softmax.fox", "blocks.nsa", "lsh.full"} <= set(methods)
     for method in methods:
         model = hf.swap(model_of(), method, layers=ENDS, **params_of(method))
@@ -86,9 +80,7 @@ def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_pa
 
 
 @pytest.mark.parametrize("method", SEVERAL)
-def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(method: str) -> None:
-    from attnbench import hf
-
+def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(method: str, hf: Any) -> None:
     model, tokens = hf.swap(model_of(), method, layers=ENDS, **params_of(method)).train(), tokens_of(3, 40)
     optimiser, losses = torch.optim.AdamW(model.parameters(), 1e-3), []
     for _ in range(8):
@@ -102,9 +94,7 @@ def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(meth
     assert losses[-1] < 0.95 * losses[0]
 
 
-def test_a_codebook_learns_beside_the_gradients() -> None:
-    from attnbench import hf
-
+def test_a_codebook_learns_beside_the_gradients(hf: Any) -> None:
     model, tokens = hf.swap(model_of(), "vq.blockwise", block=8).train(), tokens_of(3, 40)
     before = {name: x.clone() for name, x in model.state_dict().items() if ".swapped." in name}
     for _ in range(2):
@@ -115,9 +105,7 @@ def test_a_codebook_learns_beside_the_gradients() -> None:
 
 
 @pytest.mark.parametrize("method", SEVERAL)
-def test_a_swapped_model_is_saved_and_read_and_says_the_same(method: str, tmp_path: Path) -> None:
-    from attnbench import hf
-
+def test_a_swapped_model_is_saved_and_read_and_says_the_same(method: str, tmp_path: Path, hf: Any) -> None:
     model = hf.swap(model_of(), method, layers=ENDS, **params_of(method))
     model.save_pretrained(tmp_path)
     read = hf.load(tmp_path).eval()
@@ -126,18 +114,14 @@ def test_a_swapped_model_is_saved_and_read_and_says_the_same(method: str, tmp_pa
         assert torch.equal(written(read, tokens_of()), written(model, tokens_of()))
 
 
-def test_hybrids_are_swapped_method_by_method_and_read_again(tmp_path: Path) -> None:
-    from attnbench import hf
-
+def test_hybrids_are_swapped_method_by_method_and_read_again(tmp_path: Path, hf: Any) -> None:
     model = hf.swap(hf.swap(model_of(), "gated.mamba2", layers=[0]), "sparse.window", layers=[2], window=8)
     model.save_pretrained(tmp_path)
     assert torch.equal(written(hf.load(tmp_path).eval(), tokens_of()), written(model, tokens_of()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unswap_restores_the_logits_bit_for_bit(kind: str, tmp_path: Path) -> None:
-    from attnbench import hf
-
+def test_unswap_restores_the_logits_bit_for_bit(kind: str, tmp_path: Path, hf: Any) -> None:
     model, names = model_of(kind), set(model_of(kind).state_dict())
     own = logits(model, tokens_of())
     hf.swap(model, "delta.gated_deltanet", reuse="vo", rotary=False)
@@ -150,9 +134,7 @@ def test_unswap_restores_the_logits_bit_for_bit(kind: str, tmp_path: Path) -> No
         hf.load(tmp_path)
 
 
-def test_projections_left_out_of_reuse_are_made_anew_and_learn() -> None:
-    from attnbench import hf
-
+def test_projections_left_out_of_reuse_are_made_anew_and_learn(hf: Any) -> None:
     model = hf.swap(model_of(), "gated.retnet", layers=[1], reuse="vo").train()
     tokens = tokens_of()
     model(tokens, labels=tokens).loss.backward()
@@ -163,9 +145,7 @@ def test_projections_left_out_of_reuse_are_made_anew_and_learn() -> None:
     assert attention.v_proj.weight.grad is not None
 
 
-def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets_positions() -> None:
-    from attnbench import hf
-
+def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets_positions(hf: Any) -> None:
     tokens = tokens_of(1, 12)
     turned = tokens.clone()
     turned[:, :11] = tokens[:, :11].flip(1)
@@ -174,9 +154,7 @@ def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets
 
 
 @pytest.mark.parametrize("method", SEVERAL)
-def test_gradient_checkpointing_changes_no_gradient(method: str) -> None:
-    from attnbench import hf
-
+def test_gradient_checkpointing_changes_no_gradient(method: str, hf: Any) -> None:
     found = []
     for checkpointing in (False, True):
         torch.manual_seed(2)
@@ -190,9 +168,7 @@ def test_gradient_checkpointing_changes_no_gradient(method: str) -> None:
         torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=1e-6)
 
 
-def test_in_half_precision_a_swapped_model_computes_what_it_does_in_float32_nearly() -> None:
-    from attnbench import hf
-
+def test_in_half_precision_a_swapped_model_computes_what_it_does_in_float32_nearly(hf: Any) -> None:
     torch.manual_seed(2)
     model = hf.swap(model_of(), "gated.mamba2")
     own, wrote = logits(model, tokens_of()), written(model, tokens_of()).shape
@@ -215,9 +191,7 @@ def test_in_half_precision_a_swapped_model_computes_what_it_does_in_float32_near
         ({"method": "softmax.sdpq"}, "did you mean"),
     ],
 )
-def test_what_cannot_be_swapped_is_refused_and_leaves_the_model_as_it_was(given: dict[str, Any], says: str) -> None:
-    from attnbench import hf
-
+def test_what_cannot_be_swapped_is_refused_and_leaves_the_model_as_it_was(given: dict[str, Any], says: str, hf: Any) -> None:
     model = model_of()
     own = logits(model, tokens_of())
     with pytest.raises((hf.CannotError, UnsupportedError, LookupError), match=says):
@@ -225,10 +199,8 @@ def test_what_cannot_be_swapped_is_refused_and_leaves_the_model_as_it_was(given:
     assert torch.equal(logits(model, tokens_of()), own)
 
 
-def test_what_a_state_cannot_do_is_refused() -> None:
+def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
     from transformers import DynamicCache
-
-    from attnbench import hf
 
     model, tokens = model_of(), tokens_of()
     before = DynamicCache(config=model.config)
@@ -251,9 +223,7 @@ def test_what_a_state_cannot_do_is_refused() -> None:
         written(model, tokens)
 
 
-def test_parameters_of_layers_are_told_to_methods_that_ask() -> None:
-    from attnbench import hf
-
+def test_parameters_of_layers_are_told_to_methods_that_ask(hf: Any) -> None:
     model = hf.swap(model_of(), "gated.lightning")
     asked = signature(registry.load("gated.lightning")).parameters
     told = [module.swapped.attention.params for module in (layer.self_attn for layer in model.model.layers)]

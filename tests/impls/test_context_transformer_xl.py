@@ -1,4 +1,4 @@
-"""Transformer-XL: segments, a memory that is a constant, positions relative to the query; in parallel and token by token."""
+"""Transformer-XL: its definition, a memory that is a constant, and pairs as they are counted."""
 
 from importlib import import_module
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench import Problem, build
+from attnbench import Problem
 from tests.impls.contract.calls import Call
 from tests.impls.contract.subjects import Variant
 
-positions: Any = import_module("attnbench_impls.context.eager.positions")
 segments: Any = import_module("attnbench_impls.context.eager.segments")
 
 
@@ -45,35 +44,6 @@ def test_the_memory_is_a_constant() -> None:
         assert (x[:, :, :16] == 0).all()
         assert (x[:, :, 16:24] != 0).any()
         assert (x[:, :, 24:] == 0).all()
-
-
-def test_what_is_before_the_memory_changes_nothing() -> None:
-    call = called(40, 8, 6)
-    before, (q, k, v) = call.forward(), (x.detach().clone() for x in call.inputs)
-    for x in (k, v):
-        x[:, :, : 24 - 6] = 9
-    assert torch.equal(call.forward(q, k, v)[:, :, 24:], before[:, :, 24:])
-    k[:, :, 24 - 6] = -9
-    assert not torch.equal(call.forward(q, k, v)[:, :, 24:32], before[:, :, 24:32])
-
-
-def test_one_segment_without_positions_is_softmax() -> None:
-    call = called(33, 512)
-    for parameter in call.method.parameters():
-        parameter.data.zero_()
-    softmax = build("softmax.naive", call.problem)
-    torch.testing.assert_close(call.forward(), softmax(*(x.detach() for x in call.inputs)), rtol=0, atol=1e-12)
-
-
-def test_the_scores_depend_on_distance_alone() -> None:
-    call = called(24, 24, 0, B=1)
-    q, k, v = (x.detach()[:, :, :1].expand(-1, -1, 24, -1).clone() for x in call.inputs)
-    v = torch.eye(24, dtype=torch.float64).expand(1, 3, -1, -1)
-    p = call.method.reference(q, k, v)
-    # equal tokens: the odds of two neighbouring distances are the same for every query
-    odds = p.diagonal(-3, -2, -1)[..., 2:] / p.diagonal(-5, -2, -1)
-    torch.testing.assert_close(odds, odds[..., :1].expand_as(odds), rtol=1e-10, atol=0)
-    torch.testing.assert_close(call.forward(q, k, v), p, rtol=0, atol=1e-12)
 
 
 def test_the_state_is_of_constant_size() -> None:

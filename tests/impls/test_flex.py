@@ -15,6 +15,7 @@ from attnbench import Problem, build
 from attnbench.api import DType, Workload
 from attnbench.forms import packed
 from attnbench.registry import load
+from tests.impls.contract.calls import evaluated, inputs_of, mapped
 from tests.impls.contract.subjects import Variant
 from tests.impls.contract.test_causality import test_the_future_changes_nothing_before_it as nothing_from_the_future
 from tests.impls.contract.test_masks import (
@@ -329,11 +330,10 @@ def test_it_compiles_once_for_a_shape_whatever_the_mask_says() -> None:
 @pytest.mark.cuda
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("variant", [SOFTMAX, *SPARSE], ids=str)
-def test_a_gpu_differentiates_it(variant: Variant, causal: bool, evaluate: Any) -> None:
+def test_a_gpu_differentiates_it(variant: Variant, causal: bool) -> None:
     torch._dynamo.reset()
     method = variant.build(Problem(B=2, H=4, kv_heads=2, N=300, D=64, causal=causal))
-    drawn = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
-    inputs = [x.cuda().requires_grad_() for x in drawn]
+    inputs = mapped(inputs_of(method), lambda x: x.detach().cuda().requires_grad_())
     g = torch.randn_like(inputs[0])
-    got, want = (evaluate(method, function, inputs, g) for function in ("forward", "reference"))
+    got, want = (evaluated(function, inputs, g, ()) for function in (method, method.reference))
     torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)

@@ -9,19 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import Layout, Problem, draw, laid_out
+from attnbench.api import Layout, draw, laid_out
+from tests.impls.contract.test_projections import PACED, P, generator, same
 
-P = Problem(B=2, H=4, N=33, D=8, M=12, causal=True)
-GATED = {"delta.gated_deltanet", "delta.kda", "delta.gated_deltanet2", "delta.comba", "delta.gated_deltaproduct", "delta.mesa"}
 Recipe = Callable[[Callable[[int, int], Tensor], torch.Generator], tuple[Tensor, ...]]
-
-
-def generator(seed: int = 3) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
-    return len(a) == len(b) and all(torch.equal(x, y) and x.stride() == y.stride() for x, y in zip(a, b, strict=True))
 
 
 def test_only_the_softmax_without_a_cache_computes_its_prefix_anew() -> None:
@@ -118,7 +109,7 @@ def test_drawn_numbers_are_those_that_stored_results_were_measured_on(name: str,
     assert torch.equal(draw(p, 1, 1, source, Layout.BHND), following)
 
 
-@pytest.mark.parametrize("name", sorted(GATED))
+@pytest.mark.parametrize("name", sorted(PACED))
 def test_heads_of_a_model_forget_at_paces_of_their_own(name: str) -> None:
     method = registry.load(name)
     tokens = method.admit(P, *(torch.zeros(1, each.heads, 1, each.width) for each in method.projections(P)))

@@ -66,12 +66,6 @@ def test_a_sequence_in_parts_that_carry_the_state_on_is_the_whole(feature_map: s
     torch.testing.assert_close(state.sums, whole.sums, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("feature_map", ["elu_plus_one", "favor", "efficient"])
-def test_shared_heads_of_keys_have_one_state(feature_map: str) -> None:
-    call = linear("linear.naive_cumsum", feature_map, N=40, H=4, kv_heads=2)
-    assert call.method.prefill(*cut(call.inputs, 9), capacity=40)[1].sums.shape[0] == 2 * 2
-
-
 def test_a_long_sequence_of_small_steps_does_not_drift() -> None:
     call = Call(Variant("linear.recurrent"), Problem(B=1, H=1, N=2000, D=6, causal=True))
     torch.testing.assert_close(call.decoded(0).double(), call.exact()[0], rtol=0, atol=1e-5)

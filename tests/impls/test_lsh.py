@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnbench import Problem, build
 from attnbench.measure.profiler_memory import torch_profiler_peak
-from tests.impls.contract.calls import Call, same
+from tests.impls.contract.calls import Call, inputs_of, same
 from tests.impls.contract.subjects import Variant
 
 NAME = "lsh.full"
@@ -25,7 +25,7 @@ def attend_one_by_one(qk: Tensor, v: Tensor, scale: float, causal: bool) -> Tens
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("temperature", ["package", "paper"])
-def test_a_token_sees_all_others_and_itself_only_if_there_are_none(temperature: str, causal: bool, inputs_of: Any) -> None:
+def test_a_token_sees_all_others_and_itself_only_if_there_are_none(temperature: str, causal: bool) -> None:
     for N in (1, 2, 9):
         method = build(NAME, Problem(B=1, H=1, N=N, D=8, M=3, causal=causal, dtype="float64"), temperature=temperature)
         qk, _, v = (x.detach() for x in inputs_of(method))
@@ -34,7 +34,7 @@ def test_a_token_sees_all_others_and_itself_only_if_there_are_none(temperature: 
         torch.testing.assert_close(method(qk, qk, v)[0, 0], want, rtol=0, atol=1e-12)
 
 
-def test_no_tensor_of_pairs_is_made(inputs_of: Any) -> None:
+def test_no_tensor_of_pairs_is_made() -> None:
     method = build(NAME, Problem(B=1, H=1, N=2048, D=8))
     inputs = inputs_of(method)
     with torch.no_grad():
@@ -50,14 +50,6 @@ def of_package(N: int, dtype: str = "float32", **params: Any) -> Call:
 def test_one_round_of_two_buckets_is_full_attention() -> None:
     call = of_package(64, "float64", rounds=1, bucket_size=32)
     same([call.forward(), call.results("reference")[0]], [call.method.exact(*call.inputs)] * 2, 1e-10)
-
-
-def test_more_rounds_come_closer_to_full_attention() -> None:
-    def error(rounds: int) -> float:
-        call = of_package(256, rounds=rounds, bucket_size=16)
-        return float((call.forward() - call.method.exact(*call.inputs)).norm().detach())
-
-    assert error(1) > 1.5 * error(8) > 1.5 * 1.2 * error(32)
 
 
 def test_each_round_puts_every_token_into_one_bucket() -> None:

@@ -41,26 +41,6 @@ def test_the_definition_is_a_mean_over_each_block_and_softmax() -> None:
     torch.testing.assert_close(funnel.results("reference")[0][0, 0], want, rtol=0, atol=1e-12)
 
 
-def test_tokens_that_are_alike_within_blocks_lose_nothing() -> None:
-    pooled, funnel = (called(name, 48, 4) for name in NAMES)
-    q, k, v = (x.detach() for x in pooled.inputs)
-    alike = [x[:, :, ::4].repeat_interleave(4, dim=2) for x in (q, k, v)]
-    softmax = build("softmax.naive", pooled.problem)
-    torch.testing.assert_close(pooled.forward(q, *alike[1:]), softmax(q, *alike[1:]), rtol=0, atol=1e-12)
-    torch.testing.assert_close(funnel.forward(alike[0], k, v), softmax(alike[0], k, v), rtol=0, atol=1e-12)
-
-
-def test_one_block_of_keys_gives_the_mean_value() -> None:
-    call = called("key_value", 9, 9)
-    want = call.inputs[2].detach().mean(2, keepdim=True).expand(-1, -1, 9, -1)
-    torch.testing.assert_close(call.forward(), want, rtol=0, atol=1e-12)
-
-
-def test_neighbours_share_one_output() -> None:
-    for block in called("funnel", 10, 4).forward().split(4, dim=2):
-        assert torch.equal(block, block[:, :, :1].expand_as(block))
-
-
 @pytest.mark.usefixtures("one_thread")
 def test_a_block_that_is_longer_than_the_sequence_takes_no_more_memory() -> None:
     peaks = []

@@ -17,6 +17,7 @@ from attnbench.schema.problem import DType
 from attnbench.schema.record import Record
 from attnbench.schema.run import Elsewhere, RunInfo
 from attnbench.session import machine
+from tests.cli.conftest import keep as keep_run
 from tests.report.conftest import Law, Synthetic
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores"
@@ -33,11 +34,7 @@ def keep(tmp_path: Path) -> Keep:
     """Store a run."""
 
     def _keep(info: RunInfo, records: Iterable[Record]) -> attnbench.Run:
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        folder.mkdir()
-        (folder / "run.json").write_text(info.model_dump_json())
-        (folder / "records.jsonl").write_text("".join(f"{record.line()}\n" for record in records))
-        return attnbench.read(folder)
+        return attnbench.read(keep_run(tmp_path / str(len(list(tmp_path.iterdir()))), info, records))
 
     return _keep
 

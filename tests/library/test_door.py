@@ -126,15 +126,10 @@ def test_a_frame_of_replicates_has_a_row_for_each_process_and_one_for_a_failure(
     assert len(times) == len(frame.dropna(subset="time_s"))
 
 
-def _dictionary() -> dict[str, str]:
-    """By column, the unit, of docs/data.md."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) ?\| ", (ROOT / "docs" / "data.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(rows) == len(dict(rows))
-    return dict(rows)
-
-
 def test_the_data_dictionary_has_every_column_and_no_other(run: attnbench.Run) -> None:
-    said, quantities = _dictionary(), [run.findings.quantities[name] for name in FIGURES]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) ?\| ", (ROOT / "docs" / "data.md").read_text(encoding="utf-8"), re.MULTILINE)
+    said, quantities = dict(rows), [run.findings.quantities[name] for name in FIGURES]
+    assert len(rows) == len(said)
     replicated = [quantity for quantity in quantities if quantity.is_replicated]
     counters = {match[1] for name in run.frame().columns if (match := re.fullmatch(r"(\w+)_source", name))}
     each = {

@@ -50,6 +50,7 @@ class Gpu:
     """The seconds for which it must be held, so that the host can queue all."""
     mhz: float = 2000.0
     captured: int = 1
+    calls: int = 0
 
     def since_idle(self) -> list[str]:
         idle = len(self.log) - self.log[::-1].index("synchronize") if "synchronize" in self.log else 0
@@ -59,6 +60,12 @@ class Gpu:
         """A kernel: slower when the cache was flushed since the device was last idle."""
         self.milliseconds += self.cold_ms if "flush" in self.since_idle() else self.warm_ms
         self.log.append(f"{name} on {self.current}")
+
+    def counted(self) -> int:
+        """A call that gives its own number."""
+        self.calls += 1
+        self.work()
+        return self.calls
 
     def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802 - torch's name
         assert enable_timing
@@ -236,34 +243,22 @@ def test_calls_that_no_hold_lets_be_queued_in_time_are_flagged(gpu: Gpu, late: i
 
 
 def test_a_sample_with_a_gap_is_taken_again_with_the_stream_held_for_longer(gpu: Gpu) -> None:
-    clock, calls = ColdClock("cuda:0", gpu), [0]
-
-    def call() -> int:
-        calls[0] += 1
-        gpu.work()
-        return calls[0]
-
-    seen: list[object] = []
+    clock, seen = ColdClock("cuda:0", gpu), list[object]()
     gpu.needed = 6e-3
-    assert clock.sample(call, 1, seen.append) == pytest.approx(0.003)
+    assert clock.sample(gpu.counted, 1, seen.append) == pytest.approx(0.003)
     # held for 1, 2, 4 and then 8 ms; only the last call counts, and is looked at
-    assert (calls, seen, clock.gaps, clock.taken) == ([4], [4], 0, 1)
-    clock.sample(call, 1)
-    assert calls == [5]
+    assert (gpu.calls, seen, clock.gaps, clock.taken) == (4, [4], 0, 1)
+    clock.sample(gpu.counted, 1)
+    assert gpu.calls == 5
 
 
 def test_a_call_that_waits_for_the_device_itself_is_not_held_for_longer_again_and_again(gpu: Gpu) -> None:
-    clock, calls = ColdClock("cuda:0", gpu), [0]
+    clock = ColdClock("cuda:0", gpu)
     gpu.late = True
-
-    def call() -> None:
-        calls[0] += 1
-        gpu.work()
-
     for _ in range(10):
-        clock.sample(call, 1)
+        clock.sample(gpu.counted, 1)
     # 1, 2, 4, 8, 16, 32 and 50 ms, and then once a sample
-    assert calls == [7 + 9]
+    assert gpu.calls == 7 + 9
     assert clock.flags == ("gaps",)
     assert gpu.held == 2_000_000
 
@@ -306,21 +301,14 @@ def test_a_graph_sample_replays_the_captured_call_between_two_events(gpu: Gpu) -
 
 @pytest.mark.parametrize(("call_ms", "unrolled"), [(0.3, 1), (0.15, 2), (0.02, 10), (0.001, 64)])
 def test_a_graph_of_a_short_call_holds_it_many_times_over(gpu: Gpu, call_ms: float, unrolled: int) -> None:
-    gpu.warm_ms, clock, calls = call_ms, GraphClock("cuda:0", gpu), [0]
-
-    def call() -> int:
-        calls[0] += 1
-        gpu.work()
-        return calls[0]
-
-    seen: list[object] = []
-    replay = clock.prepare(call)
+    gpu.warm_ms, clock, seen = call_ms, GraphClock("cuda:0", gpu), list[object]()
+    replay = clock.prepare(gpu.counted)
     assert clock.facts == {"clock": "graph", "unrolled": unrolled}
     gpu.log.clear()
     assert clock.sample(replay, 2 * unrolled, seen.append) == pytest.approx(call_ms / 1e3)
     assert gpu.log.count("replay on side") == 2 * unrolled
     # the result of the last call that was captured
-    assert seen == calls
+    assert seen == [gpu.calls]
 
 
 def test_a_cold_graph_is_replayed_after_a_flush_each_time(gpu: Gpu) -> None:
@@ -370,20 +358,15 @@ def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
     gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch, others: int, milliseconds: float, flags: tuple[str, ...]
 ) -> None:
     gpu.cold_ms = milliseconds
-    clock, alone, calls = ColdClock("cuda:0", gpu), gpu.synchronize, [0]
+    clock, alone = ColdClock("cuda:0", gpu), gpu.synchronize
 
     def synchronize(device: str) -> None:
         alone(device)
-        host_ns[0] += 1_000_000 if calls[0] <= others else 1_000
+        host_ns[0] += 1_000_000 if gpu.calls <= others else 1_000
 
     monkeypatch.setattr(gpu, "synchronize", synchronize)
-
-    def call() -> None:
-        calls[0] += 1
-        gpu.work()
-
     for _ in range(20):
-        clock.sample(call, batch=1)
+        clock.sample(gpu.counted, batch=1)
     assert clock.flags == flags
     assert clock.facts["late_share"] == others / 20
     assert clock.facts["longest_wait"] == pytest.approx(1e-3)

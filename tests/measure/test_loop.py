@@ -331,13 +331,6 @@ def test_what_samples_gave_is_looked_at_and_what_warm_up_gave_is_not() -> None:
     assert seen == list(range(world.calls - len(seen) + 1, world.calls + 1))
 
 
-def test_sampling_is_marked_where_it_begins_and_where_it_ends_and_timed_between() -> None:
-    world, marks = World([0.1]), list[float]()
-    timing = loop(world, 15.0, mark=lambda: marks.append(world.t)).run(world.call)
-    assert len(marks) == 2
-    assert marks[1] - marks[0] == pytest.approx(sum(timing.samples)) == pytest.approx(timing.sampling_seconds)
-
-
 def test_a_budget_has_room_for_the_calls_that_come_after() -> None:
     with_room, without = World([1.0]), World([1.0])
     there, not_there = (loop(w, 8.5, reserve=r).run(w.call, 2) for w, r in ((with_room, 1), (without, 0)))

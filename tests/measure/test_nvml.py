@@ -198,12 +198,6 @@ def test_sampling_ends_with_the_call_also_when_it_raises(nvml: Any) -> None:
     assert threading.active_count() == threads
 
 
-def test_counters_that_cannot_be_read_have_the_reason_and_no_number() -> None:
-    readings = unavailable("no driver")
-    assert set(readings) == {"nvml_process_peak", "nvml_process_base", "nvml_device_delta"}
-    assert {(r.bytes, r.reason) for r in readings.values()} == {(None, "no driver")}
-
-
 def test_the_state_has_its_facts_in_si_units(nvml: Any) -> None:
     nvml.processes = [(OWN, 500)]
     assert device_state(nvml, "device") == {

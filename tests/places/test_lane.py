@@ -16,6 +16,12 @@ from attnbench.schema.noun import Scalar
 Measuring = Callable[..., subprocess.Popen[bytes]]
 
 
+@pytest.fixture(autouse=True)
+def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock of the lane lies in the folder of the test."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
 def device(**facts: Scalar | None) -> Surroundings:
     return Surroundings(device="cpu", facts=facts, memory_bytes=1, roof={})
 

@@ -2,13 +2,14 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from attnbench.analyze.quantities import Quantity, Unit, quantities
+from attnbench.report.drawing import style
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings, main_pass
@@ -318,9 +319,10 @@ def pictures_of(model: Training, left: float) -> dict[str, Sequence[float]]:
 
 
 @pytest.fixture
-def synthetic() -> type[Synthetic]:
-    """The builder."""
-    return Synthetic
+def settings() -> Iterator[None]:
+    """Those that figures are made with."""
+    with style.applied():
+        yield
 
 
 @pytest.fixture
@@ -335,12 +337,6 @@ def new_figure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Quantity]:
         return new
 
     return add
-
-
-@pytest.fixture
-def law() -> type[Law]:
-    """One method of a synthetic run."""
-    return Law
 
 
 HOSTILE = (

@@ -1,7 +1,5 @@
 """Figures as tests look at them: drawn and laid out, their words, and the names in their legends."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -13,12 +11,10 @@ from attnbench.report.drawing.kinds import CannotDrawError, Drawing
 from attnbench.report.drawing.sheet import FOLDER, Sheet
 from attnbench.report.figures.make import drawn
 from attnbench.report.findings import Findings
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
+from tests.report.conftest import Synthetic
 
 
-def found(run: "Synthetic") -> Findings:
+def found(run: Synthetic) -> Findings:
     """Return what is found in a synthetic run."""
     return Findings.of(run.run(), run.records())
 

@@ -26,12 +26,12 @@ SIZES, ROUNDS = (32, 64), (1, 2, 4)
 SHARES = {"softmax.sdpa": 3e-7, "linear.chunked": 1e-7, "fast.forward": 2e-7}
 
 
-def kept_run(law: type[Law], synthetic: type[Synthetic]) -> Synthetic:
+def kept_run() -> Synthetic:
     """Hashing by rounds and bucket size, an exact method, and one that is refused."""
     report = ReportSpec(tables=("summary", "time", "fidelity", "state"), plots=("time", "fidelity"))
-    hashing = [law("lsh.reformer", 1, 1, {"rounds": r, "bucket_size": m}) for m in SIZES for r in ROUNDS]
-    laws = [*hashing, law("softmax.sdpa", 1, 1, tier="library"), law("linear.full", 1, 1, stop_at=1)]
-    return synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FIDELITY,), report=report)
+    hashing = [Law("lsh.reformer", 1, 1, {"rounds": r, "bucket_size": m}) for m in SIZES for r in ROUNDS]
+    laws = [*hashing, Law("softmax.sdpa", 1, 1, tier="library"), Law("linear.full", 1, 1, stop_at=1)]
+    return Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FIDELITY,), report=report)
 
 
 def recall(cell: Cell) -> float:
@@ -71,12 +71,12 @@ def changed(record: Record, values: dict[str, float], facts: dict[str, Scalar | 
     return record.model_copy(update={"outcome": outcome.model_copy(update=update)})
 
 
-def rounded_run(law: type[Law], synthetic: type[Synthetic]) -> Synthetic:
+def rounded_run() -> Synthetic:
     """Three methods, timed and held against their definitions; the last one has no backward."""
     report = ReportSpec(tables=("summary", "time", "numerics"), plots=("time", "numerics"))
-    laws = [law(name, 1e-3, 1) for name in SHARES]
+    laws = [Law(name, 1e-3, 1) for name in SHARES]
     workloads = (Workload.FORWARD, Workload.NUMERICS)
-    return synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=workloads, report=report)
+    return Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=workloads, report=report)
 
 
 def scored(run: Synthetic, cell: Cell, replicate: int) -> Record:

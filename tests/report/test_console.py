@@ -11,7 +11,6 @@ from attnbench.analyze.sections import Section
 from attnbench.report import console
 from attnbench.report.console import BLOCKS, PLAIN, sparkline
 from attnbench.report.findings import Findings
-from attnbench.report.headline import headline
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem
@@ -44,14 +43,6 @@ def test_the_summary_of_a_sweep_is_as_stored_and_explains_every_kind_of_failure_
     assert max(map(len, text.splitlines())) <= 80
     for status in ("OOM", "budget", "crashed", "unsupported", "wrong"):
         assert f"\n{status}: " in text
-
-
-def test_the_sentence_of_result_comes_first(small: Synthetic) -> None:
-    findings = Findings.of(small.run(), small.records())
-    sentence, _, rest = console.summary(findings).partition("\n\n")
-    assert " ".join(sentence.split("\n")) == headline(findings)
-    assert rest.startswith("synthetic: time per ")
-    assert not any(line.endswith(("N", "N =")) for line in sentence.split("\n"))
 
 
 def test_a_run_without_records_says_that_nothing_was_run(small: Synthetic) -> None:

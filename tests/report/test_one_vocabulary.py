@@ -9,8 +9,6 @@ from attnbench.analyze.crossover import Versus
 from attnbench.analyze.quantities import recorded
 from attnbench.report.drawing import style
 from attnbench.report.drawing.sheet import FOLDER
-from attnbench.report.exports.exchange import Source
-from attnbench.report.exports.formats import FORMATS
 from attnbench.report.figures.make import drawn
 from attnbench.report.findings import Findings
 from attnbench.report.frame import csv
@@ -59,11 +57,6 @@ def test_it_has_a_figure(findings: Findings, name: str) -> None:
 
 def test_it_is_on_the_page(findings: Findings, name: str) -> None:
     assert f'"key":"{name}"' in page([findings])
-
-
-def test_it_is_exported(findings: Findings, name: str) -> None:
-    tests = FORMATS["otava"].make([Source(findings)]).files["otava.yaml"].decode()
-    assert f"  {name}/forward/causal/float32/N=512/softmax.sdpa:" in tests
 
 
 def test_methods_may_cross_by_it(findings: Findings, name: str) -> None:

@@ -19,18 +19,18 @@ from attnbench.schema.cell import Cell, Inputs
 from attnbench.schema.outcome import COSINE, NUMERICS_SCORES, OUTPUT_ERROR, TOP_OVERLAP
 from attnbench.schema.problem import Problem
 from attnbench.schema.suite import ReportSpec
-from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import Synthetic
 from tests.report.scored_runs import changed, kept_run, recorded, rounded_findings, rounded_run
 
 
 @pytest.fixture
-def kept(law: type[Law], synthetic: type[Synthetic]) -> Synthetic:
-    return kept_run(law, synthetic)
+def kept() -> Synthetic:
+    return kept_run()
 
 
 @pytest.fixture
-def numerics(law: type[Law], synthetic: type[Synthetic]) -> Findings:
-    return rounded_findings(rounded_run(law, synthetic))
+def numerics() -> Findings:
+    return rounded_findings(rounded_run())
 
 
 def found(run: Synthetic) -> Findings:

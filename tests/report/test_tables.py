@@ -17,15 +17,12 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
+from tests.report.drawn import found
 from tests.report.stored import as_stored
 
 
-def found(run: Synthetic) -> Findings:
-    return Findings.of(run.run(), run.records())
-
-
-def summary(findings: Findings, number: int = 0) -> Table:
-    (table,) = summaries(findings, findings.sections[number])
+def summary(findings: Findings) -> Table:
+    (table,) = summaries(findings, findings.sections[0])
     return table
 
 
@@ -103,13 +100,6 @@ def test_a_wrong_method_is_never_the_best() -> None:
     assert any("wrong: softmax.wrong at 512 to 64k: o differs" in line for line in measured(findings))
 
 
-def test_a_time_table_has_one_unit_per_column_and_marks_the_best(small: Synthetic) -> None:
-    time = tables(found(small))[1]
-    assert [header.rpartition(", ")[2] for header in time.headers[2:]] == ["µs", "ms", "ms"]
-    assert {column for _, column in time.bold} == {2, 3, 4}
-    assert time.rows[0][-1] == "OOM"
-
-
 def test_a_failed_memory_pass_is_n_a_with_its_reason(small: Synthetic) -> None:
     cell = small.run().cells[1]
     records = [r for r in small.records() if not (r.job.phase is Pass.MEMORY and r.job.cell == cell)]
@@ -133,26 +123,12 @@ def test_a_figure_that_was_asked_for_and_not_read_has_its_reason(small: Syntheti
     assert lines == (said if "energy" in tables else [])
 
 
-def test_the_notes_of_a_memory_table_are_those_of_the_memory_passes(small: Synthetic) -> None:
-    small.replicates = 5
-    about, count = tables(found(small))[2].notes
-    assert about.startswith("Memory: host_rss_peak (")
-    assert "never timed" in about
-    assert count == "n = 1 a cell."
-
-
 @pytest.mark.parametrize(("replicates", "look"), [(1, True), (4, True), (5, False)])
 def test_fewer_than_five_replicates_are_called_a_first_look(small: Synthetic, replicates: int, look: bool) -> None:
     small.replicates = replicates
     for table in tables(found(small))[:2]:
         assert ("First look" in table.notes[-1]) is look
         assert table.notes[-1].startswith(f"n = {replicates} replicate")
-
-
-def test_what_holds_in_one_section_only_is_said_with_its_name(decoding: Synthetic) -> None:
-    lines = measured(found(decoding))
-    assert any(line.startswith("decode, causal, float32, largest B that fits: Largest B, to one part in") for line in lines)
-    assert sum(line.startswith("Device cpu") for line in lines) == 1
 
 
 def test_the_kernel_that_was_reached_is_said(small: Synthetic) -> None:
@@ -166,23 +142,6 @@ def test_the_kernel_that_was_reached_is_said(small: Synthetic) -> None:
     assert "Backend: softmax.sdpa flash." in measured(Findings.of(small.run(), changed))
 
 
-def test_markdown_shows_hostile_names_as_they_are(hostile: Synthetic) -> None:
-    from markdown_it import MarkdownIt
-
-    texts = tables(found(hostile))
-    tokens = MarkdownIt("commonmark").enable("table").parse(markdown.markdown(texts, "x", "", measured(found(hostile))))
-    inline = [token for token in tokens if token.type == "inline"]
-    kinds = {child.type for token in inline for child in token.children or []}
-    words = {"".join(child.content for child in token.children or []) for token in inline}
-    assert kinds <= {"text", "strong_open", "strong_close", "text_special"}
-    assert {"../../x", "<script>alert(1)</script>", "\\input{x}", "=cmd()", "中文 名", "@x %#~&--"} <= words
-    assert not [token for token in tokens if token.type.startswith("html")]
-    assert (
-        len({row.count("|") - row.count("\\|") for row in markdown.one_table(texts[0]).splitlines() if row.startswith("|")})
-        == 1
-    )
-
-
 def test_states_are_shown_of_what_decodes_only(decoding: Synthetic) -> None:
     decoding.workloads = (Workload.FORWARD, Workload.DECODE)
     titles = [table.title for table in tables(found(decoding)) if table.title.startswith("State")]
@@ -190,13 +149,6 @@ def test_states_are_shown_of_what_decodes_only(decoding: Synthetic) -> None:
         "State of one sequence: decode, causal, float32, B=1",
         "State of one sequence: decode, causal, float32, largest B that fits",
     ]
-
-
-def test_a_state_is_that_of_one_sequence_whatever_the_batch_and_exact(decoding: Synthetic) -> None:
-    one, many = tables(found(decoding))[-2:]
-    assert one.rows == many.rows
-    assert one.rows[0] == ("softmax.sdpa", "library", "2048", "4096", "8192")
-    assert {row for row, _ in one.bold} == {2}
 
 
 def test_a_state_that_was_not_counted_has_its_reason(decoding: Synthetic) -> None:
@@ -208,16 +160,6 @@ def test_a_state_that_was_not_counted_has_its_reason(decoding: Synthetic) -> Non
     assert any("State n/a: oom_host: limit of 5 GB." in line for line in measured(findings))
 
 
-def test_in_decoding_the_summary_names_two_baselines_and_a_state(decoding: Synthetic) -> None:
-    table = summary(found(decoding))
-    assert table.headers[4] == "time per token at 2k"
-    cached, uncached = "speed-up over softmax.sdpa at 2k", "speed-up over softmax.recompute (uncached) at 2k"
-    assert list(table.headers[6:9]) == [cached, uncached, "state of one sequence at 2k"]
-    told = rows(table)
-    assert told["softmax.sdpa"][cached] == told["softmax.recompute"][uncached] == "1 (baseline)"
-    assert told["linear.chunked(chunk=64)"]["state of one sequence at 2k"] == "130 KiB"
-
-
 def test_what_does_not_grow_grows_by_zero_and_not_by_minus_zero() -> None:
     assert exponent_text(Exponent(-0.001, None, (1, 2, 4))) == "N^0.00"
 
@@ -225,12 +167,6 @@ def test_what_does_not_grow_grows_by_zero_and_not_by_minus_zero() -> None:
 def test_a_whole_sequence_is_per_sequence(decoding: Synthetic) -> None:
     decoding.workloads = (Workload.DECODE_TOTAL,)
     assert summary(found(decoding)).headers[4] == "time per sequence at 2k"
-
-
-def test_batches_that_were_found_are_said_with_what_bounds_them(decoding: Synthetic) -> None:
-    (line,) = (line for line in measured(found(decoding)) if "Largest B" in line)
-    assert "in 90% of the memory allowed and with a call within half the budget" in line
-    assert "softmax.sdpa 200 at 512 (memory), 100 at 1k (memory), 50 at 2k (memory);" in line
 
 
 def test_a_batch_that_was_not_found_is_no_number(decoding: Synthetic) -> None:
@@ -244,44 +180,9 @@ def test_without_a_roof_its_column_is_empty(small: Synthetic) -> None:
     assert {row["of the roof"] for row in told.values()} == {""}
 
 
-def test_images_and_tokens_per_second_follow_from_the_time_of_a_call_and_its_batch(generating: Synthetic) -> None:
-    table = next(t for t in tables(found(generating)) if t.title.startswith("Generating: pixels, digits, N=784"))
-    told = rows(table)["linear.chunked(chunk=64)"]
-    assert {"images/s", "tokens/s", "time per sequence", "B"} <= told.keys()
-    assert all(told[name] for name in ("images/s", "tokens/s", "time per sequence", "B"))
-
-
-def test_a_row_says_what_was_learnt_and_what_an_update_costs(learning: Synthetic) -> None:
-    findings = found(learning)
-    table = summary(findings)
-    assert table.title == "Training: copy, N=128, causal, float32"
-    softmax = rows(table)["softmax.sdpa"]
-    assert softmax["loss"].startswith("0.0291 nats [")
-    assert softmax["accuracy"].startswith("98.9% [")
-    assert softmax["time per update"].startswith("2.09 ms (")
-    assert (softmax["tier"], softmax["parameters"], softmax["updates"]) == ("library", "4,288", "2,000")
-    # memory is that of the whole batch of 64 sequences
-    read = findings.summaries[0].memory.bytes("host_rss_peak")
-    assert read is not None
-    assert softmax["memory of an update"] == f"{read / 2**20:.0f} MiB"
-
-
 @pytest.mark.parametrize(
     ("seeds", "words"), [(1, "so no range"), (2, "least and greatest"), (3, "95 % t interval of the mean")]
 )
 def test_what_stands_in_brackets_is_said(learning: Synthetic, seeds: int, words: str) -> None:
     learning.replicates = seeds
     assert words in summary(found(learning)).notes[-1]
-
-
-def test_the_model_chance_the_rule_of_stopping_and_the_data_are_said(learning: Synthetic) -> None:
-    lines = " ".join(measured(found(learning)))
-    assert "Model: a pre-norm Transformer of " in lines
-    assert "Training: exactly 2,000 updates of B=64 sequences by RAdam" in lines
-    assert "Chance: loss " in lines
-
-
-def test_images_have_bits_per_dimension(picturing: Synthetic) -> None:
-    headers = summary(found(picturing)).headers
-    assert "bits/dim" in headers
-    assert "accuracy" not in headers

@@ -7,6 +7,8 @@ from attnbench.analyze.roofline import placed
 from attnbench.library.compare import _unlike
 from attnbench.report import console
 from attnbench.report.conditions import short_machine
+from attnbench.report.exports.exchange import Source
+from attnbench.report.exports.formats import FORMATS
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.report.page.parts import environment
@@ -69,6 +71,20 @@ def test_a_share_of_the_roof_is_that_of_the_device_on_which_a_cell_was_measured(
     assert shares[1024] is not None
     assert shares[2048] is not None
     assert shares[1024].value > 5 * shares[2048].value
+
+
+@pytest.mark.parametrize("to", ["pytest-benchmark", "pyperf", "asv"])
+def test_an_export_that_names_one_machine_says_which_cells_it_hides(to: str) -> None:
+    made = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
+    run, records = merged(made.run()), [moved(record) for record in made.records()]
+    run = run.model_copy(update={"git": {"commit": "0" * 40}})
+    notes = FORMATS[to].make([Source(Findings.of(run, records), records)]).notes
+    (said,) = (note for note in notes if "one machine" in note)
+    assert said.endswith(
+        "all cells are under AMD EPYC 9B14, 2 cores, 2 threads, also those of Intel Xeon 8481C, 8 cores, 8 threads"
+    )
+    alone = FORMATS[to].make([Source(Findings.of(made.run().model_copy(update={"git": run.git}), records), records)]).notes
+    assert not any("one machine" in note for note in alone)
 
 
 def test_a_history_keeps_what_was_measured_on_the_run_s_own_device(findings: Findings) -> None:

@@ -1,8 +1,4 @@
 import io
-import os
-import subprocess
-import sys
-from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +7,6 @@ import pytest
 from attnbench.report.findings import Findings
 from attnbench.report.write import contents, write
 from attnbench.schema.cell import Workload
-from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import ReportSpec
 from attnbench.store.run_folder import StoreError
 from tests.report.conftest import Synthetic
@@ -90,35 +84,3 @@ def test_one_cell_is_enough() -> None:
     run = Synthetic(Synthetic().laws[:1], lengths=(600,), causal=(False,), workloads=(Workload.FORWARD,), replicates=1)
     files = set(dict(contents(Findings.of(run.run(), run.records()))))
     assert {name for name in files if not name.startswith("tables/")} == NAMES
-
-
-def test_files_are_utf_8_in_the_plainest_locale_and_no_torch_is_imported(tmp_path: Path, hostile: Synthetic) -> None:
-    (tmp_path / "run.json").write_text(hostile.run().model_dump_json(), encoding="utf-8")
-    (tmp_path / "records.jsonl").write_text("".join(r.line() + "\n" for r in hostile.records()), encoding="utf-8")
-    script = f"""
-import sys
-from pathlib import Path
-from attnbench.report.findings import Findings
-from attnbench.report.write import write
-from attnbench.schema.record import parse
-from attnbench.schema.run import RunInfo
-folder = Path({str(tmp_path)!r})
-run = RunInfo.model_validate_json((folder / "run.json").read_bytes())
-(folder / "out").mkdir()
-write(folder / "out", Findings.of(run, [parse(line) for line in (folder / "records.jsonl").read_bytes().decode().splitlines()]))
-assert "torch" not in sys.modules
-"""
-    environment = {"PATH": "/usr/bin", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}
-    environment["MPLCONFIGDIR"] = os.environ["MPLCONFIGDIR"]
-    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, env=environment, timeout=120)
-    assert "中文 名" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
-
-
-def test_records_survive_their_journey_to_disk(small: Synthetic) -> None:
-    from attnbench.schema.record import parse
-
-    run, records = small.run(), small.records()
-    stored = RunInfo.model_validate_json(run.model_dump_json())
-    again: list[Record] = [parse(record.line()) for record in records]
-    files = [list(islice(contents(Findings.of(info, rs)), 3)) for info, rs in ((run, records), (stored, again))]
-    assert files[0] == files[1]

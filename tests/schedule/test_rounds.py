@@ -203,7 +203,7 @@ def test_a_check_has_a_time_of_its_own_in_which_a_gpu_compiles(device: str, budg
     run(info.model_copy(update={"cells": cells}), worker, check_cells={cells[0].key: (small(cells[0]),)})
     limits = {job.phase: job.limits.timeout for job in worker.jobs}
     assert limits[Pass.CHECK] == seconds
-    assert limits[Pass.TIME] == info.suite.budget.timeout_seconds
+    assert limits[Pass.TIME] == info.suite.budget.timeout_of("cpu", checks=False)
 
 
 def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() -> None:
@@ -266,19 +266,20 @@ def test_a_training_is_never_taken_again() -> None:
     assert [r.job.replicate for r in records if r.job.phase is Pass.TRAIN] == [0, 1]
 
 
-@pytest.mark.parametrize("cut", [0, 1, 5, 17, 40])
-def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(cut: int) -> None:
-    answer = fails(Status.OOM_HOST, "a", above=256)
-    info = run_info()
-    checks = {cell.key: (small(cell),) for cell in info.cells}
+@pytest.mark.parametrize("cut", [0, 1, 3, 5, 8, 9, 10, 17, 20, 30, 40])
+@pytest.mark.parametrize("batches", ["stated", "searched for"])
+def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(batches: str, cut: int) -> None:
+    info, answer = run_info(), fails(Status.OOM_HOST, "a", above=256)
+    checks: dict[str, tuple[Cell, ...]] = {cell.key: (small(cell),) for cell in info.cells}
+    if batches == "searched for":
+        info, answer, checks = run_info(**SEARCH), holds(100), {}
     whole = run(info, FakeWorker(answer), check_cells=checks)
-    first = whole[:cut]
-    rest = run(info, FakeWorker(answer), known=first, check_cells=checks)
+    rest = run(info, FakeWorker(answer), known=whole[:cut], check_cells=checks)
 
-    def jobs(records: list[Record]) -> Counter[tuple[str, Pass, int]]:
-        return Counter((r.job.cell.key, r.job.phase, r.job.replicate) for r in records)
+    def jobs(records: list[Record]) -> Counter[tuple[str, Pass, int, int | None]]:
+        return Counter((r.job.cell.key, r.job.phase, r.job.replicate, r.job.B) for r in records)
 
-    assert jobs(first + rest) == jobs(whole)
+    assert jobs(whole[:cut] + rest) == jobs(whole)
     assert set(jobs(whole).values()) == {1}
 
 
@@ -430,19 +431,6 @@ def test_a_found_batch_that_fails_in_its_time_pass_does_not_stop_longer_ones() -
     records = run(run_info(**SEARCH), FakeWorker(answer))
     assert [r.job.phase for r in of(records, "a", 256)][-3:] == [Pass.TIME, Pass.MEMORY, Pass.TIME]
     assert isinstance(of(records, "a", 256)[-1].outcome, Measured)
-
-
-@pytest.mark.parametrize("cut", [0, 1, 3, 8, 9, 10, 20, 30])
-def test_a_search_that_was_cut_anywhere_goes_on_where_it_was(cut: int) -> None:
-    info, answer = run_info(**SEARCH), holds(100)
-    whole = run(info, FakeWorker(answer))
-    rest = run(info, FakeWorker(answer), known=whole[:cut])
-
-    def jobs(records: list[Record]) -> Counter[tuple[str, Pass, int, int | None]]:
-        return Counter((r.job.cell.key, r.job.phase, r.job.replicate, r.job.B) for r in records)
-
-    assert jobs(whole[:cut] + rest) == jobs(whole)
-    assert set(jobs(whole).values()) == {1}
 
 
 def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all_on_a_gpu() -> None:

@@ -73,10 +73,12 @@ def test_a_device_with_methods_of_its_own_keeps_those_that_are_wanted_or_takes_t
     assert [m.name for m in found.resolved("cuda").methods] == ["linear.cuda", "softmax.sdpa"]
 
 
-def test_the_narrowed_suite_can_be_stored_though_its_baseline_went() -> None:
-    found = narrowed(suite(report={"baselines": ("softmax.sdpa",)}), ("lsh.reformer",), "of")
+def test_the_narrowed_suite_can_be_stored_though_its_baseline_and_a_label_went() -> None:
+    labels = {"softmax.sdpa": "FlashAttention", "lsh.reformer(rounds=4)": "LSH"}
+    found = narrowed(suite(report={"baselines": ("softmax.sdpa",), "labels": labels}), ("lsh.reformer",), "of")
     assert Suite.model_validate_json(found.model_dump_json()) == found
     assert found.report.baselines == ()
+    assert found.report.labels == {"lsh.reformer(rounds=4)": "LSH"}
 
 
 OVERRIDDEN = """\
@@ -213,6 +215,27 @@ def test_parameters_that_are_named_take_the_place_of_those_of_the_suite() -> Non
         "softmax.sdpa": {},
         "lsh.reformer": {"rounds": (8,)},
     }
+
+
+@pytest.mark.parametrize("suite", ["", "boundary-1"])
+def test_a_method_may_be_named_twice_and_a_pattern_with_parameters(suite: str) -> None:
+    twice = asked_for(suite, methods="lsh.reformer(rounds=2),lsh.reformer(rounds=8)")
+    assert [(method.name, dict(method.params)) for method in twice.methods] == [
+        ("lsh.reformer", {"rounds": (2,)}),
+        ("lsh.reformer", {"rounds": (8,)}),
+    ]
+    (once,) = asked_for(suite, methods="lsh.reforme?(rounds=2)").methods
+    assert (once.name, once.params) == ("lsh.reformer", {"rounds": (2,)})
+
+
+def test_variants_of_a_suite_that_become_one_by_what_is_asked_for_are_one() -> None:
+    found = asked_for("scaling", methods="linear.chunked(feature_map=favor)")
+    assert [dict(method.params) for method in found.methods] == [{"feature_map": ("favor",)}]
+
+
+def test_workloads_that_need_more_than_the_suite_has_are_refused_in_its_words() -> None:
+    with pytest.raises(UsageError, match="training is missing; the workloads train and generate need a model"):
+        asked_for("quick", workloads=["train"])
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -47,6 +47,13 @@ def numbered() -> Numbered:
 
 
 @pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "attnbench"
+
+
+@pytest.fixture
 def folder(tmp_path: Path, run_info: RunInfo) -> RunFolder:
     """A new run folder without records."""
     return RunFolder.create(tmp_path / "results", run_info)

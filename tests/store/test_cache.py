@@ -18,14 +18,9 @@ from attnbench.store.cache import (
     with_highest_roofs,
 )
 
+pytestmark = pytest.mark.usefixtures("cache")
 ENTRY = EntryPoint(name="mine.one", value="asked_package.family.one:One", group="attnbench.impls")
 ANSWER = Description(method="mine.one", paper="", tier="eager", causality="full", summary="", version="1", parameters=("a",))
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "attnbench"
 
 
 @pytest.fixture

@@ -3,20 +3,18 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
-from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.store.history import History, HistoryError, LocalHistory, open_history, place_of
 from attnbench.store.lock import FolderLock
 from attnbench.store.run_folder import RunFolder, StoreError
-
-Numbered = Callable[[int], Record]
+from tests.store.conftest import Numbered
 
 
 @pytest.fixture

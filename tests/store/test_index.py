@@ -17,9 +17,10 @@ from attnbench.schema.run import RunInfo
 from attnbench.store.history import History, open_history
 from attnbench.store.index import VERSION, Found, index_file, look_up
 from attnbench.store.run_folder import RunFolder, StoreError
+from tests.store.conftest import Numbered
 
+pytestmark = pytest.mark.usefixtures("cache")
 CELLS = [Cell(method=method, problem=Problem(N=N)) for method in ("a", "b") for N in (8, 16)]
-Numbered = Callable[[int], Record]
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "garbage": lambda whole: b"no database" * 1000,
     "empty": lambda whole: b"",
@@ -29,13 +30,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "no letters": lambda whole: whole.replace(b'"facts"', b'"\xff\xfe\xfd\xfcs"'),
     "no cells": lambda whole: whole.replace(b'{"method"', b'{"mothed"'),
 }
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "attnbench"
 
 
 class Reader:

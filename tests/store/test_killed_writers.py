@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.store.run_folder import RunFolder
+from tests.store.conftest import Numbered
 
 HERE = Path(__file__).parent
-Numbered = Callable[[int], Record]
 KILLS = [(call, k) for call, most in (("write", 40), ("fsync", 40), ("renameat", 2)) for k in range(1, most + 1)]
 
 

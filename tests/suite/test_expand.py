@@ -177,16 +177,13 @@ AXES: dict[str, st.SearchStrategy[object]] = {
 def test_shares_of_a_suite_have_all_its_cells_and_none_twice(axes: dict[str, object], of: int) -> None:
     """Also where values are listed twice, and where several numbers of tokens make one batch."""
     whole = suite(axes=axes, workloads=["forward", "generate"], training={"layers": [1, 1, 2]}, methods=["a", "b", "a"])
-    count = len(Bundles(whole))
-    shares = [expand(whole, range(share, count, of)) for share in range(min(of, count)) if any_cell(whole, share, of)]
-    keys = [cell.key for share in shares for cell in share]
+    bundles = Bundles(whole)
+    shares = [range(share, len(bundles), of) for share in range(min(of, len(bundles)))]
+    # a share without any cell is refused
+    found = [expand(whole, share) for share in shares if any(bundles[number] for number in share)]
+    keys = [cell.key for each in found for cell in each]
     assert len(keys) == len(set(keys))
     assert set(keys) == {cell.key for cell in expand(whole)}
-
-
-def any_cell(whole: Suite, share: int, of: int) -> bool:
-    bundles = Bundles(whole)
-    return any(bundles[number] for number in range(share, len(bundles), of))
 
 
 def test_of_a_suite_of_ten_million_cells_a_share_is_made_without_the_others() -> None:
@@ -212,19 +209,25 @@ def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
         cells(methods=[{"name": "m", "params": {"a": many, "b": many, "c": many}}])
 
 
-def test_heads_that_do_not_divide_are_an_error_in_words() -> None:
-    with pytest.raises(SuiteError, match=r"^suite 's': kv_heads=8 must divide H=4$"):
-        cells(axes={"N": [8], "H": [8, 4], "kv_heads": [8]})
-
-
-def test_a_condition_that_cannot_be_decided_is_an_error_in_words() -> None:
-    with pytest.raises(SuiteError, match=r"^suite 's': 'N // \(N - 8\)': integer division or modulo by zero$"):
-        cells(methods=[{"name": "m", "when": "N // (N - 8) > 1"}])
-
-
-def test_a_suite_without_any_cell_is_an_error() -> None:
-    with pytest.raises(SuiteError, match="no cell is left"):
-        cells(methods=[{"name": "m", "when": "N > 8"}])
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"axes": {"N": [8], "H": [8, 4], "kv_heads": [8]}}, r"^suite 's': kv_heads=8 must divide H=4$"),
+        (
+            {"methods": [{"name": "m", "when": "N // (N - 8) > 1"}]},
+            r"^suite 's': 'N // \(N - 8\)': integer division or modulo by zero$",
+        ),
+        ({"methods": [{"name": "m", "when": "N > 8"}]}, "no cell is left"),
+        (
+            {"axes": {"N": 9, "causal": True}, "training": {"task": "copy"}, "workloads": ["train"]},
+            "copy repeats the first half of a sequence; N=9 must be even",
+        ),
+    ],
+    ids=["heads that do not divide", "a condition that cannot be decided", "no cell is left", "a model that cannot be trained"],
+)
+def test_what_no_cells_can_be_made_of_is_an_error_in_words(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(SuiteError, match=says):
+        cells(**fields)
 
 
 def test_an_override_changes_only_the_keys_that_are_written() -> None:
@@ -308,11 +311,6 @@ def test_a_workload_with_a_model_takes_every_model_and_the_others_none() -> None
     models = [(c.workload, c.training.task.value, c.training.layers) for c in got if c.training]
     assert models == [(Workload.TRAIN, task, layers) for task in ("copy", "induction") for layers in (1, 2)]
     assert [c.workload for c in got if c.training is None] == [Workload.FORWARD]
-
-
-def test_a_model_that_cannot_be_trained_is_an_error_of_the_suite() -> None:
-    with pytest.raises(SuiteError, match="copy repeats the first half of a sequence; N=9 must be even"):
-        cells(**{**MODEL, "workloads": ["train"], "axes": {"N": 9, "causal": True}})
 
 
 def test_a_model_that_only_generates_may_have_any_length() -> None:

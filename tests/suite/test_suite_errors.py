@@ -1,14 +1,9 @@
 """What a user reads who made a mistake in a suite file: file, line, column, key, and what would be right."""
 
-from collections.abc import Callable
-
 import pytest
 
-from attnbench.schema.suite import Suite
 from attnbench.suite.load import SuiteError, load
-
-Load = Callable[[str | bytes], Suite]
-Errors = Callable[[str | bytes], list[str]]
+from tests.suite.conftest import Errors, Load
 
 GOOD = "name: a\naxes: {N: 8}\nmethods: [m]\n"
 

@@ -1,12 +1,13 @@
 """What the tests of the workloads share: fixture attentions by name, and torch's global state put back."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+
+from tests.measure.conftest import FakeNvml
 
 
 @pytest.fixture(autouse=True)
@@ -19,43 +20,6 @@ def attentions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
     torch.set_grad_enabled(True)
-
-
-class NVMLError(Exception):
-    """As pynvml's own."""
-
-
-@dataclass
-class FakeNvml:
-    """pynvml with one device, and processes on it by id."""
-
-    processes: list[int] = field(default_factory=list)
-    used: int = 1000
-    lost: bool = False
-    millijoules: int = 10**9
-    NVMLError: type[Exception] = NVMLError
-    NVML_CLOCK_SM: int = 1
-    NVML_CLOCK_MEM: int = 2
-    NVML_TEMPERATURE_GPU: int = 0
-
-    def nvmlShutdown(self) -> None:  # noqa: N802 - NVML's name
-        return
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802 - NVML's name
-        if uuid != "GPU-1234":
-            raise NVMLError("Not Found")
-        return uuid
-
-    def nvmlDeviceGetMemoryInfo(self, device: str) -> SimpleNamespace:  # noqa: N802 - NVML's name
-        if self.lost:
-            raise NVMLError("GPU is lost")
-        return SimpleNamespace(used=self.used)
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, device: str) -> int:  # noqa: N802 - NVML's name
-        return self.millijoules
-
-    def nvmlDeviceGetComputeRunningProcesses(self, device: str) -> list[SimpleNamespace]:  # noqa: N802 - NVML's name
-        return [SimpleNamespace(pid=pid, usedGpuMemory=500) for pid in self.processes]
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 
 def test_counters_on_a_gpu_are_all_there(on_gpu: Setting, nvml: Any) -> None:
-    nvml.processes = [os.getpid()]
+    nvml.processes = [(os.getpid(), 500)]
     readings = sizes(on_gpu) | on_cuda(on_gpu)
     assert set(readings) == ALL
     assert readings["torch_allocated_peak"].bytes == 700
@@ -174,11 +174,11 @@ def test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta(on_gpu: Setti
 
 
 def test_a_gpu_that_is_lost_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
-    nvml.lost = True
+    nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
     readings = on_cuda(on_gpu)
     assert {(readings[name].bytes, readings[name].reason) for name in BY_NVML} == {(None, "NVML: GPU is lost")}
     assert readings["torch_allocated_peak"].bytes == 700
-    nvml.nvmlDeviceGetHandleByUUID = lambda uuid: type(nvml).nvmlDeviceGetHandleByUUID(nvml, "elsewhere")
+    nvml.uuid = "GPU-5678"
     readings = on_cuda(on_gpu)
     found = {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
     assert found == {(None, "NVML knows no device GPU-1234: Not Found")}

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 
 from attnbench.report.text.latex import escape
 
-FORMATS = ("png", "svg", "pdf")
 DPI = 200
 _WRITERS: dict[str, tuple[Any, dict[str, Any]]] = {
     # PNG as small as with the usual 6, and sooner
@@ -32,7 +31,7 @@ _LETTERS = "#444444"
 _PGF_HEAD = "% needs \\usepackage{pgf}; with \\usepackage{lmodern} letters have just the size that they should\n"
 
 
-def images(figure: Figure, formats: tuple[str, ...] = FORMATS, dpi: int = DPI) -> dict[str, bytes]:
+def images(figure: Figure, formats: Sequence[str], dpi: int = DPI) -> dict[str, bytes]:
     """Return the figure in each format; to be called within `style.applied()`, whose settings belong to it."""
     if engine := figure.get_layout_engine():
         # laid out once for all formats

@@ -1,7 +1,7 @@
 """A method in a panel: a line over length with its range, or points of a scatter; what was not measured is noted above."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,19 +30,6 @@ _MARKER = 4.2
 
 
 @dataclass(frozen=True)
-class Point:
-    """One cell that has a number."""
-
-    N: int
-    estimate: Estimate
-
-    @property
-    def value(self) -> float:
-        """The number without its range."""
-        return self.estimate.value
-
-
-@dataclass(frozen=True)
 class Plotted:
     """A figure as a curve: how it is read off a cell, and the unit of its axis."""
 
@@ -59,25 +46,25 @@ class Plotted:
         """Plot one figure of the cells of a workload."""
         return cls(heading(quantity, workload), quantity.estimate, quantity.unit, quantity)
 
-    def points(self, series: Sequence[CellSummary]) -> list[Point]:
-        """Return the points of one method by rising N, without those at 0, which has no place on a logarithmic axis.
+    def points(self, series: Sequence[CellSummary]) -> dict[int, Estimate]:
+        """Return the points of one method by N, rising, without those at 0, which has no place on a logarithmic axis.
 
         A range that reaches down to 0, or is as narrow as rounding, is not drawn: axes cannot be fitted to it.
         """
         found = ((cell.cell.problem.N, self.read(cell)) for cell in series)
-        return [
-            Point(N, each if 0 < each.interval.low < each.interval.high * (1 - 1e-9) else Estimate.exact(each.value))
+        return {
+            N: each if 0 < each.interval.low < each.interval.high * (1 - 1e-9) else Estimate.exact(each.value)
             for N, each in found
             if each is not None and each.value > 0
-        ]
+        }
 
 
-def beyond(points: Sequence[Point], N: int) -> float | None:
+def beyond(points: Mapping[int, Estimate], N: int) -> float | None:
     """Return where the line through the two nearest points would be at N, in logarithms; None without a point."""
-    near = sorted(points, key=lambda p: abs(math.log(p.N / N)))[:2]
+    near = sorted(points, key=lambda at: abs(math.log(at / N)))[:2]
     if len(near) < 2:
-        return near[0].value if near else None
-    (x0, y0), (x1, y1) = ((math.log(p.N), math.log(p.value)) for p in near)
+        return points[near[0]].value if near else None
+    (x0, y0), (x1, y1) = ((math.log(at), math.log(points[at].value)) for at in near)
     return math.exp(y0 + (y1 - y0) / (x1 - x0) * (math.log(N) - x0))
 
 
@@ -116,10 +103,10 @@ def over_length(findings: Findings, sections: Sequence[Section], shown: Sequence
     ]
 
 
-def curve(axes: Axes, points: Sequence[Point], look: Look, name: str) -> None:
+def curve(axes: Axes, points: Mapping[int, Estimate], look: Look, name: str) -> None:
     """Draw one method: its line, its band, and a bar at each point, which shows where there is no band."""
-    axes.plot([p.N for p in points], [p.value for p in points], label=named(name), zorder=3, **look.drawn)
-    ranged = [(p.N, *p.estimate.ends) for p in points if not p.estimate.is_exact]
+    axes.plot(list(points), [each.value for each in points.values()], label=named(name), zorder=3, **look.drawn)
+    ranged = [(N, *each.ends) for N, each in points.items() if not each.is_exact]
     if ranged:
         N, low, high = zip(*ranged, strict=True)
         axes.fill_between(N, low, high, color=look.color, alpha=0.2, linewidth=0, zorder=2)
@@ -168,9 +155,9 @@ def failures(section: Section, looks: dict[str, Look]) -> list[Note]:
     """Return from where on which methods failed how."""
     found: dict[tuple[float, str], list[Look]] = {}
     for label, series in section.series.items():
-        for stop in stops(series):
-            everywhere = len(stop.lengths) == len(series)
-            found.setdefault((0 if everywhere else stop.lengths[0], short(stop.status)), []).append(looks[label])
+        for status, lengths in stops(series).items():
+            first = 0 if len(lengths) == len(series) else lengths[0]
+            found.setdefault((first, short(status)), []).append(looks[label])
     return [Note(N, words, tuple(own), f" at {length(int(N))}" if N else "") for (N, words), own in found.items()]
 
 

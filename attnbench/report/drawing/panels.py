@@ -58,18 +58,13 @@ def named(name: str) -> str:
     return _FIRST + name
 
 
-def side_by_side(count: int, columns: int) -> list[tuple[int, int]]:
-    """Return rows and columns of panels that stand one after the other."""
-    return [divmod(number, columns) for number in range(count)]
-
-
 def columns_of(sheet: Sheet, wanted: int) -> int:
     """Return how many panels stand side by side where so many would."""
     return wanted if sheet.width is None else min(wanted, max(1, int(sheet.width / scaled(_NARROWEST))))
 
 
 def figures(
-    panels: Sequence[Panel], sheet: Sheet, title: str, second: str = "", size: tuple[float, float] = (3.3, 2.1)
+    panels: Sequence[Panel], sheet: Sheet, title: str, second: str, size: tuple[float, float] = (3.3, 2.1)
 ) -> list[Figure]:
     """Draw all panels, on as many sheets as they need; to be called within `style.applied(sheet.settings)`.
 
@@ -80,8 +75,7 @@ def figures(
     columns = columns_of(sheet, wanted)
     if columns < wanted:
         # where there is no room for so many columns panels stand one after the other
-        places = side_by_side(len(placed), columns)
-        placed = [replace(panel, row=row, column=column) for panel, (row, column) in zip(placed, places, strict=True)]
+        placed = [replace(panel, row=i // columns, column=i % columns) for i, panel in enumerate(placed)]
     across = max(panel.column for panel in placed) + 1
     width = sheet.width or scaled(size[0]) * across
     # a height that was asked for may press panels together, but not to nothing

@@ -93,14 +93,10 @@ class Look:
     filled: bool
 
     @property
-    def face(self) -> str:
-        """The fill of its marker: that of the ground, where it is hollow."""
-        return self.color if self.filled else str(mpl.rcParams["axes.facecolor"])
-
-    @property
     def marked(self) -> dict[str, Any]:
-        """How matplotlib draws its marker, without a line."""
-        return {"color": self.color, "marker": self.marker, "markerfacecolor": self.face, "linestyle": ""}
+        """How matplotlib draws its marker, without a line; a hollow one has the fill of the ground."""
+        face = self.color if self.filled else mpl.rcParams["axes.facecolor"]
+        return {"color": self.color, "marker": self.marker, "markerfacecolor": face, "linestyle": ""}
 
     @property
     def drawn(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from scipy import special
 
 from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import Unit, main_quantity
+from attnbench.analyze.sections import grouped
 from attnbench.report.exports.cell_names import label_name, series_name
 from attnbench.report.exports.exchange import (
     Entry,
@@ -23,6 +24,7 @@ from attnbench.report.exports.exchange import (
     encode,
     notes,
     of_cell,
+    one_machine,
     started,
     without_numbers,
 )
@@ -87,7 +89,7 @@ def benchmarks(findings: Findings) -> Benchmarks:
     # what was not run is no failure, which asv's null would make of it
     tried = [(s, of_cell(findings, s)) for s in findings.summaries if s.status not in UNFINISHED]
     measured = {(s.cell.workload, entry.quantity.name) for s, found in tried for entry in found}
-    every: Benchmarks = {}
+    every: list[Benchmarks] = []
     for summary, found in tried:
         cell, p = summary.cell, summary.cell.problem
         entries = {entry.quantity.name: entry for entry in found}
@@ -103,15 +105,17 @@ def benchmarks(findings: Findings) -> Benchmarks:
             # asv's pages show it as HTML
             about = html.escape(f"{what}\ntier {findings.tier(summary)}, {findings.paper(summary)}")
             name = f"{quantity.about or quantity.name}.{series_name(cell)}"
-            _unite(every, {name: Benchmark(about, quantity.unit, {size: entry})})
-    return every
+            every.append({name: Benchmark(about, quantity.unit, {size: entry})})
+    return _united(every)
 
 
-def _unite(every: Benchmarks, more: Benchmarks) -> None:
-    """Add sizes to the benchmarks of the same name; where two have one size, the later counts."""
-    for name, each in more.items():
+def _united(parts: Iterable[Benchmarks]) -> Benchmarks:
+    """Join the sizes of benchmarks of the same name; where two have one size, the later counts."""
+    every: Benchmarks = {}
+    for name, each in (named for part in parts for named in part.items()):
         points = every[name].points if name in every else {}
         every[name] = Benchmark(each.about, each.unit, {**points, **each.points})
+    return every
 
 
 def _stats(values: Sequence[float]) -> dict[str, float]:
@@ -136,15 +140,10 @@ class _Address(NamedTuple):
 
 def make(sources: Sequence[Source]) -> Export:
     """Write runs; those of one commit on one machine become one result, where the latest counts. Raise ExportError."""
-    gathered: dict[_Address, list[Source]] = {}
-    found: dict[_Address, Benchmarks] = {}
-    for source in sorted(sources, key=lambda source: started(source.findings.run)):
-        address = _address(source.findings.run)
-        gathered.setdefault(address, []).append(source)
-        _unite(found.setdefault(address, {}), benchmarks(source.findings))
-    every: Benchmarks = {}
-    for each in found.values():
-        _unite(every, each)
+    history = sorted(sources, key=lambda source: started(source.findings.run))
+    gathered = grouped((_address(source.findings.run), source) for source in history)
+    found = {address: _united(benchmarks(source.findings) for source in group) for address, group in gathered.items()}
+    every = _united(found.values())
     described: dict[str, object] = {name: every[name].described(name) for name in sorted(every)}
     files = {BENCHMARKS: encode({**described, "version": RESULTS_VERSION})}
     for address, group in gathered.items():
@@ -172,7 +171,7 @@ def make(sources: Sequence[Source]) -> Export:
     for source in sources:
         run = source.findings.run
         dirty = ["measured with changes that were not committed"] if run.git.get("dirty") else []
-        said += [f"run {run.id}: {line}" for line in (*dirty, *notes(source.findings, "null"))]
+        said += [f"run {run.id}: {line}" for line in (*dirty, *notes(source.findings, "null"), *one_machine(run))]
     return Export({**files, CONFIG: encode(config)}, tuple(said))
 
 

@@ -16,7 +16,7 @@ from attnbench.report.text.names import one_line
 from attnbench.report.text.statuses import reasons
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import RunInfo, devices
 
 
 class ExportError(UsageError):
@@ -148,3 +148,9 @@ def notes(findings: Findings, word: str = "left out", *, times_alone: bool = Fal
     untimed = sum(s.ok and not s.medians for s in findings.summaries) if times_alone else 0
     scored = [f"left out: {untimed} cells that are scored and not timed"] if untimed else []
     return (*(f"{word}: {line}" for line in reasons(findings.summaries)), *scored)
+
+
+def one_machine(run: RunInfo) -> tuple[str, ...]:
+    """Say, of a run that was measured on unlike devices, which of them a format that knows a single machine names."""
+    first, *others = devices(run).values() or [""]
+    return (f"a file knows one machine: all cells are under {first}, also those of {'; '.join(others)}",) if others else ()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ruamel.yaml import YAML
 
+from attnbench.analyze.sections import grouped
 from attnbench.report.exports.cell_names import block_name
 from attnbench.report.exports.exchange import Export, Source, entries, notes, refuse_empty, started, without_numbers
 from attnbench.report.text.table import csv_text, rows_csv
@@ -23,12 +24,9 @@ def make(sources: Sequence[Source]) -> Export:
     rows = [{f"{entry.figure}/{entry.name}": entry for entry in entries(source.findings)} for source in history]
     known = {name: entry for row in rows for name, entry in row.items()}
     refuse_empty(list(known.values()), history[-1])
-    shared: dict[tuple[int, ...], list[str]] = {}
-    for name in known:
-        shared.setdefault(tuple(number for number, row in enumerate(rows) if name in row), []).append(name)
+    shared = grouped((tuple(number for number, row in enumerate(rows) if name in row), name) for name in known)
     files: dict[str, bytes] = {}
     tests: dict[str, object] = {}
-    groups: dict[str, list[str]] = {}
     fullest = sorted(shared.items(), key=lambda each: -len(each[0]))
     for place, (present, names) in enumerate(fullest, 1):
         file = f"history{f'-{place}' if place > 1 else ''}.csv"
@@ -49,7 +47,7 @@ def make(sources: Sequence[Source]) -> Export:
                 "metrics": {entry.figure: {"column": name, "direction": direction, "scale": 1}},
                 "csv_options": {"delimiter": ",", "quote_char": '"'},
             }
-            groups.setdefault(f"{entry.figure}/{block_name(entry.summary.cell)}", []).append(name)
+    groups = grouped((f"{known[name].figure}/{block_name(known[name].summary.cell)}", name) for name in tests)
     yaml, config = YAML(typ="safe", pure=True), io.StringIO()
     yaml.default_flow_style, yaml.width, yaml.allow_unicode = False, 4096, False
     yaml.dump({"tests": tests, "test_groups": groups}, config)

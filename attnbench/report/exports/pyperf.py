@@ -12,6 +12,7 @@ from attnbench.report.exports.exchange import (
     moment,
     notes,
     of_cell,
+    one_machine,
     refuse_empty,
     timed,
     without_numbers,
@@ -58,7 +59,7 @@ def make(sources: Sequence[Source]) -> Export:
         # pyperf does not read this
         "attnbench": {"run": run.id, "without_numbers": without_numbers(findings)},
     }
-    return Export({FILE: encode(data, indent=None)}, notes(findings, times_alone=True))
+    return Export({FILE: encode(data, indent=None)}, (*notes(findings, times_alone=True), *one_machine(run)))
 
 
 def _counting(records: Sequence[Record]) -> dict[tuple[str, int], Record]:

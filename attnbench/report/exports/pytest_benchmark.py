@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnbench.report.exports.cell_names import block_name, label_name
-from attnbench.report.exports.exchange import Entry, Export, Source, encode, notes, of_cell, timed, without_numbers
+from attnbench.report.exports.exchange import Entry, Export, Source, encode, notes, of_cell, one_machine, timed, without_numbers
 from attnbench.report.findings import Findings
 
 FILE = "pytest-benchmark.json"
@@ -45,7 +45,7 @@ def make(sources: Sequence[Source]) -> Export:
         "version": "5.1.0",
         "attnbench": {"run": run.id, "suite": run.suite.name, "without_numbers": without_numbers(findings)},
     }
-    return Export({FILE: encode(data)}, notes(findings, times_alone=True))
+    return Export({FILE: encode(data)}, (*notes(findings, times_alone=True), *one_machine(run)))
 
 
 def _benchmark(findings: Findings, entry: Entry) -> dict[str, object]:

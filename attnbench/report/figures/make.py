@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attnbench.analyze.quantities import MEMORY
 from attnbench.report.drawing import style
-from attnbench.report.drawing.images import FORMATS as OF_FOLDERS
 from attnbench.report.drawing.images import images
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, latex, text
 from attnbench.report.drawing.sheet import FOLDER, Sheet
@@ -19,6 +18,7 @@ from attnbench.report.questions.learning.figure import curves, drawings
 from attnbench.schema.figures import FIGURES
 
 FORMATS = ("pdf", "svg", "png", "pgf")
+_OF_FOLDERS = ("png", "svg", "pdf")
 _MAKERS: Mapping[str, Callable[[Findings, Sheet], list[Drawing]]] = {
     "scaling": scaling,
     "pareto": pareto,
@@ -58,7 +58,7 @@ def folder_files(findings: Findings) -> dict[str, bytes]:
             for each in pictures:
                 name = f"{each.workload}/{kind}"
                 # on a sheet without an end there is one figure
-                found |= {f"{name}.{form}": image for form, image in images(each.sheets[0], OF_FOLDERS).items()}
+                found |= {f"{name}.{form}": image for form, image in images(each.sheets[0], _OF_FOLDERS).items()}
                 found[f"{name}.txt"] = each.caption.encode()
     return found
 
@@ -77,7 +77,7 @@ def files(findings: Findings, kind: str, sheet: Sheet, formats: Sequence[str], a
             name = f"{kind}-{each.workload}" if len(pictures) > 1 and each.workload != kind else kind
             for number, picture in enumerate(each.sheets, 1):
                 stem = f"{name}-{number}" if number > 1 else name
-                found |= {f"{stem}.{form}": image for form, image in images(picture, tuple(formats), sheet.dpi).items()}
+                found |= {f"{stem}.{form}": image for form, image in images(picture, formats, sheet.dpi).items()}
             source = [f"Measured by: {findings.run.command or 'a command that was not recorded'}", f"Drawn by: {again}"]
             said = each.caption + text(source)
             found |= {f"{name}.txt": said.encode(), f"{name}.tex": latex(said, name).encode()}

@@ -11,7 +11,7 @@ from attnbench.analyze.quantities import Unit
 from attnbench.report.conditions import device_name, meaning, measured, replication
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, text
 from attnbench.report.drawing.lines import points, second_line
-from attnbench.report.drawing.panels import Panel, figures, side_by_side
+from attnbench.report.drawing.panels import Panel, figures
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import Look, run_looks, scaled, soft
 from attnbench.report.drawing.ticks import number_across
@@ -38,7 +38,7 @@ def pareto(findings: Findings, sheet: Sheet) -> list[Drawing]:
             "[forward, numerics] or [train, generate]"
         )
     looks, conditions = run_looks(findings), list(dict.fromkeys(row[0].section.conditions for row in rows))
-    alone = side_by_side(len(rows), 2) if all(len(row) == 1 for row in rows) else None
+    alone = all(len(row) == 1 for row in rows)
     panels = []
     for i, row in enumerate(rows):
         for j, each in enumerate(row):
@@ -48,7 +48,7 @@ def pareto(findings: Findings, sheet: Sheet) -> list[Drawing]:
             names = tuple(findings.plot_names[candidate.label] for candidate in each.candidates)
             head = ", ".join([*words, f"N = {length(each.N)}"])
             unit = Unit.PLAIN if each.loss.is_rounding else None
-            panels.append(Panel(head, draw, *(alone[i] if alone else (i, j)), each.loss.title, unit, (i, id(row)), names))
+            panels.append(Panel(head, draw, *(divmod(i, 2) if alone else (i, j)), each.loss.title, unit, (i, id(row)), names))
     title, second = "pareto: what is lost, and what it costs", second_line(findings, conditions)
     return [Drawing("", figures(panels, sheet, title, second, (3.0, 2.0)), _caption(findings, rows))]
 

@@ -22,7 +22,7 @@ _LOSSES: dict[Workload, tuple[str, ...]] = {
     Workload.TRAIN: ("wrong", LOSS),
     Workload.MODEL_QUALITY: (PERPLEXITY,),
 }
-_MODEL = ("task", "data", "layers", "softmax_every", "feedforward", "mixtures")
+MODEL = ("task", "data", "layers", "softmax_every", "feedforward", "mixtures")
 """The settings of a model that also apply to generating."""
 Key = tuple[object, ...]
 """What cells that belong together agree in."""
@@ -119,7 +119,7 @@ def _of_training(findings: Findings) -> list[Cost]:
     def shape(summary: CellSummary) -> Key:
         """Return the problem but for its batch, and the model around it."""
         model = summary.cell.training if not summary.cell.workload.decodes else None
-        known = [getattr(model, name, None) for name in _MODEL]
+        known = [getattr(model, name, None) for name in MODEL]
         return summary.cell.problem.model_copy(update={"B": 1}), *known
 
     later: dict[tuple[Workload, str], list[CellSummary]] = {}

@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
+from attnbench.analyze.sections import grouped
 from attnbench.report.drawing import style
 from attnbench.report.drawing.images import DPI, images
 from attnbench.report.text.names import drawable
@@ -58,9 +59,7 @@ def image(picture: Picture, form: str) -> bytes:
 
 def figure(picture: Picture) -> Figure:
     """Draw the picture; to be called within `style.applied()`."""
-    groups: dict[bytes, list[int]] = {}
-    for head, weights in enumerate(picture.weights):
-        groups.setdefault((weights != 0).tobytes(), []).append(head)
+    groups = grouped(((weights != 0).tobytes(), head) for head, weights in enumerate(picture.weights))
     # heads that see the same pairs share a panel, which shows their mean; the last shows the mean of all
     every = list(range(len(picture.weights)))
     panels = [(f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}", heads) for heads in groups.values()]

@@ -9,8 +9,9 @@ from typing import Any
 from attnbench.analyze.best import Candidate, front
 from attnbench.analyze.quantities import Center, Quantity
 from attnbench.analyze.scaling import exponent
+from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import Estimate
-from attnbench.report.figures.tradeoffs import Key, alike
+from attnbench.report.figures.tradeoffs import MODEL, Key, alike
 from attnbench.report.page.board import Board, Place
 from attnbench.report.text.numbers import exponent_text, heading, shown
 from attnbench.schema.cell import Workload
@@ -82,10 +83,8 @@ def pairs(board: Board, found: Sequence[Column]) -> list[dict[str, Any]]:
     less = [each for each in found if not each.quantity.more_is_better]
     costs = [each for each in less if each.quantity.center is not Center.SUMS]
     losses = [each for each in less if each.quantity.center is Center.SUMS]
-    members: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-    for paid, lost in _pairs(board) if losses else ():
-        place = board.places[paid]
-        members.setdefault((place.group, place.run, place.summary.cell.problem.N), []).append((paid, lost))
+    together = ((board.places[paid], (paid, lost)) for paid, lost in (_pairs(board) if losses else ()))
+    members = grouped(((place.group, place.run, place.summary.cell.problem.N), pair) for place, pair in together)
     made = []
     for (group, run, N), cells in members.items():
         fronts = {}
@@ -130,6 +129,6 @@ def _keys(place: Place) -> list[Key]:
     problem, model = cell.problem, cell.training
     about: Key = (problem.N, problem.D, problem.M, problem.causal, problem.dtype, problem.padding)
     if model is not None:
-        about += (problem.H, model.task, model.data, model.layers, model.softmax_every, model.feedforward, model.mixtures)
+        about += (problem.H, *(getattr(model, name) for name in MODEL))
     keys = alike(cell, *about)
     return [*((place.run, key) for key in keys), *keys]

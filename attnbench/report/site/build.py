@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnbench.analyze.sections import grouped
 from attnbench.report.site.folder import SiteError, check, replaced
 from attnbench.report.site.index import Card, extent_of, index_page
 from attnbench.report.site.pages import LimitsOf, Made, made, write_trend
@@ -30,7 +31,6 @@ def build(results: Path, out: Path, limits_of: LimitsOf, *, records: bool = Fals
     found, left_out = survey(results)
     _refuse_nothing(results, found, left_out)
     waiting, cards, shown = together(found), list[Card](), list[Found]()
-    runs: dict[str, list[Found]] = {}
     with replaced(out) as root:
         shelves = {place: Shelf(root, address) for place, address in addresses(found).items()}
         while waiting:
@@ -48,10 +48,9 @@ def build(results: Path, out: Path, limits_of: LimitsOf, *, records: bool = Fals
                 continue
             cards.append(_card(members, pages, shelves, left_out, records=records))
             shown += members
-            if newest.kind is Kind.RUN:
-                runs.setdefault(cards[-1].shelf, []).append(newest)
         say(len(cards), len(cards))
         _refuse_nothing(results, shown, left_out)
+        runs = grouped((card.shelf, card.newest) for card in cards if card.newest.kind is Kind.RUN)
         trends = {shelf: write_trend(each, Shelf(root, shelf)) for shelf, each in runs.items() if len(each) > 1}
         extent = extent_of(shown)
         Shelf(root, ".").write(INDEX, index_page(cards, trends, sorted(left_out), extent, records=records))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from attnbench.analyze.sections import grouped
 from attnbench.report.site.picture import Picture
 from attnbench.report.site.runs import Found, Kind, LeftOut, machine_words
 from attnbench.report.site.shelf import Link
@@ -61,24 +62,20 @@ def index_page(
     for kind, heading in _HEADINGS.items():
         # names of folders never begin with an underscore
         before = "" if kind is Kind.RUN else f"_{kind.value}/"
-        grouped: dict[str, dict[str, list[Card]]] = {}
-        for card in newest:
-            if card.newest.kind is kind:
-                entry = card.newest.entry
-                grouped.setdefault(entry.suite, {}).setdefault(entry.machine, []).append(card)
+        by_suite = grouped((card.newest.entry.suite, card) for card in newest if card.newest.kind is kind)
         suites = []
-        for name, by_machine in sorted(grouped.items()):
+        for name, members in sorted(by_suite.items()):
             suite, machines = one_line(name), []
-            for full, own in by_machine.items():
+            for full, own in grouped((card.newest.entry.machine, card) for card in members).items():
                 anchor, machine = f"{before}{own[0].shelf}", one_line(full)
                 contents.setdefault(machine, []).append((anchor, suite, len(own)))
                 # runs of another kind have a shelf in common with those of the suite, and no trend
                 trend = None if before else trends.get(own[0].shelf)
                 about = {"anchor": anchor, "full": machine, "name": machine_words(machine)}
                 machines.append({**about, "trend": trend, "cards": own})
-            first, count = next(iter(by_machine.values()))[0], sum(map(len, by_machine.values()))
+            first = members[0]
             about = {"anchor": f"{before}{first.shelf.partition('/')[0]}", "name": suite}
-            suites.append({**about, "source": one_line(first.newest.source), "count": count, "machines": machines})
+            suites.append({**about, "source": one_line(first.newest.source), "count": len(members), "machines": machines})
         if suites:
             parts.append((f"_{kind.value}", heading, suites))
     return rendered(

@@ -13,10 +13,9 @@ from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Unit, main_quantity, quantities, recorded
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
-from attnbench.analyze.statistics import Estimate
 from attnbench.report.drawing import style
 from attnbench.report.drawing.images import data_uri
-from attnbench.report.drawing.lines import Plotted, Point, beyond
+from attnbench.report.drawing.lines import Plotted, beyond
 from attnbench.report.drawing.style import width
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import drawable, shorten
@@ -44,7 +43,8 @@ class Curve:
 
     name: str
     look: style.Look
-    points: tuple[Point, ...]
+    points: Mapping[int, float]
+    """By what is across."""
     failure: tuple[int, float] | None = None
     """The first length at which it failed, and where the curve would have been."""
 
@@ -81,8 +81,8 @@ def picture(findings: Findings) -> Picture | None:
     if shown is None:
         return None
     every = (*shown.others, *shown.curves)
-    values = [point.value for curve in every for point in curve.points]
-    across = [point.N for curve in every for point in curve.points] + [curve.failure[0] for curve in every if curve.failure]
+    values = [value for curve in every for value in curve.points.values()]
+    across = [N for curve in every for N in curve.points] + [curve.failure[0] for curve in every if curve.failure]
     (low, high), (first, last) = (min(values), max(values)), (length(min(across)), length(max(across)))
     ends = [written(value, shown.unit) for value in (low, high)]
     names = ", ".join(curve.name for curve in shown.curves)
@@ -103,7 +103,7 @@ def drawn(shown: Chosen) -> Figure:
     rows = len(shown.curves) + bool(shown.others)
     height = _ABOVE + _HEIGHT + _BELOW + rows * _ROW + 0.04
     figure = Figure(figsize=(_WIDTH, height))
-    low, high = (math.log(end([p.value for curve in every for p in curve.points])) for end in (min, max))
+    low, high = (math.log(end([value for curve in every for value in curve.points.values()])) for end in (min, max))
     ends = {end: written(math.exp(end), shown.unit) for end in (low, high)}
     left = max(map(width, ends.values())) + 0.1
     box = (left / _WIDTH, (_BELOW + rows * _ROW) / height, (_WIDTH - left - 0.12) / _WIDTH, _HEIGHT / height)
@@ -121,12 +121,12 @@ def drawn(shown: Chosen) -> Figure:
             handles.append(Line2D([], [], label=drawable(shorten(curve.name, _NAME)), **look))
         elif len(curve.points) == 1:
             look |= {"marker": ".", "markersize": 3.0}
-        x, y = [math.log2(point.N) for point in curve.points], [math.log(point.value) for point in curve.points]
+        x, y = [math.log2(N) for N in curve.points], [math.log(value) for value in curve.points.values()]
         axes.plot(x, y, clip_on=False, zorder=3 if curve in shown.curves else 2, **look)
         if curve.failure:
             N, value = curve.failure
             axes.plot(math.log2(N), min(math.log(value), top), "x", color=color, markersize=_CROSS, clip_on=False, zorder=4)
-    across = sorted({p.N for curve in every for p in curve.points} | {curve.failure[0] for curve in every if curve.failure})
+    across = sorted({N for curve in every for N in curve.points} | {curve.failure[0] for curve in every if curve.failure})
     pad = 0.08 * (math.log2(across[-1] / across[0]) or 1.0) / 2
     axes.set_xlim(math.log2(across[0]) - pad, math.log2(across[-1]) + pad)
     axes.set_ylim(low - 0.06 * (top - low or 1.0), top + 0.03 * (top - low or 1.0))
@@ -164,7 +164,8 @@ def _over_length(findings: Findings, section: Section) -> Chosen | None:
         failed = next((cell.cell.problem.N for cell in cells if not cell.ok and cell.status not in UNFINISHED), None)
         where = beyond(points, failed) if failed is not None else None
         failure = None if failed is None or where is None else (failed, where)
-        curves[label] = Curve(findings.names[label], looks[label], tuple(points), failure)
+        values = {N: each.value for N, each in points.items()}
+        curves[label] = Curve(findings.names[label], looks[label], values, failure)
     title = f"{heading(quantity, section.workload)}; {section.title}"
     return _named(section, curves, Chosen(title, quantity.unit, (), ()), most_first=quantity.more_is_better)
 
@@ -174,13 +175,13 @@ def _learning(findings: Findings, section: Section) -> Chosen | None:
     looks, N = style.looks(findings.labels), section.common_length
     curves = {}
     for label, cell in (section.ok_at(N) if N is not None else {}).items():
-        kept: list[Point] = []
+        kept: dict[int, float] = {}
         # from the last one back, as far apart as markers need; what comes before any update has no place on logarithmic axes
         for moment in reversed(learning_curve(cell)):
-            fits = not kept or moment.update * _APART <= kept[-1].N
+            fits = not kept or moment.update * _APART <= min(kept)
             if fits and moment.update > 0 and moment.middle > 0:
-                kept.append(Point(round(moment.update), Estimate.exact(moment.middle)))
-        curves[label] = Curve(findings.names[label], looks[label], tuple(reversed(kept)))
+                kept[round(moment.update)] = moment.middle
+        curves[label] = Curve(findings.names[label], looks[label], dict(sorted(kept.items())))
     loss = Chosen(f"held-out loss, nats; {section.title}", quantities(())[LOSS].unit, (), (), across="updates")
     return _named(section, curves, loss)
 
@@ -190,9 +191,9 @@ def _named(section: Section, curves: Mapping[str, Curve], shown: Chosen, *, most
     drawn = {label: curve for label, curve in curves.items() if curve.points}
     if not drawn:
         return None
-    lengths = [point.N for curve in drawn.values() for point in curve.points]
+    lengths = [N for curve in drawn.values() for N in curve.points]
     common = max(lengths, key=lambda N: (lengths.count(N), N))
-    heights = {label: p.value for label, curve in drawn.items() for p in curve.points if common == p.N}
+    heights = {label: curve.points[common] for label, curve in drawn.items() if common in curve.points}
     order = sorted(heights, key=lambda label: heights[label], reverse=most_first)
     order += [label for label in drawn if label not in heights]
     base = baseline(section)

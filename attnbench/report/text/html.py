@@ -1,10 +1,11 @@
 """Tables as HTML: whatever is in them is text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 from markupsafe import Markup
 
+from attnbench.analyze.sections import grouped
 from attnbench.report.text.names import one_line
 from attnbench.report.text.table import Table
 
@@ -14,7 +15,7 @@ def safe(text: object) -> str:
     return escape(one_line(str(text)))
 
 
-def row(texts: Sequence[str], bold: frozenset[int] = frozenset()) -> str:
+def row(texts: Sequence[str], bold: Collection[int] = ()) -> str:
     """Return a row whose first entry is its head. HTML lets the ends of rows and cells be left out, and so does this."""
     first, *others = (f"<b>{safe(text)}</b>" if place in bold else safe(text) for place, text in enumerate(texts))
     return f"<tr><th scope=row>{first}{''.join(f'<td>{text}' for text in others)}\n"
@@ -27,8 +28,8 @@ def head(texts: Iterable[str]) -> str:
 
 def table_html(table: Table) -> Markup:
     """Return the grid, with its title for those who cannot see it; the notes are left to whoever shows it."""
-    bold = [frozenset(column for r, column in table.bold if r == number) for number in range(len(table.rows))]
-    rows = "".join(row(texts, places) for texts, places in zip(table.rows, bold, strict=True))
+    bold = grouped(table.bold)
+    rows = "".join(row(texts, bold.get(number, ())) for number, texts in enumerate(table.rows))
     caption = f'<caption class="unseen">{safe(table.title)}</caption>'
     # every text above went through `safe`
     return Markup(f"<table>{caption}{head(table.headers)}<tbody>\n{rows}</tbody></table>")  # noqa: S704

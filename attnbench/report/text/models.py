@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from attnbench.analyze.cells import CellSummary
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Workload
-from attnbench.schema.model import Model
 from attnbench.schema.outcome import ACCURACY, ERROR_RATE
 from attnbench.schema.training import Training
 from attnbench.schema.units import three_digits
@@ -49,16 +48,11 @@ def model_note(summaries: Sequence[CellSummary]) -> str:
             p = cell.problem
             size = f"H={p.H}, D={p.D} (width {p.H * p.D}), feed-forward {cell.training.feedforward}×"
             models[f"a pre-norm Transformer of {layers_of(cell.training)}, {size}"] = None
-        if cell.model:
-            models[whole_model(cell.model)] = None
+        if model := cell.model:
+            weights = f"the weights of {model.weights}" if model.weights else "random weights"
+            own = f", whose every {model.own_every}. layer keeps its own attention" if model.own_every else ""
+            models[f"{model.config} of transformers with {weights}{own}"] = None
     return f"Model: {'; '.join(models)}, around the attention of each method." if models else ""
-
-
-def whole_model(model: Model) -> str:
-    """Describe a whole model of transformers."""
-    weights = f"the weights of {model.weights}" if model.weights else "random weights"
-    own = f", whose every {model.own_every}. layer keeps its own attention" if model.own_every else ""
-    return f"{model.config} of transformers with {weights}{own}"
 
 
 def layers_of(training: Training) -> str:

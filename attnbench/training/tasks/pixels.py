@@ -20,7 +20,7 @@ from attnbench.registry import MissingPackageError
 from attnbench.schema.training import PIXELS
 from attnbench.store.cache import cache_folder
 from attnbench.training.tasks.imagenet import read_imagenet
-from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData, evenly_among
 from attnbench.training.tasks.text import continued
 
 
@@ -107,8 +107,7 @@ class Pixels(TaskData):
 
     def held_out(self, count: int) -> Batch:
         """Return images spread evenly over those that are held out."""
-        last = len(self.rest) - 1
-        return self._sequences(self.rest[torch.linspace(0, last, min(count, last + 1), dtype=torch.float64).long()])
+        return self._sequences(self.rest[evenly_among(count, len(self.rest))])
 
     def _sequences(self, image_BN: torch.Tensor) -> Batch:
         return continued(image_BN.long(), self.alphabet.vocabulary - 1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnbench.training.tasks.filter_bank import CHANNELS, FRAME, RATE, filter_bank
 from attnbench.training.tasks.speech import written_down
-from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData, evenly_among
 
 _SAMPLE_BYTES, _LOUDEST = 2, 2**15
 
@@ -61,8 +61,7 @@ class SoundFiles(TaskData):
 
     def held_out(self, count: int) -> Batch:
         """Return utterances spread evenly over those that are held out."""
-        rest = len(self.frames) - self.cut
-        return self._utterances((self.cut + torch.linspace(0, rest - 1, min(count, rest), dtype=torch.float64).long()).tolist())
+        return self._utterances((self.cut + evenly_among(count, len(self.frames) - self.cut)).tolist())
 
     def _utterances(self, numbers: list[int]) -> Batch:
         return written_down([self.frames[i] for i in numbers], [self.texts[i] for i in numbers], self.N)

@@ -87,6 +87,11 @@ class Alphabet:
         return cls(letters + 1, start=letters)
 
 
+def evenly_among(count: int, there: int) -> Tensor:
+    """Choose `count` numbers below `there`, or all, spread evenly over them: int64, in rising order."""
+    return torch.linspace(0, there - 1, min(count, there), dtype=torch.float64).long()
+
+
 class TaskData(ABC):
     """Sequences of N tokens, as many as are drawn from a generator, and others that are never trained on."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData
+from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData, evenly_among
 
 # installed packages, and what some distributions of Python leave out
 _NOT_OURS = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
@@ -120,8 +120,7 @@ class Text(TaskData):
 
     def held_out(self, count: int) -> Batch:
         """Return windows spread evenly over the part that is held out."""
-        last = len(self.rest) - self.N
-        return self._windows(self.rest, torch.linspace(0, last, min(count, last + 1), dtype=torch.float64).long())
+        return self._windows(self.rest, evenly_among(count, len(self.rest) - self.N + 1))
 
     def _windows(self, text: Tensor, begin_B: Tensor) -> Batch:
         return continued(text[begin_B[:, None] + torch.arange(self.N)].long(), START)

@@ -25,7 +25,6 @@ class TritonVQ(VQFamily):
     tier = Tier.TRITON
     requires = ("triton>=3.4",)
     devices = ("cuda",)
-    grouped = False
     dtypes = UP_TO_FLOAT32
     widths = (1, WIDEST)
 

@@ -1,6 +1,6 @@
 """The cost of one call of vq.triton: products of whole tiles, counted as the kernels walk.
 
-B batch, H heads, N tokens, S codes, D query/key width, M value width.
+B batch, H heads of q, K of k and v, N tokens, S codes, D query/key width, M value width.
 """
 
 import torch
@@ -18,7 +18,7 @@ def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:
     cost, trains = cost_by_blocks(p, o, workload), workload is Workload.FORWARD_BACKWARD
     if workload.decodes:
         return cost
-    plan = Plan.of(Shape(p.B, p.H, p.N, p.D, p.M, o.codes, o.block, p.causal), arithmetic(getattr(torch, p.dtype)))
+    plan = Plan.of(Shape(p.B, p.H, p.kv_heads, p.N, p.D, p.M, o.codes, o.block, p.causal), arithmetic(getattr(torch, p.dtype)))
     assigned = assigned_flops(p, o.codes)
     attended = attended_flops(plan, trains=trains, through_table=o.gradient_through_table)
     return cost.model_copy(update={"executed_flops": assigned + attended})
@@ -29,7 +29,7 @@ def assigned_flops(p: Problem, S: int) -> float:
     kind = arithmetic(getattr(torch, p.dtype))
     how = choosing(p.D, p.N, S, kind)
     products = 3 if kind == "half" else 1
-    return 2.0 * p.B * p.H * products * _whole(p.N, how.own) * _whole(S, how.other) * padded(p.D)
+    return 2.0 * p.B * p.kv_heads * products * _whole(p.N, how.own) * _whole(S, how.other) * padded(p.D)
 
 
 def attended_flops(p: Plan, *, trains: bool, through_table: bool = True) -> float:
@@ -39,11 +39,12 @@ def attended_flops(p: Plan, *, trains: bool, through_table: bool = True) -> floa
     gradients through the table if there are any, and four for dk and dv.
     """
     D, M = padded(p.shape.D), padded(p.shape.M)
-    flops = _summed(p) * M + _seen(p, p.blocks.attend) * (D + M)
+    of_group, of_head = _summed(p) * M, _seen(p, p.blocks.attend) * (D + M)
     if trains:
-        flops += _summed(p) * M + _seen(p, p.blocks.queries) * (2 * D + M)
-        flops += _seeing(p) * (2 * D + 2 * M) + (_shared(p) * (D + M) if through_table else 0)
-    return 2.0 * p.shape.heads * flops
+        of_group *= 2
+        of_head += _seen(p, p.blocks.queries) * (2 * D + M)
+        of_head += _seeing(p) * (2 * D + 2 * M) + (_shared(p) * (D + M) if through_table else 0)
+    return 2.0 * (p.shape.groups * of_group + p.shape.heads * of_head)
 
 
 def _segments(p: Plan) -> list[tuple[int, int]]:

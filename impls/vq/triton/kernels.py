@@ -1,11 +1,11 @@
 """The kernels of softmax over a table of codes and a window of keys, on tensor cores.
 
-B batch, H heads, N tokens, S codes, D query/key width, M value width, BD and BM the powers of two above them, BQ, BK and BS
-queries, keys and codes of a tile. A tensor is given by its pointer and its strides over batch, heads and tokens (a codebook:
-heads and codes); its last dimension is dense.
+B batch, K heads of k and v, each shared by R heads of q, N tokens, S codes, D query/key width, M value width, BD and BM the
+powers of two above them, BQ, BK and BS queries, keys and codes of a tile. A tensor is given by its pointer and its strides
+over batch, heads and tokens (a codebook: heads and codes); its last dimension is dense.
 
 The sequence is cut into segments of W tokens. Table t [S, M] has the mean value and the count of the tokens of each code in the
-segments 0 … t; there are T of them, dense, float32: means [BH, T, S, M], counts [BH, T, S]. CAUSAL: segment n sees table n - 2,
+segments 0 … t; there are T of them, dense, float32: means [BK, T, S, M], counts [BK, T, S]. CAUSAL: segment n sees table n - 2,
 and the keys of the segments n - 1 and n up to its own. Otherwise every query sees the last table, and no key.
 
 Products take OPERAND (bfloat16, float16, or float32 by PRECISION), all else is float32. Scores and their logsumexp are to the
@@ -19,7 +19,7 @@ import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 # whole numbers that change with the shape alone: one compilation does for all of their values
-SHAPE = ["H", "N", "S", "W", "T"]
+SHAPE = ["K", "N", "S", "W", "T"]
 
 
 @triton.jit
@@ -82,14 +82,14 @@ def log2_of(count):
 @triton.jit(do_not_specialize=SHAPE)
 def sums_kernel(
     codes, v, means, counts,
-    H, N, S, W, T,
+    K, N, S, W, T,
     c_b, c_h, c_n, v_b, v_h, v_n,
     M: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr, BK: tl.constexpr,
     ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Compute the mean value and the count of each code in one segment, by a product with the codes as ones and zeros."""
     head, table, s = whereabouts_of_codes(S, T, BS)
-    codes, v = of_head(codes, head, H, c_b, c_h), of_head(v, head, H, v_b, v_h)
+    codes, v = of_head(codes, head, K, c_b, c_h), of_head(v, head, K, v_b, v_h)
     stop = tl.minimum(table * W + W, N)
     sums = tl.zeros([BS, BM], tl.float32)
     count = tl.zeros([BS], tl.float32)
@@ -141,10 +141,10 @@ def take_in(scores, w, top, total, sums, ROUNDED: tl.constexpr, OPERAND: tl.cons
 @triton.jit(do_not_specialize=SHAPE)
 def attend_kernel(
     q, k, v, o, logsumexp, codebook, means, counts,
-    H, N, S, W, T,
+    K, N, S, W, T,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, c_h, c_s, o_b, o_h, o_n,
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
-    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr,
+    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """Compute o_i = (Σ_s n_s exp(q_i·c_s) m_s + Σ_j exp(q_i·k_j) v_j) / (the same without m and v), and log₂ of the divisor.
 
@@ -153,8 +153,9 @@ def attend_kernel(
     head, segment, start, stop = whereabouts_of_tokens(N, W, BQ)
     if start >= stop:
         return
-    q, k, v = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h), of_head(v, head, H, v_b, v_h)
-    o, codebook = of_head(o, head, H, o_b, o_h), of_head(codebook, head, H, 0, c_h)
+    group = head // R
+    k, v, codebook = of_head(k, group, K, k_b, k_h), of_head(v, group, K, v_b, v_h), of_head(codebook, group, K, 0, c_h)
+    q, o = of_head(q, head, K * R, q_b, q_h), of_head(o, head, K * R, o_b, o_h)
     token = start + tl.arange(0, BQ)
     x = operand(load_rows(q, token, token < stop, D, q_n, BD), ROUNDED, OPERAND)
     top = tl.full([BQ], float("-inf"), tl.float32)
@@ -170,7 +171,7 @@ def attend_kernel(
             scores = tl.where(key[None, :] <= token[:, None], scores, float("-inf"))
             w = operand(load_rows(v, key, key < stop, M, v_n, BM), ROUNDED, OPERAND)
             top, total, sums = take_in(scores, w, top, total, sums, ROUNDED, OPERAND, PRECISION)
-    first = of_table(head, table, S, T)
+    first = of_table(group, table, S, T)
     for at in range(0, tl.where(table < 0, 0, S), BK):
         s = at + tl.arange(0, BK)
         y = operand(load_rows(codebook, s, s < S, D, c_s, BD), ROUNDED, OPERAND)
@@ -195,18 +196,19 @@ def descend(
 @triton.jit(do_not_specialize=SHAPE)
 def queries_kernel(
     q, k, v, o, g, logsumexp, deltas, codebook, means, counts, dq,
-    H, N, S, W, T,
+    K, N, S, W, T,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n, g_b, g_h, g_n, c_h, c_s, dq_b, dq_h, dq_n,
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
-    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr,
+    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """Compute dq_i over the window and the table, and Δ_i = g_i·o_i; P by the final logsumexp."""
     head, segment, start, stop = whereabouts_of_tokens(N, W, BQ)
     if start >= stop:
         return
-    q, k, v = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h), of_head(v, head, H, v_b, v_h)
-    o, g, dq = of_head(o, head, H, o_b, o_h), of_head(g, head, H, g_b, g_h), of_head(dq, head, H, dq_b, dq_h)
-    codebook = of_head(codebook, head, H, 0, c_h)
+    group, H = head // R, K * R
+    k, v, codebook = of_head(k, group, K, k_b, k_h), of_head(v, group, K, v_b, v_h), of_head(codebook, group, K, 0, c_h)
+    q, dq = of_head(q, head, H, q_b, q_h), of_head(dq, head, H, dq_b, dq_h)
+    o, g = of_head(o, head, H, o_b, o_h), of_head(g, head, H, g_b, g_h)
     token = start + tl.arange(0, BQ)
     number = head.to(tl.int64) * N + token
     u = load_rows(g, token, token < stop, M, g_n, BM)
@@ -226,7 +228,7 @@ def queries_kernel(
             scores = tl.where(key[None, :] <= token[:, None], scores, float("-inf"))
             w = operand(load_rows(v, key, key < stop, M, v_n, BM), ROUNDED, OPERAND)
             dx = descend(scores, final, delta, u, w, y, dx, ROUNDED, OPERAND, PRECISION)
-    first = of_table(head, table, S, T)
+    first = of_table(group, table, S, T)
     for at in range(0, tl.where(table < 0, 0, S), BK):
         s = at + tl.arange(0, BK)
         y = operand(load_rows(codebook, s, s < S, D, c_s, BD), ROUNDED, OPERAND)
@@ -240,33 +242,35 @@ def queries_kernel(
 @triton.jit(do_not_specialize=SHAPE)
 def codes_kernel(
     q, g, logsumexp, codebook, counts, shares,
-    H, N, S, W, T,
+    K, N, S, W, T,
     q_b, q_h, q_n, g_b, g_h, g_n, c_h, c_s,
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BS: tl.constexpr, BQ: tl.constexpr,
-    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr,
+    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """Compute Σ_i P_is g_i / n_s over the queries i of one segment, which each token of a code receives through its table."""
-    head, place, s = whereabouts_of_codes(S, T, BS)
-    q, g = of_head(q, head, H, q_b, q_h), of_head(g, head, H, g_b, g_h)
-    logsumexp += head.to(tl.int64) * N
+    group, place, s = whereabouts_of_codes(S, T, BS)
     table, segment = T - 1, place
     if CAUSAL:
         table, segment = place, place + 2
-    y = operand(load_rows(of_head(codebook, head, H, 0, c_h), s, s < S, D, c_s, BD), ROUNDED, OPERAND)
-    count = tl.load(counts + of_table(head, table, S, T) + s, mask=s < S, other=0.0)
+    y = operand(load_rows(of_head(codebook, group, K, 0, c_h), s, s < S, D, c_s, BD), ROUNDED, OPERAND)
+    count = tl.load(counts + of_table(group, table, S, T) + s, mask=s < S, other=0.0)
     more = log2_of(count)
     stop = tl.minimum(segment * W + W, N)
     dw = tl.zeros([BS, BM], tl.float32)
-    for at in range(segment * W, stop, BQ):
-        token = at + tl.arange(0, BQ)
-        x = operand(load_rows(q, token, token < stop, D, q_n, BD), ROUNDED, OPERAND)
-        u = operand(load_rows(g, token, token < stop, M, g_n, BM), ROUNDED, OPERAND)
-        final = tl.load(logsumexp + token, mask=token < stop, other=float("inf"))
-        # a row for each code, a column for each query
-        scores = tl.dot(y, tl.trans(x), input_precision=PRECISION) * LOG2_E + more[:, None]
-        weights = tl.exp2(scores - final[None, :])
-        dw = tl.dot(operand(weights, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
-    row = of_table(head, place, S, T) + s
+    for r in range(R):
+        head = group * R + r
+        q_r, g_r = of_head(q, head, K * R, q_b, q_h), of_head(g, head, K * R, g_b, g_h)
+        finals = logsumexp + head.to(tl.int64) * N
+        for at in range(segment * W, stop, BQ):
+            token = at + tl.arange(0, BQ)
+            x = operand(load_rows(q_r, token, token < stop, D, q_n, BD), ROUNDED, OPERAND)
+            u = operand(load_rows(g_r, token, token < stop, M, g_n, BM), ROUNDED, OPERAND)
+            final = tl.load(finals + token, mask=token < stop, other=float("inf"))
+            # a row for each code, a column for each query
+            scores = tl.dot(y, tl.trans(x), input_precision=PRECISION) * LOG2_E + more[:, None]
+            weights = tl.exp2(scores - final[None, :])
+            dw = tl.dot(operand(weights, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
+    row = of_table(group, place, S, T) + s
     store_rows(shares, row, s < S, M, M, dw / tl.maximum(count, 1.0)[:, None], BM)
 
 
@@ -287,48 +291,50 @@ def shares_kernel(shares, S, T, M: tl.constexpr, BM: tl.constexpr, BS: tl.conste
 @triton.jit(do_not_specialize=SHAPE)
 def keys_kernel(
     q, k, v, g, logsumexp, deltas, codes, shares, dk, dv,
-    H, N, S, W, T,
+    K, N, S, W, T,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, g_b, g_h, g_n, c_b, c_h, c_n, dk_b, dk_h, dk_n, dv_b, dv_h, dv_n,
     D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
-    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
+    ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, R: tl.constexpr, CAUSAL: tl.constexpr,
+    TABLE: tl.constexpr,
 ):  # fmt: skip
     """Compute dk_j = Σ_i P_ij (g_i·v_j - Δ_i) q_i and dv_j = Σ_i P_ij g_i over the window.
 
     TABLE: dv_j also receives its code's share.
     """
-    head, segment, start, stop = whereabouts_of_tokens(N, W, BK)
+    group, segment, start, stop = whereabouts_of_tokens(N, W, BK)
     if start >= stop:
         return
     key = start + tl.arange(0, BK)
     dy = tl.zeros([BK, BD], tl.float32)
     dw = tl.zeros([BK, BM], tl.float32)
     if CAUSAL:
-        q, k, v = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h), of_head(v, head, H, v_b, v_h)
-        g = of_head(g, head, H, g_b, g_h)
-        logsumexp += head.to(tl.int64) * N
-        deltas += head.to(tl.int64) * N
+        k, v = of_head(k, group, K, k_b, k_h), of_head(v, group, K, v_b, v_h)
         y = operand(load_rows(k, key, key < stop, D, k_n, BD), ROUNDED, OPERAND)
         w = operand(load_rows(v, key, key < stop, M, v_n, BM), ROUNDED, OPERAND)
         last = tl.minimum(segment * W + 2 * W, N)
-        for at in range(start, last, BQ):
-            token = at + tl.arange(0, BQ)
-            x = operand(load_rows(q, token, token < last, D, q_n, BD), ROUNDED, OPERAND)
-            u = operand(load_rows(g, token, token < last, M, g_n, BM), ROUNDED, OPERAND)
-            final = tl.load(logsumexp + token, mask=token < last, other=float("inf"))
-            delta = tl.load(deltas + token, mask=token < last, other=0.0)
-            # a row for each key, a column for each query
-            scores = tl.dot(y, tl.trans(x), input_precision=PRECISION) * LOG2_E - final[None, :]
-            weights = tl.exp2(tl.where(token[None, :] >= key[:, None], scores, float("-inf")))
-            dw = tl.dot(operand(weights, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
-            slopes = weights * (tl.dot(w, tl.trans(u), input_precision=PRECISION) - delta[None, :])
-            dy = tl.dot(operand(slopes, ROUNDED, OPERAND), x, acc=dy, input_precision=PRECISION)
+        for r in range(R):
+            head = group * R + r
+            q_r, g_r = of_head(q, head, K * R, q_b, q_h), of_head(g, head, K * R, g_b, g_h)
+            row = head.to(tl.int64) * N
+            for at in range(start, last, BQ):
+                token = at + tl.arange(0, BQ)
+                x = operand(load_rows(q_r, token, token < last, D, q_n, BD), ROUNDED, OPERAND)
+                u = operand(load_rows(g_r, token, token < last, M, g_n, BM), ROUNDED, OPERAND)
+                final = tl.load(logsumexp + row + token, mask=token < last, other=float("inf"))
+                delta = tl.load(deltas + row + token, mask=token < last, other=0.0)
+                # a row for each key, a column for each query
+                scores = tl.dot(y, tl.trans(x), input_precision=PRECISION) * LOG2_E - final[None, :]
+                weights = tl.exp2(tl.where(token[None, :] >= key[:, None], scores, float("-inf")))
+                dw = tl.dot(operand(weights, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
+                slopes = weights * (tl.dot(w, tl.trans(u), input_precision=PRECISION) - delta[None, :])
+                dy = tl.dot(operand(slopes, ROUNDED, OPERAND), x, acc=dy, input_precision=PRECISION)
     if TABLE:
         place = 0
         if CAUSAL:
             place = segment
         # the last two segments are in no table
         inside = key < tl.minimum(stop, T * W)
-        code = tl.load(of_head(codes, head, H, c_b, c_h) + key.to(tl.int64) * c_n, mask=inside, other=0)
-        dw += load_rows(shares, of_table(head, place, S, T) + code, inside, M, M, BM)
-    store_rows(of_head(dk, head, H, dk_b, dk_h), key, key < stop, D, dk_n, dy, BD)
-    store_rows(of_head(dv, head, H, dv_b, dv_h), key, key < stop, M, dv_n, dw, BM)
+        code = tl.load(of_head(codes, group, K, c_b, c_h) + key.to(tl.int64) * c_n, mask=inside, other=0)
+        dw += load_rows(shares, of_table(group, place, S, T) + code, inside, M, M, BM)
+    store_rows(of_head(dk, group, K, dk_b, dk_h), key, key < stop, D, dk_n, dy, BD)
+    store_rows(of_head(dv, group, K, dv_b, dv_h), key, key < stop, M, dv_n, dw, BM)

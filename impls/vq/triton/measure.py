@@ -46,8 +46,8 @@ def _call(p: Problem, options: VQOptions, chosen: Blocks) -> Callable[[], object
     generator = torch.Generator("cuda").manual_seed(0)
     q, k, v = TritonVQ.inputs(p, generator)
     g = torch.randn(p.B, p.H, p.N, p.M, dtype=q.dtype, device="cuda")
-    codes = torch.randint(options.codes, (p.B, p.H, p.N), generator=generator, device="cuda")
-    codebook = torch.randn(p.H, options.codes, p.D, dtype=q.dtype, device="cuda")
+    codes = torch.randint(options.codes, (p.B, p.kv_heads, p.N), generator=generator, device="cuda")
+    codebook = torch.randn(p.kv_heads, options.codes, p.D, dtype=q.dtype, device="cuda")
     tensors = [q, k, v, codes, codebook]
     how = launcher(q, v, options.codes, options.block, causal=p.causal, chosen=chosen)
     return lambda: pull_back(how, tensors, list(attend(how, tensors)), g, through_table=True)

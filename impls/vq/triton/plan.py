@@ -1,6 +1,7 @@
 """How the kernels are launched for one problem: tiles, warps, and the segments of the sequence.
 
-B batch, H heads, N tokens, S codes, L tokens of a block, D query/key width, M value width. This needs no triton.
+B batch, H heads of q, K of k and v, N tokens, S codes, L tokens of a block, D query/key width, M value width. This needs no
+triton.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ class Shape:
 
     B: int
     H: int
+    kv_heads: int
     N: int
     D: int
     M: int
@@ -25,6 +27,11 @@ class Shape:
     def heads(self) -> int:
         """Compute B·H."""
         return self.B * self.H
+
+    @property
+    def groups(self) -> int:
+        """Compute B·K."""
+        return self.B * self.kv_heads
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Plan:
     def of(cls, shape: Shape, kind: Arithmetic, chosen: Blocks | None = None) -> "Plan":
         """Plan a call, with the table's blocks unless given, and no tile longer than the tokens or codes that exist."""
         usual, S = chosen or blocks(shape.D, shape.M, kind), shape.S
-        walks = shape.heads * -(-S // fitted(usual.sums, S, shape.N).own)
+        walks = shape.groups * -(-S // fitted(usual.sums, S, shape.N).own)
         parts = cut(shape.N, shape.L, causal=shape.causal, walks=walks)
         own = min(parts.tokens, shape.N)
         seen = max(S, min(2 * own, shape.N)) if shape.causal else S
@@ -52,15 +59,15 @@ class Plan:
         )
         return cls(shape, few, parts)
 
-    def of_tokens(self, block: int) -> int:
-        """Count programs with one for each tile of tokens of each segment of each head."""
+    def of_tokens(self, heads: int, block: int) -> int:
+        """Count programs with one for each tile of tokens of each segment of so many heads."""
         segments = -(-self.shape.N // self.cut.tokens)
-        return self.shape.heads * segments * -(-self.cut.tokens // block)
+        return heads * segments * -(-self.cut.tokens // block)
 
     def of_codes(self, block: int) -> int:
-        """Count programs with one for each tile of codes of each table of each head."""
-        return self.shape.heads * self.cut.tables * -(-self.shape.S // block)
+        """Count programs with one for each tile of codes of each table of each head of k."""
+        return self.shape.groups * self.cut.tables * -(-self.shape.S // block)
 
     def of_walks(self, block: int) -> int:
-        """Count programs with one for each tile of codes of each head, through all tables."""
-        return self.shape.heads * -(-self.shape.S // block)
+        """Count programs with one for each tile of codes of each head of k, through all tables."""
+        return self.shape.groups * -(-self.shape.S // block)

@@ -1,6 +1,6 @@
 """Attention over a table and a window through the Triton kernels: their arguments, and how they are differentiated.
 
-B batch, H heads, N tokens, S codes, T tables, D query/key width, M value width. Importing this needs triton.
+B batch, H heads of q, K of k and v, N tokens, S codes, T tables, D query/key width, M value width. Importing this needs triton.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +28,7 @@ class Launcher:
     def sizes(self) -> tuple[int, ...]:
         """Return the whole numbers that every kernel with products takes."""
         shape, cut = self.plan.shape, self.plan.cut
-        return shape.H, shape.N, shape.S, cut.tokens, cut.tables
+        return shape.kv_heads, shape.N, shape.S, cut.tokens, cut.tables
 
     def constants(self, name: str) -> dict[str, Any]:
         """Return what the kernel of that name, a field of Blocks, is compiled for."""
@@ -36,7 +36,8 @@ class Launcher:
         own, other = {"sums": ("BS", "BK"), "codes": ("BS", "BQ"), "keys": ("BK", "BQ")}.get(name, ("BQ", "BK"))
         # fusion is asked for explicitly, since the default differs between versions of Triton
         options = {"num_warps": how.warps, "num_stages": how.stages, "enable_fp_fusion": True}
-        mode = {} if name == "sums" else {"CAUSAL": self.plan.shape.causal}
+        shape = self.plan.shape
+        mode = {} if name == "sums" else {"R": shape.H // shape.kv_heads, "CAUSAL": shape.causal}
         widths = {key: width for key, width in self.widths.items() if name != "sums" or key in {"M", "BM"}}
         return {**widths, **self.products, own: how.own, other: how.other, **mode, **options}
 
@@ -47,9 +48,10 @@ class Launcher:
         _kernel(name)[grid](*tensors, *self.sizes, *strides, **constants)
 
     def over_tokens(self, name: str, tensors: tuple[Tensor, ...], strides: list[int], **more: bool) -> None:
-        """Launch a program for each tile of tokens."""
-        constants = self.constants(name)
-        grid = (self.plan.of_tokens(getattr(self.plan.blocks, name).own),)
+        """Launch a program for each tile of tokens of each head: of k for `keys`, else of q."""
+        constants, shape = self.constants(name), self.plan.shape
+        heads = shape.groups if name == "keys" else shape.heads
+        grid = (self.plan.of_tokens(heads, getattr(self.plan.blocks, name).own),)
         _kernel(name)[grid](*tensors, *self.sizes, *strides, **constants, **more)
 
     def along_tables(self, name: str, *tensors: Tensor) -> None:
@@ -60,10 +62,10 @@ class Launcher:
 
 
 def launcher(q: Tensor, v: Tensor, S: int, L: int, *, causal: bool, chosen: Blocks | None = None) -> Launcher:
-    """Plan the launches for tensors [B, H, N, D] and [B, H, N, M]; blocks are from the table unless given."""
-    (B, H, N, D), M = q.shape, v.shape[-1]
+    """Plan the launches for tensors [B, H, N, D] and [B, K, N, M]; blocks are from the table unless given."""
+    (B, H, N, D), (_, kv_heads, _, M) = q.shape, v.shape
     widths = {"D": D, "M": M, "BD": padded(D), "BM": padded(M)}
-    plan = Plan.of(Shape(B, H, N, D, M, S, L, causal), arithmetic(q.dtype), chosen)
+    plan = Plan.of(Shape(B, H, kv_heads, N, D, M, S, L, causal), arithmetic(q.dtype), chosen)
     return Launcher(plan, widths, dtypes_of_products(q))
 
 
@@ -76,10 +78,10 @@ def dtypes_of_products(x: Tensor) -> dict[str, Any]:
 
 
 def tables(p: Launcher, v: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute means [BH, T, S, M] of values and counts [BH, T, S] of each code up to the end of each segment."""
+    """Compute means [BK, T, S, M] of values and counts [BK, T, S] of each code up to the end of each segment."""
     shape, count = p.plan.shape, p.plan.cut.tables
-    means = v.new_empty(shape.heads, count, shape.S, shape.M, dtype=torch.float32)
-    counts = v.new_empty(shape.heads, count, shape.S, dtype=torch.float32)
+    means = v.new_empty(shape.groups, count, shape.S, shape.M, dtype=torch.float32)
+    counts = v.new_empty(shape.groups, count, shape.S, dtype=torch.float32)
     if count:
         p.over_codes("sums", (codes, v, means, counts), strides(codes, v))
         p.along_tables("tables", means, counts)
@@ -137,7 +139,7 @@ def vq_attention(  # noqa: PLR0913, PLR0917 - an operator takes tensors and plai
     causal: bool,
     through_table: bool,  # noqa: ARG001 - for the backward
 ) -> tuple[Tensor, Tensor]:
-    """Attend: [B, H, N, D] x2, [B, H, N, M], int64 [B, H, N], [H, S, D] -> o [B, H, N, M]; also the logsumexp.
+    """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], int64 [B, K, N], [K, S, D] -> o [B, H, N, M]; also the logsumexp.
 
     Lingle 2023, theorems 3.7 and 3.4; k are the quantised keys, scale 1. Differentiable once: in q, in k within the window, and
     in v there and, if `through_table`, beyond.

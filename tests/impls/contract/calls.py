@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Layout, Problem
+from attnbench.api import Attention, Problem, laid_out
 from attnbench.workloads.decoding import cut, prefill, share, step
 from attnbench.workloads.setting import unique
 from tests.impls.contract.subjects import Variant
@@ -31,6 +31,12 @@ def turned(inputs: Inputs, a: int, b: int) -> Inputs:
     return mapped(inputs, lambda x: x.detach().transpose(a, b).contiguous().transpose(a, b).requires_grad_(x.requires_grad))
 
 
+def inputs_of(method: Attention) -> Inputs:
+    """Inputs of a method as a user gets them, from a fixed seed, with gradients asked for."""
+    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(7))
+    return mapped(inputs, torch.Tensor.requires_grad_)
+
+
 class Call:
     """A variant built for a problem, inputs and dL/do from fixed seeds, and the choices that it makes of them."""
 
@@ -52,7 +58,7 @@ class Call:
         """dL/do ~ N(0, 1), in the method's own order in memory."""
         p, generator = self.problem, torch.Generator().manual_seed(11)
         g = torch.randn(p.B, p.H, p.N, p.M, generator=generator, dtype=torch.float64).to(getattr(torch, p.dtype))
-        return g.transpose(1, 2).contiguous().transpose(1, 2) if self.method.layout is Layout.BNHD else g
+        return laid_out(g, self.method.layout)
 
     @property
     def off_by(self) -> float:

@@ -47,36 +47,29 @@ def test_the_future_changes_nothing_before_it(variant: Variant) -> None:
     shape: Params = {"dtype": "float32"} if exactly else {}
     problems = of_any_grouping(variant, **shape)
     assert problems
-    for problem in problems:
-        is_unmoved(Call(variant, problem), exactly)
-
-
-def is_unmoved(call: Call, exactly: bool) -> None:
-    # its own choices, of each, where they follow from the inputs
-    own = {"choices": None} if call.choices is not None and call.chooses_alike else {}
-    before = call.forward(**own)
-    for t in (1, 63, 64, 100):
-        after = call.forward(*spliced(call, t), **own)
-        if exactly:
-            assert torch.equal(after[:, :, :t], before[:, :, :t])
-        same([after[:, :, :t]], [before[:, :, :t]], call.off_by / 100)
-        assert not torch.equal(after[:, :, t:], before[:, :, t:])
+    for call in (Call(variant, problem) for problem in problems):
+        # its own choices, of each, where they follow from the inputs
+        own = {"choices": None} if call.choices is not None and call.chooses_alike else {}
+        before = call.forward(**own)
+        for t in (1, 63, 64, 100):
+            after = call.forward(*spliced(call, t), **own)
+            if exactly:
+                assert torch.equal(after[:, :, :t], before[:, :, :t])
+            same([after[:, :, :t]], [before[:, :, :t]], call.off_by / 100)
+            assert not torch.equal(after[:, :, t:], before[:, :, t:])
 
 
 @pytest.mark.parametrize("variant", each(hides_all))
 def test_earlier_outputs_have_no_gradient_in_later_tokens(variant: Variant) -> None:
     for problem in of_any_grouping(variant, Workload.FORWARD_BACKWARD):
-        has_no_later_gradient(Call(variant, problem))
-
-
-def has_no_later_gradient(call: Call) -> None:
-    assert call.g is not None
-    o, leaves = call.method(*call.inputs, **call.given), unique([*call.inputs])
-    for t in (1, 63, 64, 100):
-        g = call.g.clone()
-        g[:, :, t:] = 0
-        gradients = torch.autograd.grad(o, leaves, g, retain_graph=True, allow_unused=True, materialize_grads=True)
-        assert all(float(gradient[:, :, t:].abs().max()) <= 1e-12 for gradient in gradients)
+        call = Call(variant, problem)
+        assert call.g is not None
+        o, leaves = call.method(*call.inputs, **call.given), unique([*call.inputs])
+        for t in (1, 63, 64, 100):
+            g = call.g.clone()
+            g[:, :, t:] = 0
+            gradients = torch.autograd.grad(o, leaves, g, retain_graph=True, allow_unused=True, materialize_grads=True)
+            assert all(float(gradient[:, :, t:].abs().max()) <= 1e-12 for gradient in gradients)
 
 
 @pytest.mark.parametrize("variant", each(lambda variant: hides_all(variant) and chooses(variant)))

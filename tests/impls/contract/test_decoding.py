@@ -70,18 +70,15 @@ def test_a_state_can_be_made_without_an_output(variant: Variant) -> None:
 @pytest.mark.parametrize("variant", each(decodes))
 def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_back(variant: Variant) -> None:
     for problem in variant.problems(N, workload=STEP):
-        can_be_taken_back(variant, call_of(variant, **problem.model_dump(exclude={"N", "causal"})))
-
-
-def can_be_taken_back(variant: Variant, call: Call) -> None:
-    want = call.exact()[0]
-    for prompt in (n for n in prompts(variant) if n + 6 <= N):
-        right, wrong = (cut(x, prompt + 5, start=prompt) for x in (call.inputs, call.drawn(8)))
-        _, state = prefill(call.method, cut(call.inputs, prompt), N)
-        extend(call.method, wrong, state)
-        o, after = extend(call.method, right, state)
-        following, _ = step(call.method, cut(call.inputs, prompt + 6, start=prompt + 5), after)
-        same([o, following], want[:, :, prompt : prompt + 6].split((5, 1), dim=2), call.off_by)
+        call = call_of(variant, **problem.model_dump(exclude={"N", "causal"}))
+        want = call.exact()[0]
+        for prompt in (n for n in prompts(variant) if n + 6 <= N):
+            right, wrong = (cut(x, prompt + 5, start=prompt) for x in (call.inputs, call.drawn(8)))
+            _, state = prefill(call.method, cut(call.inputs, prompt), N)
+            extend(call.method, wrong, state)
+            o, after = extend(call.method, right, state)
+            following, _ = step(call.method, cut(call.inputs, prompt + 6, start=prompt + 5), after)
+            same([o, following], want[:, :, prompt : prompt + 6].split((5, 1), dim=2), call.off_by)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

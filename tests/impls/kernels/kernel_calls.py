@@ -94,10 +94,11 @@ class OfOperator:
         """Inputs, and dL/do."""
         sizes = {"B": 1, "H": 1, "N": 40, "D": 16, "M": 16, "S": 6, **self.shape}
         B, H, N, D, M, S = (sizes[name] for name in "BHNDMS")
-        generator = torch.Generator().manual_seed(7)
-        q, k, v, g = (torch.randn(B, H, N, width, generator=generator).to(self.dtype) for width in (D, D, M, M))
-        codes = torch.randint(S, (B, H, N), generator=generator)
-        return [q, k, v, codes, torch.randn(H, S, D, generator=generator).to(self.dtype)], g
+        generator, kv_heads = torch.Generator().manual_seed(7), sizes.get("kv_heads", H)
+        each = ((H, D), (kv_heads, D), (kv_heads, M), (H, M))
+        q, k, v, g = (torch.randn(B, heads, N, width, generator=generator).to(self.dtype) for heads, width in each)
+        codes = torch.randint(S, (B, kv_heads, N), generator=generator)
+        return [q, k, v, codes, torch.randn(kv_heads, S, D, generator=generator).to(self.dtype)], g
 
     def put(self, ask: Ask, inputs: list[Tensor], what: str = "evaluate", **more: Any) -> list[Any]:
         """By the kernels: the output, and with a g the gradients of q, k and v."""
@@ -106,15 +107,16 @@ class OfOperator:
 
     def defined(self, inputs: list[Tensor], g: Tensor) -> list[Tensor]:
         """From all scores; Lingle 2023, theorems 3.4 and 3.7."""
-        q, k, v = (x.detach().requires_grad_() for x in inputs[:3])
+        of_groups = tuple(x.detach().requires_grad_() for x in inputs[:3])
         (codes, codebook), (block, causal, through_table) = inputs[3:], self.how
         rows = torch.stack([codebook[h][codes[:, h]] for h in range(codes.shape[1])], 1)
+        q, k, v, rows = (x.repeat_interleave(inputs[0].shape[1] // x.shape[1], 1) for x in (*of_groups, rows))
         i = torch.arange(q.shape[2])
         near = (i[:, None] // block - i // block <= 1) & causal
         scores = torch.where(near, q @ k.mT, q @ rows.mT)
         weights = scores.masked_fill((i[:, None] < i) & causal, -torch.inf).softmax(-1)
         o = weights * near @ v + weights * ~near @ (v if through_table else v.detach())
-        gradients = torch.autograd.grad(o, (q, k, v), g.expand_as(o).to(o.dtype), allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(o, of_groups, g.expand_as(o).to(o.dtype), allow_unused=True, materialize_grads=True)
         return [o.detach(), *gradients]
 
     def exact(self, inputs: list[Tensor], g: Tensor) -> list[Tensor]:

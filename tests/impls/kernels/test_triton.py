@@ -53,6 +53,7 @@ CASES: list[Kernels] = [
     *of_one_token(causal=True),
     OfOperator((20, True, True), {"N": 63, "D": 20, "M": 9}),
     OfOperator((9, True, True), {"N": 31, "H": 2, "S": 5}),
+    OfOperator((9, True, True), {"N": 31, "B": 2, "H": 4, "kv_heads": 2, "S": 5}),
     OfOperator((16, True, False), {"N": 50}),
     OfOperator((64, True, True), {"N": 64}),
     OfOperator((100, True, True), {"N": 33}),
@@ -62,6 +63,7 @@ CASES: list[Kernels] = [
     # two segments, which are one below 129 tokens
     OfOperator((16, False, True), {"N": 150, "S": 20}),
     OfOperator((16, False, False), {"N": 33}),
+    OfOperator((16, False, True), {"N": 40, "H": 3, "kv_heads": 1}),
     OfOperator((16, False, True), {"N": 1}),
     *(vq(table, causal=table) for table in (True, False)),
 ]
@@ -78,6 +80,7 @@ MORE: list[Kernels] = [
     sparse("longformer", {"window": 9, "globals": 3, "dilation": 3, "dilated_heads": 1}, {**SHARED, "causal": False}, 40),
     *of_one_token(causal=False),
     *(vq(table, causal=not table) for table in (True, False)),
+    vq(True, causal=True).with_shape(H=4, kv_heads=2),
     OfMethod(SPLIT.name, {**SPLIT.params, "dilation": 3, "dilated_heads": 1}, SPLIT.shape, share=16),
     sparse("longformer", {"window": 3, "globals": 50}, {"causal": False}, 63),
     sparse("local", {"stride": 300, "convention": "code"}, {"causal": False}, 64),

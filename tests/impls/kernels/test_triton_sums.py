@@ -125,9 +125,9 @@ def test_the_block_length_changes_nothing_where_keys_are_codes(ask: Ask) -> None
     ],
 )
 def test_the_executed_count_is_that_of_the_products(through_table: bool, causal: bool, ask: Ask) -> None:
-    kernels = OfOperator((30, causal, through_table), {"N": 100, "D": 32, "M": 20, "S": 37})
+    kernels = OfOperator((30, causal, through_table), {"H": 2, "kv_heads": 1, "N": 100, "D": 32, "M": 20, "S": 37})
     inputs, g = kernels.drawn()
-    layout = plan.Plan.of(plan.Shape(B=1, H=1, N=100, D=32, M=20, S=37, L=30, causal=causal), "ieee")
+    layout = plan.Plan.of(plan.Shape(B=1, H=2, kv_heads=1, N=100, D=32, M=20, S=37, L=30, causal=causal), "ieee")
     assert kernels.put(ask, inputs, "flops") == [cost.attended_flops(layout, trains=False)]
     assert kernels.put(ask, inputs, "flops", g=g) == [cost.attended_flops(layout, trains=True, through_table=through_table)]
 

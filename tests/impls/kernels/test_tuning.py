@@ -114,7 +114,7 @@ class TestQuantisedKeys:
         assert (parts.tables - 1) * walks < tuned["vq"].PROGRAMS
 
     def test_tiles_are_no_longer_than_what_there_is(self) -> None:
-        few = plan.Plan.of(plan.Shape(B=1, H=1, N=20, D=64, M=64, S=5, L=16, causal=True), "half").blocks
+        few = plan.Plan.of(plan.Shape(B=1, H=1, kv_heads=1, N=20, D=64, M=64, S=5, L=16, causal=True), "half").blocks
         assert (few.sums.own, few.sums.other) == (16, 16)
         assert (few.attend.own, few.attend.other) == (16, 32)
         assert (few.codes.own, few.codes.other, few.keys.own) == (16, 16, 16)

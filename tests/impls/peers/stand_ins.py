@@ -5,8 +5,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from attnbench import registry
+from attnbench.api import laid_out
+from tests.impls.contract.calls import evaluated, inputs_of
 
 Calls = list[dict[str, Any]]
 
@@ -30,3 +34,12 @@ def install(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None
                 monkeypatch.setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], module, raising=False)
     for key, value in contents.items():
         monkeypatch.setattr(sys.modules[name], key, value, raising=False)
+
+
+def is_its_definition(method: Any, **keywords: Tensor | None) -> None:
+    """What the stand-in gives, and all gradients through it, are those of the definition, in float64."""
+    p, inputs, parameters = method.problem, inputs_of(method), list(method.parameters())
+    g = torch.randn(p.B, p.H, p.N, p.M, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
+    g = laid_out(g, method.layout)
+    got, want = (evaluated(function, inputs, g, parameters, **keywords) for function in (method, method.reference))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from attnbench import Problem
-from tests.impls.peers.stand_ins import Calls, install
+from tests.impls.contract.calls import inputs_of
+from tests.impls.peers.stand_ins import Calls, install, is_its_definition
 
 moba: Any = import_module("attnbench_impls.blocks.eager.moba")
 nsa: Any = import_module("attnbench_impls.blocks.eager.nsa")
@@ -50,28 +51,21 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return seen
 
 
-def test_moba_gets_all_samples_as_one_in_its_own_layout(calls: Calls, inputs_of: Any, gradient_of: Any, evaluate: Any) -> None:
+def test_moba_gets_all_samples_as_one_in_its_own_layout(calls: Calls) -> None:
     method = FlaMoba(Problem(**MOBA), block=8, topk=3)
-    inputs, g = inputs_of(method), gradient_of(method)
-    got, want = (evaluate(method, function, inputs, g) for function in ("forward", "reference"))
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    is_its_definition(method)
     call = calls[0]
     assert call["q"].shape == (1, 80, 3, 8)
     assert call["q"].is_contiguous()
     assert call["cu_seqlens"].tolist() == [0, 40, 80]
     assert (call["max_seqlen"], call["chunk_size"], call["topk"]) == (40, 8, 3)
-    assert method.choose(*inputs) is None
+    assert method.choose(*inputs_of(method)) is None
 
 
 @pytest.mark.parametrize("given_choices", [False, True])
-def test_nsa_gets_choices_with_the_own_block_or_makes_its_own(
-    given_choices: bool, calls: Calls, inputs_of: Any, gradient_of: Any, evaluate: Any
-) -> None:
+def test_nsa_gets_choices_with_the_own_block_or_makes_its_own(given_choices: bool, calls: Calls) -> None:
     method = FlaNsa(Problem(**NSA), block=8, selected=4, window=10)
-    inputs, g = inputs_of(method), gradient_of(method)
-    choices = method.choose(*inputs) if given_choices else None
-    got, want = (evaluate(method, function, inputs, g, choices) for function in ("forward", "reference"))
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    is_its_definition(method, **({"choices": method.choose(*inputs_of(method))} if given_choices else {}))
     call = calls[0]
     assert call["q"].shape == (2, 40, 32, 16)
     assert call["q"].is_contiguous()

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from attnbench import Problem
 from attnbench.api import Workload, nominal_flops
-from tests.impls.contract.calls import Call, same
+from tests.impls.contract.calls import Call, inputs_of, same
+from tests.impls.contract.families.lsh import METHODS
 from tests.impls.contract.subjects import Variant
 from tests.impls.peers.stand_ins import install, load
 
@@ -133,13 +134,9 @@ pytestmark = pytest.mark.usefixtures("hugging_face", "fast_transformers")
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [
-    *(
-        (HUGGING, {"rounds": R, "bucket_size": m, "look_forward": look})
-        for R in (1, 2, 4)
-        for m in (8, 32)
-        for look in (False, True)
-    ),
-    *((FAST, {"rounds": R, "bucket_size": m, "masked": masked}) for R in (1, 4) for m in (8, 64) for masked in (False, True)),
+    *((name, params) for name in PEERS for params in METHODS[name].variants),
+    # one chunk in all
+    *((FAST, {"rounds": 1, "bucket_size": 64, "masked": masked}) for masked in (False, True)),
 ]
 
 
@@ -156,7 +153,7 @@ def test_values_and_gradients_are_those_of_the_definition(name: str, params: dic
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_the_definition_can_be_evaluated_in_half_precision(dtype: str, causal: bool, inputs_of: Any) -> None:
+def test_the_definition_can_be_evaluated_in_half_precision(dtype: str, causal: bool) -> None:
     method = load(HUGGING)(Problem(**{**SHAPE, "dtype": dtype}, causal=causal), rounds=1, bucket_size=8)
     qk, _, v = (x.detach() for x in inputs_of(method))
     choices, wide = torch.randint(8, (2, 3, 1, 64)), qk.double()

@@ -57,13 +57,17 @@ RACED: dict[str, dict[str, int]] = {
     "PlainPath": {},
     "MaskedDsa": {"k": 20},
     "MaskedSinkWindow": {"window": 9},
+    "MaskedQsa": {"k": 16, "block": 8},
+    "MaskedMsa": {"block": 16, "selected": 3},
+    "MaskedHca": {"block": 16, "window": 20},
+    "MaskedCsa": {"block": 4, "window": 20, "k": 6},
 }
-"""The rivals of tests/benchmarks/plain_forms.yaml, with their parameters."""
+"""The rivals of plain_forms.yaml and indexed_forms.yaml in tests/benchmarks, with their parameters."""
 
 
 @pytest.mark.parametrize("name", RACED)
 def test_what_others_write_in_plain_torch_is_our_definition(name: str) -> None:
-    M = 16 if name == "PlainMesa" else 12
+    M = 16 if name in {"PlainMesa", "MaskedHca", "MaskedCsa"} else 12
     call = Call(Variant(f"{FORMS}:{name}", RACED[name]), Problem(B=2, H=2, N=128, D=16, M=M, causal=True))
     # what they learn is as it is at first
     call.method = type(call.method)(call.problem, **RACED[name])

@@ -74,85 +74,18 @@ def test_the_scale_is_a_factor(name: str) -> None:
     same([called(name, {"scale": 3 * call.method.scale}).forward()], [3 * call.forward()], 1e-12)
 
 
-class TestIdentities:
-    def test_orthonormal_keys_are_linear_attention(self) -> None:
-        call = called("deltanet", N=8)
-        q, _, v, _ = call.inputs
-        k = torch.linalg.qr(torch.randn(2, 2, 8, 8, dtype=torch.float64))[0]
-        o = call.forward(q, k, v, torch.ones(2, 2, 8, dtype=torch.float64))
-        same([o], [call.method.scale * (q @ k.mT).tril() @ v], 1e-12)
+def test_a_subclass_may_write_three_times_a_token() -> None:
+    twice: Any = registry.load("delta.deltaproduct")
+    thrice: Any = type("Thrice", (twice,), {"writes": 3})
 
-    def test_a_key_written_twice_with_full_strength_keeps_the_last_value(self) -> None:
-        call = called("deltanet", {"scale": 1.0}, N=2)
-        _, k, v, beta = call.inputs
-        k = k[:, :, :1].expand(-1, -1, 2, -1)
-        same([call.forward(k, k, v, torch.ones_like(beta))], [v], 1e-12)
-
-    def test_without_decay_the_gated_rule_is_deltanet(self) -> None:
-        gated, plain = called("gated_deltanet"), called("deltanet")
-        *inputs, g = gated.inputs
-        same([gated.forward(*inputs, torch.zeros_like(g))], [plain.forward(*inputs)], 1e-12)
-
-    def test_one_decay_for_all_rows_of_the_state_is_the_gated_rule(self) -> None:
-        gated, kda = called("gated_deltanet"), called("kda")
-        *inputs, g = gated.inputs
-        same([kda.forward(*inputs, g.unsqueeze(-1).expand(-1, -1, -1, 8))], [gated.forward()], 1e-12)
-
-    def test_with_one_gate_for_all_gated_deltanet2_is_kda(self) -> None:
-        kda, two = called("kda"), called("gated_deltanet2")
-        q, k, v, beta, g = kda.inputs
-        gates = (beta.unsqueeze(-1).expand(-1, -1, -1, width) for width in (8, 8))
-        same([two.forward(q, k, v, *gates, g)], [kda.forward()], 1e-12)
-
-    def test_a_closed_loop_that_corrects_no_query_is_the_delta_rule_where_nothing_decays(self) -> None:
-        comba, plain = called("comba"), called("deltanet")
-        with torch.no_grad():
-            comba.method.feedback.fill_(torch.inf)
-            comba.method.correction.zero_()
-        *inputs, g = comba.inputs
-        same([comba.forward(*inputs, torch.zeros_like(g))], [plain.forward(*inputs)], 1e-12)
-
-    def test_a_product_whose_second_write_has_no_strength_is_the_delta_rule(self) -> None:
-        product, plain = called("deltaproduct"), called("deltanet")
-        q, k, v, beta, *further = product.inputs
-        beta = beta * torch.tensor([1.0, 0.0])
-        same([product.forward(q, k, v, beta, *further)], [plain.forward(q, k, v, beta[..., 0])], 1e-12)
-
-    def test_two_writes_a_token_are_the_delta_rule_over_twice_the_tokens(self) -> None:
-        product = called("gated_deltaproduct")
-        q, k, v, beta, keys, values, g = product.inputs
-        k, v = (torch.stack(x, 3).flatten(2, 3) for x in ((k, keys), (v, values)))
-        g = torch.stack((g, torch.zeros_like(g)), -1).flatten(2)
-        twice = called("gated_deltanet", N=130)
-        o = twice.forward(q.repeat_interleave(2, 2), k, v, beta.flatten(2), g)[:, :, 1::2]
-        same([product.forward()], [o], 1e-12)
-
-    def test_a_subclass_may_write_three_times_a_token(self) -> None:
-        twice: Any = registry.load("delta.deltaproduct")
-        thrice: Any = type("Thrice", (twice,), {"writes": 3})
-
-        problem = Problem(B=2, H=2, N=65, D=8, causal=True, dtype="float64")
-        method = thrice(problem, chunk=16)
-        inputs = thrice.inputs(problem, torch.Generator().manual_seed(7))
-        q, k, v, beta, keys, values = inputs
-        k, v = (torch.cat(x, -1).unflatten(-1, (3, 8)).flatten(2, 3) for x in ((k, keys), (v, values)))
-        o = called("deltanet", N=195).forward(q.repeat_interleave(3, 2), k, v, beta.flatten(2))[:, :, 2::3]
-        same([method(*inputs), method.reference(*inputs)], [o, o], 1e-12)
-        assert (twice.work.writes, thrice.work.writes, thrice.work.reads) == (2, 3, 7)
-
-    def test_rwkv7_with_the_step_of_the_delta_rule_is_kda(self) -> None:
-        kda, rwkv7 = called("kda"), called("rwkv7", {"scale": 8**-0.5})
-        q, k, v, beta, g = kda.inputs
-        step = beta.unsqueeze(-1) * k
-        # (I - step kᵀ) Diag(α) = Diag(α) - step (α k)ᵀ
-        same([rwkv7.forward(q, step, v, g, g.exp() * k, -step)], [kda.forward()], 1e-12)
-
-    def test_without_a_low_rank_step_rwkv7_is_gated_linear_attention(self) -> None:
-        call = called("rwkv7", N=70)
-        r, k, v, w, _, b = call.inputs
-        c = w.cumsum(2)
-        scores = torch.einsum("bhid,bhjd,bhijd->bhij", r, k, (c.unsqueeze(3) - c.unsqueeze(2)).clamp(max=0).exp())
-        same([call.forward(r, k, v, w, torch.zeros_like(b), b)], [scores.tril() @ v], 1e-12)
+    problem = Problem(B=2, H=2, N=65, D=8, causal=True, dtype="float64")
+    method = thrice(problem, chunk=16)
+    inputs = thrice.inputs(problem, torch.Generator().manual_seed(7))
+    q, k, v, beta, keys, values = inputs
+    k, v = (torch.cat(x, -1).unflatten(-1, (3, 8)).flatten(2, 3) for x in ((k, keys), (v, values)))
+    o = called("deltanet", N=195).forward(q.repeat_interleave(3, 2), k, v, beta.flatten(2))[:, :, 2::3]
+    same([method(*inputs), method.reference(*inputs)], [o, o], 1e-12)
+    assert (twice.work.writes, thrice.work.writes, thrice.work.reads) == (2, 3, 7)
 
 
 @pytest.mark.parametrize(("nats", "dtype"), [(3.0, "float32"), (100.0, "float32"), (100.0, "float64"), (1e4, "float64")])

@@ -1,4 +1,4 @@
-"""Gated linear attentions against their dense definitions, each other, and token by token."""
+"""Gated linear attentions against the recurrences of their papers, in parts, and with decays of any speed."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
 METHODS = ["retnet", "lightning", "mamba2", "gla", "hgrn2"]
+PUBLISHED: list[tuple[str, dict[str, Any]]] = [*((name, {}) for name in METHODS), ("hgrn2", {"lower_bound": 0.2})]
 
 
 def called(name: str, params: dict[str, Any] | None = None, **shape: Any) -> Call:
@@ -43,14 +44,14 @@ def as_published(name: str, inputs: Any, method: Any) -> Tensor:
         return recurrence(q, step * k, v, torch.exp(-step * rate))
     if name == "gla":
         return recurrence(q, k, v, gates[0].exp()) / 6**0.5
-    forget = 1 / (1 + torch.exp(-k))
+    forget = method.lower_bound + (1 - method.lower_bound) / (1 + torch.exp(-k))
     return recurrence(q, 1 - forget, v, forget)
 
 
 @pytest.mark.parametrize("kv_heads", [6, 2])
-@pytest.mark.parametrize("name", METHODS)
-def test_the_definition_is_the_recurrence_of_the_paper(name: str, kv_heads: int) -> None:
-    call = called(name, H=6, kv_heads=kv_heads)
+@pytest.mark.parametrize(("name", "params"), PUBLISHED, ids=str)
+def test_the_definition_is_the_recurrence_of_the_paper(name: str, params: dict[str, Any], kv_heads: int) -> None:
+    call = called(name, params, H=6, kv_heads=kv_heads)
     same(call.results("reference")[:1], [as_published(name, call.inputs, call.method)], 1e-12)
 
 
@@ -71,35 +72,6 @@ def test_a_future_that_decays_faster_moves_no_more_than_the_last_bits_before_it(
     # blocks get shorter for all tokens of these chunks
     decays[:, :, 40:] *= 1e4
     same([call.forward(*qkv, decays)[:, :, :40]], [before[:, :, :40]], 1e-12)
-
-
-def test_retnet_is_mamba2_with_a_constant_step() -> None:
-    retnet, mamba = called("retnet"), called("mamba2")
-    q, k, v = retnet.inputs
-    gamma = 1 - 2.0 ** (-5 - torch.arange(3, dtype=torch.float64))
-    mamba.method.A_log.data = (-gamma.log() / 0.1).log()
-    steps = torch.full((2, 3, 40), 0.1, dtype=torch.float64)
-    same([mamba.forward(q / 6**0.5, k / 0.1, v, steps)], [retnet.forward()], 1e-10)
-
-
-def test_gla_with_the_same_decay_in_all_rows_is_mamba2() -> None:
-    mamba, gla = called("mamba2"), called("gla")
-    q, k, v, steps = mamba.inputs
-    log_decay = (steps * -mamba.method.A_log.exp().view(1, 3, 1)).unsqueeze(-1).expand(-1, -1, -1, 6)
-    same([gla.forward(q * 6**0.5, k * steps.unsqueeze(-1), v, log_decay)], [mamba.forward()], 1e-10)
-
-
-def test_without_decay_gla_is_linear_attention_without_its_denominator() -> None:
-    call = called("gla", N=130)
-    q, k, v, _ = call.inputs
-    same([call.forward(q, k, v, torch.zeros_like(k))], [(q @ k.mT).tril() @ v / 6**0.5], 1e-10)
-
-
-def test_hgrn2_is_gla_whose_keys_are_what_is_forgotten() -> None:
-    hgrn2, gla = called("hgrn2", {"lower_bound": 0.2}), called("gla")
-    q, x, v = hgrn2.inputs
-    forget = 0.2 + 0.8 * x.sigmoid()
-    same([hgrn2.forward()], [gla.forward(q * 6**0.5, 1 - forget, v, forget.log())], 1e-10)
 
 
 def test_decays_that_would_overflow_when_inverted_stay_right() -> None:

@@ -1,4 +1,4 @@
-"""How gated linear attention is walked along: decays in factors or not, states between chunks, parts of whole chunks."""
+"""How gated linear attention is walked along: decays in factors or not, and parts of whole chunks."""
 
 from importlib import import_module
 from typing import Any
@@ -13,7 +13,6 @@ from torch import Tensor
 linear: Any = import_module("attnbench_impls.recurrence.linear")
 decays: Any = import_module("attnbench_impls.recurrence.decay")
 parts: Any = import_module("attnbench_impls.recurrence.parts")
-between: Any = import_module("attnbench_impls.recurrence.states")
 
 
 def drawn(N: int, gates: int, speed: float, group: int, B: int = 2, H: int = 3, D: int = 4, M: int = 5) -> list[Tensor]:
@@ -47,30 +46,6 @@ def test_one_row_that_decays_too_fast_is_enough() -> None:
     assert decays.Decay(c, c.dtype).most_lost <= decays.FACTORED
     c[1, 0, 63, 2] = -decays.FACTORED * 1.01
     assert decays.Decay(c, c.dtype).most_lost > decays.FACTORED
-
-
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("carry", [1.0, "row", "all"])
-def test_states_are_those_met_on_the_way(carry: Any, backwards: bool) -> None:
-    add, first = torch.randn(2, 4, 3, 5, dtype=torch.float64), torch.randn(2, 3, 5, dtype=torch.float64)
-    left = {"row": torch.rand(2, 4, 3, 1, dtype=torch.float64), "all": torch.rand(2, 1, 1, 1, dtype=torch.float64)}.get(carry)
-    met, last = between.states(carry if left is None else left, add, first, backwards=backwards)
-    state, by_chunk = first, torch.ones(1) if left is None else left.expand(-1, 4, -1, -1)
-    for n in reversed(range(4)) if backwards else range(4):
-        torch.testing.assert_close(met[:, n], state)
-        state = (state if left is None else by_chunk[:, n] * state) + add[:, n]
-    torch.testing.assert_close(last, state)
-    assert (between.states(1.0, add)[0][:, 0] == 0).all()
-
-
-@pytest.mark.parametrize("gates", [1, 4])
-def test_heads_that_share_a_state_do_as_if_each_had_its_own(gates: int) -> None:
-    q, k, v, log_decay, state = leaves = drawn(150, gates, 0.3, 3)
-    o, last = linear.linear_attention(q, k, v, log_decay, state=state)
-    apart = [x.repeat_interleave(3, 1) for x in (k, v, log_decay, state)]
-    want, lasts = linear.linear_attention(q, *apart[:3], state=apart[3])
-    # what flows back through one of three states that are alike
-    agree((o, last), (want, lasts[:, ::3]), leaves)
 
 
 @given(N=st.integers(0, 500), rows=st.integers(1, 40), D=st.integers(1, 300), chunk=st.integers(1, 600))

@@ -15,7 +15,6 @@ from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
 cache: Any = import_module("attnbench_impls.sparse.decoding.cache")
-decoding: Any = import_module("attnbench_impls.sparse.decoding.steps")
 
 NAMES = ["strided", "fixed", "local", "atrous", "window", "longformer"]
 
@@ -98,14 +97,6 @@ def test_room_for_no_token_takes_none(name: str) -> None:
     _, empty = call.method.prefill(*cut(call.inputs, 0), capacity=0)
     with pytest.raises(ValueError, match="token 1 is beyond the capacity of 0"):
         call.method.step(*cut(call.inputs, 1), state=empty)
-
-
-@pytest.mark.parametrize("many", [1, 2, 3, 5])
-def test_parts_are_merged_as_one_softmax(many: int) -> None:
-    scores, values = torch.randn(4, 20, dtype=torch.float64), torch.randn(20, 3, dtype=torch.float64)
-    cuts = zip(scores.tensor_split(many, dim=1), values.tensor_split(many), strict=True)
-    parts = [(s.softmax(1) @ v, s.logsumexp(1)) for s, v in cuts]
-    torch.testing.assert_close(decoding.merged(parts), scores.softmax(1) @ values, rtol=0, atol=1e-12)
 
 
 @given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 4), st.sampled_from([0, 3, 8]), st.booleans(), st.integers(0, 40))

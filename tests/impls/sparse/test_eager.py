@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench import Problem, build
-from tests.impls.sparse.strategies import PATTERNS
+from tests.impls.sparse.strategies import PATTERNS, Shape, factorised, neighbours
 
 cover: Any = import_module("attnbench_impls.sparse.eager.cover")
-factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
-neighbours: Any = import_module("attnbench_impls.sparse.patterns.neighbours")
-pattern: Any = import_module("attnbench_impls.sparse.patterns.pattern")
 plans: Any = import_module("attnbench_impls.sparse.eager.plan")
 reference: Any = import_module("attnbench_impls.sparse.reference")
 rows: Any = import_module("attnbench_impls.sparse.eager.rows")
@@ -24,7 +21,7 @@ softmax: Any = import_module("attnbench_impls.partial.softmax")
 union: Any = import_module("attnbench_impls.sparse.eager.union")
 
 
-SHAPES = st.builds(pattern.Shape, st.integers(1, 50), st.sampled_from([1, 2, 4]), st.booleans())
+SHAPES = st.builds(Shape, st.integers(1, 50), st.sampled_from([1, 2, 4]), st.booleans())
 SMALL = cover.Lengths(sliding=((4, 2), (0, 3)), masked=4, free=5)
 """Tiles so short that a short sequence has many of them."""
 
@@ -107,7 +104,7 @@ def visible(r: Any) -> Any:
     ids=str,
 )
 def test_so_it_is_at_lengths_that_need_every_kind_of_tile(p: Any, causal: bool) -> None:
-    is_the_definition(p, pattern.Shape(1150, 1, causal), 1, 4, fused=True)
+    is_the_definition(p, Shape(1150, 1, causal), 1, 4, fused=True)
 
 
 def test_a_query_that_sees_nothing_gets_zero_and_gives_none() -> None:
@@ -161,8 +158,8 @@ def test_all_heads_and_every_second_head_are_walked_together() -> None:
     ("p", "most"), [(factorised.Strided(64), 6), (neighbours.Window(129), 6), (factorised.Fixed(128, c=8), 40)], ids=str
 )
 def test_a_call_has_few_rectangles(p: Any, most: int) -> None:
-    ways = plans.plan(p, pattern.Shape(4096, 8, True), True)
-    found = {r for part in p.parts(pattern.Shape(4096, 8, True)) for b in part.bands for r in cover.cover(b, cover.FORWARD)}
+    ways = plans.plan(p, Shape(4096, 8, True), True)
+    found = {r for part in p.parts(Shape(4096, 8, True)) for b in part.bands for r in cover.cover(b, cover.FORWARD)}
     assert len(found) <= most
     assert all(walk.whole for walk in ways.forward)
     # pieces of what stays in cache

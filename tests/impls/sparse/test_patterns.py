@@ -9,29 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench import Problem
-from tests.impls.sparse.strategies import PATTERNS
+from tests.impls.sparse.strategies import PATTERNS, Shape, factorised
 
-pattern: Any = import_module("attnbench_impls.sparse.patterns.pattern")
-factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
 work: Any = import_module("attnbench_impls.sparse.work")
-
-Shape = pattern.Shape
 
 
 SHAPES = st.builds(Shape, st.integers(1, 33), st.integers(1, 4), st.booleans())
 
 
-def seen_by_parts(p: Any, shape: Any) -> torch.Tensor:
-    count = torch.full((shape.H, shape.N, shape.N), -1)
-    for part in p.parts(shape):
-        count[list(part.heads)] = part.dense(shape.N)
-    return count
-
-
 @given(PATTERNS, SHAPES)
 @settings(max_examples=400, deadline=None)
 def test_the_bands_hold_each_pair_of_the_definition_once(p: Any, shape: Any) -> None:
-    assert torch.equal(seen_by_parts(p, shape), p.seen(shape).long())
+    count = torch.full((shape.H, shape.N, shape.N), -1)
+    for part in p.parts(shape):
+        count[list(part.heads)] = part.dense(shape.N)
+    assert torch.equal(count, p.seen(shape).long())
 
 
 @given(PATTERNS, SHAPES)

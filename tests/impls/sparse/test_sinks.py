@@ -1,6 +1,5 @@
 """A window with sinks: what a sink takes is given to no value, and one that takes nothing changes nothing."""
 
-import pytest
 import torch
 
 from attnbench import Problem
@@ -34,9 +33,3 @@ def test_a_first_token_shares_its_weight_with_the_sink_of_its_head() -> None:
     score = (q[:, :, 0] * k[:, :, 0]).sum(-1) / 8**0.5
     want = torch.sigmoid(score - sinks).unsqueeze(-1) * v[:, :, 0]
     torch.testing.assert_close(call.method(*call.inputs)[:, :, 0], want)
-
-
-@pytest.mark.parametrize("n", [0, 1, 20])
-def test_tokens_that_are_decoded_have_the_same_sinks(n: int) -> None:
-    call = called(torch.tensor([-1.0, 0.0, 0.5, 2.0]))
-    same([call.decoded(n)], call.exact()[:1], 1e-10)

@@ -54,16 +54,6 @@ def test_the_table_holds_all_tokens_that_left_the_window() -> None:
         torch.testing.assert_close(state.means[:, :, s], mean, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("prompt", [0, 3, 20, 31])
-def test_steps_leave_the_state_that_a_prompt_leaves(prompt: int) -> None:
-    call = called()
-    stepped, at_once = (after_steps(call, n) for n in (prompt, 33))
-    torch.testing.assert_close(stepped.means, at_once.means, rtol=0, atol=1e-12)
-    assert torch.equal(stepped.counts, at_once.counts)
-    for x, y in ((stepped.k, at_once.k), (stepped.v, at_once.v), (stepped.codes, at_once.codes)):
-        assert torch.equal(x[:, :, : stepped.filled], y[:, :, : stepped.filled])
-
-
 def test_the_state_has_one_size() -> None:
     call = called(N=60)
     sizes = {call.method.state_bytes(call.method.prefill(*cut(call.inputs, n), capacity=60)[1]) for n in (0, 3, 8, 9, 60)}

@@ -18,6 +18,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from tests.cli.conftest import keep
 from tests.report.conftest import Law, Synthetic
 
 
@@ -41,10 +42,7 @@ class Maker:
 
     def folder(self, path: Path, made: Synthetic, day: int = 1, commit: str | None = None) -> Path:
         """A run folder on the disk."""
-        path.mkdir(parents=True)
-        (path / "run.json").write_text(self.run(made, day, commit).model_dump_json(), encoding="utf-8")
-        (path / "records.jsonl").write_text("".join(f"{record.line()}\n" for record in made.records()), encoding="utf-8")
-        return path
+        return keep(path, self.run(made, day, commit), made.records())
 
 
 def _slower(record: Record, factor: float) -> Record:

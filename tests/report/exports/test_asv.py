@@ -51,17 +51,6 @@ def test_a_method_is_a_benchmark_over_lengths_and_a_failure_is_null(maker: Maker
     assert make([source]).notes[0].endswith(": null: OOM: softmax.naive at 1k: memory limit of 17.2 GB reached")
 
 
-def test_memory_is_a_benchmark_by_its_counter(maker: Maker, tiny: Synthetic) -> None:
-    source = maker.source(tiny)
-    files = make([source]).files
-    (data,) = results(files).values()
-    name = "host_rss_peak.forward.causal.float32.linear.chunked-chunk=64"
-    counter = source.findings.counter
-    assert counter is not None
-    assert read(files, BENCHMARKS)[name]["unit"] == "bytes"
-    assert column(data, name, "result") == [counter.per_sample(s) for s in source.findings.summaries if s.cell.params]
-
-
 def test_a_benchmark_says_what_its_figure_is_divided_by_only_where_it_is(maker: Maker, learning: Synthetic) -> None:
     made = read(make([maker.source(learning)]).files, BENCHMARKS)
     about = {each["code"].partition("\n")[0] for name, each in made.items() if name != "version"}

@@ -1,13 +1,12 @@
 """`attnbench export`: where it writes, what it says, and what it refuses."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from attnbench.report.exports.formats import FORMATS
+from tests.cli.conftest import Refused, Run
 from tests.report.conftest import Synthetic
 from tests.report.exports.conftest import Maker
 
@@ -24,10 +23,6 @@ def run(maker: Maker, tiny: Synthetic, tmp_path: Path) -> Path:
 @pytest.fixture
 def later(maker: Maker, tiny: Synthetic, tmp_path: Path) -> Path:
     return maker.folder(tmp_path / "later", tiny, day=2)
-
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Refused = Callable[..., str]
 
 
 @pytest.mark.parametrize("to", TEXTS)
@@ -116,14 +111,3 @@ def test_a_folder_of_something_else_is_not_overwritten(run: Path, tmp_path: Path
     (tmp_path / "results" / "benchmarks.json").write_text("mine")
     assert "--to asv: results/benchmarks.json is there already" in refused("export", run, "--to", "asv", "--out", tmp_path)
     assert (tmp_path / "results" / "benchmarks.json").read_text() == "mine"
-
-
-def test_what_is_no_run_is_told(tmp_path: Path, command: Run) -> None:
-    done = command("export", tmp_path, "--to", "pyperf")
-    assert (done.returncode, "is not a run folder" in done.stderr) == (1, True)
-
-
-def test_a_format_that_cannot_hold_a_run_says_why(maker: Maker, hopeless: Synthetic, tmp_path: Path, refused: Refused) -> None:
-    words = refused("export", maker.folder(tmp_path / "run", hopeless), "--to", "bencher")
-    assert words.startswith("--to bencher: run 20260101-030405-abcdef has no cell with a number")
-    assert "killed by signal 11" in words

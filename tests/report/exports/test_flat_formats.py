@@ -83,16 +83,6 @@ def test_the_action_gets_milliseconds_with_their_range(maker: Maker, tiny: Synth
     assert float(entry["range"].removeprefix("± ")) == pytest.approx(1e3 * reach, rel=0.01)
 
 
-def test_bencher_gets_nanoseconds_and_bytes_with_their_ends(maker: Maker, tiny: Synthetic) -> None:
-    source = maker.source(tiny)
-    measures = bmf(source)[NAME]
-    (summary,) = (s for s in source.findings.summaries if s.cell.params and s.cell.problem.N == 512)
-    assert summary.median is not None
-    assert measures["latency"]["value"] == pytest.approx(1e9 * summary.median)
-    assert measures["latency"]["lower_value"] <= measures["latency"]["value"] <= measures["latency"]["upper_value"]
-    assert measures["host-rss-peak"] == {"value": summary.memory.bytes("host_rss_peak")}
-
-
 def test_a_single_replicate_has_no_range(maker: Maker, tiny: Synthetic) -> None:
     tiny.replicates = 1
     source = maker.source(tiny)

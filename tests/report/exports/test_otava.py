@@ -18,7 +18,6 @@ from tests.report.conftest import Synthetic
 from tests.report.exports.conftest import Maker, write
 
 CHUNKED = "time/forward/causal/float32/N=512/linear.chunked(chunk=64)"
-COUNTED = "host_rss_peak/forward/causal/float32/N=512/linear.chunked(chunk=64)"
 
 
 def config(export: Export) -> dict[str, Any]:
@@ -58,27 +57,6 @@ def test_a_run_is_a_row_and_rows_rise_with_the_date(maker: Maker, tiny: Syntheti
     assert all(value for row in found for value in row.values())
 
 
-def test_a_test_reads_one_column_and_smaller_is_better(maker: Maker, tiny: Synthetic) -> None:
-    export = make(history(maker, tiny, [1.0, 1.0]))
-    tests = config(export)["tests"]
-    assert tests[CHUNKED]["metrics"] == {"time": {"column": CHUNKED, "direction": -1, "scale": 1}}
-    assert tests[COUNTED]["metrics"] == {"host_rss_peak": {"column": COUNTED, "direction": -1, "scale": 1}}
-    assert tests[CHUNKED.replace("time/", "tokens/")]["metrics"]["tokens"]["direction"] == 1
-    for test in tests.values():
-        (metric,) = test["metrics"].values()
-        assert all(metric["column"] in row for row in rows(export, test["file"]))
-        assert all(attribute in row for attribute in test["attributes"] for row in rows(export, test["file"]))
-
-
-def test_a_group_is_what_was_measured_side_by_side(maker: Maker, tiny: Synthetic) -> None:
-    data = config(make(history(maker, tiny, [1.0])))
-    assert data["test_groups"]["time/forward/causal/float32/N=512"] == [
-        "time/forward/causal/float32/N=512/softmax.naive",
-        CHUNKED,
-    ]
-    assert sorted(name for names in data["test_groups"].values() for name in names) == sorted(data["tests"])
-
-
 def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(maker: Maker, tiny: Synthetic) -> None:
     export = make([maker.source(tiny, 1), lost_on(maker, tiny, 2), maker.source(tiny, 3)])
     file = config(export)["tests"][CHUNKED]["file"]
@@ -96,11 +74,6 @@ def test_failures_are_listed_and_never_a_number(maker: Maker, small: Synthetic) 
     assert len(failed) == 4
     assert not [name for name in config(export)["tests"] if any(name.endswith(each) for each in failed)]
     assert not [value for value in rows(export, "history.csv")[0].values() if value in {"0", "0.0", "nan", ""}]
-
-
-def test_reasons_are_no_formulas(maker: Maker, hostile: Synthetic) -> None:
-    found = rows(make([maker.source(hostile)]), "without-numbers.csv")
-    assert {row["reason"] for row in found} == {"'=a b | $x$ \\end{table*} <b> [31m", "not started: out of memory at N=1024"}
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from attnbench.report.exports.exchange import Source, notes
+from attnbench.report.exports.exchange import Source
 from attnbench.report.exports.pyperf import make
 from attnbench.report.findings import Findings
 from attnbench.schema.outcome import Failed, Measured, Series, Status
@@ -84,14 +84,6 @@ def test_a_date_that_is_none_is_left_out(maker: Maker, tiny: Synthetic) -> None:
     records = [record.model_copy(update={"started": "yesterday"}) for record in tiny.records()]
     data = read(Source(Findings.of(maker.run(tiny), records), records))
     assert all("date" not in run["metadata"] for benchmark in data["benchmarks"] for run in benchmark["runs"])
-
-
-def test_what_is_left_out_is_said(maker: Maker, tiny: Synthetic) -> None:
-    source = maker.source(tiny)
-    assert make([source]).notes == notes(source.findings)
-    assert notes(source.findings) == ("left out: OOM: softmax.naive at 1k: memory limit of 17.2 GB reached",)
-    (failed,) = read(source)["attnbench"]["without_numbers"]
-    assert failed["status"] == "oom_host"
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,7 @@ from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Measured, Series
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.training import Task, Training
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import Law, Synthetic
 
 Everything = Callable[..., Findings]
 Suited = Callable[..., Findings]
@@ -51,7 +48,7 @@ def cost(cell: Cell, info: RunInfo) -> Cost:
     return info.costs[cell.key].model_copy(update=known)
 
 
-def fidelity(run: "Synthetic", cell: Cell, replicate: int) -> Record:
+def fidelity(run: Synthetic, cell: Cell, replicate: int) -> Record:
     noise = random.Random(f"{cell.label}/{cell.problem.N}/{replicate}").uniform(0.97, 1.03)
     rounds = float(cell.params.get("rounds", 1))
     error = _ERRORS[cell.method.partition(".")[0]] * noise / rounds**0.5
@@ -61,7 +58,7 @@ def fidelity(run: "Synthetic", cell: Cell, replicate: int) -> Record:
     return run.record(cell, measured, replicate, Pass.FIDELITY)
 
 
-def recorded(run: "Synthetic") -> tuple[RunInfo, list[Record]]:
+def recorded(run: Synthetic) -> tuple[RunInfo, list[Record]]:
     """Return a run with costs, and with fidelity of all methods but those that fail from the shortest length on."""
     info, failing = run.run(), {law.name: law for law in run.laws if law.stop_at is not None and law.stop_at <= run.lengths[0]}
     info = info.model_copy(update={"costs": {cell.key: cost(cell, info) for cell in info.cells if cell.key in info.costs}})
@@ -75,16 +72,16 @@ def recorded(run: "Synthetic") -> tuple[RunInfo, list[Record]]:
 
 
 @pytest.fixture
-def everything(synthetic: "type[Synthetic]", law: "type[Law]") -> Everything:
+def everything() -> Everything:
     """Findings of the run; what is named replaces a field of the synthetic run."""
     laws = (
-        law("softmax.sdpa", 3e-3, 1.95, tier="library", state=2**22, stop_at=2**13, reason="memory limit of 17.2 GB reached"),
-        law("softmax.naive", 9e-3, 2.0, state=2**22, stop_at=2**12, reason="memory limit of 17.2 GB reached"),
-        law("linear.chunked", 6e-3, 1.0, {"chunk": 64}, state=2**17, state_is_fixed=True),
-        law("lsh.reformer", 15e-3, 1.08, {"rounds": 1}, state=2**20),
-        law("lsh.reformer", 25e-3, 1.08, {"rounds": 4}, state=2**20),
-        law("sparse.strided", 5e-3, 1.5, state=2**19),
-        law("sparse.wrong", 2e-3, 1.5, stop_at=1, status=Status.INCORRECT, reason="its check: o differs by 0.3"),
+        Law("softmax.sdpa", 3e-3, 1.95, tier="library", state=2**22, stop_at=2**13, reason="memory limit of 17.2 GB reached"),
+        Law("softmax.naive", 9e-3, 2.0, state=2**22, stop_at=2**12, reason="memory limit of 17.2 GB reached"),
+        Law("linear.chunked", 6e-3, 1.0, {"chunk": 64}, state=2**17, state_is_fixed=True),
+        Law("lsh.reformer", 15e-3, 1.08, {"rounds": 1}, state=2**20),
+        Law("lsh.reformer", 25e-3, 1.08, {"rounds": 4}, state=2**20),
+        Law("sparse.strided", 5e-3, 1.5, state=2**19),
+        Law("sparse.wrong", 2e-3, 1.5, stop_at=1, status=Status.INCORRECT, reason="its check: o differs by 0.3"),
     )
 
     def _everything(**fields: object) -> Findings:
@@ -92,7 +89,7 @@ def everything(synthetic: "type[Synthetic]", law: "type[Law]") -> Everything:
         known["workloads"] = (Workload.FORWARD, Workload.DECODE, Workload.FIDELITY)
         asked = str({**known, **fields})
         if asked not in _MADE:
-            _MADE[asked] = Findings.of(*recorded(synthetic(laws, **{**known, **fields})))  # type: ignore[arg-type]
+            _MADE[asked] = Findings.of(*recorded(Synthetic(laws, **{**known, **fields})))  # type: ignore[arg-type]
         return _MADE[asked]
 
     return _everything

@@ -2,7 +2,6 @@
 
 import io
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
@@ -11,11 +10,9 @@ from attnbench.report.drawing.sheet import SLIDE, Sheet, Style, sheet
 from attnbench.report.figures.make import FORMATS, files
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
+from tests.report.conftest import Synthetic
 from tests.report.drawn import found
 from tests.report.figures.conftest import KINDS, Everything, Suited
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
 
 PAPER = sheet(Style.PAPER, "single")
 
@@ -85,14 +82,14 @@ def test_a_picture_in_pgf_is_as_large_as_the_others_and_runs_no_latex(
     assert not re.search(r"[^\\]_", text)
 
 
-def test_names_that_are_commands_are_letters_in_pgf(hostile: "Synthetic") -> None:
+def test_names_that_are_commands_are_letters_in_pgf(hostile: Synthetic) -> None:
     text = made(found(hostile), "scaling", PAPER, "pgf")["scaling.pgf"].decode()
     assert "\\input" not in text.replace("\\textbackslash{}input", "")
     assert "\\textbackslash{}input\\{x\\}" in text
     assert text.isascii()
 
 
-def test_a_caption_for_latex_is_escaped_and_has_a_label(hostile: "Synthetic", everything: Everything) -> None:
+def test_a_caption_for_latex_is_escaped_and_has_a_label(hostile: Synthetic, everything: Everything) -> None:
     text = made(found(hostile), "scaling", PAPER, "svg")["scaling.tex"].decode()
     assert "\\input{x}" not in text
     text = made(everything(), "scaling", PAPER, "svg")["scaling.tex"].decode()

@@ -1,8 +1,6 @@
 """What each kind of figure shows, and what it says where the run cannot give it."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,11 +14,9 @@ from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Measured
 from attnbench.schema.suite import ReportSpec
+from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found, legend, pictures, refused, title, words
 from tests.report.figures.conftest import Everything
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
 
 PAPER = sheet(Style.PAPER)
 
@@ -78,11 +74,9 @@ def test_crossings_are_told_in_the_caption(everything: Everything) -> None:
     assert any(name.startswith("sparse.wrong: wrong") for name in legend(forward))
 
 
-def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_counted(
-    synthetic: "type[Synthetic]", law: Callable[..., object]
-) -> None:
-    laws = [law("softmax.sdpa", 3e-3, 2.0), *(law(f"slow.{i}", 1.0, 2.0) for i in range(20)), law("linear.x", 6e-3, 1.0)]
-    run = synthetic(laws, lengths=(512, 1024, 2048, 4096), causal=(True,), workloads=(Workload.FORWARD,), replicates=5)  # type: ignore[arg-type]
+def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_counted() -> None:
+    laws = [Law("softmax.sdpa", 3e-3, 2.0), *(Law(f"slow.{i}", 1.0, 2.0) for i in range(20)), Law("linear.x", 6e-3, 1.0)]
+    run = Synthetic(laws, lengths=(512, 1024, 2048, 4096), causal=(True,), workloads=(Workload.FORWARD,), replicates=5)
     findings = Findings.of(run.run(), run.records())
     (picture,) = pictures(findings, "crossover", PAPER)
     shown = legend(picture)
@@ -152,10 +146,6 @@ def test_cost_and_loss_are_of_one_method_at_one_length(everything: Everything) -
     assert sdpa.loss.value == pytest.approx(3e-7, rel=0.1)
 
 
-def test_what_has_no_point_is_named_with_its_status(everything: Everything) -> None:
-    assert "No point for time per sample, forward at N = 2k: sparse.wrong (wrong)." in caption(everything(), "pareto")
-
-
 def test_quality_without_times_is_set_against_the_flops_of_the_definition(everything: Everything) -> None:
     (picture,) = pictures(everything(workloads=(Workload.FIDELITY,)), "pareto")
     assert {axes.get_xlabel() for axes in picture.axes} == {"FLOPs of the definition over dense attention's"}
@@ -163,7 +153,7 @@ def test_quality_without_times_is_set_against_the_flops_of_the_definition(everyt
     assert first.get_position().y0 == second.get_position().y0
 
 
-def test_a_run_says_what_it_lacks(everything: Everything, small: "Synthetic") -> None:
+def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic) -> None:
     findings = found(small)
     assert "decodes nothing" in refused(findings, "decode")
     assert "workloads: [forward, fidelity]" in refused(findings, "pareto")
@@ -184,7 +174,7 @@ def test_without_a_roof_or_costs_the_roofline_says_which(everything: Everything)
     assert "what it costs" in refused(Findings(free, findings.summaries, findings.sections, None), "roofline")
 
 
-def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: "Synthetic") -> None:
+def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: Synthetic) -> None:
     (picture,) = pictures(Findings.of(small.run(), []), "scaling", PAPER)
     assert "nothing was measured" in words(picture)
 
@@ -195,7 +185,7 @@ def test_methods_are_chosen_and_ordered(everything: Everything) -> None:
     assert {section.workload for section in few.sections} == {Workload.FORWARD, Workload.FIDELITY}
 
 
-def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: "Synthetic") -> None:
+def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: Synthetic) -> None:
     findings, name = found(small), "torch_profiler_peak"
     cells = [
         replace(s, memory=replace(s.memory, counters={name: s.memory.counters[name]}))
@@ -208,7 +198,7 @@ def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: "S
     assert few.counter.name == few.quantities["memory"].about == name
 
 
-def test_every_kind_is_drawn_of_hostile_names(hostile: "Synthetic") -> None:
+def test_every_kind_is_drawn_of_hostile_names(hostile: Synthetic) -> None:
     hostile.report = ReportSpec(baselines=("../../x",))
     findings = found(hostile)
     for kind in ("scaling", "memory", "ratio", "crossover", "roofline"):
@@ -220,19 +210,13 @@ def test_every_kind_is_drawn_of_hostile_names(hostile: "Synthetic") -> None:
 # training
 
 
-def test_a_run_that_trains_nothing_says_what_would(small: "Synthetic", learning: "Synthetic") -> None:
+def test_a_run_that_trains_nothing_says_what_would(small: Synthetic, learning: Synthetic) -> None:
     assert "workloads: [train]" in refused(found(small), "curves")
     assert "drawings: 8" in refused(found(small), "drawings")
     assert "drawings: 8" in refused(found(learning), "drawings")
 
 
-def test_files_are_named_after_their_kind(picturing: "Synthetic") -> None:
-    findings = found(picturing)
-    for kind in ("curves", "drawings"):
-        assert set(files(findings, kind, FOLDER, ("svg",), "again")) == {f"{kind}.svg", f"{kind}.txt", f"{kind}.tex"}
-
-
-def test_pgf_holds_curves_and_no_pixels(picturing: "Synthetic") -> None:
+def test_pgf_holds_curves_and_no_pixels(picturing: Synthetic) -> None:
     assert "curves.pgf" in files(found(picturing), "curves", FOLDER, ("pgf",), "again")
     with pytest.raises(CannotDrawError, match="PGF holds no pixels; write it as pdf, svg or png"):
         files(found(picturing), "drawings", FOLDER, ("svg", "pgf"), "again")
@@ -242,31 +226,23 @@ def test_pgf_holds_curves_and_no_pixels(picturing: "Synthetic") -> None:
     ("on", "across"),
     [(FOLDER, 2), (sheet(Style.PAPER), 2), (sheet(Style.PAPER, "single"), 1), (SLIDE, 2)],
 )
-def test_panels_stand_side_by_side_as_there_is_room(learning: "Synthetic", on: Sheet, across: int) -> None:
+def test_panels_stand_side_by_side_as_there_is_room(learning: Synthetic, on: Sheet, across: int) -> None:
     panels = [axes.get_position() for axes in pictures(found(learning), "curves", on)[0].axes]
     assert len({round(box.x0, 3) for box in panels}) == across
 
 
-def test_what_has_nobody_of_its_section_beside_it_says_its_section(learning: "Synthetic") -> None:
+def test_what_has_nobody_of_its_section_beside_it_says_its_section(learning: Synthetic) -> None:
     (single, *_) = pictures(found(learning), "curves", sheet(Style.PAPER, "single"))
     assert {axes.get_title(loc="left") for axes in single.axes} == {"copy, N=128"}
 
 
-def test_names_are_letters_in_every_format(hostile: "Synthetic", learning: "Synthetic") -> None:
-    learning.laws = hostile.laws
-    made = files(found(learning), "curves", FOLDER, ("svg", "pgf"), "again")
-    assert b"<script>" not in made["curves.svg"]
-    assert "\\input" not in made["curves.pgf"].decode().replace("\\textbackslash{}input", "")
-    assert all(line.isprintable() for line in made["curves.txt"].decode().splitlines())
-
-
-def test_generating_is_drawn_as_decoding_is_with_its_state_beside_the_time(generating: "Synthetic") -> None:
+def test_generating_is_drawn_as_decoding_is_with_its_state_beside_the_time(generating: Synthetic) -> None:
     (picture,) = pictures(found(generating), "decode", FOLDER)
     assert [axes.get_ylabel() for axes in picture.axes[:2]] == ["time per sequence", "state of one sequence"]
     assert "neither a forward" in refused(found(generating), "scaling")
 
 
-def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learning: "Synthetic") -> None:
+def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learning: Synthetic) -> None:
     learning.lengths = (64,)
     learning.trainings = tuple(learning.trainings[0].model_copy(update={"recompute": again}) for again in (False, True))
     records = []
@@ -297,5 +273,5 @@ def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learnin
     assert "Bars: the range of the replicates" in said
 
 
-def test_without_a_second_set_of_conditions_memory_against_time_says_what_the_suite_would_say(learning: "Synthetic") -> None:
+def test_without_a_second_set_of_conditions_memory_against_time_says_what_the_suite_would_say(learning: Synthetic) -> None:
     assert "training: {recompute: [false, true]}" in refused(found(learning), "memory_against_time")

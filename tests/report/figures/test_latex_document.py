@@ -3,7 +3,6 @@
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +11,9 @@ from attnbench.report.figures.make import files
 from attnbench.report.tables import tables
 from attnbench.report.text import latex
 from attnbench.schema.cell import Workload
+from tests.report.conftest import Synthetic
 from tests.report.drawn import found
 from tests.report.figures.conftest import KINDS, Everything, Suited
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
-
 
 # columns as wide as those of ICML; the figures of one wide column are those of NeurIPS
 _TWO = r"""\documentclass[10pt,twocolumn]{article}
@@ -75,7 +71,7 @@ def test_a_paper_with_all_figures_and_the_table_compiles_and_nothing_is_too_wide
 
 
 @pytest.mark.slow
-def test_hostile_names_compile_as_letters(tmp_path: Path, hostile: "Synthetic") -> None:
+def test_hostile_names_compile_as_letters(tmp_path: Path, hostile: Synthetic) -> None:
     findings = found(hostile)
     body = []
     for kind in ("scaling", "memory"):

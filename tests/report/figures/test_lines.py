@@ -1,61 +1,55 @@
 """Lines over length: panels, axes, what was not measured, and the files of a run folder."""
 
-import io
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-from PIL import Image
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from attnbench.analyze.cells import summarize
 from attnbench.analyze.quantities import Unit
 from attnbench.analyze.sections import Section, sections
 from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.report.drawing import style
-from attnbench.report.drawing.lines import Plotted, Point, beyond, failures, parts
+from attnbench.report.drawing.lines import Plotted, beyond, failures, parts
 from attnbench.report.drawing.sheet import FOLDER, Sheet
 from attnbench.report.figures.make import folder_files
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.suite import ReportSpec
+from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import drawings, found, legend, pictures, title, words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from tests.report.conftest import Law, Synthetic
 
 FORWARD = (Workload.FORWARD,)
 
 
-def time_figure(run: "Synthetic") -> "Figure":
+def time_figure(run: Synthetic) -> Figure:
     return pictures(found(run), "time")[0]
 
 
-def above(axes: "Axes") -> list[str]:
+def above(axes: Axes) -> list[str]:
     """Words above a panel."""
     return [text.get_text() for text in axes.texts]
 
 
-def test_a_figure_has_a_column_per_mask_and_a_row_per_dtype(synthetic: "type[Synthetic]") -> None:
-    picture = time_figure(synthetic(workloads=FORWARD, dtypes=("float32", "bfloat16"), lengths=(512, 1024)))
+def test_a_figure_has_a_column_per_mask_and_a_row_per_dtype() -> None:
+    picture = time_figure(Synthetic(workloads=FORWARD, dtypes=("float32", "bfloat16"), lengths=(512, 1024)))
     titles = [axes.get_title(loc="left") for axes in picture.axes]
     assert titles == ["causal, float32", "non-causal, float32", "causal, bfloat16", "non-causal, bfloat16"]
     assert picture.get_size_inches()[0] <= 7
 
 
-def test_a_third_set_of_conditions_under_one_mask_starts_a_new_row(synthetic: "type[Synthetic]") -> None:
-    run = synthetic(workloads=FORWARD, causal=(True,), dtypes=("float32", "bfloat16", "float16"), lengths=(512, 1024))
+def test_a_third_set_of_conditions_under_one_mask_starts_a_new_row() -> None:
+    run = Synthetic(workloads=FORWARD, causal=(True,), dtypes=("float32", "bfloat16", "float16"), lengths=(512, 1024))
     first, second, third = (axes.get_position() for axes in time_figure(run).axes)
     assert first.y0 == second.y0 > third.y1
     assert first.x0 == pytest.approx(third.x0)
     assert third.x0 < second.x0
 
 
-def test_the_title_names_workload_quantity_dtype_and_device_in_words(small: "Synthetic") -> None:
+def test_the_title_names_workload_quantity_dtype_and_device_in_words(small: Synthetic) -> None:
     assert title(time_figure(small)) == ["forward: time per sample", "float32, AMD EPYC 9B14 (cpu)"]
     small.workloads = (Workload.FORWARD_BACKWARD,)
     (drawing,) = drawings(found(small), "time")
@@ -63,32 +57,32 @@ def test_the_title_names_workload_quantity_dtype_and_device_in_words(small: "Syn
     assert drawing.caption.startswith("forward + backward: time per sample against length N")
 
 
-def test_axes_say_lengths_and_units(synthetic: "type[Synthetic]") -> None:
-    findings = found(synthetic(workloads=FORWARD))
+def test_axes_say_lengths_and_units() -> None:
+    findings = found(Synthetic(workloads=FORWARD))
     time, memory = pictures(findings, "time")[0].axes[0], pictures(findings, "memory")[0].axes[0]
     assert [t.get_text() for t in time.get_xticklabels()] == ["512", "1k", "2k", "4k", "8k", "16k", "32k", "64k"]
     assert "1 ms" in [t.get_text() for t in time.get_yticklabels()]
     assert "64 MiB" in [t.get_text() for t in memory.get_yticklabels()]
 
 
-def test_neighbours_share_their_scale_and_its_numbers(synthetic: "type[Synthetic]") -> None:
-    left, right = time_figure(synthetic(workloads=FORWARD)).axes
+def test_neighbours_share_their_scale_and_its_numbers() -> None:
+    left, right = time_figure(Synthetic(workloads=FORWARD)).axes
     assert left.get_ylim() == right.get_ylim()
     assert (left.get_ylabel(), right.get_ylabel()) == ("time per sample", "")
     assert not any(label.get_visible() for label in right.get_yticklabels())
 
 
-def test_a_method_has_its_name_once_and_of_a_single_panel_its_exponent(synthetic: "type[Synthetic]") -> None:
-    picture = time_figure(synthetic(workloads=FORWARD))
+def test_a_method_has_its_name_once_and_of_a_single_panel_its_exponent() -> None:
+    picture = time_figure(Synthetic(workloads=FORWARD))
     assert list(legend(picture))[:2] == ["softmax.naive", "softmax.sdpa"]
     assert not {"softmax.naive", "softmax.sdpa"} & {text for axes in picture.axes for text in above(axes)}
-    (drawing,) = drawings(found(synthetic(workloads=FORWARD, causal=(True,))), "time")
+    (drawing,) = drawings(found(Synthetic(workloads=FORWARD, causal=(True,))), "time")
     assert any(name.startswith("softmax.naive N^") for name in legend(drawing.sheets[0]))
     assert "N^x: fitted" in drawing.caption
 
 
-def test_what_was_not_measured_is_noted_above_the_panel_and_nowhere_within(synthetic: "type[Synthetic]") -> None:
-    picture = time_figure(synthetic(workloads=FORWARD))
+def test_what_was_not_measured_is_noted_above_the_panel_and_nowhere_within() -> None:
+    picture = time_figure(Synthetic(workloads=FORWARD))
     causal, _ = picture.axes
     assert sorted(above(causal)) == ["OOM", "budget", "crashed", "unsupported", "wrong"]
     floor = causal.get_window_extent().y1
@@ -97,8 +91,8 @@ def test_what_was_not_measured_is_noted_above_the_panel_and_nowhere_within(synth
     assert np.max(naive.get_xdata()) == 8192
 
 
-def test_a_note_stands_at_the_first_length_without_a_number(synthetic: "type[Synthetic]") -> None:
-    findings = found(synthetic(workloads=FORWARD))
+def test_a_note_stands_at_the_first_length_without_a_number() -> None:
+    findings = found(Synthetic(workloads=FORWARD))
     notes = failures(findings.sections[0], style.looks(findings.labels))
     assert [(note.N, note.words) for note in notes] == [
         (2**14, "OOM"),
@@ -109,17 +103,17 @@ def test_a_note_stands_at_the_first_length_without_a_number(synthetic: "type[Syn
     ]
 
 
-def test_notes_of_one_panel_do_not_meet(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
-    laws = [law(f"m.{i}", 1.0, 1.0, stop_at=2 ** (9 + i % 4), status=status) for i, status in enumerate(Status)]
-    run = synthetic(laws, workloads=FORWARD, causal=(True,), lengths=(512, 1024, 2048, 4096, 8192))
+def test_notes_of_one_panel_do_not_meet() -> None:
+    laws = [Law(f"m.{i}", 1.0, 1.0, stop_at=2 ** (9 + i % 4), status=status) for i, status in enumerate(Status)]
+    run = Synthetic(laws, workloads=FORWARD, causal=(True,), lengths=(512, 1024, 2048, 4096, 8192))
     (axes,) = time_figure(run).axes
     boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: (round(box.y0), box.x0))
     for left, right in pairwise(boxes):
         assert left.x1 <= right.x0 or left.y1 <= right.y0 + 2
 
 
-def test_without_failures_only_what_has_numbers_is_drawn(synthetic: "type[Synthetic]") -> None:
-    findings = found(synthetic(workloads=FORWARD, causal=(True,)))
+def test_without_failures_only_what_has_numbers_is_drawn() -> None:
+    findings = found(Synthetic(workloads=FORWARD, causal=(True,)))
     (drawing,) = drawings(findings, "time", Sheet(failures=False))
     (picture,) = drawing.sheets
     assert above(picture.axes[0]) == []
@@ -128,35 +122,35 @@ def test_without_failures_only_what_has_numbers_is_drawn(synthetic: "type[Synthe
 
 
 def test_a_line_is_drawn_further_by_its_two_nearest_points() -> None:
-    points = [Point(N, Estimate.exact(value)) for N, value in ((1, 50.0), (2, 4.0), (4, 16.0))]
+    points = {N: Estimate.exact(value) for N, value in ((1, 50.0), (2, 4.0), (4, 16.0))}
     assert beyond(points, 8) == pytest.approx(64.0)
-    assert beyond(points[:1], 8) == 50.0
-    assert beyond([], 8) is None
+    assert beyond({1: points[1]}, 8) == 50.0
+    assert beyond({}, 8) is None
 
 
-def test_a_range_as_narrow_as_rounding_is_drawn_as_a_point(small: "Synthetic") -> None:
+def test_a_range_as_narrow_as_rounding_is_drawn_as_a_point(small: Synthetic) -> None:
     narrow = Estimate(1e-7, Interval(1e-7 * (1 - 2e-16), 1e-7 * (1 + 2e-16), Spread.BAND))
     points = Plotted("rounding", lambda _: narrow, Unit.SHARE).points(found(small).summaries)
     assert points
-    assert all(point.estimate.is_exact for point in points)
+    assert all(point.is_exact for point in points.values())
 
 
-def test_a_run_in_which_everything_failed_still_has_its_panels(law: "type[Law]", synthetic: "type[Synthetic]") -> None:
-    laws = [law(f"m.{i}", 1.0, 1.0, stop_at=1, status=status, reason="because") for i, status in enumerate(Status)]
-    picture = time_figure(synthetic(laws, workloads=FORWARD))
+def test_a_run_in_which_everything_failed_still_has_its_panels() -> None:
+    laws = [Law(f"m.{i}", 1.0, 1.0, stop_at=1, status=status, reason="because") for i, status in enumerate(Status)]
+    picture = time_figure(Synthetic(laws, workloads=FORWARD))
     for axes in picture.axes:
         assert "nothing was measured" in above(axes)
     assert len(legend(picture)) == len(Status)
 
 
-def test_hostile_names_are_drawn_as_they_are(hostile: "Synthetic") -> None:
+def test_hostile_names_are_drawn_as_they_are(hostile: Synthetic) -> None:
     names = list(legend(time_figure(hostile)))
     assert names[0].startswith("../../x N^")
     assert names[2].startswith("\\input{x} N^")
     assert names[4].startswith("_$x^2$_")
 
 
-def test_names_of_ones_own_stand_in_figures_and_captions(small: "Synthetic") -> None:
+def test_names_of_ones_own_stand_in_figures_and_captions(small: Synthetic) -> None:
     small.report = ReportSpec(labels={"softmax.sdpa": "FlashAttention", "linear.chunked(chunk=64)": "FlashAttention"})
     names = list(legend(time_figure(small)))
     # two methods that are called the same keep their own names
@@ -167,7 +161,7 @@ def test_names_of_ones_own_stand_in_figures_and_captions(small: "Synthetic") -> 
     assert any(name.startswith("Linear(chunk=64)") for name in names)
 
 
-def test_a_state_is_drawn_of_what_decodes_only(decoding: "Synthetic") -> None:
+def test_a_state_is_drawn_of_what_decodes_only(decoding: Synthetic) -> None:
     decoding.workloads, decoding.lengths = (Workload.FORWARD, Workload.DECODE), (512, 1024)
     (drawing,) = drawings(found(decoding), "state")
     assert drawing.workload == "decode"
@@ -176,7 +170,7 @@ def test_a_state_is_drawn_of_what_decodes_only(decoding: "Synthetic") -> None:
     assert "Memory:" not in drawing.caption
 
 
-def test_decoding_is_drawn_per_token_and_the_rules_of_the_batch_side_by_side(decoding: "Synthetic") -> None:
+def test_decoding_is_drawn_per_token_and_the_rules_of_the_batch_side_by_side(decoding: Synthetic) -> None:
     (drawing,) = [each for each in drawings(found(decoding), "time") if each.workload == "decode"]
     assert title(drawing.sheets[0]) == ["decode: time per token", "AMD EPYC 9B14 (cpu)"]
     left, right = drawing.sheets[0].axes
@@ -187,8 +181,8 @@ def test_decoding_is_drawn_per_token_and_the_rules_of_the_batch_side_by_side(dec
     assert left.get_position().y0 == right.get_position().y0
 
 
-def test_the_caption_says_what_where_and_how(synthetic: "type[Synthetic]") -> None:
-    (drawing,) = drawings(found(synthetic(workloads=FORWARD, lengths=(512, 1024, 2048))), "time")
+def test_the_caption_says_what_where_and_how() -> None:
+    (drawing,) = drawings(found(Synthetic(workloads=FORWARD, lengths=(512, 1024, 2048))), "time")
     seen, how = drawing.caption.split("\n\n")
     for part in ("forward: time per sample", "Shaded: ", "Above the panel: ", "n = 3 replicates", "AMD EPYC 9B14"):
         assert part in seen
@@ -204,20 +198,7 @@ def test_the_caption_says_what_where_and_how(synthetic: "type[Synthetic]") -> No
 # files of a run folder
 
 
-def test_the_same_records_give_the_same_bytes(small: "Synthetic") -> None:
-    small.report = ReportSpec(plots=("time",))
-    first = folder_files(found(small))
-    assert first == folder_files(found(small))
-    assert set(first) == {f"forward/time.{form}" for form in ("png", "svg", "pdf", "txt")}
-    svg, pdf = first["forward/time.svg"], first["forward/time.pdf"]
-    assert svg.startswith(b"<?xml")
-    assert pdf.startswith(b"%PDF")
-    assert b"/Type3" not in pdf
-    assert b"Date" not in svg.split(b"<defs>")[0]
-    assert Image.open(io.BytesIO(first["forward/time.png"])).size[0] > 600
-
-
-def test_drawing_leaves_no_setting_changed(small: "Synthetic") -> None:
+def test_drawing_leaves_no_setting_changed(small: Synthetic) -> None:
     small.report = ReportSpec(plots=("time",))
     with mpl.rc_context({"font.size": 31.0, "axes.facecolor": "red"}):
         before = dict(mpl.rcParams)
@@ -226,7 +207,7 @@ def test_drawing_leaves_no_setting_changed(small: "Synthetic") -> None:
     assert changed == folder_files(found(small))
 
 
-def test_only_the_plots_that_the_suite_asks_for_are_drawn(small: "Synthetic") -> None:
+def test_only_the_plots_that_the_suite_asks_for_are_drawn(small: Synthetic) -> None:
     small.report = ReportSpec(plots=("memory",))
     assert {name.partition(".")[0] for name in folder_files(found(small))} == {"forward/memory"}
 
@@ -234,29 +215,29 @@ def test_only_the_plots_that_the_suite_asks_for_are_drawn(small: "Synthetic") ->
 # many methods
 
 
-def section(synthetic: "type[Synthetic]", law: "type[Law]", names: list[str]) -> Section:
-    laws = [law(name, 1e-3, 1.0) for name in names]
-    made = synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=FORWARD)
+def section(names: list[str]) -> Section:
+    laws = [Law(name, 1e-3, 1.0) for name in names]
+    made = Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=FORWARD)
     (one,) = sections(summarize(made.run().cells, made.records()), made.run().suite.axes)
     return one
 
 
-def test_what_fits_stays_one_panel(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    whole = section(synthetic, law, [f"a.{i}" for i in range(FOLDER.methods)])
+def test_what_fits_stays_one_panel() -> None:
+    whole = section([f"a.{i}" for i in range(FOLDER.methods)])
     assert parts(whole, FOLDER.methods) == [whole]
 
 
-def test_of_more_methods_families_stay_together_and_a_large_one_is_cut(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    whole = section(synthetic, law, [*(f"a.{i}" for i in range(17)), "b.x", "c.y", "b.z"])
+def test_of_more_methods_families_stay_together_and_a_large_one_is_cut() -> None:
+    whole = section([*(f"a.{i}" for i in range(17)), "b.x", "c.y", "b.z"])
     made = parts(whole, 16)
     assert [part.conditions for part in made] == ["float32, a (1 of 2)", "float32, a, b, c (2 of 2)"]
     assert [len(part.series) for part in made] == [9, 11]
     assert sorted(s.cell.key for part in made for s in part.summaries) == sorted(s.cell.key for s in whole.summaries)
 
 
-def test_the_figure_of_very_many_methods_has_a_panel_for_each_part(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    laws = [law(f"m.{i}", 1e-3, 1.0) for i in range(40)]
-    picture = time_figure(synthetic(laws, workloads=FORWARD, causal=(True,), lengths=(512, 1024)))
+def test_the_figure_of_very_many_methods_has_a_panel_for_each_part() -> None:
+    laws = [Law(f"m.{i}", 1e-3, 1.0) for i in range(40)]
+    picture = time_figure(Synthetic(laws, workloads=FORWARD, causal=(True,), lengths=(512, 1024)))
     assert len(picture.axes) == 3
     assert len(legend(picture)) == 40
     assert "nothing was measured" not in words(picture)

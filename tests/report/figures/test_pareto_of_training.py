@@ -1,34 +1,30 @@
 """Quality against cost where a model learnt: its loss against an update, and against what the same model's generating costs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 
-from attnbench.analyze.best import front
 from attnbench.report.drawing.kinds import CannotDrawError
-from attnbench.report.drawing.sheet import FOLDER, Style, sheet
-from attnbench.report.figures.make import drawn, files
+from attnbench.report.drawing.sheet import FOLDER
+from attnbench.report.figures.make import drawn
 from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.training import Task, Training
+from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import drawings, found, pictures
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
 
 
 @pytest.fixture
-def both(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
+def both() -> Synthetic:
     """Small images that are learnt, and made one by one and as many as fit."""
     laws = (
-        law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.60, state=2**22),
-        law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.62, state=2**17, state_is_fixed=True, fits=2000),
-        law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.66, state=2**20),
+        Law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.60, state=2**22),
+        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.62, state=2**17, state_is_fixed=True, fits=2000),
+        Law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.66, state=2**20),
     )
-    return synthetic(
+    return Synthetic(
         laws,
         lengths=(64,),
         causal=(True,),
@@ -42,7 +38,7 @@ def costs(row: Sequence[Tradeoff]) -> list[str]:
     return [each.cost.name for each in row]
 
 
-def test_a_task_is_weighed_by_accuracy_and_loss_against_an_update(learning: "Synthetic") -> None:
+def test_a_task_is_weighed_by_accuracy_and_loss_against_an_update(learning: Synthetic) -> None:
     accuracy, loss = tradeoffs(found(learning))
     assert (accuracy[0].loss.name, loss[0].loss.name) == ("wrong", "loss")
     assert costs(accuracy) == costs(loss) == ["time per update", "memory of an update"]
@@ -50,11 +46,11 @@ def test_a_task_is_weighed_by_accuracy_and_loss_against_an_update(learning: "Syn
     assert sdpa.loss.interval.low < sdpa.loss.value < sdpa.loss.interval.high
 
 
-def test_speech_is_weighed_by_errors_and_loss(hearing: "Synthetic") -> None:
+def test_speech_is_weighed_by_errors_and_loss(hearing: Synthetic) -> None:
     assert [row[0].loss.name for row in tradeoffs(found(hearing))] == ["error_rate", "loss"]
 
 
-def test_a_cost_is_that_of_the_whole_update(learning: "Synthetic") -> None:
+def test_a_cost_is_that_of_the_whole_update(learning: Synthetic) -> None:
     learning.tokens = 1024
     findings = found(learning)
     time, memory = tradeoffs(findings)[1]
@@ -66,7 +62,7 @@ def test_a_cost_is_that_of_the_whole_update(learning: "Synthetic") -> None:
     assert next(c.cost.value for c in time.candidates if c.label == "softmax.sdpa") == cell.median
 
 
-def test_images_are_weighed_by_bits_against_learning_and_making_them(both: "Synthetic") -> None:
+def test_images_are_weighed_by_bits_against_learning_and_making_them(both: Synthetic) -> None:
     (row, _) = tradeoffs(found(both))
     assert row[0].loss.name == "bits"
     assert costs(row) == [
@@ -81,7 +77,7 @@ def test_images_are_weighed_by_bits_against_learning_and_making_them(both: "Synt
     assert {len(each.candidates) for each in row} == {3}
 
 
-def test_the_cost_of_generating_is_that_of_the_same_method(both: "Synthetic") -> None:
+def test_the_cost_of_generating_is_that_of_the_same_method(both: Synthetic) -> None:
     findings = found(both)
     one = tradeoffs(findings)[0][2]
     for candidate in one.candidates:
@@ -93,7 +89,7 @@ def test_the_cost_of_generating_is_that_of_the_same_method(both: "Synthetic") ->
         assert candidate.cost.value == cell.median
 
 
-def test_a_model_of_another_shape_generates_for_itself(both: "Synthetic") -> None:
+def test_a_model_of_another_shape_generates_for_itself(both: Synthetic) -> None:
     findings = found(both)
     deeper = Training(task=Task.PIXELS, updates=2000, layers=2)
     both.trainings = (deeper,)
@@ -103,12 +99,7 @@ def test_a_model_of_another_shape_generates_for_itself(both: "Synthetic") -> Non
     assert costs(row) == ["time per update", "memory of an update"]
 
 
-def test_the_front_is_of_the_cheapest_and_the_best(both: "Synthetic") -> None:
-    time = tradeoffs(found(both))[0][0]
-    assert next(each.label for each in front(time.candidates)) == "softmax.sdpa"
-
-
-def test_bits_that_are_far_from_0_are_drawn_apart(both: "Synthetic") -> None:
+def test_bits_that_are_far_from_0_are_drawn_apart(both: Synthetic) -> None:
     both.laws = both.laws[:2]
     (picture,) = pictures(found(both), "pareto")
     axes = picture.axes[0]
@@ -117,12 +108,12 @@ def test_bits_that_are_far_from_0_are_drawn_apart(both: "Synthetic") -> None:
     assert axes.get_title(loc="left") == "pixels, digits, causal, float32, B=1, N = 64"
 
 
-def test_an_accuracy_is_drawn_from_0_on(learning: "Synthetic") -> None:
+def test_an_accuracy_is_drawn_from_0_on(learning: Synthetic) -> None:
     (picture,) = pictures(found(learning), "pareto")
     assert all(axes.get_ylim()[0] <= 0 for axes in picture.axes)
 
 
-def test_the_caption_says_who_has_no_point_and_what_was_learnt_how(learning: "Synthetic", both: "Synthetic") -> None:
+def test_the_caption_says_who_has_no_point_and_what_was_learnt_how(learning: Synthetic, both: Synthetic) -> None:
     (one,) = drawings(found(learning), "pareto")
     assert "No point for time per update at N = 128: sparse.strided (budget), linformer.headwise (unsupported)." in one.caption
     assert "exactly 2,000 updates of B=64 sequences" in one.caption
@@ -132,7 +123,7 @@ def test_the_caption_says_who_has_no_point_and_what_was_learnt_how(learning: "Sy
     assert "of an untrained model of the same shape" in other.caption
 
 
-def test_the_caption_says_why_a_model_that_learnt_has_no_cost(both: "Synthetic") -> None:
+def test_the_caption_says_why_a_model_that_learnt_has_no_cost(both: Synthetic) -> None:
     failed = Failed(status=Status.OOM_HOST, reason="memory limit of this cell reached")
     records = [
         record.model_copy(update={"outcome": failed})
@@ -145,14 +136,9 @@ def test_the_caption_says_why_a_model_that_learnt_has_no_cost(both: "Synthetic")
     assert "No point for state of one sequence at N = 64: lsh.reformer(rounds=1) (OOM)." in one.caption
 
 
-def test_what_is_chosen_is_drawn_alone(both: "Synthetic") -> None:
+def test_what_is_chosen_is_drawn_alone(both: Synthetic) -> None:
     findings = found(both)
     (row, _) = tradeoffs(findings.only([Workload.TRAIN], []))
     assert costs(row) == ["time per update", "memory of an update"]
     with pytest.raises(CannotDrawError, match="no cell has a quality"):
         drawn(findings.only([Workload.GENERATE], []), "pareto", FOLDER)
-
-
-def test_it_is_written_in_every_format(both: "Synthetic") -> None:
-    made = files(found(both), "pareto", sheet(Style.PAPER), ("svg", "pgf"), "again")
-    assert {"pareto.svg", "pareto.pgf", "pareto.txt"} <= set(made)

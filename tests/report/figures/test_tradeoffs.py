@@ -1,6 +1,6 @@
 """Which cells a quality is weighed against: those of the same conditions and of the same model, and no others."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,7 @@ from attnbench.schema.cell import Allocator, Cell, ClockMode, Inputs, Precision,
 from attnbench.schema.model import Model
 from attnbench.schema.outcome import OUTPUT_ERROR, PERPLEXITY
 from attnbench.schema.problem import Problem
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
+from tests.report.conftest import Synthetic
 
 N = 1024
 BARE = Cell(method="softmax.sdpa", problem=Problem(N=N, causal=True))
@@ -28,9 +26,9 @@ def scored(value: float, workload: Workload = Workload.FIDELITY, name: str = OUT
 
 
 @pytest.fixture
-def weighed(synthetic: "type[Synthetic]") -> Any:
+def weighed() -> Any:
     """Gives what the figure makes of some cells."""
-    info = synthetic([]).run()
+    info = Synthetic([]).run()
 
     def _weighed(*cells: CellSummary) -> list[Tradeoff]:
         return [panel for row in tradeoffs(Findings.over(info, cells)) for panel in row]

@@ -1,7 +1,6 @@
 """Pictures of weights: what is white, what is grey, which heads share a panel, and what the notes say."""
 
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,9 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 from PIL import Image
 
-from attnbench.report.drawing import style
-from attnbench.report.figures.weights import FORMATS, Picture, figure, image
+from attnbench.report.figures.weights import Picture, figure, image
 
-
-@pytest.fixture(autouse=True)
-def settings() -> Iterator[None]:
-    with style.applied():
-        yield
+pytestmark = pytest.mark.usefixtures("settings")
 
 
 def uniform(seen: Any) -> NDArray[np.floating[Any]]:
@@ -154,12 +148,6 @@ def test_panels_touch_neither_each_other_nor_the_edge(heads: int, N: int) -> Non
 def test_no_letter_is_smaller_than_seven_points() -> None:
     drawn = figure(picture(uniform(np.stack([BAND, np.eye(64)]))))
     assert min(float(text.get_fontsize()) for text in drawn.findobj(Text) if isinstance(text, Text)) >= 7
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_same_weights_give_the_same_bytes(form: str) -> None:
-    shown = picture(uniform(np.stack([BAND, np.eye(64)])), causal=True)
-    assert image(shown, form) == image(shown, form)
 
 
 def test_png_and_svg_are_what_they_say() -> None:

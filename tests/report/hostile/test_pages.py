@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from html.parser import HTMLParser
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from attnbench.analyze.trend import Trends
+from attnbench.report.findings import Findings
 from attnbench.report.page import page
 from attnbench.report.questions.trend import page as trend_page
 from tests.report.hostile.conftest import Bundle, unseen
+from tests.report.page.reading import JSON, Read, parsed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,63 +23,13 @@ ENDS = "\n\u00a0"
 """Ends of lines, and a space that is none of a name's."""
 
 
-class Reader(HTMLParser):
-    """What a page is made of."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.shapes: set[tuple[str, frozenset[str]]] = set()
-        self.targets: set[str] = set()
-        self.policy = ""
-        self.scripts: list[tuple[str, list[str]]] = []
-        self.words: list[str] = []
-        self.comments: list[str] = []
-        self._inside = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._inside = tag
-        self.shapes.add((tag, frozenset(name for name, _ in attrs)))
-        self.targets |= {value or "" for name, value in attrs if name in {"href", "src", "action", "xlink:href"}}
-        if dict(attrs).get("http-equiv") == "Content-Security-Policy":
-            self.policy = dict(attrs).get("content") or ""
-        if tag == "script":
-            self.scripts.append((dict(attrs).get("type") or "", []))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_comment(self, data: str) -> None:
-        self.comments.append(data)
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "script":
-            self.scripts[-1][1].append(data)
-        elif self._inside != "style":
-            self.words.append(data)
-
-    @property
-    def code(self) -> list[str]:
-        """What would be run."""
-        return ["".join(parts) for kind, parts in self.scripts if kind != "application/json"]
-
-    @property
-    def data(self) -> list[str]:
-        return ["".join(parts) for kind, parts in self.scripts if kind == "application/json"]
-
-    @property
-    def text(self) -> str:
-        return "".join(self.words)
-
-
-def check_html(text: str, harmless: str) -> Reader:
+def check_html(text: str, harmless: str) -> Read:
     """Against a page of the same make, whose texts are plain."""
-    found, known = Reader(text), Reader(harmless)
+    found, known = parsed(text), parsed(harmless)
     assert found.shapes - known.shapes == set()
     assert found.targets - known.targets == set()
     assert found.code == known.code
-    assert len(found.data) == len(known.data)
+    assert len(found.scripts) == len(known.scripts)
     assert found.comments == known.comments
     assert unseen(found.text, ENDS) == set()
     assert "default-src 'none'" in found.policy
@@ -98,11 +50,16 @@ def strings(data: Any) -> Iterator[str]:
             yield from strings(value)
 
 
+def started(made: Bundle, when: str) -> Findings:
+    """With a start that is no date."""
+    return replace(made.findings, run=made.info.model_copy(update={"started": when}))
+
+
 def test_the_page_holds_the_names_as_text_and_no_more(run: Bundle, plain: Bundle) -> None:
-    found = check_html(page([run.findings]), page([plain.findings]))
+    found = check_html(page([started(run, run.nasty)]), page([started(plain, "plain")]))
     assert "<script>alert(1)</script>" in found.text
     assert "{{ 7 * 7 }}{% raw %}" in found.text
-    for text in found.data:
+    for text in (text for kind, text in found.scripts if kind == JSON):
         assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
         assert {mark for each in strings(json.loads(text)) for mark in unseen(each, ENDS)} == set()
 
@@ -112,7 +69,7 @@ def test_the_page_of_several_runs_holds_no_more_either(run: Bundle, plain: Bundl
 
 
 def test_the_trend_page_holds_the_names_as_text(trends: Trends) -> None:
-    found = Reader(trend_page.page(trends))
+    found = parsed(trend_page.page(trends))
     assert (found.scripts, found.comments) == ([], [])
     assert {tag for tag, _ in found.shapes} & {"iframe", "object", "embed", "base", "form", "b onclick"} == set()
     assert [name for _, names in found.shapes for name in names if name.startswith("on")] == []

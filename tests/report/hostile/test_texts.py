@@ -22,6 +22,7 @@ from attnbench.analyze.speedup import baseline
 from attnbench.analyze.trend import Trends
 from attnbench.analyze.verdict import LEVEL
 from attnbench.report import console
+from attnbench.report.conditions import measured
 from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.exports.exchange import Source
 from attnbench.report.exports.formats import FORMATS
@@ -85,29 +86,26 @@ def test_no_cell_of_a_comparison_or_crossover_is_a_formula(judgement: Judgement,
 
 
 def check_markdown(text: str, count: int) -> set[str]:
-    """The texts of a page of so many tables, each with its notes in one list."""
+    """The texts of a page of so many tables, each with its notes in one list, and one more on how all was measured."""
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     assert {token.type.removesuffix("_open").removesuffix("_close") for token in tokens} <= set(BLOCKS)
     types = [token.type for token in tokens]
     assert types.count("table_open") == count
-    assert types.count("bullet_list_open") <= count
+    assert types.count("bullet_list_open") <= count + ("\n## How it was measured\n" in text)
     inline = [token for token in tokens if token.type == "inline"]
     kinds = {child.type for token in inline for child in token.children or []}
     assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
-    check_columns(text)
+    for grid in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        pipes = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in grid.splitlines()}
+        assert len(pipes) == 1, grid
     assert unseen(text) == set()
     return {"".join(child.content for child in token.children or []) for token in inline}
 
 
-def check_columns(text: str) -> None:
-    for grid in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        pipes = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in grid.splitlines()}
-        assert len(pipes) == 1, grid
-
-
 def test_markdown_shows_every_name_as_it_is(run: Bundle) -> None:
     texts = tables(run.findings)
-    shown = check_markdown(markdown.markdown(texts, f"synthetic, run {run.nasty}"), len(texts))
+    text = markdown.markdown(texts, f"synthetic, run {run.nasty}", "", measured(run.findings))
+    shown = check_markdown(text, len(texts))
     assert set(run.findings.names.values()) <= shown
     assert any(name.startswith("<script>alert(1)</script>") for name in shown)
 

@@ -12,7 +12,7 @@ from attnbench.report.page.board import Board
 from attnbench.report.page.columns import columns
 from attnbench.report.page.payload import payload
 
-RAW = {"script", "style"}
+RAW, JSON = {"script", "style"}, "application/json"
 
 
 @dataclass
@@ -22,11 +22,16 @@ class Read(HTMLParser):
     elements: Counter[str] = field(default_factory=Counter)
     attributes: set[tuple[str, str]] = field(default_factory=set)
     """Element and attribute."""
+    shapes: set[tuple[str, frozenset[str]]] = field(default_factory=set)
+    """Element and all its attributes."""
+    targets: set[str] = field(default_factory=set)
+    """What is linked or loaded."""
+    comments: list[str] = field(default_factory=list)
     scripts: list[tuple[str, str]] = field(default_factory=list)
     """Type and text."""
     values: dict[str, str] = field(default_factory=dict)
     """Of attributes by element, attribute and the value of `id` or `name`."""
-    text: str = ""
+    words: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     """Of all tables, the heads too."""
     _raw: str = ""
@@ -38,6 +43,8 @@ class Read(HTMLParser):
         known = dict(attrs)
         self.elements[tag] += 1
         self.attributes |= {(tag, name) for name in known}
+        self.shapes.add((tag, frozenset(known)))
+        self.targets |= {value or "" for name, value in attrs if name in {"href", "src", "action", "xlink:href"}}
         name = known.get("id") or known.get("name") or known.get("http-equiv")
         self.values |= {f"{tag}/{name}/{key}": value or "" for key, value in attrs}
         self._raw = tag if tag in RAW else ""
@@ -51,19 +58,32 @@ class Read(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         self._raw = ""
 
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
     def handle_data(self, data: str) -> None:
         if self._raw == "script":
             kind, text = self.scripts[-1]
             self.scripts[-1] = (kind, text + data)
         elif not self._raw:
-            self.text += data
+            self.words.append(data)
             if self.rows and self.rows[-1]:
                 self.rows[-1][-1] += data
 
     @property
+    def text(self) -> str:
+        """All that is read by people."""
+        return "".join(self.words)
+
+    @property
+    def code(self) -> list[str]:
+        """The scripts that a browser would run."""
+        return [text for kind, text in self.scripts if kind != JSON]
+
+    @property
     def data(self) -> dict[str, Any]:
         """What the script is given."""
-        (text,) = (text for kind, text in self.scripts if kind == "application/json")
+        (text,) = (text for kind, text in self.scripts if kind == JSON)
         found: dict[str, Any] = json.loads(text)
         return found
 
@@ -77,11 +97,17 @@ class Read(HTMLParser):
         return self.values["meta/Content-Security-Policy/content"]
 
 
+def parsed(text: str) -> Read:
+    """Return what a parser makes of a page."""
+    found = Read()
+    found.feed(text)
+    found.close()
+    return found
+
+
 def read(*runs: Findings) -> Read:
     """Return the page of some runs, parsed."""
-    found = Read()
-    found.feed(page(runs))
-    found.close()
+    found = parsed(page(runs))
     found.rows = [[text.strip() for text in row] for row in found.rows]
     return found
 

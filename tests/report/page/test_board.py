@@ -1,7 +1,6 @@
 """Which cells of several runs are shown in one view: those that are alike in all but the method and N."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,16 +8,14 @@ from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.training import Task, Training
+from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
 
 Shaped = Callable[..., Findings]
 
 
 @pytest.fixture
-def shaped(synthetic: "type[Synthetic]", law: "type[Law]") -> Shaped:
+def shaped() -> Shaped:
     """Findings of a small run; what is named replaces a field."""
 
     def _shaped(**fields: object) -> Findings:
@@ -28,8 +25,8 @@ def shaped(synthetic: "type[Synthetic]", law: "type[Law]") -> Shaped:
             "workloads": (Workload.FORWARD,),
             "replicates": 1,
         }
-        laws = (law("softmax.sdpa", 3e-3, 1.95), law("linear.chunked", 2e-3, 1.0))
-        return found(synthetic(laws, **{**known, **fields}))  # type: ignore[arg-type]
+        laws = (Law("softmax.sdpa", 3e-3, 1.95), Law("linear.chunked", 2e-3, 1.0))
+        return found(Synthetic(laws, **{**known, **fields}))  # type: ignore[arg-type]
 
     return _shaped
 

@@ -4,7 +4,6 @@ import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from markupsafe import escape
@@ -21,10 +20,8 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Status
 from attnbench.suite.load import load
+from tests.report.conftest import Synthetic
 from tests.report.drawn import found
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
 
 VENDOR = Path(document.__file__).parent / "vendor"
 
@@ -33,7 +30,7 @@ def changed(findings: Findings, **update: object) -> Findings:
     return replace(findings, run=findings.run.model_copy(update=update))
 
 
-def test_runs_are_called_by_what_tells_them_apart(small: "Synthetic") -> None:
+def test_runs_are_called_by_what_tells_them_apart(small: Synthetic) -> None:
     one = changed(found(small), git={"commit": "fedcba9876543210", "dirty": False})
     other = changed(one, git={"commit": "0123456789abcdef", "dirty": True}, started="2026-02-03T04:05:06+00:00")
     third = changed(other, started="2026-03-04T05:06:07+00:00", git={})
@@ -42,7 +39,7 @@ def test_runs_are_called_by_what_tells_them_apart(small: "Synthetic") -> None:
     assert run_names([one]) == ("20260102-030405-abcdef",)
 
 
-def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(small: "Synthetic") -> None:
+def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(small: Synthetic) -> None:
     one = changed(found(small), git={"commit": "a" * 40})
     other = changed(one, git={"commit": "b" * 40})
     third = changed(one, started="2026-02-03T04:05:06+00:00")
@@ -50,7 +47,7 @@ def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(smal
     assert names == ("aaaaaaaaaa, 2026-01-02 03:04 UTC", "bbbbbbbbbb, 2026-01-02 03:04 UTC", "aaaaaaaaaa, 2026-02-03 04:05 UTC")
 
 
-def test_runs_that_nothing_tells_apart_are_numbered(small: "Synthetic") -> None:
+def test_runs_that_nothing_tells_apart_are_numbered(small: Synthetic) -> None:
     one = found(small)
     assert run_names([one, one]) == ("20260102-030405-abcdef (1)", "20260102-030405-abcdef (2)")
 
@@ -63,11 +60,11 @@ def test_runs_that_nothing_tells_apart_are_numbered(small: "Synthetic") -> None:
         ("x", "x"),
     ],
 )
-def test_a_moment_is_said_as_far_as_it_is_known(small: "Synthetic", started: str, words: str) -> None:
+def test_a_moment_is_said_as_far_as_it_is_known(small: Synthetic, started: str, words: str) -> None:
     assert moment(changed(found(small), started=started).run) == words
 
 
-def test_the_map_shows_each_status_in_its_place(small: "Synthetic") -> None:
+def test_the_map_shows_each_status_in_its_place(small: Synthetic) -> None:
     shown = failures(Board((found(small),)), 0)
     assert shown["words"] == "4 of 12 cells failed: 3 wrong, 1 OOM. 2 methods ran at every length and are not listed."
     assert re.findall(r"<td class=(\S+) data-cell=\d+>(\w+)", str(shown["grid"])) == [
@@ -77,18 +74,18 @@ def test_the_map_shows_each_status_in_its_place(small: "Synthetic") -> None:
     assert any("memory limit of 17.2 GB reached" in reason for reason in shown["reasons"])
 
 
-def test_where_nothing_failed_there_is_no_map(synthetic: "type[Synthetic]") -> None:
-    made = synthetic(synthetic().laws[2:3], lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))
+def test_where_nothing_failed_there_is_no_map() -> None:
+    made = Synthetic(Synthetic().laws[2:3], lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))
     shown = failures(Board((found(made),)), 0)
     assert shown == {"words": "All 1 cells were measured.", "grid": "", "reasons": []}
 
 
-def test_cells_that_were_not_run_are_not_called_failed(small: "Synthetic") -> None:
+def test_cells_that_were_not_run_are_not_called_failed(small: Synthetic) -> None:
     shown = failures(Board((Findings.of(small.run(), []),)), 0)
     assert shown["words"] == "None of 12 cells failed. 12 were not run."
 
 
-def test_cells_that_were_interrupted_count_as_not_run_wherever_cells_are_counted(small: "Synthetic") -> None:
+def test_cells_that_were_interrupted_count_as_not_run_wherever_cells_are_counted(small: Synthetic) -> None:
     stopped = Failed(status=Status.INTERRUPTED, reason="stopped by the user")
     records = [small.record(cell, stopped) for cell in small.run().cells[:3]]
     findings = Findings.of(small.run(), records)
@@ -97,14 +94,14 @@ def test_cells_that_were_interrupted_count_as_not_run_wherever_cells_are_counted
     assert "12 cells: 12 not run" in page([findings])
 
 
-def test_how_it_was_measured_is_told_in_a_section_of_its_own_but_why_cells_failed_with_the_map(small: "Synthetic") -> None:
+def test_how_it_was_measured_is_told_in_a_section_of_its_own_but_why_cells_failed_with_the_map(small: Synthetic) -> None:
     html = page([found(small)])
     told = html[html.index('<section id="conditions"') : html.index('<section id="again"')]
     missing = [line for line in measured(found(small)) if f"<li>{escape(line)}" not in told]
     assert missing == failures(Board((found(small),)), 0)["reasons"]
 
 
-def test_the_environment_puts_runs_side_by_side(small: "Synthetic") -> None:
+def test_the_environment_puts_runs_side_by_side(small: Synthetic) -> None:
     one = found(small)
     known: dict[str, Scalar | None] = {"processor": "Xeon", "gpu": None}
     other = replace(one, run=one.run.model_copy(update={"environment": known, "id": "b"}))
@@ -115,7 +112,7 @@ def test_the_environment_puts_runs_side_by_side(small: "Synthetic") -> None:
     assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
 
 
-def test_the_suite_that_is_shown_can_be_run(small: "Synthetic", tmp_path: Path) -> None:
+def test_the_suite_that_is_shown_can_be_run(small: Synthetic, tmp_path: Path) -> None:
     file = tmp_path / "again.yaml"
     file.write_text(again(found(small).run)["suite"].unescape())
     assert load(str(file)).suite == small.run().suite

@@ -3,45 +3,39 @@
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.analyze.cells import OK, CellSummary
 from attnbench.report.drawing.images import contrast, on_dark
 from attnbench.report.drawing.style import Dashes, looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.report.page.columns import Column, columns
 from attnbench.report.page.payload import corners, dashes, dumps, variable, variables
-from attnbench.schema.cell import Cell, Precision, Workload
-from attnbench.schema.model import Model
-from attnbench.schema.outcome import OUTPUT_ERROR, PERPLEXITY
-from attnbench.schema.problem import Problem
+from attnbench.schema.cell import Workload
+from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
 from tests.report.figures.conftest import recorded
 from tests.report.page.reading import data
 from tests.report.stored import as_stored
 
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
 
 @pytest.fixture
-def weighed(synthetic: "type[Synthetic]", law: "type[Law]") -> Findings:
+def weighed() -> Findings:
     """Three methods, timed and measured for fidelity: one exact, one fast and rough, one that is beaten in both."""
     laws = (
-        law("softmax.sdpa", 4e-3, 1.9, tier="library"),
-        law("lsh.reformer", 1e-3, 1.1, {"rounds": 1}),
-        law("linear.chunked", 2e-3, 1.0),
+        Law("softmax.sdpa", 4e-3, 1.9, tier="library"),
+        Law("lsh.reformer", 1e-3, 1.1, {"rounds": 1}),
+        Law("linear.chunked", 2e-3, 1.0),
     )
-    made = synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD, Workload.FIDELITY))
+    made = Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD, Workload.FIDELITY))
     return Findings.of(*recorded(made))
 
 
-def test_the_numbers_of_a_small_run_are_as_stored(small: "Synthetic") -> None:
+def test_the_numbers_of_a_small_run_are_as_stored(small: Synthetic) -> None:
     small.replicates = 5
     made = data(found(small))
     # the looks have tests of their own
@@ -53,8 +47,8 @@ def test_the_numbers_of_a_small_run_are_as_stored(small: "Synthetic") -> None:
     assert as_stored("page.json", f"{text}\n")
 
 
-def test_failed_cells_have_no_value_and_never_zero(synthetic: "type[Synthetic]") -> None:
-    made = data(found(synthetic()))
+def test_failed_cells_have_no_value_and_never_zero() -> None:
+    made = data(found(Synthetic()))
     ok = next(number for number, status in enumerate(made["statuses"]) if status["key"] == "ok")
     failed = [cell for cell, status in enumerate(made["cells"]["status"]) if status != ok]
     assert failed
@@ -67,7 +61,7 @@ def column(board: Board, key: str) -> Column:
     return found
 
 
-def test_growth_comes_from_the_analysis(small: "Synthetic") -> None:
+def test_growth_comes_from_the_analysis(small: Synthetic) -> None:
     small.replicates = 5
     board = Board((found(small),))
     fits, (naive, sdpa) = column(board, "time").fits, board.labels[:2]
@@ -76,7 +70,7 @@ def test_growth_comes_from_the_analysis(small: "Synthetic") -> None:
     assert f"0/0/{board.labels.index(naive)}" not in fits
 
 
-def test_throughput_and_time_turn_round_together(small: "Synthetic") -> None:
+def test_throughput_and_time_turn_round_together(small: Synthetic) -> None:
     small.tokens = 4096
     board = Board((found(small),))
     for t, rate in zip(column(board, "time").estimates, column(board, "throughput").estimates, strict=True):
@@ -110,41 +104,12 @@ def test_fidelity_of_another_run_is_weighed_against_the_times_of_this_one(weighe
     assert {pairs["run"] for pairs in made["pairs"] if "time/output_error" in pairs["fronts"]} == {0}
 
 
-def test_a_quality_is_weighed_against_the_time_under_its_own_conditions(weighed: Findings) -> None:
-    rough = [replace(s, cell=s.cell.model_copy(update={"matmul_precision": Precision.HIGH})) for s in weighed.summaries]
-    made = data(Findings.over(weighed.run, [*rough, *weighed.summaries]))
-    group, conditions = made["cells"]["group"], [each["conditions"] for each in made["groups"]]
-    told = [(conditions[group[paid]], conditions[group[lost]]) for pairs in made["pairs"] for paid, lost in pairs["cells"]]
-    assert set(told) == {(each, each) for each in ("float32, matmul highest", "float32, matmul high")}
-
-
-def test_a_whole_model_is_weighed_by_what_it_says_itself(small: "Synthetic") -> None:
-    def cell(workload: Workload, config: str = "") -> Cell:
-        model = Model(config=config) if config else None
-        return Cell(method="softmax.sdpa", problem=Problem(N=512, causal=True), workload=workload, model=model)
-
-    cells = [
-        *(CellSummary(cell(Workload.MODEL_PREFILL, name), OK, medians={0: 1.0}) for name in ("small", "large")),
-        CellSummary(cell(Workload.MODEL_QUALITY, "large"), OK, scores={PERPLEXITY: {0: 20.0}}),
-        CellSummary(cell(Workload.FORWARD), OK, medians={0: 1.0}),
-        CellSummary(cell(Workload.FIDELITY), OK, scores={OUTPUT_ERROR: {0: 0.1}}),
-    ]
-    made = data(Findings.over(small.run(), cells))
-    titles = [f"{each['workload']}, {each['conditions']}" for each in made["groups"]]
-    cell_titles = [titles[group] for group in made["cells"]["group"]]
-    other = {(cell_titles[paid], cell_titles[lost]) for pairs in made["pairs"] for paid, lost in pairs["cells"] if paid != lost}
-    assert other == {
-        ("model_prefill, float32, large", "model_quality, float32, large"),
-        ("forward, float32", "fidelity, float32"),
-    }
-
-
-def test_a_run_without_quality_weighs_nothing(small: "Synthetic") -> None:
+def test_a_run_without_quality_weighs_nothing(small: Synthetic) -> None:
     assert data(found(small))["pairs"] == []
 
 
-def test_every_cell_stands_once_in_the_order_of_its_line(synthetic: "type[Synthetic]") -> None:
-    made = synthetic(dtypes=("float32", "bfloat16"), lengths=(512, 1024))
+def test_every_cell_stands_once_in_the_order_of_its_line() -> None:
+    made = Synthetic(dtypes=("float32", "bfloat16"), lengths=(512, 1024))
     board = Board((found(made),))
     assert sorted(place.summary.cell.key for place in board.places) == sorted(cell.key for cell in made.run().cells)
     for one, other in zip(board.places, board.places[1:], strict=False):
@@ -152,7 +117,7 @@ def test_every_cell_stands_once_in_the_order_of_its_line(synthetic: "type[Synthe
             assert one.summary.cell.problem.N < other.summary.cell.problem.N
 
 
-def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: "Synthetic") -> None:
+def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: Synthetic) -> None:
     findings = found(decoding)
     (*kept, left) = findings.summaries
     sections = tuple(
@@ -175,7 +140,7 @@ def test_what_is_no_number_is_refused() -> None:
         dumps({"a": float("nan")})
 
 
-def test_a_method_looks_as_in_the_figures(small: "Synthetic", law: "type[Law]") -> None:
+def test_a_method_looks_as_in_the_figures(small: Synthetic) -> None:
     findings = found(small)
     board = Board((findings,))
     method = data(findings)["methods"][1]

@@ -2,11 +2,9 @@
 
 import csv
 import json
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,11 +15,9 @@ from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.training import Task, Training
 from attnbench.store.run_folder import RunFolder
+from tests.cli.conftest import Run
+from tests.report.conftest import Law, Synthetic
 
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Store = Callable[..., str]
 
 
@@ -33,15 +29,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def both(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
+def both() -> Synthetic:
     """Images that are learnt, and made; one method fails in both."""
     laws = (
-        law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.5, state=2**22),
-        law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.505, state=2**17),
-        law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.8, state=2**20),
-        law("sparse.strided", 2e-3, 1.5, stop_at=1, status=Status.ERROR, reason="there is no room"),
+        Law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.5, state=2**22),
+        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.505, state=2**17),
+        Law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.8, state=2**20),
+        Law("sparse.strided", 2e-3, 1.5, stop_at=1, status=Status.ERROR, reason="there is no room"),
     )
-    return synthetic(
+    return Synthetic(
         laws,
         lengths=(64,),
         causal=(True,),
@@ -52,12 +48,12 @@ def both(synthetic: "type[Synthetic]", law: "type[Law]") -> "Synthetic":
     )
 
 
-def slowed(run: "Synthetic", factor: float) -> "Synthetic":
+def slowed(run: Synthetic, factor: float) -> Synthetic:
     return replace(run, laws=[replace(law, seconds=factor * law.seconds) for law in run.laws])
 
 
 @pytest.fixture
-def store(both: "Synthetic") -> Store:
+def store(both: Synthetic) -> Store:
     """Write the run of a day, `factor` times as slow, to the disk; gives its folder."""
 
     def _store(day: int = 1, factor: float = 1.0) -> str:
@@ -74,7 +70,7 @@ def store(both: "Synthetic") -> Store:
 # judging
 
 
-def test_an_update_that_takes_longer_is_slower_and_what_was_learnt_is_said_not_to_be_judged(both: "Synthetic") -> None:
+def test_an_update_that_takes_longer_is_slower_and_what_was_learnt_is_said_not_to_be_judged(both: Synthetic) -> None:
     old, new = (Findings.of(run.run(), run.records()) for run in (both, slowed(both, 10)))
     judgement = judge_runs((old.run, old.summaries), (new.run, new.summaries), 0.05, 0.05)
     verdicts = {c.verdict for c in judgement.comparisons if c.pair.any.cell.workload is Workload.TRAIN}
@@ -82,14 +78,14 @@ def test_an_update_that_takes_longer_is_slower_and_what_was_learnt_is_said_not_t
     assert any("not what was learnt" in note for note in judgement.notes)
 
 
-def test_methods_are_judged_by_the_time_of_an_update_and_of_a_sequence(both: "Synthetic") -> None:
+def test_methods_are_judged_by_the_time_of_an_update_and_of_a_sequence(both: Synthetic) -> None:
     judgement = judge_methods(Findings.of(both.run(), both.records()), None, 0.05, 0.05)
     judged = {(c.pair.any.cell.workload, c.pair.any.cell.label): c.verdict for c in judgement.comparisons}
     assert judged[Workload.TRAIN, "lsh.reformer(rounds=1)"] is Verdict.SLOWER
     assert judged[Workload.GENERATE, "lsh.reformer(rounds=1)"] is Verdict.SLOWER
 
 
-def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: "Synthetic", store: Store, command: Run) -> None:
+def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: Synthetic, store: Store, command: Run) -> None:
     both.workloads, both.batches = (Workload.TRAIN,), (Batch.FIXED,)
     both.trainings = (Training(task=Task.PIXELS, layers=2), Training(task=Task.BYTES, data="/a|b\n.txt"))
     done = command("compare", store(1), store(2), "--out", "c.md")
@@ -112,7 +108,7 @@ def test_a_gate_says_what_became_slower(store: Store, command: Run) -> None:
 # crossovers and trends
 
 
-def test_losses_are_compared_over_length(both: "Synthetic", store: Store, command: Run) -> None:
+def test_losses_are_compared_over_length(both: Synthetic, store: Store, command: Run) -> None:
     both.trainings, both.lengths, both.batches = (Training(task=Task.COPY, updates=100),), (64, 128, 256), (Batch.FIXED,)
     folder = store()
     done = command("crossover", folder, "--metric", "loss", "--of", "softmax.sdpa", "--over", "lsh.reformer(rounds=1)")
@@ -137,7 +133,7 @@ def test_a_metric_that_no_cell_has_is_refused_with_those_that_there_are(store: S
     assert "it has: time, first_call, tokens, throughput, memory, state, loss, bits" in " ".join(done.stderr.split())
 
 
-def test_a_history_of_trainings_finds_what_changed(both: "Synthetic", store: Store, command: Run) -> None:
+def test_a_history_of_trainings_finds_what_changed(both: Synthetic, store: Store, command: Run) -> None:
     both.laws, both.replicates, both.batches = both.laws[:1], 2, (Batch.FIXED,)
     for day in range(1, 13):
         store(day, factor=10 if day > 6 else 1.0)
@@ -150,7 +146,7 @@ def test_a_history_of_trainings_finds_what_changed(both: "Synthetic", store: Sto
     assert "updates" not in said
 
 
-def test_tracks_of_several_tasks_are_called_by_them(both: "Synthetic", store: Store, command: Run) -> None:
+def test_tracks_of_several_tasks_are_called_by_them(both: Synthetic, store: Store, command: Run) -> None:
     both.laws, both.replicates = both.laws[:1], 2
     both.workloads, both.batches = (Workload.TRAIN, Workload.FORWARD), (Batch.FIXED,)
     both.trainings = (Training(task=Task.COPY), Training(task=Task.RECALL, pairs=4))
@@ -177,27 +173,11 @@ def test_every_export_takes_models(to: str, store: Store, command: Run) -> None:
     assert "sparse.strided at 64: there is no room" in done.stderr
 
 
-def test_a_benchmark_is_called_by_what_the_model_learns_and_nothing_that_is_usual(store: Store, command: Run) -> None:
-    command("export", store(), "--to", "bencher", "--out", "b.json")
-    names = list(json.loads(Path("b.json").read_text()))
-    assert "train/causal/float32/task=pixels/updates=2000/N=64/linear.chunked(chunk=64)" in names
-    assert "generate/causal/float32/batch=largest/task=pixels/updates=2000/N=64/softmax.sdpa" in names
-
-
-def test_pyperf_has_the_seconds_of_each_update(both: "Synthetic", store: Store, command: Run) -> None:
-    command("export", store(), "--to", "pyperf", "--out", "p.json")
-    benchmarks = json.loads(Path("p.json").read_text())["benchmarks"]
-    named = {each["metadata"]["name"]: each for each in benchmarks}
-    learnt = named["train/causal/float32/task=pixels/updates=2000/N=64/softmax.sdpa"]
-    assert len(learnt["runs"]) == both.replicates
-    assert all(len(each["values"]) == 12 for each in learnt["runs"])
-
-
 # pictures
 
 
 @pytest.mark.slow
-def test_all_figures_are_drawn_that_the_run_can_give(both: "Synthetic", store: Store, command: Run) -> None:
+def test_all_figures_are_drawn_that_the_run_can_give(both: Synthetic, store: Store, command: Run) -> None:
     both.batches = (Batch.FIXED,)
     done = command("plot", store(), "--style", "web", "--format", "svg", "--out", "figures")
     assert done.returncode == 0, done.stderr

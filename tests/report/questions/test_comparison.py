@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,10 +27,8 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from tests.report.conftest import Synthetic
 from tests.report.stored import as_stored
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
 
 
 @dataclass
@@ -63,7 +59,7 @@ class Change:
         return record.model_copy(update={"outcome": outcome.model_copy(update={"samples": samples, "memory": memory})})
 
 
-def two(made: "Synthetic", *changes: Change, together: bool = True, metric: str = "time") -> Judgement:
+def two(made: Synthetic, *changes: Change, together: bool = True, metric: str = "time") -> Judgement:
     """A run against a changed copy of itself."""
     old, records = made.run(), made.records()
     changed = records
@@ -77,12 +73,12 @@ def two(made: "Synthetic", *changes: Change, together: bool = True, metric: str 
 
 
 @pytest.fixture
-def five(synthetic: "type[Synthetic]") -> "Synthetic":
-    return synthetic(lengths=(512, 1024, 16384), causal=(True,), workloads=(Workload.FORWARD,), replicates=5)
+def five() -> Synthetic:
+    return Synthetic(lengths=(512, 1024, 16384), causal=(True,), workloads=(Workload.FORWARD,), replicates=5)
 
 
 @pytest.fixture
-def judgement(five: "Synthetic") -> Judgement:
+def judgement(five: Synthetic) -> Judgement:
     return two(five, Change("softmax.sdpa", 1.3), Change("linear.chunked", 0.5, lost_at=512, memory=1.7))
 
 
@@ -97,24 +93,14 @@ def test_the_forms_are_those_of_the_golden_files(judgement: Judgement) -> None:
         assert as_stored(name, text), name
 
 
-def test_the_conclusion_counts_every_cell(judgement: Judgement) -> None:
-    counts = [int(number) for number in re.findall(r"(\d+) [A-Z]+", judgement.conclusion)]
-    assert sum(counts) == len(judgement.comparisons)
-
-
-def test_the_console_keeps_to_eighty_columns_and_to_ascii_where_it_must(judgement: Judgement) -> None:
-    assert max(map(len, console(judgement).splitlines())) <= 80
-    assert console(judgement, unicode=False).isascii()
-
-
-def test_runs_of_two_times_are_not_paired_and_say_so(five: "Synthetic") -> None:
+def test_runs_of_two_times_are_not_paired_and_say_so(five: Synthetic) -> None:
     apart, turns = two(five, together=False), two(five)
     assert (apart.terms.paired, turns.terms.paired) == (False, True)
     assert any("one after the other" in note for note in apart.notes)
     assert not any("one after the other" in note for note in turns.notes)
 
 
-def test_memory_that_differs_from_process_to_process_is_not_judged(five: "Synthetic") -> None:
+def test_memory_that_differs_from_process_to_process_is_not_judged(five: Synthetic) -> None:
     info, records = five.run(), []
     for record in five.records():
         if isinstance(record.outcome, Measured):
@@ -128,14 +114,14 @@ def test_memory_that_differs_from_process_to_process_is_not_judged(five: "Synthe
     assert "Memory was not compared: no counter was read that is the same in every process." in found.notes
 
 
-def test_what_else_is_different_is_told(five: "Synthetic") -> None:
+def test_what_else_is_different_is_told(five: Synthetic) -> None:
     info, cells = five.run(), summarize(five.run().cells, five.records())
     newer = info.model_copy(update={"environment": {**info.environment, "torch": "2.14.0"}})
     found = judge_runs((info, cells), (newer, cells), 0.05, LEVEL)
     assert "Not alike: environment.torch: '2.13.0+cpu' then, '2.14.0' now." in found.notes
 
 
-def test_the_methods_of_a_run_are_compared_with_the_strongest_exact_one(five: "Synthetic") -> None:
+def test_the_methods_of_a_run_are_compared_with_the_strongest_exact_one(five: Synthetic) -> None:
     found = judge_methods(Findings.of(five.run(), five.records()), None, 0.05, LEVEL)
     assert found.terms.paired
     pairs = {(c.pair.old.cell.method if c.pair.old else "", c.pair.any.cell.method) for c in found.comparisons}
@@ -143,7 +129,7 @@ def test_the_methods_of_a_run_are_compared_with_the_strongest_exact_one(five: "S
     assert not any(old == new for old, new in pairs if old == "softmax.sdpa")
 
 
-def test_a_named_baseline_that_has_no_number_leaves_nothing_out(five: "Synthetic") -> None:
+def test_a_named_baseline_that_has_no_number_leaves_nothing_out(five: Synthetic) -> None:
     findings = Findings.of(five.run(), five.records())
     found = judge_methods(findings, "sparse.strided", 0.05, LEVEL)
     others = [s for s in findings.summaries if s.cell.label != "sparse.strided"]
@@ -151,7 +137,7 @@ def test_a_named_baseline_that_has_no_number_leaves_nothing_out(five: "Synthetic
     assert {c.verdict for c in found.comparisons} == {Verdict.RUNS, Verdict.ABSENT}
 
 
-def test_methods_that_fail_where_the_baseline_runs_are_told_and_are_no_lost_cells(five: "Synthetic") -> None:
+def test_methods_that_fail_where_the_baseline_runs_are_told_and_are_no_lost_cells(five: Synthetic) -> None:
     found = judge_methods(Findings.of(five.run(), five.records()), "softmax.sdpa", 0.05, LEVEL)
     assert not {Verdict.LOST, Verdict.GAINED} & {c.verdict for c in found.comparisons}
     assert "FAILS" in found.conclusion
@@ -171,7 +157,7 @@ def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement
     ]
 
 
-def test_each_side_is_read_by_its_own_formulas_of_cost(five: "Synthetic") -> None:
+def test_each_side_is_read_by_its_own_formulas_of_cost(five: Synthetic) -> None:
     old, cells = five.run(), summarize(five.run().cells, five.records())
     costs = {key: cost.model_copy(update={"executed_flops": 2 * cost.executed_flops}) for key, cost in old.costs.items()}
     found = judge_runs((old, cells), (old.model_copy(update={"costs": costs}), cells), 0.05, LEVEL, "flops")
@@ -179,16 +165,6 @@ def test_each_side_is_read_by_its_own_formulas_of_cost(five: "Synthetic") -> Non
     assert {float(row["ratio"]) for row in rows} == {2.0}
     assert [float(row["new"]) / float(row["old"]) for row in rows] == pytest.approx([2.0] * len(rows), rel=1e-4)
     assert all(row[3] != row[4] for row in comparison_table(found).rows if row[5])
-
-
-def test_what_a_lost_cell_lacks_is_empty_in_csv_and_null_in_strict_json(judgement: Judgement) -> None:
-    rows = list(csv.DictReader(io.StringIO(comparison_csv(judgement))))
-    assert len(rows) == len(judgement.comparisons)
-    (lost,) = [row for row in rows if row["verdict"] == "LOST"]
-    assert (lost["new"], lost["ratio"], lost["reason"]) == ("", "", "crashed: killed by signal 9")
-    data = json.loads(judgement_json(judgement, Exit.LOST), parse_constant=lambda name: pytest.fail(name))
-    assert (data["exit_code"], data["result"]) == (4, "lost")
-    assert [cell["ratio"] for cell in data["cells"] if cell["verdict"] == "LOST"] == [None]
 
 
 def test_a_job_summary_is_cut_before_it_is_dropped_whole(judgement: Judgement, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,12 +182,8 @@ def test_a_short_job_summary_is_whole(judgement: Judgement) -> None:
     assert text.count("\n| ") == len(judgement.comparisons) + 1
 
 
-def test_the_picture_is_the_same_each_time(judgement: Judgement) -> None:
-    assert ratio_plot(judgement, "svg") == ratio_plot(judgement, "svg")
-
-
-def test_there_is_a_picture_of_nothing_and_of_names_that_are_markup(synthetic: "type[Synthetic]", hostile: "Synthetic") -> None:
-    empty: RunInfo = synthetic([]).run()
+def test_there_is_a_picture_of_nothing_and_of_names_that_are_markup(hostile: Synthetic) -> None:
+    empty: RunInfo = Synthetic([]).run()
     assert len(ratio_plot(judge_runs((empty, []), (empty, []), 0.05, LEVEL), "svg")) > 1000
     assert b"<script" not in ratio_plot(two(hostile), "svg")
 
@@ -219,7 +191,7 @@ def test_there_is_a_picture_of_nothing_and_of_names_that_are_markup(synthetic: "
 @pytest.mark.parametrize(
     ("metric", "worse", "unit", "better"), [("first_call", "SLOWER", "s", "less"), ("flops", "WORSE", "FLOP/s", "more")]
 )
-def test_any_figure_can_be_judged_in_its_own_words(five: "Synthetic", metric: str, worse: str, unit: str, better: str) -> None:
+def test_any_figure_can_be_judged_in_its_own_words(five: Synthetic, metric: str, worse: str, unit: str, better: str) -> None:
     found = two(five, Change("softmax.sdpa", 1.3), metric=metric)
     assert found.conclusion.startswith(f"3 {worse}, ")
     assert f"{better} is better. Mean log-ratio" in found.notes[0]

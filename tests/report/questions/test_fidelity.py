@@ -1,7 +1,5 @@
 """The figure of fidelity, with its caption; and of numerics its figure, its sentence of result, and its Pareto figure."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -14,19 +12,17 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import OUTPUT_ERROR
 from attnbench.schema.problem import Problem
+from tests.report.conftest import Synthetic
 from tests.report.drawn import drawings, legend, pictures, words
 from tests.report.scored_runs import ROUNDS, changed, kept_run, recorded, rounded_findings, rounded_run
 
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
 
 @pytest.fixture
-def kept(law: "type[Law]", synthetic: "type[Synthetic]") -> "Synthetic":
-    return kept_run(law, synthetic)
+def kept() -> Synthetic:
+    return kept_run()
 
 
-def found(run: "Synthetic") -> Findings:
+def found(run: Synthetic) -> Findings:
     return Findings.of(*recorded(run))
 
 
@@ -35,7 +31,7 @@ def drawn(findings: Findings) -> Figure:
     return picture
 
 
-def test_a_line_joins_what_differs_in_the_parameter_with_the_most_values(kept: "Synthetic") -> None:
+def test_a_line_joins_what_differs_in_the_parameter_with_the_most_values(kept: Synthetic) -> None:
     section = found(kept).sections[0]
     assert swept_parameters([s.cell for s in section.summaries])["lsh.reformer"] == "rounds"
     made = {line.name: line for line in lines(section, 512)}
@@ -53,7 +49,7 @@ def test_words_and_flags_are_not_swept_along_a_line() -> None:
     assert swept_parameters(cells) == {"m": ""}
 
 
-def test_the_figure_has_a_panel_for_each_length_and_says_what_is_what(kept: "Synthetic") -> None:
+def test_the_figure_has_a_panel_for_each_length_and_says_what_is_what(kept: Synthetic) -> None:
     figure = drawn(found(kept))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["N = 512", "N = 512", "N = 1k", "N = 1k"]
     assert [axes.get_ylabel() for axes in figure.axes[:2]] == ["mass recall of the top keys", "output error"]
@@ -68,12 +64,12 @@ def marked(figure: Figure, panel: int) -> list[tuple[float, float, float]]:
     return [(*(round(float(np.asarray(data)[0]), 4) for data in line.get_data()), line.get_markersize()) for line in lines]  # type: ignore[misc]
 
 
-def test_each_cell_with_a_number_is_one_marker_at_its_cost_and_recall(kept: "Synthetic") -> None:
+def test_each_cell_with_a_number_is_one_marker_at_its_cost_and_recall(kept: Synthetic) -> None:
     wanted = {(round(0.075 * 2**i, 4), round(0.075 * 2**i + 0.01, 4)) for i in range(4)} | {(1.0, 1.0)}
     assert {place[:2] for place in marked(drawn(found(kept)), 2)} == wanted
 
 
-def test_a_larger_marker_is_a_larger_value_of_the_parameter(kept: "Synthetic") -> None:
+def test_a_larger_marker_is_a_larger_value_of_the_parameter(kept: Synthetic) -> None:
     sizes = [size for _, _, size in marked(drawn(found(kept)), 0)][: len(ROUNDS)]
     assert sizes == sorted(set(sizes))
     (drawing,) = drawings(found(kept), "fidelity")
@@ -81,7 +77,7 @@ def test_a_larger_marker_is_a_larger_value_of_the_parameter(kept: "Synthetic") -
     assert "lsh.reformer(bucket_size=64): rounds = 1, 2, 4" in drawing.caption
 
 
-def test_beside_it_stands_the_error_and_what_is_nearly_exact_at_the_foot(kept: "Synthetic") -> None:
+def test_beside_it_stands_the_error_and_what_is_nearly_exact_at_the_foot(kept: Synthetic) -> None:
     info, records = recorded(kept)
     records = [changed(r, {OUTPUT_ERROR: 1e-7}) if r.job.cell.method == "softmax.sdpa" else r for r in records]
     figure = drawn(Findings.of(info, records))
@@ -90,13 +86,13 @@ def test_beside_it_stands_the_error_and_what_is_nearly_exact_at_the_foot(kept: "
     assert figure.axes[3].get_ylim()[0] < 0.001
 
 
-def test_the_legend_shows_points_as_points_and_lines_as_lines(kept: "Synthetic") -> None:
+def test_the_legend_shows_points_as_points_and_lines_as_lines(kept: Synthetic) -> None:
     shown = legend(drawn(found(kept)))
     assert shown["softmax.sdpa"].get_linestyle() == "None"
     assert shown["lsh.reformer(bucket_size=32), rising rounds"].get_linestyle() != "None"
 
 
-def test_without_numbers_the_figure_says_so(kept: "Synthetic") -> None:
+def test_without_numbers_the_figure_says_so(kept: Synthetic) -> None:
     assert "nothing was measured" in words(drawn(Findings.of(kept.run(), [])))
 
 
@@ -104,8 +100,8 @@ def test_without_numbers_the_figure_says_so(kept: "Synthetic") -> None:
 
 
 @pytest.fixture
-def rounded(law: "type[Law]", synthetic: "type[Synthetic]") -> Findings:
-    return rounded_findings(rounded_run(law, synthetic))
+def rounded() -> Findings:
+    return rounded_findings(rounded_run())
 
 
 def test_the_figure_is_outputs_and_beside_them_gradients(rounded: Findings) -> None:

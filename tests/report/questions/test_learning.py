@@ -1,7 +1,6 @@
 """What a run that trains ends in: tables, lines on the terminal, columns of the long table."""
 
 import io
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -11,43 +10,22 @@ from attnbench.report.conditions import measured
 from attnbench.report.findings import Findings
 from attnbench.report.frame import csv
 from attnbench.report.tables import tables
-from attnbench.report.text import latex, markdown
 from attnbench.report.text.table import Table
 from attnbench.schema.suite import ReportSpec
 from attnbench.schema.training import Task, Training
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
-
-def found(run: "Synthetic") -> Findings:
-    return Findings.of(run.run(), run.records())
+from tests.report.conftest import Law, Synthetic
+from tests.report.drawn import found
 
 
-def summaries(run: "Synthetic") -> list[Table]:
+def summaries(run: Synthetic) -> list[Table]:
     return [table for table in tables(found(run)) if table.title.startswith("Training: ")]
 
 
-def shown(run: "Synthetic", *, unicode: bool = True) -> str:
+def shown(run: Synthetic, *, unicode: bool = True) -> str:
     return console.summary(found(run), unicode=unicode)
 
 
-def test_a_failed_method_is_a_row_with_its_status_and_a_note_with_its_reason(learning: "Synthetic") -> None:
-    (table,) = summaries(learning)
-    rows = {row[0]: row for row in table.rows}
-    assert rows["sparse.strided"] == ("sparse.strided", "eager", "", "budget", "budget", "", "", "", "budget")
-    assert "budget: sparse.strided at 128: 40 of 2,000 updates in 300 s" in measured(found(learning))
-    assert "unsupported" in rows["linformer.headwise"]
-
-
-def test_the_best_is_bold_with_what_cannot_be_told_from_it(learning: "Synthetic") -> None:
-    (table,) = summaries(learning)
-    assert {(table.rows[row][0], table.headers[column]) for row, column in table.bold} == {
-        (method, score) for method in ("softmax.sdpa", "linear.chunked(chunk=64)") for score in ("loss", "accuracy")
-    }
-
-
-def test_images_have_bits_per_dimension_and_texts_bits_per_byte_with_accuracy(picturing: "Synthetic") -> None:
+def test_images_have_bits_per_dimension_and_texts_bits_per_byte_with_accuracy(picturing: Synthetic) -> None:
     (images,) = summaries(picturing)
     assert images.headers[3:5] == ("loss", "bits/dim")
     assert "accuracy" not in images.headers
@@ -57,7 +35,7 @@ def test_images_have_bits_per_dimension_and_texts_bits_per_byte_with_accuracy(pi
     assert texts.title == "Training: bytes, enwik8, N=64, causal, float32"
 
 
-def test_speech_has_an_error_rate_of_which_the_least_is_bold(hearing: "Synthetic") -> None:
+def test_speech_has_an_error_rate_of_which_the_least_is_bold(hearing: Synthetic) -> None:
     (table,) = summaries(hearing)
     assert table.headers[3:5] == ("loss", "error rate")
     assert "accuracy" not in table.headers
@@ -69,14 +47,14 @@ def test_speech_has_an_error_rate_of_which_the_least_is_bold(hearing: "Synthetic
     assert "error rate" in shown(hearing)
 
 
-def test_errors_have_a_column(hearing: "Synthetic") -> None:
+def test_errors_have_a_column(hearing: Synthetic) -> None:
     row = pd.read_csv(io.StringIO(csv(found(hearing)))).iloc[0]
     assert row["error_rate_low"] < row["error_rate"] < row["error_rate_high"]
     assert pd.isna(row["accuracy"])
     assert (row["task"], row["symbols"]) == ("speech", 10)
 
 
-def test_each_length_and_each_model_has_a_table_of_its_own(learning: "Synthetic") -> None:
+def test_each_length_and_each_model_has_a_table_of_its_own(learning: Synthetic) -> None:
     learning.lengths = (64, 128)
     learning.trainings = tuple(Training(task=Task.COPY, updates=100, recompute=again) for again in (False, True))
     titles = [table.title for table in summaries(learning)]
@@ -86,7 +64,7 @@ def test_each_length_and_each_model_has_a_table_of_its_own(learning: "Synthetic"
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-def test_a_resumed_training_is_said_whichever_seed_it_was(learning: "Synthetic", seed: int) -> None:
+def test_a_resumed_training_is_said_whichever_seed_it_was(learning: Synthetic, seed: int) -> None:
     records = [
         record.model_copy(update={"outcome": outcome.model_copy(update={"flags": (*outcome.flags, "resumed")})})
         if (outcome := record.outcome).kind == "measured" and record.job.replicate == seed
@@ -97,7 +75,7 @@ def test_a_resumed_training_is_said_whichever_seed_it_was(learning: "Synthetic",
     assert any("Resumed from a checkpoint, which changes no weight: softmax.sdpa" in line for line in lines)
 
 
-def test_a_run_of_which_nothing_was_trained_has_all_its_rows(learning: "Synthetic") -> None:
+def test_a_run_of_which_nothing_was_trained_has_all_its_rows(learning: Synthetic) -> None:
     (table,) = tables(Findings.of(learning.run(), []))
     assert {row[3] for row in table.rows} == {"not run"}
     assert table.bold == frozenset()
@@ -105,11 +83,9 @@ def test_a_run_of_which_nothing_was_trained_has_all_its_rows(learning: "Syntheti
     assert "not run" in console.summary(Findings.of(learning.run(), []))
 
 
-def test_the_terminal_is_80_columns_wide_whatever_the_names(
-    synthetic: "type[Synthetic]", law: "type[Law]", learning: "Synthetic"
-) -> None:
-    laws = [law(f"family.{'long' * 20}{i}", 1e-3, 1.0, {"chunk": 64}, learns=0.2 + 0.01 * i) for i in range(30)]
-    learning.laws = [*laws, law("中文|<b>\x1b[31m", 1e-3, 1.0)]
+def test_the_terminal_is_80_columns_wide_whatever_the_names(learning: Synthetic) -> None:
+    laws = [Law(f"family.{'long' * 20}{i}", 1e-3, 1.0, {"chunk": 64}, learns=0.2 + 0.01 * i) for i in range(30)]
+    learning.laws = [*laws, Law("中文|<b>\x1b[31m", 1e-3, 1.0)]
     for unicode in (True, False):
         text = shown(learning, unicode=unicode)
         assert max(map(len, text.splitlines())) <= 80
@@ -118,7 +94,7 @@ def test_the_terminal_is_80_columns_wide_whatever_the_names(
     assert shown(learning, unicode=False).isascii()
 
 
-def test_the_least_loss_has_a_star_and_a_failure_stands_in_its_place(learning: "Synthetic") -> None:
+def test_the_least_loss_has_a_star_and_a_failure_stands_in_its_place(learning: Synthetic) -> None:
     lines = {line.split()[0]: line for line in shown(learning).splitlines() if "  " in line and not line.startswith(" ")}
     assert lines["softmax.sdpa"].count("*") == 2
     assert "*" not in lines["lsh.reformer(rounds=4)"]
@@ -126,7 +102,7 @@ def test_the_least_loss_has_a_star_and_a_failure_stands_in_its_place(learning: "
 
 
 def test_loss_accuracy_and_bits_have_columns_and_so_has_all_that_makes_the_model(
-    learning: "Synthetic", picturing: "Synthetic", small: "Synthetic"
+    learning: Synthetic, picturing: Synthetic, small: Synthetic
 ) -> None:
     table = pd.read_csv(io.StringIO(csv(found(learning))))
     row = table.iloc[0]
@@ -143,17 +119,7 @@ def test_loss_accuracy_and_bits_have_columns_and_so_has_all_that_makes_the_model
     assert list(pd.read_csv(io.StringIO(csv(found(small))))) == list(table)
 
 
-def test_names_and_reasons_are_data_in_every_format(learning: "Synthetic", law: "type[Law]") -> None:
-    name, reason = "=cmd|<script>_$x^2$", "\\input{x}\n|`*<b>"
-    learning.laws = [law("softmax.sdpa", 1e-3, 1.0), law(name, 1e-3, 1.0), law("a.b", 1, 1, stop_at=128, reason=reason)]
-    texts = tables(found(learning))
-    page, paper = markdown.markdown(texts, "x"), latex.latex(texts)
-    assert "<script>" not in page
-    assert "\\input" not in paper.replace("\\textbackslash{}input", "")
-    assert all("\n" not in value for value in csv(found(learning)).split('"')[1::2])
-
-
-def test_time_and_memory_by_length_are_per_sequence_where_a_suite_asks_for_them(learning: "Synthetic") -> None:
+def test_time_and_memory_by_length_are_per_sequence_where_a_suite_asks_for_them(learning: Synthetic) -> None:
     learning.report = ReportSpec(tables=("time", "memory", "state", "fidelity"))
     titles = [table.title.partition(":")[0] for table in tables(found(learning))]
     assert titles == ["Time per sequence", "Memory per sequence (host_rss_peak)"]

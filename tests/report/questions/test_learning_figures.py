@@ -1,7 +1,6 @@
 """Learning curves and images that models drew: what stands where, and what is said of those that have none."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,25 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from attnbench.analyze.cells import LOSSES, CellSummary
-from attnbench.report.drawing import style
-from attnbench.report.drawing.kinds import CannotDrawError
 from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
-from attnbench.report.questions.learning.figure import MOST, Mosaic, drawings, mosaic
+from attnbench.report.questions.learning.figure import MOST, Mosaic, mosaic
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import PIXELS, Task, Training
-from tests.report import drawn as laid_out
-from tests.report.drawn import pictures, title, words
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
-
-
-def found(run: "Synthetic") -> Findings:
-    return Findings.of(run.run(), run.records())
+from tests.report.conftest import Law, Synthetic
+from tests.report.drawn import drawings, found, pictures, title, words
 
 
 def drawn(findings: Findings, kind: str = "curves") -> Figure:
@@ -38,7 +28,7 @@ def drawn(findings: Findings, kind: str = "curves") -> Figure:
 
 
 def caption(findings: Findings, kind: str = "curves") -> str:
-    return laid_out.drawings(findings, kind)[0].caption
+    return drawings(findings, kind)[0].caption
 
 
 def heads(picture: Figure) -> list[str]:
@@ -63,7 +53,7 @@ def bands(axes: Axes) -> list[object]:
     return [path for each in axes.collections if isinstance(each, PolyCollection) for path in each.get_paths()]
 
 
-def test_loss_and_accuracy_stand_against_updates_and_against_time(learning: "Synthetic") -> None:
+def test_loss_and_accuracy_stand_against_updates_and_against_time(learning: Synthetic) -> None:
     picture = drawn(found(learning))
     assert [(axes.get_ylabel(), axes.get_xlabel()) for axes in picture.axes] == [
         ("held-out loss, nats", "updates"),
@@ -75,14 +65,14 @@ def test_loss_and_accuracy_stand_against_updates_and_against_time(learning: "Syn
     assert {"0%", "100%"} <= {label.get_text() for label in picture.axes[2].get_yticklabels()}
 
 
-def test_panels_say_what_is_not_common_to_all(learning: "Synthetic") -> None:
+def test_panels_say_what_is_not_common_to_all(learning: Synthetic) -> None:
     learning.trainings = tuple(Training(task=Task.COPY, updates=100, layers=layers) for layers in (1, 2))
     picture = drawn(found(learning))
     assert heads(picture)[::4] == [f"copy, N=128, layers={n}" for n in (1, 2)]
     assert title(picture)[1] == "causal, float32, AMD EPYC 9B14 (cpu)"
 
 
-def test_each_trained_method_has_a_line_of_medians_from_the_first_to_the_last_update_and_a_band(learning: "Synthetic") -> None:
+def test_each_trained_method_has_a_line_of_medians_from_the_first_to_the_last_update_and_a_band(learning: Synthetic) -> None:
     findings = found(learning)
     updates, seconds, *_ = drawn(findings).axes
     assert len(curves(updates)) == len(bands(updates)) == 3
@@ -95,7 +85,7 @@ def test_each_trained_method_has_a_line_of_medians_from_the_first_to_the_last_up
     assert last[1] in {y[-1] for _, y in curves(updates).values()}
 
 
-def test_chance_is_dotted_at_its_level(learning: "Synthetic") -> None:
+def test_chance_is_dotted_at_its_level(learning: Synthetic) -> None:
     picture = drawn(found(learning))
     dotted = [[data(line)[1] for line in axes.lines if line.get_linestyle() == ":"] for axes in picture.axes[::2]]
     levels = [[y[0] for y in each if len(set(y)) == 1] for each in dotted]
@@ -103,7 +93,7 @@ def test_chance_is_dotted_at_its_level(learning: "Synthetic") -> None:
     assert "chance" in words(picture)
 
 
-def test_who_has_no_curve_is_named_with_the_reason(learning: "Synthetic") -> None:
+def test_who_has_no_curve_is_named_with_the_reason(learning: Synthetic) -> None:
     findings = found(learning)
     first, *others = findings.summaries
     assert {
@@ -113,7 +103,7 @@ def test_who_has_no_curve_is_named_with_the_reason(learning: "Synthetic") -> Non
     } <= set(words(drawn(Findings.over(findings.run, [replace(first, series={}), *others]))))
 
 
-def test_what_failed_in_one_section_only_is_named_with_it(learning: "Synthetic") -> None:
+def test_what_failed_in_one_section_only_is_named_with_it(learning: Synthetic) -> None:
     learning.lengths = (64, 128)
     picture = drawn(found(learning))
     assert {text for text in words(picture) if text.startswith("sparse.strided")} == {
@@ -123,7 +113,7 @@ def test_what_failed_in_one_section_only_is_named_with_it(learning: "Synthetic")
     assert len(picture.axes) == 8
 
 
-def test_speech_shows_its_errors_and_chance_is_all_of_them(hearing: "Synthetic") -> None:
+def test_speech_shows_its_errors_and_chance_is_all_of_them(hearing: Synthetic) -> None:
     picture = drawn(found(hearing))
     assert [axes.get_ylabel() for axes in picture.axes[::2]] == ["held-out loss, nats", "held-out error rate"]
     assert title(picture)[0] == "train: held-out loss and error rate while it learns"
@@ -132,26 +122,26 @@ def test_speech_shows_its_errors_and_chance_is_all_of_them(hearing: "Synthetic")
     assert {"0%", "100%"} <= {label.get_text() for label in picture.axes[2].get_yticklabels()}
 
 
-def test_images_have_no_accuracy_to_show(picturing: "Synthetic") -> None:
+def test_images_have_no_accuracy_to_show(picturing: Synthetic) -> None:
     picture = drawn(found(picturing))
     assert [axes.get_xlabel() for axes in picture.axes] == ["updates", "seconds of training"]
     assert title(picture)[0] == "train: held-out loss while it learns"
 
 
-def test_a_run_of_which_nothing_was_trained_has_an_empty_panel(learning: "Synthetic") -> None:
+def test_a_run_of_which_nothing_was_trained_has_an_empty_panel(learning: Synthetic) -> None:
     findings = Findings.of(learning.run(), [])
     assert "nothing was measured" in words(drawn(findings))
     assert "softmax.sdpa: not run: no record of this cell yet" in words(drawn(findings))
     assert "No method was trained to its end." in caption(findings)
 
 
-def test_of_very_many_methods_families_have_panels_of_their_own(learning: "Synthetic", law: "type[Law]") -> None:
-    learning.laws = [law(f"{family}.{i}", 1e-3, 1.0) for family in ("a", "b") for i in range(10)]
+def test_of_very_many_methods_families_have_panels_of_their_own(learning: Synthetic) -> None:
+    learning.laws = [Law(f"{family}.{i}", 1e-3, 1.0) for family in ("a", "b") for i in range(10)]
     picture = drawn(found(learning))
     assert heads(picture)[::4] == ["copy, N=128, a (1 of 2)", "copy, N=128, b (2 of 2)"]
 
 
-def test_the_caption_says_what_line_band_and_dots_are_and_where(learning: "Synthetic") -> None:
+def test_the_caption_says_what_line_band_and_dots_are_and_where(learning: Synthetic) -> None:
     text = caption(found(learning))
     assert "Line: median of n = 3 seeds; band: smallest and largest seed; time: median of the seeds. Dotted: chance." in text
     assert "AMD EPYC 9B14" in text
@@ -161,9 +151,9 @@ def test_the_caption_says_what_line_band_and_dots_are_and_where(learning: "Synth
 
 
 def test_a_run_folder_gets_curves_once_and_drawings_only_where_some_were_asked_for(
-    learning: "Synthetic", picturing: "Synthetic", small: "Synthetic"
+    learning: Synthetic, picturing: Synthetic, small: Synthetic
 ) -> None:
-    def kinds(run: "Synthetic") -> set[str]:
+    def kinds(run: Synthetic) -> set[str]:
         return {name.partition(".")[0] for name in folder_files(found(run))}
 
     assert kinds(learning) == {"train/curves"}
@@ -172,7 +162,7 @@ def test_a_run_folder_gets_curves_once_and_drawings_only_where_some_were_asked_f
     assert kinds(small) == set()
 
 
-def test_a_loss_that_falls_far_has_a_logarithmic_axis_and_another_a_linear_one(learning: "Synthetic") -> None:
+def test_a_loss_that_falls_far_has_a_logarithmic_axis_and_another_a_linear_one(learning: Synthetic) -> None:
     for learns, scale in ((0.5, "linear"), (0.001, "log")):
         for each in learning.laws:
             each.learns = learns
@@ -180,21 +170,21 @@ def test_a_loss_that_falls_far_has_a_logarithmic_axis_and_another_a_linear_one(l
 
 
 @pytest.mark.parametrize(("seconds", "unit"), [(3e-3, "seconds"), (0.1, "minutes"), (9.0, "hours")])
-def test_time_is_in_the_unit_of_which_training_takes_a_few(learning: "Synthetic", seconds: float, unit: str) -> None:
+def test_time_is_in_the_unit_of_which_training_takes_a_few(learning: Synthetic, seconds: float, unit: str) -> None:
     for each in learning.laws:
         each.seconds = seconds
     learning.lengths = (1024,)
     assert drawn(found(learning)).axes[1].get_xlabel() == f"{unit} of training"
 
 
-def test_a_file_of_data_is_named_without_its_folders(picturing: "Synthetic") -> None:
+def test_a_file_of_data_is_named_without_its_folders(picturing: Synthetic) -> None:
     picturing.trainings = (Training(task=Task.BYTES, data="/some/where/enwik8"),)
     findings = found(picturing)
     assert not any("/some" in text for text in words(drawn(findings)))
     assert "/some" not in caption(findings)
 
 
-def test_trainings_that_have_only_a_loss_stand_below_each_other(picturing: "Synthetic") -> None:
+def test_trainings_that_have_only_a_loss_stand_below_each_other(picturing: Synthetic) -> None:
     both = replace(picturing, trainings=(Training(task=Task.PIXELS), Training(task=Task.PIXELS, layers=2)))
     figures = pictures(found(both), "curves", replace(FOLDER, width=3.35))
     assert sum(axes.has_data() for figure in figures for axes in figure.axes) == 2 * 2
@@ -268,7 +258,7 @@ def test_without_whole_images_of_all_kinds_there_is_no_picture(cell: CellSummary
     assert mosaic(cell) is None
 
 
-def test_each_method_has_a_panel_with_its_name(picturing: "Synthetic") -> None:
+def test_each_method_has_a_panel_with_its_name(picturing: Synthetic) -> None:
     picture = drawn(found(picturing), "drawings")
     assert heads(picture) == ["softmax.sdpa", "linear.chunked(chunk=64)"]
     first = picture.axes[0]
@@ -279,7 +269,7 @@ def test_each_method_has_a_panel_with_its_name(picturing: "Synthetic") -> None:
     assert len(lines.get_segments()) == 6
 
 
-def test_pixels_are_square(picturing: "Synthetic") -> None:
+def test_pixels_are_square(picturing: Synthetic) -> None:
     picture = drawn(found(picturing), "drawings")
     width, height = picture.get_size_inches()
     for axes in picture.axes:
@@ -288,7 +278,7 @@ def test_pixels_are_square(picturing: "Synthetic") -> None:
         assert box.width * width / columns == pytest.approx(box.height * height / rows)
 
 
-def test_who_drew_nothing_is_named_with_the_reason(picturing: "Synthetic") -> None:
+def test_who_drew_nothing_is_named_with_the_reason(picturing: Synthetic) -> None:
     findings = found(picturing)
     assert "sparse.strided: error: the loss is no number after update 12" in words(drawn(findings, "drawings"))
     first, *others = findings.summaries
@@ -299,19 +289,14 @@ def test_who_drew_nothing_is_named_with_the_reason(picturing: "Synthetic") -> No
     assert "softmax.sdpa: no shorter length" in words(drawn(refused, "drawings"))
 
 
-def test_a_run_of_which_nothing_was_drawn_says_so(picturing: "Synthetic") -> None:
+def test_a_run_of_which_nothing_was_drawn_says_so(picturing: Synthetic) -> None:
     assert "nothing was drawn" in words(drawn(Findings.of(picturing.run(), []), "drawings"))
 
 
-def test_the_caption_says_which_images_they_are_and_where(picturing: "Synthetic") -> None:
+def test_the_caption_says_which_images_they_are_and_where(picturing: Synthetic) -> None:
     text = caption(found(picturing), "drawings")
     assert "after its last update, the first of n = 3 seeds. AMD EPYC 9B14." in text
     assert "completed: the half above the line was given" in text
     assert "The first" not in text
     picturing.trainings = (Training(task=Task.PIXELS, updates=2000, drawings=20),)
     assert "The first 8 of 20 of each." in caption(found(picturing), "drawings")
-
-
-def test_models_that_were_not_to_draw_have_no_figure(learning: "Synthetic") -> None:
-    with style.applied(), pytest.raises(CannotDrawError, match="drawings: 8"):
-        drawings(found(learning), FOLDER)

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,7 @@ from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import Law, Synthetic
 
 MOST = 2**15
 HELD = {"softmax.sdpa": 6144, "linear.chunked": MOST, "lsh.reformer": 2048, "sparse.strided": 0}
@@ -26,10 +23,10 @@ FULL = {"softmax.sdpa": Status.OOM_HOST, "lsh.reformer": Status.CRASHED, "sparse
 
 
 @pytest.fixture
-def run(synthetic: "type[Synthetic]", law: "type[Law]") -> RunInfo:
+def run() -> RunInfo:
     """A run as a search plans it."""
-    laws = [law(name, 1e-3, 1.0, {"chunk": 64} if name == "linear.chunked" else {}) for name in HELD]
-    return synthetic(laws, lengths=(512,), workloads=(Workload.FORWARD,), replicates=1).run()
+    laws = [Law(name, 1e-3, 1.0, {"chunk": 64} if name == "linear.chunked" else {}) for name in HELD]
+    return Synthetic(laws, lengths=(512,), workloads=(Workload.FORWARD,), replicates=1).run()
 
 
 def record(cell: Cell, phase: Pass, outcome: Measured | Failed) -> Record:
@@ -107,9 +104,9 @@ def test_where_no_memory_was_read_it_is_n_a_with_the_reason_and_never_0(run: Run
     assert "Memory n/a: oom_host: full." in table.notes
 
 
-def test_a_largest_batch_stands_beside_its_length(synthetic: "type[Synthetic]", law: "type[Law]") -> None:
-    laws = [law("softmax.sdpa", 1e-3, 1.0)]
-    batches = synthetic(laws, (512, 1024), (True,), (Workload.DECODE,), batches=(Batch.LARGEST,), replicates=1)
+def test_a_largest_batch_stands_beside_its_length() -> None:
+    laws = [Law("softmax.sdpa", 1e-3, 1.0)]
+    batches = Synthetic(laws, (512, 1024), (True,), (Workload.DECODE,), batches=(Batch.LARGEST,), replicates=1)
     run, records = batches.run(), [r for r in batches.records() if r.job.phase is Pass.FIT]
     found = limits(run.cells, records, 2**16 - 1)
     (table,) = limits_tables(Findings.of(run, ()), found)
@@ -119,7 +116,7 @@ def test_a_largest_batch_stands_beside_its_length(synthetic: "type[Synthetic]", 
     assert [(row["searched"], row["N"], row["B"]) for row in rows] == [("B", "512", "128"), ("B", "1024", "64")]
 
 
-def test_names_and_reasons_stay_text_in_every_form(hostile: "Synthetic") -> None:
+def test_names_and_reasons_stay_text_in_every_form(hostile: Synthetic) -> None:
     run = hostile.run()
     bad = "=a\nb | $x$ \\end{table*} <b> \x1b[31m"
     records = [record(cell, Pass.FIT, Failed(status=Status.ERROR, reason=bad)) for cell in run.cells]

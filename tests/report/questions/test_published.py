@@ -1,7 +1,7 @@
 """Printed figures beside ours: the table in its formats, the lines of a terminal, the page of all suites."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,7 @@ from attnbench.report.text.names import ascii_only
 from attnbench.schema.published import Band, Published
 from attnbench.schema.suite import ReportSpec
 from attnbench.suite.load import load, shipped
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
+from tests.report.conftest import Synthetic
 
 SDPA, CHUNKED, NAIVE = {"method": "softmax.sdpa"}, {"method": "linear.chunked"}, {"method": "softmax.naive"}
 
@@ -56,7 +54,7 @@ ROWS = (
 )
 
 
-def of(small: "Synthetic", *written: dict[str, Any]) -> Findings:
+def of(small: Synthetic, *written: dict[str, Any]) -> Findings:
     """A run whose suite names these figures."""
     run = small.run()
     figures = tuple(Published.model_validate(each, strict=False) for each in written)
@@ -65,7 +63,7 @@ def of(small: "Synthetic", *written: dict[str, Any]) -> Findings:
 
 
 @pytest.fixture
-def findings(small: "Synthetic") -> Findings:
+def findings(small: Synthetic) -> Findings:
     """All kinds of rows."""
     return of(small, *ROWS)
 
@@ -88,7 +86,7 @@ def test_each_row_has_what_was_printed_ours_and_what_follows(findings: Findings)
     assert hardware[3:] == ("no, other hardware", "")
 
 
-def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_are_shown(small: "Synthetic") -> None:
+def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_are_shown(small: Synthetic) -> None:
     dense = entry("Figure 1", "FLOPs over dense", "ratio", ours=asked("flops_of_dense", CHUNKED, when="N == 1024"))
     fast = entry("Figure 1", "linear over softmax", "ratio", ours=asked("flops", CHUNKED, SDPA, "N == 1024"))
     findings = of(small, {**dense, "reproduced": {"at_most": 1}}, fast)
@@ -112,7 +110,7 @@ def test_a_failed_cell_stands_in_the_notes_with_its_reason_and_is_never_a_number
     assert any(note.startswith("[a, b]: 95 % t interval over n = 3 replicates") for note in table.notes)
 
 
-def test_a_bound_on_one_side_is_called_one_and_reproduces_no_value(findings: Findings, small: "Synthetic") -> None:
+def test_a_bound_on_one_side_is_called_one_and_reproduces_no_value(findings: Findings, small: Synthetic) -> None:
     (table,) = published_tables(findings)
     (note,) = [note for note in table.notes if note.startswith("A lower or an upper bound ")]
     assert note.endswith("by however much: it does not say that the printed value came out here.")
@@ -121,7 +119,7 @@ def test_a_bound_on_one_side_is_called_one_and_reproduces_no_value(findings: Fin
     assert note not in two_sided.notes
 
 
-def test_a_computed_ratio_is_told_from_what_was_printed(small: "Synthetic") -> None:
+def test_a_computed_ratio_is_told_from_what_was_printed(small: Synthetic) -> None:
     (printed,) = published_tables(of(small, ROWS[1]))
     assert printed.notes[0] == "Published: as printed; n/a where no figure was found, or none was printed."
     (computed,) = published_tables(of(small, ROWS[1], {**ROWS[1], "says": "2×, computed from 1 / 0.5"}))
@@ -131,20 +129,20 @@ def test_a_computed_ratio_is_told_from_what_was_printed(small: "Synthetic") -> N
     )
 
 
-def test_the_interval_of_a_fit_over_lengths_is_not_called_one_of_replicates(small: "Synthetic") -> None:
+def test_the_interval_of_a_fit_over_lengths_is_not_called_one_of_replicates(small: Synthetic) -> None:
     (table,) = published_tables(of(small, {**ROWS[0], "ours": asked("memory_growth", CHUNKED)}))
     assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in table.notes
     assert not [note for note in table.notes if "replicates" in note]
 
 
-def test_the_suite_decides_where_among_its_tables_it_stands(small: "Synthetic") -> None:
+def test_the_suite_decides_where_among_its_tables_it_stands(small: Synthetic) -> None:
     small.report = ReportSpec(tables=("published", "time"))
     titles = [table.title for table in tables(of(small, *ROWS))]
     assert titles == ["Published and reproduced", "Time per sample: forward, causal, float32"]
     assert [table.title for table in tables(of(small))] == ["Time per sample: forward, causal, float32"]
 
 
-def test_very_many_figures_are_several_tables(small: "Synthetic") -> None:
+def test_very_many_figures_are_several_tables(small: Synthetic) -> None:
     grid = {"down": {"row": list(range(60))}, "across": {"k": [1]}, "numbers": [[float(i)] for i in range(60)]}
     found = published_tables(of(small, {**ROWS[3], "grid": grid}))
     assert [table.title for table in found] == [f"Published and reproduced, {i} of 3" for i in (1, 2, 3)]
@@ -164,7 +162,7 @@ def test_the_terminal_gets_a_line_for_each_claim_and_counts_for_a_printed_table(
     assert all(line.startswith((" " * 16, "reproduced", "not ", "cannot tell")) for line in lines)
 
 
-def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: "Synthetic") -> None:
+def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: Synthetic) -> None:
     failed = {**ROWS[1], "ours": asked("throughput", CHUNKED, NAIVE, "N == 2048")}
     assert " ".join(" ".join(published_lines(of(small, failed))).split()) == (
         "cannot tell Figure 1: linear is faster than softmax at N = 2048: softmax.naive at N=2048: oom_host: memory limit of "
@@ -172,7 +170,7 @@ def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: "Synthet
     )
 
 
-def test_what_a_run_was_not_made_for_is_counted_on_the_terminal_and_not_listed(small: "Synthetic") -> None:
+def test_what_a_run_was_not_made_for_is_counted_on_the_terminal_and_not_listed(small: Synthetic) -> None:
     on_a_gpu = {**ROWS[1], "needs": "a GPU", "ours": asked("throughput", SDPA, SDPA, "N == 65536")}
     assert " ".join(" ".join(published_lines(of(small, on_a_gpu, on_a_gpu))).split()) == (
         "not run 2 more, for which this run was not made; table.md says what they need"
@@ -180,7 +178,7 @@ def test_what_a_run_was_not_made_for_is_counted_on_the_terminal_and_not_listed(s
 
 
 @pytest.mark.parametrize("render", [lambda table: one_table(table), lambda table: latex([table])])
-def test_words_of_a_suite_are_data_in_every_format(small: "Synthetic", render: Callable[..., str]) -> None:
+def test_words_of_a_suite_are_data_in_every_format(small: Synthetic, render: Callable[..., str]) -> None:
     words = "<b>|a|</b> \\input{x} $y$ \x1b[31m\nz"
     hostile = entry(words, words, "claim", says=words, needs=words)
     (table,) = published_tables(of(small, hostile))
@@ -228,7 +226,7 @@ def test_bounds_are_written_in_words() -> None:
     assert [bounds(*band.ends(2.5)) for band in bands] == words
 
 
-def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: "Synthetic") -> None:
+def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: Synthetic) -> None:
     numbers = {"down": {"N": [512, 1024]}, "across": {"causal": [True]}, "numbers": [[1.5], [100.0]]}
     found = of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": numbers})
     (table,) = published_tables(found)

@@ -1,21 +1,18 @@
 """What a selfcheck says: on a terminal, on a page, as JSON and as a figure."""
 
-import io
 import json
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-from PIL import Image
 
 from attnbench.analyze.selfcheck import Calibration, calibrate
-from attnbench.report.drawing import style
 from attnbench.report.questions.selfcheck import figure as selfcheck_plot
 from attnbench.report.questions.selfcheck import table as selfcheck_table
 from attnbench.schema.cell import Cell
@@ -25,18 +22,16 @@ from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.selfcheck import Selfcheck
+from tests.report.conftest import Synthetic
 from tests.report.stored import as_stored
-
-if TYPE_CHECKING:
-    from tests.report.conftest import Synthetic
 
 PROBLEM = Problem(N=512)
 HOSTILE = "<b>|x|*\\input{y}\n=cmd()"
 
 
 @pytest.fixture
-def info(synthetic: "type[Synthetic]") -> RunInfo:
-    return synthetic(lengths=(512,)).run()
+def info() -> RunInfo:
+    return Synthetic(lengths=(512,)).run()
 
 
 def planned(verdicts: int, replicates: int, injected: float = 0.0, method: str = "softmax.sdpa") -> Selfcheck:
@@ -113,20 +108,6 @@ def test_a_terminal_of_80_columns_will_do_and_a_page_and_strict_json_can_always_
     assert data["schema_version"] == 2
 
 
-def test_json_holds_every_figure_with_its_counts(info: RunInfo) -> None:
-    calibration = found()
-    data = json.loads(selfcheck_table.as_json(calibration, info))
-    assert [power["replicates"] for power in data["paired"]] == [3, 5]
-    most = data["paired"][-1]
-    alarms = calibration.paired[-1].alarms
-    assert (most["alarms"]["hits"], most["alarms"]["of"]) == (alarms.hits, 100)
-    assert most["alarms"]["low"] <= most["alarms"]["share"] <= most["alarms"]["high"]
-    assert [point["injected"] for point in most["curve"]][:2] == [0.0, 0.01]
-    assert [(sought["injected"], sought["margin"]) for sought in most["sought"]] == [(0.05, 0.025), (0.1, 0.05)]
-    assert data["noise_floor"] == [{"replicates": count, "effect": effect} for count, effect in calibration.floor]
-    assert data["environment"] == info.environment_digest
-
-
 def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
     plan, shared, every = planned(100, 5), random.Random(1), []
     # what a verdict's sides differ by is the same in all its processes
@@ -138,19 +119,6 @@ def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
         every.append(record.model_copy(update={"outcome": Measured(samples={"time": Series(unit="s", values=(value,))})}))
     assert "Warning: without a margin" in selfcheck_table.console(calibrate(plan, every, 0.05), info)
     assert "Warning" not in selfcheck_table.console(found(), info)
-
-
-def test_a_slow_down_made_on_purpose_is_no_false_alarm(info: RunInfo) -> None:
-    text = selfcheck_table.console(found(40, 5, injected=0.1), info)
-    assert "false alarm" not in text
-    assert "so SLOWER is right" in " ".join(text.split())
-    assert "selfcheck of softmax.sdpa" in text
-
-
-@pytest.fixture
-def settings() -> Iterator[None]:
-    with style.applied():
-        yield
 
 
 @pytest.mark.usefixtures("settings")
@@ -179,11 +147,3 @@ def test_a_line_for_each_number_of_replicates_rises_from_chance_to_certainty(inf
             assert heights == sorted(heights)
             assert heights[0] < 0.1
             assert heights[-1] > 0.95
-
-
-def test_the_same_records_give_the_same_pictures(info: RunInfo) -> None:
-    one, other = (selfcheck_plot.pictures(found(), info) for _ in range(2))
-    assert one == other
-    assert set(one) == {"png", "svg"}
-    with Image.open(io.BytesIO(one["png"])) as image:
-        assert 900 < image.width < 1200

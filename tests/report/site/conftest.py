@@ -15,6 +15,7 @@ from attnbench.report.site.build import Built, build
 from attnbench.schema.cell import Workload
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from tests.cli.conftest import keep
 from tests.report.conftest import Law, Synthetic
 
 EPYC, XEON = "AMD EPYC 9B14", "Intel(R) Xeon(R) Processor @ 2.60GHz"
@@ -51,11 +52,7 @@ class Lab:
 
     def write(self, place: str, info: RunInfo, records: Sequence[Record]) -> Path:
         """A folder with the two files that count."""
-        folder = self.results / place
-        folder.mkdir(parents=True)
-        (folder / "run.json").write_text(info.model_dump_json())
-        (folder / "records.jsonl").write_text("".join(f"{record.line()}\n" for record in records))
-        return folder
+        return keep(self.results / place, info, records)
 
     def run(self, place: str, suite: str = "quick", day: int = 1, processor: str = EPYC, **changes: Any) -> Path:
         """A whole run of two methods."""

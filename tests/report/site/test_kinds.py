@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from attnbench.report.site.pages import margin_of
-from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
-from attnbench.schema.record import Record
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.run_folder import RunFolder
 from tests.report.site.conftest import Lab
@@ -25,10 +24,6 @@ def text_of(file: Path) -> str:
 def index_of(lab: Lab, out: Path) -> str:
     lab.build(out)
     return text_of(out / "index.html")
-
-
-def record(job: Job, outcome: Measured | Failed) -> Record:
-    return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="2026-01-02T03:04:06+00:00")
 
 
 def side(lab: Lab, name: str, **changes: Any) -> Path:
@@ -102,9 +97,9 @@ def test_a_search_for_the_longest_sequence_has_its_table(lab: Lab, out: Path) ->
     records = []
     for cell in first.values():
         for N, fits in ((512, True), (1024, cell.method == "linear.chunked")):
-            job = Job(cell=cell.model_copy(update={"problem": cell.problem.model_copy(update={"N": N})}), phase=Pass.FIT)
             why = Failed(status=Status.OOM_HOST, reason="memory limit of 17.2 GB reached")
-            records.append(record(job, Measured(facts={"B": 1, "seconds": 0.125}) if fits else why))
+            outcome: Measured | Failed = Measured(facts={"B": 1, "seconds": 0.125}) if fits else why
+            records.append(made.record(cell.reshaped(N=N), outcome, phase=Pass.FIT))
     lab.write("maxlen-quick/a", info, records)
     index = index_of(lab, out)
     assert '<h2 id="_limits">Longest sequences, largest batches</h2>' in index
@@ -125,7 +120,7 @@ def selfcheck(lab: Lab, place: str) -> Path:
         times = tuple(noise.uniform(0.010, 0.011) for _ in range(5))
         memory = {"host_rss_peak": Counter(bytes=1, source="VmHWM")}
         outcome = Measured(samples={"time": Series(unit="s", values=times)}, memory=memory)
-        records.append(record(Job(cell=cell, replicate=number), outcome))
+        records.append(made.record(cell, outcome, number))
     folder = lab.write(place, info.model_copy(update={"cells": (cell,)}), records)
     RunFolder(folder).keep_plan(plan)
     (folder / "selfcheck.json").write_text("{}")

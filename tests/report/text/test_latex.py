@@ -78,10 +78,3 @@ def test_no_table_of_a_run_is_wider_than_the_paper(tmp_path: Path, replicates: i
     log = compiled(tmp_path, paper)
     assert re.findall(r"Overfull \\hbox.*", log) == []
     assert "Undefined control sequence" not in log
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("paper", PAPERS)
-def test_a_table_of_hostile_names_compiles_and_reads_no_file(tmp_path: Path, hostile: Synthetic, paper: str) -> None:
-    write(tmp_path, Findings.of(hostile.run(), hostile.records()))
-    assert "passwd" not in compiled(tmp_path, paper)

@@ -71,12 +71,6 @@ def test_neither_the_place_nor_the_order_of_a_query_gives_its_answer_away() -> N
         assert float(agreement.max()) < 0.4
 
 
-def test_another_value_is_another_answer() -> None:
-    keys, asked, slots = torch.tensor([[1, 2]]), torch.tensor([[0, 1]]), torch.tensor([[0, 1]])
-    first, second = (recalled(keys, torch.tensor([values]), asked, slots, 8) for values in ([5, 6], [5, 7]))
-    assert (first.targets != second.targets).nonzero().tolist() == [[0, 6]]
-
-
 def test_queries_follow_the_power_law_of_the_paper() -> None:
     first = slots_of(20000, 16, 1, generator())[:, 0]
     law = [(slot + 1) ** (0.01 - 1) for slot in range(16)]

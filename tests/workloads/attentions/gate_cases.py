@@ -193,9 +193,6 @@ class LeaksTheFuture(Right):
     def later(self, scores: Tensor) -> Tensor:
         return torch.zeros_like(scores, dtype=torch.bool)
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return self.forward(q, k, v)
-
 
 class LeaksKeys(Right):
     """Normalises over all keys, and sums over earlier values only."""
@@ -203,9 +200,6 @@ class LeaksKeys(Right):
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
         return scores.softmax(-1).tril()
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return self.forward(q, k, v)
 
 
 class LeaksKeysAndSaysSo(LeaksKeys):

@@ -183,8 +183,7 @@ def job_summary(judgement: Judgement, headline: str) -> str:
     while True:
         left_out = len(table.rows) - len(rows)
         more = f"\n{left_out} more rows, none worse than these, are left out.\n" if left_out else ""
-        bold = frozenset(place for place in table.bold if place[0] < len(rows))
-        text = f"# {escape(headline)}\n\n{one_table(replace(table, rows=rows, bold=bold))}{more}"
+        text = f"# {escape(headline)}\n\n{one_table(replace(table, rows=rows))}{more}"
         if len(text.encode()) <= MOST_BYTES or not rows:
             return text
         rows = rows[: len(rows) * MOST_BYTES // (len(text.encode()) + 1)]

@@ -16,7 +16,7 @@ from attnbench.report.conditions import device_name, measured, replication
 from attnbench.report.drawing.images import images
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
 from attnbench.report.drawing.lines import Note, gutter, second_line
-from attnbench.report.drawing.panels import Panel, figures, named, side_by_side
+from attnbench.report.drawing.panels import Panel, figures, named
 from attnbench.report.drawing.sheet import FOLDER, Sheet
 from attnbench.report.drawing.style import Look, applied, run_looks, said, scaled, soft
 from attnbench.report.drawing.ticks import lengths_across
@@ -77,19 +77,19 @@ def _figures(findings: Findings, compared: Sequence[Versus], sheet: Sheet) -> li
     what = f"{quantity.title}{f' ({quantity.about})' if quantity.about else ''}"
     what = f"{what} over that of {findings.plot_names[overs[0]]}" if len(overs) == 1 else f"ratio of {what}"
     looks, by_section = run_looks(findings), grouped((id(versus.section), versus) for versus in compared)
-    panels = []
-    for own, place in zip(by_section.values(), side_by_side(len(by_section), 2), strict=True):
+    panels: list[Panel] = []
+    for own in by_section.values():
         section, names = own[0].section, []
         for versus in own:
             # the method, or both; where nothing can be drawn, why not
             both = f" / {findings.plot_names[versus.over]}" if len(overs) > 1 else ""
-            statuses = dict.fromkeys(short(status) for gap in versus.gaps for status in (gap.of, gap.over) if status)
+            statuses = dict.fromkeys(short(status) for gap in versus.gaps.values() for status in gap if status)
             why = "" if versus.crossover.lengths else f": {', '.join(statuses)}"
             names.append(f"{findings.plot_names[versus.of]}{both}{why}")
         workload = "" if sheet.titled and len(workloads) == 1 else f"{in_words(section.workload)}, "
         head = f"{workload}{section.mask}, {section.conditions}"
         draw = partial(_draw, section, own, looks, names)
-        panels.append(Panel(head, draw, *place, what, Unit.FACTOR, None, tuple(names)))
+        panels.append(Panel(head, draw, *divmod(len(panels), 2), what, Unit.FACTOR, None, tuple(names)))
     title = f"{in_words(workloads[0])}: {what}" if len(workloads) == 1 else what
     ahead = "a method" if len(overs) == 1 else "the first"
     return figures(panels, sheet, title, f"below 1 {ahead} is ahead; bars: 95 %; {second_line(findings, [])}")

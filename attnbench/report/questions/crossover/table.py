@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from attnbench.analyze.crossover import NO_FIGURE, NOT_PLANNED, Crossing, Lead, Versus
+from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import FIRST_LOOK, machine
 from attnbench.report.findings import Findings
@@ -49,16 +50,16 @@ def doubt(versus: Versus) -> str:
 def where(versus: Versus) -> str:
     """Name the lengths over which `of` leads; empty where there are none."""
     found, texts = versus.crossover, []
-    for stretch in found.stretches:
+    for begun, ended in found.stretches:
         shortest, longest, first, last = found.lengths[0], found.lengths[-1], found.told[0], found.told[-1]
-        if stretch.start is not None:
-            start = f"from {_edge(versus, stretch.start)}"
+        if begun is not None:
+            start = f"from {_edge(versus, begun)}"
         elif first == shortest:
             start = f"from the shortest length compared ({first:,})"
         else:
             start = f"at the latest from N = {first:,}"
-        if stretch.end is not None:
-            texts.append(f"{start} to {_edge(versus, stretch.end)}")
+        if ended is not None:
+            texts.append(f"{start} to {_edge(versus, ended)}")
         else:
             texts.append(f"{start} on" if last == longest else f"{start} to N = {last:,} at least")
     return " and ".join(texts)
@@ -84,10 +85,7 @@ def remarks(versus: Versus, names: Names) -> list[str]:
     of, over, known, lines = names[versus.of], names[versus.over], versus.section.lengths, []
     if (ties := versus.crossover.ties) and versus.crossover.told:
         lines.append(f"at N = {among(ties, known)} {of} and {over} cannot be told apart")
-    grouped: dict[tuple[str, str], list[int]] = {}
-    for gap in versus.gaps:
-        grouped.setdefault((gap.of, gap.over), []).append(gap.N)
-    for (of_status, over_status), lengths in grouped.items():
+    for (of_status, over_status), lengths in grouped((statuses, N) for N, statuses in versus.gaps.items()).items():
         if of_status and over_status:
             what = f"neither has a figure ({of}: {short(of_status)}; {over}: {short(over_status)})"
         else:
@@ -178,15 +176,15 @@ def _record(versus: Versus, crossing: Crossing | None) -> dict[str, Scalar | Non
         "shortest": found.lengths[0] if found.lengths else None,
         "longest": found.lengths[-1] if found.lengths else None,
         **{name: " ".join(str(N) for N, lead in found.leads.items() if lead is who) or None for name, who in leads.items()},
-        **{f"{side}_without_figure": _failures(versus, side) for side in ("of", "over")},
+        **{f"{side}_without_figure": _failures(versus, place) for place, side in enumerate(("of", "over"))},
     }
 
 
-def _failures(versus: Versus, side: str) -> str | None:
-    """`16384 oom_host: memory limit reached; 32768 …`, of the method `of` or `over`."""
+def _failures(versus: Versus, place: int) -> str | None:
+    """`16384 oom_host: memory limit reached; 32768 …`, of the method `of` (0) or `over` (1)."""
     words = []
-    for gap in versus.gaps:
-        if status := getattr(gap, side):
-            cell = versus.section.at(getattr(versus, side), gap.N)
-            words.append(f"{gap.N} {status}{f': {cell.reason}' if cell and cell.reason else ''}")
+    for N, statuses in versus.gaps.items():
+        if status := statuses[place]:
+            cell = versus.section.at((versus.of, versus.over)[place], N)
+            words.append(f"{N} {status}{f': {cell.reason}' if cell and cell.reason else ''}")
     return "; ".join(words) or None

@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import Quantity, Unit
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.analyze.statistics import Estimate, Interval
 from attnbench.report.conditions import device_name, meaning, measured, replication
 from attnbench.report.drawing.kinds import Drawing, by_workload, text
@@ -21,7 +21,6 @@ from attnbench.report.drawing.ticks import number_across
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import drawable, shorten
 from attnbench.schema.cell import Cell, Workload, label
-from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR
 from attnbench.schema.units import length
 
@@ -64,13 +63,11 @@ def swept_parameters(cells: Sequence[Cell]) -> dict[str, str]:
     """Return by method the parameter, a number, that has the most values; empty where none has two."""
     found = {}
     for method in dict.fromkeys(cell.method for cell in cells):
-        values: dict[str, set[Scalar]] = {}
-        for cell in cells:
-            for name, value in cell.params.items() if cell.method == method else ():
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    values.setdefault(name, set()).add(value)
-        several = {name: len(seen) for name, seen in values.items() if len(seen) > 1}
-        found[method] = max(several, key=lambda name: several[name], default="")
+        params = (param for cell in cells if cell.method == method for param in cell.params.items())
+        numbers = grouped((name, value) for name, value in params if type(value) in {int, float})
+        counts = {name: len(set(values)) for name, values in numbers.items()}
+        most = max(counts, key=lambda name: counts[name], default="")
+        found[method] = most if counts.get(most, 0) > 1 else ""
     return found
 
 

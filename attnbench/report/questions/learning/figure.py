@@ -17,7 +17,7 @@ from attnbench.analyze.sections import Section
 from attnbench.report.conditions import device_name, measured
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
 from attnbench.report.drawing.lines import parts, second_line
-from attnbench.report.drawing.panels import Panel, columns_of, figures, named, side_by_side
+from attnbench.report.drawing.panels import Panel, columns_of, figures, named
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import FONT, Look, run_looks, said, scaled, soft
 from attnbench.report.drawing.ticks import wide
@@ -34,7 +34,6 @@ _SCORES = {
     CURVE_ACCURACY: ("held-out accuracy", "accuracy"),
     CURVE_ERROR_RATE: ("held-out error rate", "error_rate"),
 }
-_SHARES = {CURVE_ACCURACY: "accuracy", CURVE_ERROR_RATE: "error rate"}
 _FAR = 20.0
 """From this ratio of the highest to the lowest loss on, equal steps would press what is low into one line."""
 _UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
@@ -80,8 +79,8 @@ def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
                 own = head if not timed or columns_of(sheet, 2) == 1 else ""
                 panels.append(Panel(own, draw, row, int(timed), up, unit, (row, score), names))
     titles = {panel.up for panel in panels}
-    seen_too = [name for series, name in _SHARES.items() if _SCORES[series][0] in titles]
-    title = f"train: held-out {' and '.join(['loss', *seen_too])} while it learns"
+    shown = [level.replace("_", " ") for up, level in _SCORES.values() if up in titles]
+    title = f"train: held-out {' and '.join(shown)} while it learns"
     drawn = figures(panels, sheet, title, second_line(findings, [common]), (3.0, 1.6))
     counts = sorted({len(s.series.get(LOSSES, {})) for section in sections for s in section.summaries if s.ok})
     seeds = " to ".join(str(count) for count in dict.fromkeys(counts[:1] + counts[-1:]))
@@ -104,7 +103,7 @@ def _draw_curves(found: Sequence[_Curve], score: str, guessed: float | None, fai
     axes.set_xlabel(f"{name} of training" if timed else "updates")
     axes.xaxis.set_major_locator(MaxNLocator(max(2, min(6, int(wide(axes) / scaled(0.42))))))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value == round(value) else f"{value:g}"))
-    if score in _SHARES:
+    if score != LOSSES:
         # a model that has learnt nothing yet may make many more errors than there are symbols
         axes.set_ylim(-0.03, 1.03)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -187,9 +186,9 @@ def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
     across = 2 if room is None else max(1, int(room / _ROOM))
     failed = _untrained(findings, groups, _lacks)
     panels = []
-    for (group, cell, found), place in zip(shown, side_by_side(len(shown), across), strict=True):
-        head = [findings.plot_names[cell.cell.label], *([where(group)] if len(groups) > 1 else [])]
-        panels.append(Panel(", ".join(head), partial(_draw_images, found, failed), *place, names=tuple(failed)))
+    for number, (group, cell, found) in enumerate(shown):
+        head = ", ".join([findings.plot_names[cell.cell.label], *([where(group)] if len(groups) > 1 else [])])
+        panels.append(Panel(head, partial(_draw_images, found, failed), *divmod(number, across), names=tuple(failed)))
     panels = panels or [Panel("", partial(_draw_images, None, failed), 0, 0, names=tuple(failed))]
     # panels that the pictures fill to their width
     width = _WIDTH if room is None else room / across - (_ROOM - _WIDTH)

@@ -193,11 +193,7 @@ def _power(power: Power) -> dict[str, Any]:
     sought = zip(SOUGHT, power.sought, strict=True)
     return {
         "replicates": power.replicates,
-        "faster": _hits(power.faster),
-        "slower": _hits(power.slower),
-        "alarms": _hits(power.alarms),
-        "significant": _hits(power.significant),
-        "same": _hits(power.same),
+        **{name: _hits(getattr(power, name)) for name in ("faster", "slower", "alarms", "significant", "same")},
         "half_width": power.half_width,
         "sought": [{"injected": effect, "margin": margin, **_hits(hits)} for (effect, margin), hits in sought],
         "curve": [{"injected": x, "at_margin": _hits(at), "no_margin": _hits(bare)} for x, at, bare in curve],

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from attnbench.analyze.sections import axes_in_words
+from attnbench.analyze.sections import axes_in_words, grouped
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.history import Track
 from attnbench.schema.units import length
@@ -29,12 +29,9 @@ def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
 
 def varied(cells: Sequence[Cell]) -> list[str]:
     """Return the names of the conditions besides method and length in which these cells differ."""
-    told: dict[str, set[str]] = {}
-    for cell in cells:
-        # a cell without a model differs from the others by its workload already, and says nothing of models
-        for name, words in conditions(cell).items():
-            told.setdefault(name, set()).add(words)
-    return [name for name, several in told.items() if len(several) > 1]
+    # a cell without a model differs from the others by its workload already, and says nothing of models
+    told = grouped(item for cell in cells for item in conditions(cell).items())
+    return [name for name, several in told.items() if len(set(several)) > 1]
 
 
 def conditions(cell: Cell) -> dict[str, str]:

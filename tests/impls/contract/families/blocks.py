@@ -7,6 +7,14 @@ from tests.impls.contract.method import Method, Params, cut, unfused
 FLA: Params = {"device": "cuda", "N": 512, "dtype": "bfloat16", "causal": True}
 MOBA, NSA = {**FLA, "H": 3}, {**FLA, "H": 32, "kv_heads": 2}
 
+# their queries are grouped by the blocks that they choose: later ones may change how a sum is cut
+MOBA_OPTIONS: tuple[Params, ...] = tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4))
+NSA_OPTIONS: tuple[Params, ...] = tuple(
+    {"block": 8, "selected": selected, "window": window} for selected, window in ((4, 10), (3, 1), (5, 100))
+)
+MSA_OPTIONS: tuple[Params, ...] = tuple(
+    {"block": block, "selected": selected, "local": local} for block, selected, local in ((8, 3, 1), (8, 4, 2), (5, 1, 1))
+)
 CUTS = (
     cut("blocks.eager.lists", QUERIES=30, HEADS=2, SORTED=50)
     | cut("blocks.eager.own_block", QUERIES=30)
@@ -16,27 +24,18 @@ CUTS = (
 
 
 METHODS = {
-    # their queries are grouped by the blocks that they choose: later ones may change how a sum is cut
     "blocks.moba": Method(
         grows=16,
-        variants=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
-        bends=tuple({"block": 8, "topk": topk} for topk in (1, 2, 3, 4)),
+        variants=MOBA_OPTIONS,
+        bends=MOBA_OPTIONS,
         any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "topk": st.integers(1, 6)}),
         cuts=CUTS,
         mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}),
     ),
     "blocks.nsa": Method(
         grows=16,
-        variants=(
-            {"block": 8, "selected": 4, "window": 10},
-            {"block": 8, "selected": 3, "window": 1},
-            {"block": 8, "selected": 5, "window": 100},
-        ),
-        bends=(
-            {"block": 8, "selected": 4, "window": 10},
-            {"block": 8, "selected": 3, "window": 1},
-            {"block": 8, "selected": 5, "window": 100},
-        ),
+        variants=NSA_OPTIONS,
+        bends=NSA_OPTIONS,
         any_params=st.fixed_dictionaries(
             {"block": st.integers(1, 20), "selected": st.integers(3, 7), "window": st.integers(1, 90)}
         ),
@@ -68,16 +67,8 @@ METHODS = {
     ),
     "blocks.msa": Method(
         grows=16,
-        variants=(
-            {"block": 8, "selected": 3, "local": 1},
-            {"block": 8, "selected": 4, "local": 2},
-            {"block": 5, "selected": 1, "local": 1},
-        ),
-        bends=(
-            {"block": 8, "selected": 3, "local": 1},
-            {"block": 8, "selected": 4, "local": 2},
-            {"block": 5, "selected": 1, "local": 1},
-        ),
+        variants=MSA_OPTIONS,
+        bends=MSA_OPTIONS,
         any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "selected": st.integers(1, 7)}),
         cuts=(CUTS[0] | cut("partial.index", SCORES=300), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),

@@ -2,7 +2,8 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, cut
+from tests.impls.contract.families.gated import CUTS, GPU, SEQ
+from tests.impls.contract.method import Method, Params
 
 WITH_PEERS = ("deltanet", "gated_deltanet", "kda", "rwkv7")
 NAMES = (*WITH_PEERS, "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct", "mesa")
@@ -10,9 +11,6 @@ VARIANTS: tuple[Params, ...] = ({}, {"chunk": 64}, {"scale": 1.0})
 OWN: dict[str, tuple[Params, ...]] = {"comba": ({"correction": 0.02},)}
 SCALES: tuple[Params, ...] = ({"scale": float("inf")}, {"scale": "1"}, {"scale": float("nan")})
 MISTAKES: dict[str, tuple[Params, ...]] = {"comba": ({"correction": float("inf")}, {"correction": "1"})}
-CUTS = tuple(cut("recurrence.parts", TOKENS=tokens, ROWS_TOGETHER=rows) for tokens in (1, 64) for rows in (1, 3))
-SEQ: Params = {"causal": True}
-GPU: Params = {"causal": True, "dtype": "bfloat16", "device": "cuda"}
 
 METHODS = {
     **{

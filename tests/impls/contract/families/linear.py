@@ -60,19 +60,15 @@ METHODS = {
         ),
         mistakes=({"chunk": 0}, {"chunk": 6.4}, {"chunk": "64"}, *NUMBERS),
     ),
-    "linear.recurrent": Method(
-        rough=({"feature_map": "taylor"},),
-        grows=4,
-        sums=True,
-        variants=(*MAPS, EFFICIENT),
-        mistakes=NUMBERS,
-    ),
-    "linear.naive_cumsum": Method(
-        rough=({"feature_map": "taylor"},),
-        grows=4,
-        sums=True,
-        variants=(*MAPS, EFFICIENT),
-        mistakes=NUMBERS,
+    **dict.fromkeys(
+        ("linear.recurrent", "linear.naive_cumsum"),
+        Method(
+            rough=({"feature_map": "taylor"},),
+            grows=4,
+            sums=True,
+            variants=(*MAPS, EFFICIENT),
+            mistakes=NUMBERS,
+        ),
     ),
     "linear.based": Method(
         grows=4,

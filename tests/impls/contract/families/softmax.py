@@ -82,13 +82,10 @@ METHODS = {
             ({"device": "cuda", "D": 8}, "widths from 16: D=8"),
         )
     ),
-    "softmax.flash_attn": Method(
-        limits=(
-            (ON_A_GPU, None),
-            ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),
-        )
+    **dict.fromkeys(
+        ("softmax.flash_attn", "softmax.flash_attn_3"),
+        Method(limits=((ON_A_GPU, None), ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None))),
     ),
-    "softmax.flash_attn_3": Method(limits=((ON_A_GPU, None), ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None))),
     "softmax.flash_attn_4": Method(
         limits=(
             ({**ON_A_GPU, "D": 64}, None),
