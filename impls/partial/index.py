@@ -60,12 +60,19 @@ def largest(index_q: Tensor, e: Tensor, w: Tensor | None, block: int, count: int
     kept = torch.full((B, N, count), ABSENT, dtype=torch.int64, device=e.device)
     for b in range(B):
         for start, stop in spans(N, heads, block):
-            if ended := stop // block:
-                scores = scores_of(index_q[b, :, start:stop], e[b, :ended], None if w is None else w[b, :, start:stop])
-                # none is hidden before the first that the first query does not see
-                first = (start + 1) // block
-                seen = torch.arange(start + 1, stop + 1, device=e.device).unsqueeze(-1) // block
-                scores[:, first:].masked_fill_(torch.arange(first, ended, device=e.device) >= seen, -torch.inf)
-                top = scores.topk(min(count, ended), dim=-1)
-                kept[b, start:stop, : top.indices.shape[-1]] = top.indices.masked_fill_(top.values == -torch.inf, ABSENT)
+            some = index_q[b, :, start:stop], e[b, : stop // block], None if w is None else w[b, :, start:stop]
+            kept[b, start:stop, : min(count, stop // block)] = largest_from(start, *some, block, count)
     return kept
+
+
+def largest_from(start: int, index_q: Tensor, e: Tensor, w: Tensor | None, block: int, count: int) -> Tensor:
+    """Choose alike for queries of the tokens from `start` on: [..., I, n, E], [..., C, E], [..., I, n] -> [..., n, min(k, C)].
+
+    C = (start + n) // m are all entries that the last of them sees.
+    """
+    scores, first = scores_of(index_q, e, w), (start + 1) // block
+    # none is hidden before the first that the first query does not see
+    seen = torch.arange(start + 1, start + scores.shape[-2] + 1, device=e.device).unsqueeze(-1) // block
+    scores[..., first:].masked_fill_(torch.arange(first, scores.shape[-1], device=e.device) >= seen, -torch.inf)
+    top = scores.topk(min(count, scores.shape[-1]), dim=-1)
+    return top.indices.masked_fill_(top.values == -torch.inf, ABSENT)

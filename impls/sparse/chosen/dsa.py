@@ -13,7 +13,7 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
 from ...partial.cache import KvCache, written
-from ...partial.index import index_heads, largest, scored, scores_of, spans
+from ...partial.index import index_heads, largest, largest_from, scored, scores_of, spans
 from ..patterns.pattern import whole
 from .listed import ListedTokens
 
@@ -132,8 +132,9 @@ class DeepSeekSparse(ListedTokens):
         index_q, index_k, w = (x.detach() for x in scorer)
         cache, index = state.cache.then(k, v), written(state.index, index_k, state.length)
         if choices is None:
-            scores = scores_of(index_q, index[:, 0, : cache.length], w)
-            kept = scores.topk(min(self.k, cache.length), dim=-1).indices
-        else:
-            kept = choices
-        return self.from_last(q, cache, kept.view(len(q), -1)), DsaCache(cache, index)
+            choices = largest_from(state.length, index_q, index[:, 0, : cache.length], w, 1, self.k).unsqueeze(1)
+        return self.from_last(q, cache, choices), DsaCache(cache, index)
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all tokens, of which each attends alike to those up to it. Raises ValueError beyond the capacity."""
+        return self.step(*inputs, state=state)

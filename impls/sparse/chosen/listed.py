@@ -31,10 +31,7 @@ class ListedTokens(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] and the index' -> [B, H, N, M], differentiable once."""
         kept = self._listed(q, k, v, *scorer) if choices is None else choices
-        R = q.shape[1] // k.shape[1]
-        folded, kept = q.reshape(-1, R, *q.shape[2:]), kept.expand(-1, q.shape[1], -1, -1).reshape(-1, R, *kept.shape[2:])
-        o = attend_kept(folded, k.flatten(0, 1), v.flatten(0, 1), kept, self.scale).view(*q.shape[:3], v.shape[3])
-        return unlearned(o, *scorer)
+        return unlearned(self._attend(q, k, v, kept), *scorer)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, choices: Tensor | None = None) -> Tensor:
         """Compute softmax over a dense mask of the choices, or of newly made ones."""
@@ -51,12 +48,14 @@ class ListedTokens(Attention):
         return super().exact(q, k, v)
 
     def from_last(self, q: Tensor, cache: KvCache, kept: Tensor) -> Tensor:
-        """Attend from the last token to those listed, negative where there is none: [b, H, 1, D], [b, k] -> [b, H, 1, M]."""
-        at = kept.clamp(min=0).view(len(q), 1, -1, 1)
-        keys, values = (x.take_along_dim(at, 2) for x in (cache.keys, cache.values))
-        heads = q.detach().view(len(q), cache.k.shape[1], -1, q.shape[3])
-        weights = (heads @ keys.mT * self.scale).masked_fill((kept < 0).view(len(q), 1, 1, -1), -torch.inf).softmax(-1)
-        return (weights @ values).view(*q.shape[:3], -1)
+        """Attend from the last n tokens to those listed, negative where there is none: [b, H, n, D], [b, 1, n, k]."""
+        # all of the cache, with room that is not written yet: the tokens so far are not dense, and would be copied
+        return self._attend(q.detach(), cache.k, cache.v, kept)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, kept: Tensor) -> Tensor:
+        R = q.shape[1] // k.shape[1]
+        folded, kept = q.reshape(-1, R, *q.shape[2:]), kept.expand(-1, q.shape[1], -1, -1).reshape(-1, R, *kept.shape[2:])
+        return attend_kept(folded, k.flatten(0, 1), v.flatten(0, 1), kept, self.scale).view(*q.shape[:3], v.shape[3])
 
     def _listed(self, *inputs: Tensor) -> Tensor:
         kept = self.choose(*inputs)

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
 from ...partial.cache import KvCache, written
-from ...partial.index import ABSENT, index_heads, largest, scored, scores_of
+from ...partial.index import ABSENT, index_heads, largest, largest_from, scored
 from ...partial.softmax import sums
 from ..patterns.pattern import whole
 from .listed import ListedTokens
@@ -87,10 +87,8 @@ class QwenSparse(ListedTokens):
     def choose(self, *inputs: Tensor) -> Tensor:
         """Choose the tokens that each one attends to: int64 [B, 1, N, k + m - 1], -1 where it sees fewer."""
         index_q, index_k = inputs[3:]
-        m, t = self.block, torch.arange(index_q.shape[2], device=index_q.device).unsqueeze(-1)
-        chosen = _tokens(largest(index_q, _pooled(index_k.squeeze(1), m), None, m, self.k // m), m)
-        rest = (t + 1) // m * m + torch.arange(m - 1, device=t.device)
-        return torch.cat((chosen, rest.masked_fill(rest > t, ABSENT).expand(len(chosen), -1, -1)), -1).unsqueeze(1)
+        m = self.block
+        return self._tokens(0, largest(index_q, _pooled(index_k.squeeze(1), m), None, m, self.k // m))
 
     def prefill(
         self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, capacity: int, choices: Tensor | None = None
@@ -109,18 +107,26 @@ class QwenSparse(ListedTokens):
     ) -> tuple[Tensor, State]:
         """Append one token, and attend to those of the best blocks and after them. Raises ValueError beyond the capacity."""
         index_q, index_k = scorer
-        m, index = self.block, written(state.index, index_k, state.length)
+        m, start, index = self.block, state.length, written(state.index, index_k, state.length)
         state = replace(state, cache=state.cache.then(k, v))
-        n = state.length
-        if n % m == 0:
-            state.pooled[:, n // m - 1] = _pooled(index[:, 0, n - m : n], m)[:, 0]
+        before, ended = start // m, state.length // m
+        state.pooled[:, before:ended] = _pooled(index[:, 0, before * m : ended * m], m)
         if choices is None:
-            best = scores_of(index_q, state.pooled[:, : n // m])[:, 0].topk(min(self.k // m, n // m), dim=-1).indices
-            rest = torch.arange(n // m * m, n, device=q.device).expand(len(q), -1)
-            kept = torch.cat((_tokens(best, m), rest), -1)
-        else:
-            kept = choices.view(len(q), -1)
-        return self.from_last(q, state.cache, kept), state
+            best = largest_from(start, index_q, state.pooled[:, :ended], None, m, self.k // m)
+            choices = self._tokens(start, best)
+        return self.from_last(q, state.cache, choices), state
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all tokens, of which each attends alike to those up to it. Raises ValueError beyond the capacity."""
+        return self.step(*inputs, state=state)
+
+    def _tokens(self, start: int, blocks: Tensor) -> Tensor:
+        """List the tokens of chosen blocks, and those after whole blocks: [b, n, c] -> [b, 1, n, c m + m - 1]."""
+        m, t = self.block, torch.arange(start, start + blocks.shape[1], device=blocks.device).unsqueeze(-1)
+        chosen = blocks.unsqueeze(-1) * m + torch.arange(m, device=blocks.device)
+        chosen = chosen.masked_fill_(blocks.unsqueeze(-1) < 0, ABSENT).flatten(-2)
+        rest = (t + 1) // m * m + torch.arange(m - 1, device=blocks.device)
+        return torch.cat((chosen, rest.masked_fill(rest > t, ABSENT).expand(len(chosen), -1, -1)), -1).unsqueeze(1)
 
 
 def _pooled(x: Tensor, m: int) -> Tensor:
@@ -128,9 +134,3 @@ def _pooled(x: Tensor, m: int) -> Tensor:
     blocks = x[:, : x.shape[1] // m * m].unflatten(1, (-1, m)) if x.shape[1] >= m else x.new_empty(len(x), 0, m, x.shape[-1])
     mean = blocks.to(sums(x.dtype)).mean(2)
     return (mean * torch.rsqrt(mean.square().mean(-1, keepdim=True) + _EPS)).to(x.dtype)
-
-
-def _tokens(blocks: Tensor, m: int) -> Tensor:
-    """List the tokens of blocks, none of an absent one: [..., c] -> [..., c m]."""
-    tokens = blocks.unsqueeze(-1) * m + torch.arange(m, device=blocks.device)
-    return tokens.masked_fill_(blocks.unsqueeze(-1) < 0, ABSENT).flatten(-2)
