@@ -202,7 +202,7 @@ class MaskedSinkWindow(Plain, EagerSinkWindow):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]
         """Attend as a window with sinks does."""
         seen = self.pattern.seen(self.shape(q.shape[2]), q.device)
-        return with_sinks(q, k, v, seen.expand(1, 1, -1, -1), self.sinks, self.scale)
+        return with_sinks(q, k, v, seen, self.sinks, self.scale)
 
 
 class MaskedEntries(Plain):
