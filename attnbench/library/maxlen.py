@@ -177,9 +177,9 @@ def _searched(
         def ends(cell: Cell) -> None:
             progress.cross_off(cell.key)
             (found,) = limits_of(info.model_copy(update={"cells": (cell,)}), folder)
-            mask = "causal" if cell.problem.causal else "non-causal"
-            sought = f"N = {cell.problem.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
-            scene.say(f"{cell.label}, {cell.workload}, {mask}, {sought}: {value_text(found)}; ended by {ended(found)}")
+            p = cell.problem
+            sought = f"N = {p.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
+            scene.say(f"{cell.label}, {cell.workload}, {p.mask}, {sought}: {value_text(found)}; ended by {ended(found)}")
 
         search = searches(scouted.jobs(info, Ledger()), max(info.suite.axes.N), ends)
         scene.say(f"{len(info.cells)} searches on {info.surroundings.device}: {folder.path}")

@@ -1,13 +1,12 @@
 """Merging runs that measured shares of one suite, on whatever machines, into one run."""
 
-import secrets
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from attnbench.library.runs import Run, RunLike, read
 from attnbench.schema.errors import UsageError
-from attnbench.schema.run import RunInfo, joined
+from attnbench.schema.run import RunInfo, joined, new_id
 from attnbench.session.lanes import Shard
 from attnbench.session.reporter import Reporter
 from attnbench.store.history import open_history
@@ -32,7 +31,7 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
         now = datetime.now(UTC)
         made = joined(infos[0], infos[1:])
         changes = {
-            "id": f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            "id": new_id(now),
             "shard": "",
             "command": f"attnbench merge, of {len(infos)} runs",
             "started": min(info.started for info in infos),

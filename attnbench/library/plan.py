@@ -136,7 +136,7 @@ class Plan:
             cell, p = planned.cell, planned.cell.problem
             B = "max" if cell.batch is Batch.LARGEST else str(p.B)
             own = conditions(cell)
-            about = (cell.workload, "causal" if p.causal else "full", p.dtype, *(own.get(name, "") for name in others))
+            about = (cell.workload, p.mask, p.dtype, *(own.get(name, "") for name in others))
             seconds = _UNKNOWN if planned.seconds is None else units.seconds(planned.seconds)
             rows.append((str(p.N), B, *about, cell.label, seconds, planned.note))
         headers = ("N", "B", *_ALWAYS, *others, "method", "a call, at least", "note")

@@ -1,6 +1,5 @@
 """Handing a run out to Slurm: an array of tasks, which measure its shards beside each other."""
 
-import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from attnbench.schedule.rounds import bundles
 from attnbench.schema.errand import Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Noun
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import RunInfo, new_id
 from attnbench.session.asked import Only, SuiteLike, select
 from attnbench.session.lanes import Shard, is_whole
 from attnbench.session.scene import How, Measuring
@@ -146,7 +145,7 @@ def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
     suite = suite.resolved("cuda:0" if suite.device == "cuda" else suite.device)
     now = datetime.now(UTC)
     return RunInfo(
-        id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+        id=new_id(now),
         suite=suite,
         command=how.command.encode(errors="replace").decode(),
         started=now.isoformat(timespec="seconds"),

@@ -73,8 +73,7 @@ def show(
     reasons = [_refusal(called, loaded, problem, params) for problem in problems]
     problem = next((problem for problem, reason in zip(problems, reasons, strict=True) if reason is None), None)
     if problem is None:
-        kinds = ["causal" if each.causal else "non-causal" for each in problems]
-        words = [f"{kind}: {reason}" for kind, reason in zip(kinds, reasons, strict=True)]
+        words = [f"{each.mask}: {reason}" for each, reason in zip(problems, reasons, strict=True)]
         said = words if len(set(reasons)) > 1 else [str(reasons[0])]
         raise UsageError(f"{called} cannot be shown: {'; '.join(said)}")
     try:

@@ -235,8 +235,8 @@ def _group(cell: Cell) -> str:
     sizes |= {"kv_heads": p.kv_heads} if p.kv_heads != p.H else {}
     sizes |= {"M": p.M} if p.M != p.D else {}
     padding = [f"padding={p.padding:g}"] if p.padding else []
-    mask = "causal" if p.causal else "non-causal"
-    return " ".join([cell.workload, mask, p.dtype, *(f"{name}={size}" for name, size in sizes.items()), *padding, cell.device])
+    shape = [f"{name}={size}" for name, size in sizes.items()]
+    return " ".join([cell.workload, p.mask, p.dtype, *shape, *padding, cell.device])
 
 
 def _insist_on_what_can_be_timed(cell: Cell) -> None:

@@ -64,6 +64,11 @@ class Problem(Noun):
         def __init__(self, **data: Any) -> None: ...  # noqa: ANN401
 
     @property
+    def mask(self) -> str:
+        """`causal` or `non-causal`."""
+        return "causal" if self.causal else "non-causal"
+
+    @property
     def lengths(self) -> tuple[int, ...]:
         """The number of keys of each row: nearly N in the first, falling to (1 - padding) N in the last; at least one."""
         return tuple(max(1, self.N - round(self.padding * self.N * (b + 1) / self.B)) for b in range(self.B))

@@ -1,6 +1,8 @@
 """RunInfo: the content of run.json, which is everything about a run except its records."""
 
+import secrets
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -19,6 +21,11 @@ class Elsewhere(Noun):
 
     environment: Facts
     surroundings: Surroundings
+
+
+def new_id(now: datetime) -> str:
+    """Name a run that begins now: the names of runs sort by time, and two of one second differ."""
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 class RunInfo(Noun):

@@ -28,8 +28,7 @@ def block_of(info: RunInfo) -> Callable[[Job], str]:
 
     def name(job: Job) -> str:
         cell, p = job.cell, job.cell.problem
-        mask = "causal" if p.causal else "full"
-        return f"replicate {job.replicate + 1}/{info.suite.replicates} N={p.N} {cell.workload} {mask} {p.dtype}"
+        return f"replicate {job.replicate + 1}/{info.suite.replicates} N={p.N} {cell.workload} {p.mask} {p.dtype}"
 
     return name
 

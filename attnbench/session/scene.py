@@ -1,6 +1,5 @@
 """The scene that all measuring shares: a warm worker, the lane of the device, the run folder, and who is told."""
 
-import secrets
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -16,7 +15,7 @@ from attnbench.places.place import Made, Place
 from attnbench.places.station import LocalStation, Station
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
-from attnbench.schema.run import Elsewhere, RunInfo
+from attnbench.schema.run import Elsewhere, RunInfo, new_id
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance, old_assembler
@@ -104,7 +103,7 @@ class Scene:
         """What run.json will say of a run that begins now."""
         now, facts = datetime.now(UTC), environment_of(self.stations[0], scouted.surroundings)
         return RunInfo(
-            id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            id=new_id(now),
             suite=scouted.suite,
             # names of files may be bytes that are no text
             command=self.how.command.encode(errors="replace").decode(),

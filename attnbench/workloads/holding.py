@@ -7,6 +7,7 @@ B samples, H heads, N tokens, n rows, M value width, C width of any row.
 
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -126,6 +127,15 @@ def hold_gradients(
         return torch.cat([_whole(g, want) for g, (_, want) in zip([*own, *near_parameters], pairs, strict=True)])
 
     bound = excused(off, allowed, map(rounded, truth.rounded()))
+    if of_parameters and bool((off > bound)[len(wanted) :].any()):
+        # of few numbers, as a sink of each head, the shares of rows may cancel by luck, and leave a gradient that is no measure
+        rows = [(replace(place, at=(t,)), w[i : i + 1]) for place, w in weighed for i, t in enumerate(place.at)]
+        alone = (replace(truth).gradients([at], [w])[1] for at, w in rows)
+        shares = [torch.stack([g.double().square().sum() for g in each]) for each in alone]
+        uncancelled = torch.stack(shares).sum(0).sqrt() / torch.stack([want.double().norm() for want in of_parameters])
+        bound[len(wanted) :] = torch.maximum(
+            bound[len(wanted) :], (allowed * uncancelled).nan_to_num(posinf=0.0).clamp(max=_MOST)
+        )
     worst = int((off / bound).argmax())
     if off[worst] > bound[worst]:
         raise WrongError(f"{names[worst]} {_is_off(off[worst], bound[worst])}, {setting.shape_in_words}")

@@ -241,7 +241,7 @@ def test_plan_tells_cells_apart_by_all_that_varies_and_says_how_long_it_takes(he
     assert head.split()[:8] == ["N", "B", "workload", "mask", "dtype", "H", "scale", "method"]
     told = [" ".join(row.split()[2:8]) for row in rows if row.lstrip().startswith("128")]
     assert len(told) == len(set(told)) == 16
-    assert "forward full bfloat16 H=4 scale 2" in told
+    assert "forward non-causal bfloat16 H=4 scale 2" in told
     # 8 cells of 20 replicates, of 0.7 to 16 s each
     assert "about 2 to 43 min; " in done.stdout
     assert "cells that take as long as they take come on top: 8 of numerics" in done.stdout

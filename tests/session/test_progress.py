@@ -87,8 +87,8 @@ def test_a_bar_and_blocks_say_how_far_it_is_and_a_remark_is_said_once(info: RunI
     assert told.steps[0][3] == "about 0 s left"
     assert told.steps[1][3] == "about 10 s left"
     first, second = told.blocks
-    assert first.startswith("replicate 1/3 N=64 forward full float32: 2 ok; ")
-    assert second.startswith("replicate 2/3 N=64 forward full float32: 1 ok, 1 timeout; ")
+    assert first.startswith("replicate 1/3 N=64 forward non-causal float32: 2 ok; ")
+    assert second.startswith("replicate 2/3 N=64 forward non-causal float32: 1 ok, 1 timeout; ")
     assert told.said == ["it was started anew"]
     assert told.stopped
 

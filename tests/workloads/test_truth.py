@@ -1,5 +1,6 @@
 """The definition of rows at any length, the choice of rows, and how far they may be off."""
 
+import contextlib
 import random
 
 import pytest
@@ -11,8 +12,8 @@ from attnbench import registry
 from attnbench.schema.cell import Cell, Precision, Workload
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads import truth
-from attnbench.workloads.holding import WrongError, deviations, excused, hold_rows, tolerance
-from attnbench.workloads.setting import Setting
+from attnbench.workloads.holding import WrongError, deviations, excused, hold_gradients, hold_rows, tolerance
+from attnbench.workloads.setting import Setting, whole
 from attnbench.workloads.truth import ROWS, NoTruthError, Place, Truth, last_tokens, places, tokens
 
 PLACE = Place(1, 2, (0, 17, 39))
@@ -178,3 +179,27 @@ def test_it_is_rounded_only_until_what_is_off_is_excused() -> None:
 def test_rounder_numbers_may_be_further_off(dtype: DType, precision: Precision, allowed: float) -> None:
     cell = Cell(method="m", problem=Problem(N=8, dtype=dtype), workload=Workload.FORWARD, matmul_precision=precision)
     assert tolerance(cell) == allowed
+
+
+@pytest.mark.parametrize(("share", "right"), [(2e-5, True), (1e-2, False)])
+def test_a_parameter_whose_gradient_cancels_is_judged_by_what_each_row_gives_it(share: float, *, right: bool) -> None:
+    cell = Cell(
+        method="sparse.window_sinks",
+        problem=Problem(H=1, N=40, D=8, causal=True),
+        params={"window": 9},
+        workload=Workload.FORWARD_BACKWARD,
+    )
+    setting = whole(cell, 1)
+    made, place = Truth(setting.method, setting.inputs), Place(0, 0, (30, 37))
+    weights = torch.randn(2, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    first, second = (made.gradients([Place(0, 0, (t,))], [w[None]])[1][0] for t, w in zip(place.at, weights, strict=True))
+    # the two rows give nearly opposite shares, of which a ten thousandth is left
+    weights[1] *= -float(first / second) * (1 - 1e-4)
+    found, (sink,) = made.gradients([place], [weights])
+    assert float(sink.abs()) < 2e-4 * float(first.abs())
+    got = [torch.zeros_like(x, dtype=torch.float64) for x in setting.inputs]
+    for (i, b, h), g in found.items():
+        got[i][b, h] = g
+    off = float(first.abs()) * share
+    with contextlib.nullcontext() if right else pytest.raises(WrongError, match="gradient of sinks is off by"):
+        hold_gradients(setting, made, [(place, weights)], [*got, sink + off], random.Random(0))

@@ -64,8 +64,7 @@ def _kind(cell: Cell) -> list[str]:
         value = settings[name]
         plain = not isinstance(value, str) or _SETTING.fullmatch(value)
         words.append(f"{name}={value}" if plain else f"{name}={_HARMFUL.sub('_', shorten(value, 40))}#{_sha(value)}")
-    mask = "causal" if cell.problem.causal else "non-causal"
-    return [cell.workload.value, mask, cell.problem.dtype.value, *words]
+    return [cell.workload.value, cell.problem.mask, cell.problem.dtype.value, *words]
 
 
 def _is_plain(cell: Cell) -> bool:

@@ -69,8 +69,8 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
         label = method(row) if several else (row.pair.new or row.pair.any).cell.label
-        mask = "causal" if cell.problem.causal else "full"
-        names.append(drawable(f"{shorten(label, 30)}, {in_words(cell.workload)}, {mask}, {length(cell.problem.N)}"))
+        what = f"{in_words(cell.workload)}, {cell.problem.mask}, {length(cell.problem.N)}"
+        names.append(drawable(f"{shorten(label, 30)}, {what}"))
         if row.ratio is None:
             # as if it took for ever, or had
             at = low * 1.02 if row.verdict in {Verdict.GAINED, Verdict.RUNS} else high / 1.02

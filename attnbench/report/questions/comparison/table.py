@@ -42,8 +42,7 @@ def comparison_table(judgement: Judgement) -> Table:
             none = "no number" if judgement.terms.of_methods else "not planned"
             failed = none if side is None else short(side.status)
             sides.append(written(found.value, quantity.unit) if found else failed)
-        mask = "causal" if cell.problem.causal else "non-causal"
-        what = ", ".join([cell.workload.value, mask, *(each for each in words if each not in everywhere)])
+        what = ", ".join([cell.workload.value, cell.problem.mask, *(each for each in words if each not in everywhere)])
         texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
         rows.append((*texts, _memory(row)) if timed else texts)
         if row.verdict is Verdict.SLOWER or is_lost(row):

@@ -38,7 +38,7 @@ def conditions(cell: Cell) -> dict[str, str]:
     """Tell all conditions by name; of a model `copy`, `layers=2`."""
     found = {
         "workload": cell.workload.value,
-        "mask": "causal" if cell.problem.causal else "non-causal",
+        "mask": cell.problem.mask,
         "dtype": cell.problem.dtype.value,
         "batch": "largest B" if cell.batch is Batch.LARGEST else "",
         **axes_in_words(cell),
