@@ -98,8 +98,8 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     if about.weights:
         return AutoModelForCausalLM.from_pretrained(about.weights, dtype=dtype).to(cell.device)
     config = AutoConfig.from_pretrained(file_of(about.config))
-    if config.get_text_config().vocab_size < 256:
-        raise ValueError(f"{about.config} has {config.vocab_size} tokens; bytes of a text are 256")
+    if (vocabulary := config.get_text_config().vocab_size) < 256:
+        raise ValueError(f"{about.config} has {vocabulary} tokens; bytes of a text are 256")
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config, dtype=dtype).to(cell.device)
     if not about.learnt:

@@ -99,7 +99,7 @@ def _held(setting: Setting, layer: int, source: random.Random, begin: float, sec
         if weighed:
             hold_gradients(setting, truth, weighed, gradients, source)
     except NoTruthError as error:
-        return {"not_proven": str(error)}
+        return {"not_proven": str(error), **({"rows_compared": compared, "row_error": worst} if compared else {})}
     proof: Facts = {"rows_compared": compared, "row_error": worst, "proof_seconds": perf_counter() - begin}
     return proof | ({"not_proven": f"{left_out} heads of layer {layer}"} if left_out else {})
 

@@ -55,7 +55,8 @@ class WholeModel(Modelled):
 
     def output(self) -> Reading:
         """Return the bytes of what is said after the last token."""
-        size = self.inputs[0].shape[0] * self.model.config.vocab_size * next(self.model.parameters()).element_size()
+        vocabulary = self.model.config.get_text_config().vocab_size
+        size = self.inputs[0].shape[0] * vocabulary * next(self.model.parameters()).element_size()
         return Reading(size, "B x vocabulary x element size")
 
     def attention_share(self) -> float | None:
@@ -140,7 +141,8 @@ class Update(WholeModel):
 
     def output(self) -> Reading:
         """Return the bytes of what is said at all positions."""
-        size = self.inputs[0].numel() * self.model.config.vocab_size * next(self.model.parameters()).element_size()
+        vocabulary = self.model.config.get_text_config().vocab_size
+        size = self.inputs[0].numel() * vocabulary * next(self.model.parameters()).element_size()
         return Reading(size, "B N x vocabulary x element size")
 
 

@@ -4,6 +4,7 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 """
 
 from abc import abstractmethod
+from functools import partial
 from inspect import Signature
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from ..partial.rows import seen_by, softmax_rows
 from ..partial.softmax import is_fused
 from .decoding.caches import Caches, caches_for
 from .decoding.cost import decoding_cost
-from .decoding.steps import state_of, step
+from .decoding.steps import extend, state_of, step
 from .eager.plan import plan
 from .eager.union import union_attention
 from .patterns.pattern import Pattern, Shape
@@ -95,6 +96,14 @@ class SparseAttention(Attention):
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Append one token, and attend to the kept keys that it sees. Raises ValueError beyond the capacity."""
         return step(self._caches(state.capacity), self.scale, (q, k, v), state, self.sinks)
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all tokens, at once where all heads read one cache alike. Raises ValueError beyond the capacity."""
+        caches, (q, k, v) = self._caches(state.capacity), inputs
+        if len(caches.layouts) != 1 or len(caches.layouts[0].writers) != 1 or sum(len(s.reads) for s in caches.shares) != 1:
+            return super().extend(*inputs, state=state)
+        sees = partial(self.pattern.sees, self.shape(state.capacity), h=torch.zeros((), dtype=torch.int64, device=q.device))
+        return extend(caches, self.scale, (q, k, v), state, sees, self.sinks)
 
     def prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend causally in O(n) memory: [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M], n ≥ 0."""

@@ -3,6 +3,7 @@
 b batch, H heads, K heads of k and v, n tokens, S keys of a band, D query/key width, M value width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -58,6 +59,43 @@ def step(
     for share in caches.shares:
         o[:, share.heads] = _attended(share, scale, q, after, v.shape[-1], sinks)
     return o, after
+
+
+def extend(
+    caches: Caches,
+    scale: float,
+    inputs: tuple[Tensor, Tensor, Tensor],
+    state: SparseState,
+    sees: Callable[[Tensor, Tensor], Tensor],
+    sinks: Tensor | None = None,
+) -> tuple[Tensor, SparseState]:
+    """Attend n tokens at once from a cache that all heads read alike, and leave the state as it was. Raises as `step` does.
+
+    [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M] and the state. `sees` marks the earlier tokens [S] that the pattern
+    shows to queries [n, 1].
+    """
+    (b, H, n, _), (cache,) = inputs[0].shape, caches.layouts
+    (writer,), (q, k, v) = cache.writers, (x.detach() for x in inputs)
+    refuse_beyond(state.length + n, state.capacity)
+    new = torch.arange(state.length, state.length + n, device=q.device)
+    held = torch.arange(max(0, state.length - cache.slots), state.length, device=q.device)
+    used, order = writer.slots.of_all(held).sort()
+    tokens, last = torch.cat((held[order], new)), writer.slots.of_all(new[-cache.slots :])
+
+    def seen_and_kept(old: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = x[:, writer.heads]
+        # a full cache is read as it lies, in the order of its slots
+        earlier = old if len(used) == cache.slots else old.index_select(2, used)
+        return torch.cat((earlier, rows), 2), old.index_copy(2, last, rows[:, :, -len(last) :])
+
+    (keys, k_after), (values, v_after) = seen_and_kept(state.keys[0], k), seen_and_kept(state.values[0], v)
+    seen, groups = sees(new.unsqueeze(1), tokens) & (tokens <= new.unsqueeze(1)), H // keys.shape[1]
+    hidden = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill_(~seen, -torch.inf).repeat(groups, 1)
+    o, logsumexp = attend(q.reshape(b, -1, groups * n, q.shape[3]), keys, values, Rule(scale, bias=hidden[None, None]))
+    o, logsumexp = o.reshape(b, H, n, -1), logsumexp.reshape(b, H, n)
+    if sinks is not None:
+        o = merged([(o, logsumexp), (o.new_zeros(()), sinks.detach().to(logsumexp.dtype).view(1, -1, 1).expand_as(logsumexp))])
+    return o, SparseState((k_after,), (v_after,), state.length + n, state.capacity)
 
 
 def _attended(share: Share, scale: float, q: Tensor, state: SparseState, M: int, sinks: Tensor | None) -> Tensor:
