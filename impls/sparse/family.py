@@ -100,7 +100,7 @@ class SparseAttention(Attention):
     def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Append all tokens, at once where all heads read one cache alike. Raises ValueError beyond the capacity."""
         caches, (q, k, v) = self._caches(state.capacity), inputs
-        if len(caches.layouts) != 1 or len(caches.layouts[0].writers) != 1 or sum(len(s.reads) for s in caches.shares) != 1:
+        if not caches.is_one:
             return super().extend(*inputs, state=state)
         sees = partial(self.pattern.sees, self.shape(state.capacity), h=torch.zeros((), dtype=torch.int64, device=q.device))
         return extend(caches, self.scale, (q, k, v), state, sees, self.sinks)

@@ -128,7 +128,7 @@ class DeepSeekSparse(ListedTokens):
     def step(
         self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, state: State, choices: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Append one token, and attend to those with the largest index scores. Raises ValueError beyond the capacity."""
+        """Append tokens, and attend from each to those with the largest index scores. Raises ValueError beyond the capacity."""
         index_q, index_k, w = (x.detach() for x in scorer)
         cache, index = state.cache.then(k, v), written(state.index, index_k, state.length)
         if choices is None:

@@ -105,7 +105,7 @@ class QwenSparse(ListedTokens):
     def step(
         self, q: Tensor, k: Tensor, v: Tensor, *scorer: Tensor, state: State, choices: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Append one token, and attend to those of the best blocks and after them. Raises ValueError beyond the capacity."""
+        """Append tokens, and attend from each to those of the best blocks and after them. Raises ValueError beyond capacity."""
         index_q, index_k = scorer
         m, start, index = self.block, state.length, written(state.index, index_k, state.length)
         state = replace(state, cache=state.cache.then(k, v))

@@ -49,6 +49,12 @@ class Caches:
     layouts: tuple[Cache, ...]
     shares: tuple[Share, ...]
 
+    @property
+    def is_one(self) -> bool:
+        """Say whether all heads read alike from one cache of the last tokens, no cells of a summary."""
+        reads = [read for share in self.shares for read in share.reads]
+        return len(reads) == 1 and not reads[0].band.summary and len(self.layouts[0].writers) == 1
+
 
 @lru_cache(maxsize=64)
 def caches_for(pattern: Pattern, shape: Shape, kv_heads: int) -> Caches:

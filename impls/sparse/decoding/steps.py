@@ -69,7 +69,7 @@ def extend(
     sees: Callable[[Tensor, Tensor], Tensor],
     sinks: Tensor | None = None,
 ) -> tuple[Tensor, SparseState]:
-    """Attend n tokens at once from a cache that all heads read alike, and leave the state as it was. Raises as `step` does.
+    """Attend n tokens at once where the caches are one, and leave the state as it was. Raises as `step` does.
 
     [b, H, n, D], [b, K, n, D], [b, K, n, M] -> [b, H, n, M] and the state. `sees` marks the earlier tokens [S] that the pattern
     shows to queries [n, 1].
