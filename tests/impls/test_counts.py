@@ -130,7 +130,7 @@ class TestRecurrences:
     def test_a_delta_step_moves_the_state(self, name: str) -> None:
         assert seq(f"delta.{name}", STEP, N=100, D=32, M=16).traffic_bytes > 2 * (2 * 4 * 32 * 16 * 4)
 
-    @pytest.mark.parametrize("name", ["retnet", "lightning", "mamba2", "gla", "hgrn2"])
+    @pytest.mark.parametrize("name", ["retnet", "lightning", "mamba2", "mamba3", "gla", "hgrn2"])
     def test_gated_chunks_are_counted_by_their_products_and_steps_move_the_state(self, name: str) -> None:
         name = f"gated.{name}"
         # scores and values within a chunk of 64, then the state written and read
@@ -142,7 +142,7 @@ class TestRecurrences:
         assert step.executed_flops == 8 * 4 * 64 * 64
         assert step.traffic_bytes > 2 * 8 * 64 * 64 * 4
 
-    @pytest.mark.parametrize(("name", "gates"), [("retnet", 0), ("mamba2", 1), ("gla", 64), ("hgrn2", 0)])
+    @pytest.mark.parametrize(("name", "gates"), [("retnet", 0), ("mamba2", 1), ("mamba3", 3 + 16), ("gla", 64), ("hgrn2", 0)])
     def test_gates_are_read_once_and_their_gradients_written(self, name: str, gates: int) -> None:
         rows = 2 * 3 * 100 * 4
         for workload, times in ((FORWARD, 1), (BOTH, 3)):

@@ -110,6 +110,7 @@ SYSTEMS = [
     row("Lightning Attention-2", "gated.lightning", "peers_recurrent"),
     row("GLA", "gated.gla", "peers_recurrent"),
     row("Mamba-2", "gated.mamba2", "peers_recurrent"),
+    row("Mamba-3", "gated.mamba3", "atlas"),
     row("HGRN2", "gated.hgrn2", "atlas"),
     row("DeltaNet", "delta.deltanet", "recall"),
     row("gated DeltaNet", "delta.gated_deltanet", "peers_recurrent"),

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from attnbench import Problem
+from attnbench.api import tensors_of
 from attnbench.workloads.decoding import cut
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
-METHODS = ["retnet", "lightning", "mamba2", "gla", "hgrn2"]
+METHODS = ["retnet", "lightning", "mamba2", "mamba3", "gla", "hgrn2"]
 PUBLISHED: list[tuple[str, dict[str, Any]]] = [*((name, {}) for name in METHODS), ("hgrn2", {"lower_bound": 0.2})]
 
 
@@ -29,6 +30,33 @@ def recurrence(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
     return torch.stack(outputs, 2)
 
 
+def trapezoids(q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
+    """S <- α S + (1 - λ) Δ α k' v'ᵀ + λ Δ k vᵀ, o = Sᵀ q, with k' and v' of the token before, after the turns so far."""
+    step, log_decay, trapezoid, theta = gates
+    state, outputs = q.new_zeros(*k.shape[:2], k.shape[3], v.shape[3]), []
+    turn, key, value = (
+        torch.eye(q.shape[3], dtype=q.dtype).expand(*q.shape[:2], -1, -1),
+        k.new_zeros(k[:, :, 0].shape),
+        v[:, :, 0],
+    )
+    for t in range(q.shape[2]):
+        one = torch.eye(q.shape[3], dtype=q.dtype).repeat(*q.shape[:2], 1, 1)
+        for a in range(theta.shape[3]):
+            cos, sin = theta[:, :, t, a].cos(), theta[:, :, t, a].sin()
+            rows = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
+            one[:, :, 2 * a : 2 * a + 2, 2 * a : 2 * a + 2] = rows
+        turn = one @ turn
+        asks, new = ((turn @ x[:, :, t].unsqueeze(-1)).squeeze(-1) for x in (q, k))
+        decay, late = log_decay[:, :, t].exp(), trapezoid[:, :, t]
+        before, now = (1 - late) * step[:, :, t] * decay, late * step[:, :, t]
+        state = decay[..., None, None] * state
+        for share, x, y in ((before, key, value), (now, new, v[:, :, t])):
+            state = state + share[..., None, None] * x.unsqueeze(-1) * y.unsqueeze(-2)
+        outputs.append((state * asks.unsqueeze(-1)).sum(2))
+        key, value = new, v[:, :, t]
+    return torch.stack(outputs, 2)
+
+
 def as_published(name: str, inputs: Any, method: Any) -> Tensor:
     """Each method from its paper's symbols, shared with nothing of the implementation; the same for the queries of a state."""
     q, k, v, *gates = inputs
@@ -42,6 +70,8 @@ def as_published(name: str, inputs: Any, method: Any) -> Tensor:
     if name == "mamba2":
         step, rate = gates[0].unsqueeze(-1), method.A_log.exp().repeat_interleave(q.shape[1] // states).view(1, -1, 1, 1)
         return recurrence(q, step * k, v, torch.exp(-step * rate))
+    if name == "mamba3":
+        return trapezoids(q, k, v, *gates)
     if name == "gla":
         return recurrence(q, k, v, gates[0].exp()) / 6**0.5
     forget = method.lower_bound + (1 - method.lower_bound) / (1 + torch.exp(-k))
@@ -51,7 +81,8 @@ def as_published(name: str, inputs: Any, method: Any) -> Tensor:
 @pytest.mark.parametrize("kv_heads", [6, 2])
 @pytest.mark.parametrize(("name", "params"), PUBLISHED, ids=str)
 def test_the_definition_is_the_recurrence_of_the_paper(name: str, params: dict[str, Any], kv_heads: int) -> None:
-    call = called(name, params, H=6, kv_heads=kv_heads)
+    # two pairs of the nine channels of mamba3 turn
+    call = called(name, params, H=6, kv_heads=kv_heads, D=9 if name == "mamba3" else 6)
     same(call.results("reference")[:1], [as_published(name, call.inputs, call.method)], 1e-12)
 
 
@@ -63,7 +94,14 @@ def test_a_sequence_in_parts_that_carry_the_state_on_is_the_whole(name: str) -> 
         first, state = method.prefill(*cut(inputs, 65), capacity=150)
         second, state = method.extend(*cut(inputs, 150, start=65), state=state)
         _, whole = method.prefill(*inputs, capacity=150)
-    same([torch.cat([first, second], 2), state.sums], [call.forward(), whole.sums], 1e-10)
+    same([torch.cat([first, second], 2), *tensors_of(state)], [call.forward(), *tensors_of(whole)], 1e-10)
+
+
+def test_mamba3_without_turns_that_counts_only_the_end_of_a_step_is_mamba2() -> None:
+    older, newer = called("mamba2", H=6, kv_heads=2), called("mamba3", H=6, kv_heads=2)
+    *qkv, step = older.inputs
+    log_decay = -step * older.method.A_log.exp().unsqueeze(-1)
+    same([newer.forward(*qkv, step, log_decay, torch.ones_like(step), torch.zeros(2, 2, 40, 1))], [older.forward()], 1e-12)
 
 
 def test_a_future_that_decays_faster_moves_no_more_than_the_last_bits_before_it() -> None:

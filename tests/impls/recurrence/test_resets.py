@@ -10,7 +10,7 @@ from tests.impls.contract.subjects import Variant
 GATES = {
     **{"gated.mamba2": 3, "gated.gla": 3, "delta.gated_deltanet": 4, "delta.kda": 4, "delta.rwkv7": 3},
     **{"delta.gated_deltanet2": 5, "delta.comba": 4, "delta.gated_deltaproduct": 6, "delta.mesa": 4},
-    **{"gated.gsa": 3, "gated.log_linear": 3},
+    **{"gated.gsa": 3, "gated.log_linear": 3, "gated.mamba3": 4},
 }
 """Where its log decays (of mamba2: its time steps) stand among a method's inputs."""
 

@@ -35,6 +35,16 @@ METHODS = {
         )
         for name in NAMES
     },
+    "gated.mamba3": Method(
+        grows=4,
+        sums=True,
+        variants=({}, {"chunk": 16}),
+        bends=({}, {"chunk": 16}),
+        any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
+        cuts=CUTS,
+        limits=((SEQ, None), ({**SEQ, "D": 1, "M": 2}, "widths from 2")),
+        mistakes=({"chunk": 0},),
+    ),
     "gated.gsa": Method(
         grows=4,
         sums=True,
