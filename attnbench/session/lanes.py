@@ -24,7 +24,7 @@ Devices = str | Sequence[str]
 
 def portions(devices: Devices = (), lanes: int | None = None) -> tuple[Portion, ...]:
     """A portion for each GPU that is named, or so many of the cores; without either the whole. Raises ArgumentError."""
-    words = [word.strip() for text in ([devices] if isinstance(devices, str) else devices) for word in text.split(",")]
+    words = [word.strip() for text in ([devices] if isinstance(devices, str) else devices) for word in text.split(",") if word]
     try:
         if lanes is not None:
             if words:

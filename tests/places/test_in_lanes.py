@@ -16,6 +16,8 @@ from attnbench.schedule.rounds import Rounds, bundles, rounds
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
+from attnbench.session.lanes import portions
+from attnbench.worker.portion import ALL
 from tests.places.test_place import CHECKS, INFO, Head, final
 
 BUNDLE = {cell.key: bundle.number for bundle in bundles(INFO.cells) for cell in bundle.cells}
@@ -109,3 +111,7 @@ def test_lanes_of_unlike_devices_have_ledgers_of_their_own_and_take_nothing_from
             record for _, record in carry_out_in_lanes(Rounds(jobs, deque(bundles(INFO.cells))), [Head(), Head(last=1)])
         )
     assert {record.outcome.status for record in records if isinstance(record.outcome, Failed)} == {Status.CRASHED}
+
+
+def test_an_empty_word_names_no_devices() -> None:
+    assert portions("") == portions(()) == (ALL,)
