@@ -30,11 +30,16 @@ class VQState:
     """Number of tokens in the table, a multiple of L."""
 
     def then(self, k_hat: Tensor, v: Tensor, codes: Tensor) -> "VQState":
-        """Append one token in the same memory: [b, K, 1, D], [b, K, 1, M], [b, K, 1]."""
-        state = self._folded() if self.filled == self.k.shape[2] else self
+        """Append the n tokens that there is room for in the same memory: [b, K, n, D], [b, K, n, M], [b, K, n]."""
+        state, n = self._folded() if self.filled == self.k.shape[2] else self, codes.shape[2]
         for kept, new in zip((state.k, state.v, state.codes), (k_hat, v, codes), strict=True):
-            kept[:, :, state.filled] = new[:, :, 0].detach()
-        return replace(state, filled=state.filled + 1)
+            kept[:, :, state.filled : state.filled + n] = new.detach()
+        return replace(state, filled=state.filled + n)
+
+    @property
+    def room(self) -> int:
+        """Count the tokens that fit in before the next block moves into the table."""
+        return self.k.shape[2] - self.filled or self.k.shape[2] // 2
 
     def _folded(self) -> "VQState":
         """Merge the oldest block of a full window into the table, and move the other block to its place."""
@@ -67,16 +72,19 @@ def _window(x: Tensor, start: int, size: int) -> Tensor:
 
 
 def attend_state(q: Tensor, codebook: Tensor, state: VQState, bias: Tensor | None = None) -> Tensor:
-    """Attend for the newest token's query: [b, H, 1, D], codes [K, S, D], bias [b, H, 1, filled] -> [b, H, 1, M]."""
-    (b, H), kv_heads, window = q.shape[:2], len(codebook), slice(0, state.filled)
+    """Attend for the queries of the newest n tokens: [b, H, n, D], codes [K, S, D], bias [b, H, n, filled] -> [b, H, n, M].
+
+    The bias hides what a query may not see; without one, each sees all.
+    """
+    (b, H, n), kv_heads, window = q.shape[:3], len(codebook), slice(0, state.filled)
     # the heads of q that share one of k and v are as many queries of it
-    q = q.reshape(b, kv_heads, H // kv_heads, -1)
+    q = q.reshape(b, kv_heads, H // kv_heads * n, -1)
     rule = Rule(1.0, bias=None if bias is None else bias.to(sums(q.dtype)).reshape(*q.shape[:3], -1))
     o, logsumexp = attend(q, state.k[:, :, window], state.v[:, :, window], rule)
     if state.folded:
         o, wide = o.to(sums(q.dtype)), state.means.dtype
         table = codebook.to(wide).expand(b, *codebook.shape)
-        weights = Rule(1.0, bias=state.counts.log().unsqueeze(2).expand(-1, -1, H // kv_heads, -1))
+        weights = Rule(1.0, bias=state.counts.log().unsqueeze(2).expand(-1, -1, q.shape[2], -1))
         # in the table's own dtype, since the table is larger than the query and codes to convert
         merge_(o, logsumexp, attend(q.to(wide), table, state.means, weights))
-    return o.to(state.v.dtype).reshape(b, H, 1, -1)
+    return o.to(state.v.dtype).reshape(b, H, n, -1)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Cell, Problem, Scalar, takes
+from attnbench.api import Cell, Problem, Scalar, State, each_tensor, takes
 
 from .decoding import VQState, attend_state, state_of
 from .options import RELATIVE, VQOptions
@@ -106,13 +107,33 @@ class VQFamily(QuantisedKeys):
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: VQState, choices: Tensor | None = None) -> tuple[Tensor, VQState]:
         """Attend one token without a gradient; every L tokens the oldest block moves into the table."""
-        k_hat, codes, codebook = self.coded(k, choices)
-        state = state.then(k_hat, v, codes)
-        q = self.normalised(q)
+        return self._attend_newest(self.normalised(q), (*self.coded(k, choices), v), state)
+
+    @torch.no_grad()
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend to more tokens at once, as many as there are before a block moves into the table, from a copy of the state."""
+        q, k, v = inputs
+        q, (k_hat, codes, codebook), outputs = self.normalised(q), self.coded(k, None), []
+        state, start = each_tensor(state, Tensor.clone), 0
+        while start < q.shape[2]:
+            new = slice(start, start + state.room)
+            tokens = k_hat[:, :, new], codes[:, :, new], codebook, v[:, :, new]
+            o, state = self._attend_newest(q[:, :, new], tokens, state)
+            outputs.append(o)
+            start = new.stop
+        return torch.cat(outputs, 2), state
+
+    def _attend_newest(self, q: Tensor, tokens: tuple[Tensor, ...], state: VQState) -> tuple[Tensor, VQState]:
+        """Append tokens that there is room for to the state in place, and attend for their queries [b, H, n, D], normalised."""
+        k_hat, codes, codebook, v = tokens
+        state, n = state.then(k_hat, v, codes), q.shape[2]
         if self.position is None:
-            return attend_state(q, codebook, state), state
-        bias = self.position.of_last(q, state.filled)
-        return attend_state(self.position.to_content(q), codebook, state, bias), state
+            later = q.new_full((n, n), -torch.inf).triu(1)
+            bias = None if n == 1 else F.pad(later, (state.filled - n, 0)).expand(*q.shape[:2], -1, -1)
+            return attend_state(q, codebook, state, bias), state
+        seen = ((t, state.filled - n + 1 + t) for t in range(n))
+        rows = [F.pad(self.position.of_last(q[:, :, t : t + 1], s), (0, state.filled - s), value=-torch.inf) for t, s in seen]
+        return attend_state(self.position.to_content(q), codebook, state, torch.cat(rows, 2)), state
 
 
 def refuse_bias_without_order(problem: Problem, options: VQOptions) -> None:

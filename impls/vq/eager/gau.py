@@ -6,7 +6,7 @@ B batch, H heads, N tokens, D query/key width, M value width.
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Cost, Problem, Projection, Scalar, Workload
+from attnbench.api import Cost, Problem, Projection, Scalar, State, Workload
 
 from ..decoding import VQState
 from .blockwise import BlockwiseVQ
@@ -66,6 +66,12 @@ class GatedVQ(BlockwiseVQ):
     ) -> tuple[Tensor, VQState]:
         """Attend one token like `vq.blockwise`, gated."""
         o, state = super().step(q, k, F.silu(v), state=state, choices=choices)
+        return _gated(o, g), state
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend to more tokens at once like `vq.blockwise`, gated."""
+        q, k, v, g = inputs
+        o, state = super().extend(q, k, F.silu(v), state=state)
         return _gated(o, g), state
 
 

@@ -6,7 +6,7 @@ B or b batch, H heads of q, K of k and v, N or n tokens, D query/key width, M va
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Cost, Problem, Scalar, Tier, Workload, dense_flops, io_bytes, nominal_flops, takes
+from attnbench.api import Cost, Problem, Scalar, State, Tier, Workload, dense_flops, io_bytes, nominal_flops, takes
 
 from ...partial.cache import KvCache
 from ..options import Quantisation
@@ -79,11 +79,21 @@ class QuantisedSoftmax(QuantisedKeys):
         state = state.then(k_hat, v)
         return _sdpa(self.normalised(q), state.keys, state.values, causal=False), state
 
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all k̂ and v, and attend to them and those before at once. Raises ValueError beyond the capacity."""
+        q, k, v = inputs
+        k_hat, _, _ = self.coded(k, None)
+        cache: KvCache = state.then(k_hat, v)
+        later = q.new_full((q.shape[2], q.shape[2]), float("-inf")).triu(1)
+        hidden = F.pad(later, (cache.keys.shape[2] - q.shape[2], 0))
+        return _sdpa(self.normalised(q), cache.keys, cache.values, causal=False, bias=hidden), cache
 
-def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, bias: Tensor | None = None) -> Tensor:
     """Attend at one width: torch's fused CPU kernel takes no other, and the fallback would keep N² scores."""
     M, width = v.shape[-1], max(q.shape[-1], v.shape[-1])
     q, k, v = (x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
-    o: Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0, enable_gqa=q.shape[1] != k.shape[1])
+    grouped = q.shape[1] != k.shape[1]
+    o: Tensor = F.scaled_dot_product_attention(q, k, v, bias, is_causal=causal, scale=1.0, enable_gqa=grouped)
     # slicing nothing would cost the backward a copy
     return o if width == M else o[..., :M]
