@@ -22,6 +22,9 @@ from ..recurrence.states import states
 from ..recurrence.walk import Inputs, attend, attend_and_keep
 from .cost import cost_by_chunks
 
+FEW = 8
+"""Tokens from which on a chunk takes less time than so many steps."""
+
 
 @dataclass(frozen=True)
 class Slots:
@@ -117,9 +120,17 @@ class GatedSlots(Attention):
         capacity: int,  # noqa: ARG002 - the slots are of one size
     ) -> tuple[Tensor, State]:
         """Attend to n ≥ 0 tokens, and return what the slots hold after them."""
-        taken_in = -log_decay.expm1()
-        scores, keys = attend_and_keep(_scores, (q, k, taken_in, log_decay), self.chunk)
-        o, values = linear_attention(scores.softmax(-1), taken_in, v, log_decay, chunk=self.chunk)
+        return self._attend((q, k, v, log_decay))
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Attend to more tokens by chunks, or to a few one after the other, without changing the given state."""
+        return super().extend(*inputs, state=state) if inputs[0].shape[2] < FEW else self._attend(inputs, state)
+
+    def _attend(self, inputs: tuple[Tensor, ...], before: State | None = None) -> tuple[Tensor, Slots]:
+        q, k, v, log_decay = inputs
+        taken_in, (keys, values) = -log_decay.expm1(), (None, None) if before is None else (before.keys, before.values.sums)
+        scores, keys = attend_and_keep(_scores, (q, k, taken_in, log_decay), self.chunk, before=keys)
+        o, values = linear_attention(scores.softmax(-1), taken_in, v, log_decay, chunk=self.chunk, state=values)
         return o, Slots(keys, RecurrentState(values))
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]

@@ -106,11 +106,19 @@ class ForgettingSoftmax(Attention):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
         """Append one token, and attend to all of them. Raises ValueError beyond the capacity."""
-        at, cache = state.length, state.cache.then(k, v)
-        before = state.c[..., at - 1 : at] if at else torch.zeros_like(state.c[..., :1])
-        state.c[..., at : at + 1] = before + log_gates.detach()
-        since = (state.c[..., at : at + 1] - state.c[..., : at + 1]).to(torch.promote_types(q.dtype, torch.float32))
+        return self.extend(q, k, v, log_gates, state=state)
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append n tokens, and attend to them and those before at once. Raises ValueError beyond the capacity."""
+        q, k, v, log_gates = (x.detach() for x in inputs)
+        at, n, cache = state.length, q.shape[2], state.cache.then(k, v)
+        new = log_gates.to(state.c.dtype).cumsum(-1)
+        state.c[..., at : at + n] = new if at == 0 else new + state.c[..., at - 1 : at]
+        since = state.c[..., at : at + n].unsqueeze(-1) - state.c[..., : at + n].unsqueeze(-2)
+        since = since.to(torch.promote_types(q.dtype, torch.float32))
+        if n > 1:
+            since.masked_fill_(torch.ones(n, at + n, dtype=torch.bool, device=q.device).triu(at + 1), -torch.inf)
         # heads of q that share a head of k and v are rows of one product
-        heads = q.shape[0], k.shape[1], q.shape[1] // k.shape[1]
-        o, _ = attend(q.detach().reshape(*heads, -1), cache.keys, cache.values, Rule(self.scale, bias=since.view(*heads, -1)))
+        rows = q.shape[0], k.shape[1], q.shape[1] // k.shape[1] * n
+        o, _ = attend(q.reshape(*rows, -1), cache.keys, cache.values, Rule(self.scale, bias=since.reshape(*rows, -1)))
         return o.reshape(*q.shape[:3], -1).to(q.dtype), replace(state, cache=cache)
