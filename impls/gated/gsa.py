@@ -145,28 +145,28 @@ class GatedSlots(Attention):
 
 
 def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Score the slots by their keys: q [X, S, R L, D], k [X, S, L, D], what each slot takes in and its log decay [X, S, L, Z].
+    """Score the slots by their keys: q [S, X, R L, D], k [S, X, L, D], what each slot takes in and its log decay [S, X, L, Z].
 
-    `state` are the keys [X, D, Z] before the chunks; returns the scores [X, S, R L, Z] and the keys after them. A slot is a
+    `state` are the keys [X, D, Z] before the chunks; returns the scores [S, X, R L, Z] and the keys after them. A slot is a
     column of this state, so that its decay is a factor of sums, not of products: Σ_j (q_i · k_j) s_jz exp(c_iz - c_jz) with
     exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), r halfway. Chunks that lose too much for that are cut into shorter ones.
     """
-    S, L = inputs[1].shape[1:3]
+    S, L = len(inputs[1]), inputs[1].shape[2]
     length = L
     while length > 1 and _most_lost(inputs[3], length) > FACTORED:
         length = next(x for x in range(length - 1, 0, -1) if L % x == 0)
-    parts = (x.unflatten(2, (-1, L // length, length)).transpose(2, 3) for x in inputs)
-    q, k, taken_in, log_decay = (x.flatten(1, 2).flatten(2, 3) for x in parts)
+    parts = (x.unflatten(2, (-1, L // length, length)).movedim(3, 1).contiguous() for x in inputs)
+    q, k, taken_in, log_decay = (x.flatten(0, 1).flatten(2, 3) for x in parts)
     # what the first token loses is part of no pair, and may be so much that sums with it would keep few digits
     first = log_decay[:, :, :1]
     c = torch.cat((torch.zeros_like(first), log_decay[:, :, 1:]), 2).cumsum(2)
     end = c[:, :, -1:]
     halfway = end / 2
     written = (taken_in * left(end - c, c.dtype)).mT @ k
-    met, last = states(left(end + first, c.dtype).mT, written, state.mT)
+    met = states(left(end + first, c.dtype).mT, written, state.mT)
     within = each_head(lower_(q @ k.mT) @ (taken_in * (halfway - c).exp()), (c - halfway).exp())
-    scores = within + each_head(q @ met.mT, left(c + first, c.dtype))
-    return scores.unflatten(1, (S, -1)).unflatten(3, (-1, length)).transpose(2, 3).flatten(2, 4), last.mT
+    scores = within + each_head(q @ met[:-1].mT, left(c + first, c.dtype))
+    return scores.unflatten(0, (S, -1)).unflatten(3, (-1, length)).movedim(1, 3).flatten(2, 4), met[-1].mT.clone()
 
 
 def _most_lost(log_decay: Tensor, length: int) -> float:

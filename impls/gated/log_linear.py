@@ -176,8 +176,8 @@ class LogLinear(Attention):
         return self.chunks.bit_length() * self.problem.D + 1, self.problem.M
 
     def _form(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute some chunks: q [X, S, R L, D], k, v, log decays [X, S, L, ·], λ [X, S, R L, J] -> o [X, S, R L, M]."""
-        q, k, v, log_decay, scales = inputs
+        """Compute some chunks: q [S, X, R L, D], k, v, log decays [S, X, L, ·], λ [S, X, R L, J] -> o [S, X, R L, M]."""
+        q, k, v, log_decay, scales = (x.contiguous() for x in inputs)
         decay, D, finest = Decay.of(log_decay), q.shape[-1], self.chunk.bit_length() - 1
         L = k.shape[2]
         level = _level(torch.arange(L, device=q.device)).repeat(q.shape[2] // L, 1).expand(*scales.shape[:2], -1, -1)
@@ -186,20 +186,20 @@ class LogLinear(Attention):
         count = int(state[0, -1, 0])
         held = dict(enumerate(state[:, :-1].split(D, 1)))
         far = []
-        for n in range(q.shape[1]):
+        for n in range(len(q)):
             bits = [j for j in held if (count + n) >> j & 1]
             if bits:
-                by_level = scales[:, n, :, [finest + 1 + j for j in bits]]
-                asks = (asked[:, n].unsqueeze(-2) * by_level.unsqueeze(-1)).flatten(-2)
+                by_level = scales[n, :, :, [finest + 1 + j for j in bits]]
+                asks = (asked[n].unsqueeze(-2) * by_level.unsqueeze(-1)).flatten(-2)
                 far.append(asks @ torch.cat([held[j] for j in bits], 1))
             else:
-                far.append(torch.zeros_like(o[:, n]))
-            joined, j = added[:, n], 0
+                far.append(torch.zeros_like(o[n]))
+            joined, j = added[n], 0
             while (count + n) >> j & 1:
-                joined, j = joined + carry[:, n] * held[j], j + 1
-            held = {i: (joined if i == j else held[i] if i < j else carry[:, n] * held[i]) for i in held}
-        counted = F.pad(state.new_full((len(q), 1, 1), float(count + q.shape[1])), (0, v.shape[-1] - 1))
-        return o + torch.stack(far, 1), torch.cat((*held.values(), counted), 1)
+                joined, j = joined + carry[n] * held[j], j + 1
+            held = {i: (joined if i == j else held[i] if i < j else carry[n] * held[i]) for i in held}
+        counted = F.pad(state.new_full((len(state), 1, 1), float(count + len(q))), (0, v.shape[-1] - 1))
+        return o + torch.stack(far), torch.cat((*held.values(), counted), 1)
 
 
 def levels(N: int) -> int:

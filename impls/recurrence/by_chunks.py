@@ -39,7 +39,7 @@ class ByChunks(Attention):
         return None
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute a part: q [X, S, R L, D], others [X, S, L, ·], the state before it [X, D, M] -> o unscaled, that after it."""
+        """Compute a part: q [S, X, R L, D], others [S, X, L, ·], the state before it [X, D, M] -> o unscaled, that after it."""
         raise NotImplementedError
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:

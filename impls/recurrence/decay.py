@@ -31,13 +31,13 @@ class Decay:
     """The decays of chunks, by `Decay.of` from finite log decays of at most 0, or from sums that all chunks share (S = 1)."""
 
     c: Tensor
-    """Sums of log decays [X, S, L, G], or [X, 1, L, G]; float64 where G = 1 or much is lost."""
+    """Sums of log decays [S, X, L, G], or [1, X, L, G]; float64 where G = 1 or much is lost."""
     kind: torch.dtype
     """Dtype of the factors that are left."""
 
     @classmethod
     def of(cls, log_decay: Tensor) -> "Decay":
-        """Sum up log decays [X, S, L, G], at most 0, in the dtype of sums."""
+        """Sum up log decays [S, X, L, G], at most 0, in the dtype of sums."""
         if log_decay.shape[-1] > 1:
             made = cls(log_decay.cumsum(2), log_decay.dtype)
             if made.most_lost <= EXACT:
@@ -52,7 +52,7 @@ class Decay:
 
     @cached_property
     def factors(self) -> tuple[Tensor, Tensor] | None:
-        """Compute exp(c - m) and exp(m - c) [X, S, L, G] with m = c_L / 2, or return None where they would not be finite.
+        """Compute exp(c - m) and exp(m - c) [S, X, L, G] with m = c_L / 2, or return None where they would not be finite.
 
         Their products are exp(c_i - c_j), and for j > i may be infinite.
         """
@@ -63,29 +63,29 @@ class Decay:
 
     @property
     def half(self) -> Tensor:
-        """Compute exp(c_L / 2), what is left of the state halfway through a chunk, by row of the state: [X, S, G, 1]."""
+        """Compute exp(c_L / 2), what is left of the state halfway through a chunk, by row of the state: [S, X, G, 1]."""
         return (self.c[:, :, -1] / 2).exp().to(self.kind).unsqueeze(-1)
 
     def pairs(self, q: Tensor, k: Tensor) -> Tensor:
-        """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0: [X, S, R L, D], [X, S, L, D] -> [X, S, R L, L]."""
+        """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0: [S, X, R L, D], [S, X, L, D] -> [S, X, R L, L]."""
         return each_head_(q @ k.mT, self.pairs_left) if self.c.shape[-1] == 1 else self._by_row(q, k)
 
     def read(self, q: Tensor) -> Tensor:
-        """Compute q exp(c), with what is left at each token of the state at the chunk's start: [X, S, R L, D]."""
+        """Compute q exp(c), with what is left at each token of the state at the chunk's start: [S, X, R L, D]."""
         return each_head(q, left(self.c, self.kind))
 
     def write(self, k: Tensor) -> Tensor:
-        """Compute k exp(c_L - c), with what is left at the chunk's end of what each token writes: [X, S, L, D]."""
+        """Compute k exp(c_L - c), with what is left at the chunk's end of what each token writes: [S, X, L, D]."""
         return k * left(self.c[:, :, -1:] - self.c, self.kind)
 
     @property
     def carry(self) -> Tensor:
-        """Compute exp(c_L), what is left at the chunk's end of the state at its start, by row of the state: [X, S, G, 1]."""
+        """Compute exp(c_L), what is left at the chunk's end of the state at its start, by row of the state: [S, X, G, 1]."""
         return left(self.c[:, :, -1], self.kind).unsqueeze(-1)
 
     @cached_property
     def pairs_left(self) -> Tensor:
-        """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [X, S, L, L]."""
+        """Compute exp(c_i - c_j) for j <= i, else 0, where G = 1: [S, X, L, L]."""
         # above the diagonal the difference is positive
         return lower_(left(self.c - self.c.mT, self.kind))
 
@@ -107,7 +107,7 @@ def left(nats: Tensor, kind: torch.dtype) -> Tensor:
 
 
 def _filled_up(x: Tensor, length: int) -> Tensor:
-    """Repeat the last token, so that sums of log decays fall no further: [X, S, R, L, ·] -> [X, S, R, length, ·]."""
+    """Repeat the last token, so that sums of log decays fall no further: [S, X, R, L, ·] -> [S, X, R, length, ·]."""
     missing = length - x.shape[3]
     return torch.cat((x, x[:, :, :, -1:].expand(-1, -1, -1, missing, -1)), 3) if missing else x
 
@@ -127,7 +127,7 @@ def _most_lost(c: Tensor, b: int) -> float:
 
 
 def _within_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
-    """Score pairs within blocks, [X, S, n, R, b, b]: exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), with r halfway.
+    """Score pairs within blocks, [S, X, n, R, b, b]: exp(c_i - c_j) = exp(c_i - r) exp(r - c_j), with r halfway.
 
     r cancels, so it needs no gradient.
     """
@@ -138,7 +138,7 @@ def _within_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
 
 
 def _between_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
-    """Score queries of every second block with keys of the block before, [X, S, n / 2, R, b, b], by way of the border.
+    """Score queries of every second block with keys of the block before, [S, X, n / 2, R, b, b], by way of the border.
 
     No exponent is above 0.
     """
@@ -149,12 +149,12 @@ def _between_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:
 
 
 def _met(q: Tensor, k: Tensor) -> Tensor:
-    """Compute q kᵀ in each block, of all heads in one product: [X, S, n, R, b, D], [X, S, n, 1, b, D] -> [X, S, n, R, b, b]."""
+    """Compute q kᵀ in each block, of all heads in one product: [S, X, n, R, b, D], [S, X, n, 1, b, D] -> [S, X, n, R, b, b]."""
     scores: Tensor = (q.flatten(3, 4) @ k.flatten(3, 4).mT).unflatten(3, q.shape[3:5])
     return scores
 
 
 def _joined(own: Tensor, between: Tensor) -> Tensor:
-    """Join blocks to blocks of twice the length: [X, S, n, R, b, b] and [X, S, n / 2, R, b, b] -> [X, S, n / 2, R, 2b, 2b]."""
+    """Join blocks to blocks of twice the length: [S, X, n, R, b, b] and [S, X, n / 2, R, b, b] -> [S, X, n / 2, R, 2b, 2b]."""
     first, second = own.unflatten(2, (-1, 2)).unbind(3)
     return torch.cat((F.pad(first, (0, first.shape[-1])), torch.cat((between, second), -1)), -2)

@@ -108,7 +108,7 @@ class _WayBack:
         later = self.dlast[some]
         written = [None if y is None else y[some] for y in (self.dq, self.dk, self.dv, self.dlog_decay)]
         for part, state in zip(reversed(mine.parts), reversed(met), strict=True):
-            g = dense(part.of(self.g[some]).to(later.dtype) * mine.scale, later.dtype)
+            g = dense(part.of(self.g[some]), later.dtype) * mine.scale
             made = mine.segment(part).pull_back(g, state, later, decay_too=self.dlog_decay is not None)
             for y, gradient in zip(written, made[:4], strict=True):
                 if y is not None and gradient is not None:

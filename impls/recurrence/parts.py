@@ -25,12 +25,12 @@ class Part:
     L: int
 
     def of(self, x: Tensor) -> Tensor:
-        """Select the part of [X, R, N, ·] as a view [X, S, R, L, ·]."""
+        """Select the part of [X, R, N, ·] as a view [S, X, R, L, ·]."""
         chunks: Tensor = x[:, :, self.start : self.stop].unflatten(2, (-1, self.L))
-        return chunks.transpose(1, 2)
+        return chunks.movedim(2, 0)
 
     def put(self, x: Tensor, rows: Tensor) -> None:
-        """Copy rows [X, S, R L, ·] to their place in [X, R, N, ·]."""
+        """Copy rows [S, X, R L, ·] to their place in [X, R, N, ·]."""
         place = self.of(x)
         place.copy_(rows.view(place.shape))
 
@@ -43,9 +43,15 @@ def groups(q: Tensor) -> list[slice]:
 
 
 def dense(x: Tensor, kind: torch.dtype) -> Tensor:
-    """Lay the rows of a part in one piece: [X, S, R, L, ·] -> [X, S, R L, ·]."""
+    """Lay the rows of a part in one piece: [S, X, R, L, ·] -> [S, X, R L, ·]."""
     # products read rows of all chunks at once and would copy them each time if they were not dense
-    return x.to(kind).contiguous().flatten(2, 3)
+    laid = x if x.dtype is kind and x.is_contiguous() else room(x, kind).copy_(x)
+    return laid.flatten(2, 3)
+
+
+def room(x: Tensor, kind: torch.dtype) -> Tensor:
+    """Make dense memory of the shape of x."""
+    return torch.empty_like(x, dtype=kind, memory_format=torch.contiguous_format)
 
 
 def parts(q: Tensor, M: int, chunk: int) -> list[Part]:

@@ -4,6 +4,6 @@ from torch import Tensor
 
 
 def add_product(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Compute x + a b over two batch dimensions in the memory of x [X, S, ·, ·], which is contiguous."""
+    """Compute x + a b over two batch dimensions in the memory of x [S, X, ·, ·], which is contiguous."""
     x.flatten(0, 1).baddbmm_(a.flatten(0, 1), b.flatten(0, 1))
     return x

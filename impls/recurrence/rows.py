@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .decay import FACTORED, Decay
 from .factored import Factored
-from .parts import Part, dense, groups, parts, sums
+from .parts import Part, dense, groups, parts, room, sums
 from .segment import Segment
 
 
@@ -59,7 +59,8 @@ class Rows:
             return Factored(q, k, v, None) if decay is None else Segment(q, k, v, decay)
         left = decay.c.exp().to(kind)
         shared = left.unsqueeze(2)
-        return Factored(dense(q * shared, kind), dense(k / shared, kind), v, left)
+        q, k = torch.mul(q, shared, out=room(q, kind)), torch.div(k, shared, out=room(k, kind))
+        return Factored(q.flatten(2, 3), k.flatten(2, 3), v, left)
 
     def _decay(self, part: Part) -> Decay | None:
         if self.log_decay is None:
@@ -72,8 +73,8 @@ class Rows:
     def _constant(self) -> dict[int, Decay]:
         """Compute the decays of constant rates by the length of a chunk, of which there are two at most."""
         assert self.log_decay is not None
-        log_decay_X11G = self.log_decay.double()
-        return {part.L: Decay(log_decay_X11G * _counted(part.L, log_decay_X11G), sums(self.q.dtype)) for part in self.parts}
+        log_decay = self.log_decay.double().transpose(0, 1)
+        return {part.L: Decay(log_decay * _counted(part.L, log_decay), sums(self.q.dtype)) for part in self.parts}
 
 
 def _counted(L: int, like: Tensor) -> Tensor:

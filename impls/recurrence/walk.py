@@ -1,10 +1,11 @@
 """Walk along the sequence in parts of some chunks, keeping only the states between parts for the backward.
 
 X rows (batch and heads of k and v folded), R heads of q for each, N tokens, S chunks of L tokens in a part, D query/key width,
-M value width. A form maps the inputs of a part, q and what else has its heads [X, S, R L, ·] and the others [X, S, L, ·], and
-the state before it, [X, D, M] unless told, to its output [X, S, R L, M] and the state after it. The backward computes what is
-in between again, part by part, from the last to the first: memory beside inputs, output and gradients is that of one part,
-whose tensors fit into a CPU's cache.
+M value width. A form maps the inputs of a part, q and what else has its heads [S, X, R L, ·] and the others [S, X, L, ·], and
+the state before it, [X, D, M] unless told, to its output [S, X, R L, M] and the state after it. The inputs are views of the
+sequence: a form lays them dense by what it multiplies them with first (`each_head`), or else by `contiguous`. The backward
+computes what is in between again, part by part, from the last to the first: memory beside inputs, output and gradients is that
+of one part, whose tensors fit into a CPU's cache.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ def attend(form: Form, inputs: Inputs, chunk: int, size: tuple[int, int] | None 
     """Attend: each [B, H or K, N, ·] -> o [B, H, N, M], differentiable once; `size` is that of the state, D × M by default.
 
     The state is that of one of the K heads of k and v, which H / K heads of q read. What is the same for all tokens, such as
-    the parameters of a head, may be [B, K, 1, ·], and comes to the form as [X, 1, 1, ·].
+    the parameters of a head, may be [B, K, 1, ·], and comes to the form as [1, X, 1, ·].
     """
     rows = tuple(by_state(x, inputs[2].shape[1]) for x in inputs)
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
@@ -74,12 +75,12 @@ def _walk(
 
 
 def _in_chunks(part: Part, rows: Inputs, kind: torch.dtype) -> Inputs:
-    return tuple(dense(_of(part, x), kind) for x in rows)
+    return tuple(_of(part, x).to(kind).flatten(2, 3) for x in rows)
 
 
 def _of(part: Part, x: Tensor) -> Tensor:
-    """Select the part of [X, R, N, ·], or all of what all tokens share, [X, R, 1, ·] -> [X, 1, R, 1, ·]."""
-    return x.unsqueeze(1) if x.shape[2] == 1 else part.of(x)
+    """Select the part of [X, R, N, ·], or all of what all tokens share, [X, R, 1, ·] -> [1, X, R, 1, ·]."""
+    return x.unsqueeze(0) if x.shape[2] == 1 else part.of(x)
 
 
 class _ByParts(torch.autograd.Function):
@@ -118,7 +119,7 @@ def _pull_back(form: Form, given: tuple[Part, Inputs, Tensor], outer: tuple[Tens
     """
     part, rows, state = given
     g, slope = outer
-    *chunks, dense_g = _in_chunks(part, (*rows, g), state.dtype)
+    chunks, dense_g = _in_chunks(part, rows, state.dtype), dense(part.of(g), state.dtype)
     leaves = [x.detach().requires_grad_() for x in (*chunks, state)]
     with torch.enable_grad():
         outputs = form(tuple(leaves[:-1]), leaves[-1])

@@ -12,6 +12,7 @@ from attnbench.api import Problem
 
 from ...partial.heads import of_each_head
 from ...recurrence.decay import Decay
+from ...recurrence.heads import each_head
 from ...recurrence.walk import Inputs
 from ..reference import corrected_attention, corrected_rows
 from .delta_rule import corrected
@@ -49,7 +50,7 @@ class Comba(GatedDeltaNet):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
         q, k, v, beta, fed_back, g = inputs
-        return corrected(meet(Decay.of(g), (q,), (k,), early=(k * fed_back,)), v * beta, state)
+        return corrected(meet(Decay.of(g), (q,), (k,), early=(each_head(k, fed_back),)), each_head(v, beta), state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token."""

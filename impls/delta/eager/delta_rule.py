@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...partial.triangular import solve
 from ...recurrence.decay import Decay
+from ...recurrence.heads import each_head
 from ...recurrence.products import add_product
 from ...recurrence.walk import Inputs
 from .feedback import feedback
@@ -18,7 +19,7 @@ from .pairs import Met, meet
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute S_t = Diag(α_t) S_{t-1} + k_t u_tᵀ with u_t = β_t (v_t - (Diag(α_t) S_{t-1})ᵀ k_t), o_t = S_tᵀ q_t.
 
-    q [X, S, R L, D], others [X, S, L, ·] and the state [X, D, M] -> o [X, S, R L, M] and the state after it.
+    q [S, X, R L, D], others [S, X, L, ·] and the state [X, D, M] -> o [S, X, R L, M] and the state after it.
 
     Yang et al. 2024 (arXiv:2406.06484), section 3: within a chunk that starts from the state S, the corrections U [L, M] solve
     (I + tril(β K Kᵀ, -1)) U = β (V - K S): the UT transform. A decay shrinks pairs by what is lost between tokens, K S by
@@ -26,14 +27,14 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """
     q, k, v, beta, *log_decay = inputs
     decay = Decay.of(log_decay[0]) if log_decay else None
-    return corrected(meet(decay, (q, k * beta), (k,)), v * beta, state)
+    return corrected(meet(decay, (q, each_head(k, beta)), (k,)), each_head(v, beta), state)
 
 
 def corrected(met: Met, v: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """Correct each write by what is there, U = v - removed S - tril(among, -1) U, and compute the outputs.
 
-    `met` has the queries and what is removed, whose scores count below the diagonal, and the keys; v [X, S, W, M]. Returns o
-    [X, S, R L, M] and the state after the chunks.
+    `met` has the queries and what is removed, whose scores count below the diagonal, and the keys; v [S, X, W, M]. Returns o
+    [S, X, R L, M] and the state after the chunks.
     """
     (from_queries, among), (q, removed), (k,) = met.scores, met.queries, met.keys
     given, reads = solve(among, v, removed)

@@ -59,7 +59,7 @@ class DeltaProduct(DeltaFamily):
         decay = Decay.of(g[:, :, :: self.writes])
         # all writes of a token are made after its decay, and its query sees them all
         at_writes = Decay(decay.c.repeat_interleave(self.writes, 2), decay.kind)
-        removed, remains = k * beta, at_writes.pairs_left
+        q, removed, remains = q.contiguous(), k * beta, at_writes.pairs_left
         scores = each_head_(q @ k.mT, remains[:, :, self.writes - 1 :: self.writes]), (removed @ k.mT).mul_(remains)
         met = Met(scores, (decay.read(q), at_writes.read(removed)), (at_writes.write(k),), carry=decay.carry)
         return corrected(met, v * beta, state)

@@ -17,7 +17,7 @@ from .pairs import meet
 def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute S_t = (Diag(exp w_t) + b_t a_tᵀ) S_{t-1} + k_t v_tᵀ, o_t = S_tᵀ r_t.
 
-    r [X, S, R L, D], others [X, S, L, ·] and the state [X, D, M] -> o [X, S, R L, M] and the state after it.
+    r [S, X, R L, D], others [S, X, L, ·] and the state [X, D, M] -> o [S, X, R L, M] and the state after it.
 
     With p_t = S_{t-1}ᵀ a_t the transition is a second write, b_t p_tᵀ, so within a chunk that starts from the state S
 
@@ -26,6 +26,7 @@ def by_chunks(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     which is triangular in p. a reads what token i - 1 left, before w_i.
     """
     r, k, v, w, a, b = inputs
+    v = v.contiguous()
     met = meet(Decay.of(w), (r,), (k, b), early=(a,))
     (rk, rb, ak, ab), (r, a), (k, b) = met.scores, met.queries, met.keys
     given, reads = solve(-ab, ak @ v, -a)

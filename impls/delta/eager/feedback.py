@@ -22,13 +22,13 @@ def feedback(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute p_n = given_n - reads_n T_n and S_{n+1} = half_n (carry_n T_n + added_n + writes_nᵀ p_n), with T_n = half_n S_n.
 
-    reads and writes [X, S, L, D], given [X, S, L, M], state [X, D, M], carry and half [X, S, G, 1], added [X, S, D, M] ->
-    p [X, S, L, M], T [X, S, D, M], and the state after all chunks. Differentiable once.
+    reads and writes [S, X, L, D], given [S, X, L, M], state [X, D, M], carry and half [S, X, G, 1], added [S, X, D, M] ->
+    p [S, X, L, M], T [S, X, D, M], and the state after all chunks. Differentiable once.
     """
     later = None
     if half is not None:
         # T goes from chunk to chunk by the halves of both
-        state, later = state * half[:, 0], half * torch.cat((half[:, 1:], torch.ones_like(half[:, :1])), 1)
+        state, later = state * half[0], half * torch.cat((half[1:], torch.ones_like(half[:1])))
     out: tuple[Tensor, Tensor, Tensor] = _Feedback.apply(reads, given, writes, state, carry, later, added)  # type: ignore[no-untyped-call]
     return out
 
@@ -48,42 +48,47 @@ class _Feedback(torch.autograd.Function):
         state: Tensor,
         *shares: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute one chunk after the other, filling [X, S, ...] slice by slice; `shares` are carry, later and added."""
+        """Compute one chunk after the other, filling [S, X, ...] slice by slice; `shares` are carry, later and added."""
         carry, later, added = shares
-        p, met, made = given.new_empty(given.shape), state.new_empty(*reads.shape[:2], *state.shape[1:]), []
-        for n in range(reads.shape[1]):
-            met[:, n] = state
-            # baddbmm is fastest into dense memory of its own; the copy to its place is cheap
-            one = torch.baddbmm(given[:, n], reads[:, n], state, alpha=-1)
-            p[:, n] = one
-            state = torch.baddbmm(_shrunk(state, carry, added, n), writes[:, n].mT, one)
+        p, met = given.new_empty(given.shape), state.new_empty(len(reads) + 1, *state.shape)
+        made = met[1:] if later is None else torch.empty_like(met[1:])
+        met[0] = state
+        for n, (S, after, left) in enumerate(zip(met[:-1].unbind(), met[1:].unbind(), made.unbind(), strict=True)):
+            one = torch.baddbmm(given[n], reads[n], S, alpha=-1, out=p[n])
+            torch.baddbmm(_shrunk(S, carry, added, n), writes[n].mT, one, out=left)
             if later is not None:
-                made.append(state)
-                state = state * later[:, n]
-        ctx.save_for_backward(reads, writes, p, met, carry, later, *made)
+                torch.mul(left, later[n], out=after)
+        ctx.save_for_backward(reads, writes, p, met, carry, later, None if later is None else made)
         ctx.adds = added is not None
-        return p, met, state
+        # the last one goes on alone, without the memory of the others
+        return p, met[:-1], met[-1].clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dp: Tensor, dmet: Tensor, slope: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Walk from the last chunk to the first; `slope` is dL/dS after the current chunk."""
-        reads, writes, p, met, carry, later, *made = ctx.saved_tensors
-        dgiven, after, dlater = torch.empty_like(p), torch.empty_like(met), None if later is None else torch.empty_like(later)
-        for n in reversed(range(p.shape[1])):
-            if later is not None and dlater is not None:
-                dlater[:, n] = (slope * made[n]).sum(-1, keepdim=True).sum_to_size(later[:, n].shape)
-                slope = slope * later[:, n]
-            after[:, n] = slope
-            one = torch.baddbmm(dp[:, n], writes[:, n], slope)
-            dgiven[:, n] = one
-            slope = torch.baddbmm(_shrunk(slope, carry, dmet, n), reads[:, n].mT, one, alpha=-1)
-        dcarry = None if carry is None else (after * met).sum(-1, keepdim=True).sum_to_size(carry.shape)
-        return (dgiven @ met.mT).neg_(), dgiven, p @ after.mT, slope, dcarry, dlater, after if ctx.adds else None
+    def backward(ctx: Any, dp: Tensor, dmet: Tensor, last: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
+        """Walk from the last chunk to the first, with dL/dS after each, and `inner` before it is multiplied by later."""
+        reads, writes, p, met, carry, later, made = ctx.saved_tensors
+        dgiven, slopes = p.new_empty(p.shape), met.new_empty(met.shape)
+        inner = slopes[1:] if later is None else torch.empty_like(slopes[1:])
+        slopes[-1] = last
+        for n in reversed(range(len(p))):
+            slope = inner[n]
+            if later is not None:
+                torch.mul(slopes[n + 1], later[n], out=slope)
+            one = torch.baddbmm(dp[n], writes[n], slope, out=dgiven[n])
+            torch.baddbmm(_shrunk(slope, carry, dmet, n), reads[n].mT, one, alpha=-1, out=slopes[n])
+        dlater = None if later is None else _by_row(slopes[1:] * made, later)
+        dcarry = None if carry is None else _by_row(inner * met[:-1], carry)
+        return (dgiven @ met[:-1].mT).neg_(), dgiven, p @ inner.mT, slopes[0], dcarry, dlater, inner if ctx.adds else None
 
 
 def _shrunk(state: Tensor, carry: Tensor | None, added: Tensor | None, n: int) -> Tensor:
     """Compute carry_n S + added_n."""
     if carry is None:
-        return state if added is None else state + added[:, n]
-    return state * carry[:, n] if added is None else torch.addcmul(added[:, n], state, carry[:, n])
+        return state if added is None else state + added[n]
+    return state * carry[n] if added is None else torch.addcmul(added[n], state, carry[n])
+
+
+def _by_row(products: Tensor, like: Tensor) -> Tensor:
+    """Sum up what a factor of rows of the state, or of the whole, is multiplied with: [S, X, D, M] -> [S, X, G, 1]."""
+    return products.sum(-1, keepdim=True).sum_to_size(like.shape)

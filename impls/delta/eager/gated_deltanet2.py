@@ -9,6 +9,7 @@ from torch import Tensor
 from attnbench.api import Problem, Projection
 
 from ...recurrence.decay import Decay
+from ...recurrence.heads import each_head
 from ...recurrence.walk import Inputs
 from ..cost import GATED_DELTA_2
 from ..family import DeltaFamily
@@ -51,7 +52,7 @@ class GatedDeltaNet2(DeltaFamily):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""
         q, k, v, erase, write, g = inputs
-        return corrected(meet(Decay.of(g), (q, erase * k), (k,)), write * v, state)
+        return corrected(meet(Decay.of(g), (q, each_head(k, erase)), (k,)), each_head(v, write), state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token."""

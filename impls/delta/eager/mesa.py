@@ -17,7 +17,7 @@ from attnbench.api import Cost, Problem, Projection, Scalar, Workload
 from ...partial.heads import of_each_head
 from ...recurrence.by_chunks import ByChunks
 from ...recurrence.decay import Decay
-from ...recurrence.heads import each_head
+from ...recurrence.heads import each_head_
 from ...recurrence.states import states
 from ...recurrence.walk import Inputs
 from .gated_deltanet import GatedDeltaNet
@@ -82,15 +82,15 @@ class MesaNet(ByChunks):
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks: each token's system is solved by products of all tokens at once."""
-        q, k, v, beta, g = inputs
+        q, k, v, beta, g = (x.contiguous() for x in inputs)
         decay, strong = Decay.of(g), k * beta
         remains = decay.pairs_left
-        met, last = states(decay.carry, decay.write(strong).mT @ torch.cat((k, v), -1), state)
-        of_keys, of_values = met.split((k.shape[-1], v.shape[-1]), -1)
+        met = states(decay.carry, decay.write(strong).mT @ torch.cat((k, v), -1), state)
+        of_keys, of_values = met[:-1].split((k.shape[-1], v.shape[-1]), -1)
 
         def times(x: Tensor, sums: Tensor, tokens: Tensor) -> Tensor:
             """Multiply H or G of each token with its own x."""
-            return decay.read(x) @ sums + each_head(x @ strong.mT, remains) @ tokens
+            return decay.read(x) @ sums + each_head_(x @ strong.mT, remains) @ tokens
 
         def system(x: Tensor) -> Tensor:
             return x + times(x, of_keys, k)
@@ -99,7 +99,7 @@ class MesaNet(ByChunks):
             x = _solved(system, q)
         if torch.is_grad_enabled():
             x = _Solution.apply(q - system(x), x, system)  # type: ignore[no-untyped-call]
-        return times(x, of_values, v), last
+        return times(x, of_values, v), met[-1].clone()
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
         """Compute one token, whose system is solved directly."""

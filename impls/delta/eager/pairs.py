@@ -22,7 +22,7 @@ from ...recurrence.decay import FACTORED, Decay, left
 from ...recurrence.heads import each_head, lower_
 
 Kinds = tuple[list[Tensor], list[Tensor]]
-"""Kinds of queries, and kinds of keys, each [X, S, n, h, D] or [X, S, L, D]."""
+"""Kinds of queries, and kinds of keys, each [S, X, n, h, D] or [S, X, L, D]."""
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,25 @@ class Met:
     """Holds what a chunk needs of its queries and keys."""
 
     scores: tuple[Tensor, ...]
-    """Of each query with each key, those of one query next to each other: [X, S, R L, L]."""
+    """Of each query with each key, those of one query next to each other: [S, X, R L, L]."""
     queries: tuple[Tensor, ...]
-    """With what is left of the state at the chunk's start, or halfway: [X, S, R L, D]."""
+    """With what is left of the state at the chunk's start, or halfway: [S, X, R L, D]."""
     keys: tuple[Tensor, ...]
-    """With what is left of them at the chunk's end, or halfway: [X, S, L, D]."""
+    """With what is left of them at the chunk's end, or halfway: [S, X, L, D]."""
     carry: Tensor | None = None
-    """What is left of the state over the chunk, [X, S, G, 1]; None where all is, or where `half` says it."""
+    """What is left of the state over the chunk, [S, X, G, 1]; None where all is, or where `half` says it."""
     half: Tensor | None = None
-    """Its root, [X, S, G, 1], by which the state is multiplied before the chunk reads it, and again after it was written."""
+    """Its root, [S, X, G, 1], by which the state is multiplied before the chunk reads it, and again after it was written."""
 
 
 def meet(decay: Decay | None, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tuple[Tensor, ...] = ()) -> Met:
-    """Score queries [X, S, R L, D] with keys [X, S, L, D], and multiply both by their shares of the state before and after.
+    """Score queries [S, X, R L, D] with keys [S, X, L, D], and multiply both by their shares of the state before and after.
 
-    `early` queries, [X, S, L, D], read the state before their token decays it; they come after the others, and score the keys
+    `early` queries, [S, X, L, D], read the state before their token decays it; they come after the others, and score the keys
     before their token alone. Where a chunk loses little, what is left is multiplied into both once, for scores and state.
     """
     if decay is None:
+        queries, keys = tuple(x.contiguous() for x in queries), tuple(x.contiguous() for x in keys)
         return Met(_products(queries, keys, early), (*queries, *early), keys)
     if decay.factors is None:
         scores = pairs(decay, (*queries, *(x.roll(-1, 2) for x in early)), keys)
@@ -57,11 +58,11 @@ def meet(decay: Decay | None, queries: tuple[Tensor, ...], keys: tuple[Tensor, .
         scores = (*scores[:count], *map(one_later, scores[count:]))
         return Met(scores, reads, tuple(map(decay.write, keys)), carry=decay.carry)
     kept, undone = decay.factors
-    queries, keys = tuple(each_head(q, kept) for q in queries), tuple(k * undone for k in keys)
+    queries, keys = tuple(each_head(q, kept) for q in queries), tuple(each_head(k, undone) for k in keys)
     if early:
         at_the_start = (decay.c[:, :, -1:] / -2).exp().to(decay.kind)
         before = torch.cat((at_the_start, kept[:, :, :-1]), 2)
-        early = tuple(x * before for x in early)
+        early = tuple(each_head(x, before) for x in early)
     return Met(_products(queries, keys, early), (*queries, *early), keys, half=decay.half)
 
 
@@ -74,7 +75,7 @@ def _products(queries: tuple[Tensor, ...], keys: tuple[Tensor, ...], early: tupl
 def pairs(decay: Decay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Compute Σ_d q_id k_jd exp(c_id - c_jd) for j <= i, else 0, for every kind of query with every kind of key.
 
-    Keys [X, S, L, D], and queries of one or several heads, [X, S, L, D] or [X, S, heads L, D] -> a tensor [X, S, L, L] or [X,
+    Keys [S, X, L, D], and queries of one or several heads, [S, X, L, D] or [S, X, heads L, D] -> a tensor [S, X, L, L] or [X,
     S, heads L, L] for each pair of them, those of one query next to each other. Differentiable once where the decay is by row
     of the state.
     """
@@ -90,7 +91,7 @@ def pairs(decay: Decay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -
 
 
 def _of_each_kind(decay: Decay, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Compute scores under a decay by row: R kinds of queries, K of keys, all [X, S, L, D] -> R K tensors [X, S, L, L]."""
+    """Compute scores under a decay by row: R kinds of queries, K of keys, all [S, X, L, D] -> R K tensors [S, X, L, L]."""
     L = decay.c.shape[2]
     empty = (1 << (L - 1).bit_length()) - L
     # padded tokens decay no further, since sums of log decays must not grow again
@@ -101,7 +102,7 @@ def _of_each_kind(decay: Decay, queries: tuple[Tensor, ...], keys: tuple[Tensor,
 
 
 def one_later(pairs: Tensor) -> Tensor:
-    """Move rows to the next token: the first becomes 0, the last is dropped; [X, S, L, L]."""
+    """Move rows to the next token: the first becomes 0, the last is dropped; [S, X, L, L]."""
     return F.pad(pairs[:, :, :-1], (0, 0, 1, 0))
 
 
@@ -124,11 +125,11 @@ class _Meeting:
         return _blocks(x, dim, self.h) if self.own else _blocks(x, dim, 2, self.h).select(dim + 1, 0)
 
     def at(self, scores: Tensor) -> Tensor:
-        """Select the pairs that meet: [X, S, L, L] -> [X, S, n, h, h], a view."""
+        """Select the pairs that meet: [S, X, L, L] -> [S, X, n, h, h], a view."""
         return self.late(self.early(scores, 3), 2).diagonal(dim1=2, dim2=4).permute(0, 1, 4, 2, 3)
 
     def faded(self, queries: tuple[Tensor, ...], keys: tuple[Tensor, ...]) -> Kinds:
-        """Multiply queries and keys by their decays: each [X, S, n, h, D]."""
+        """Multiply queries and keys by their decays: each [S, X, n, h, D]."""
         return [self.late(q) * self.query_left for q in queries], [self.early(k) * self.key_left for k in keys]
 
 
@@ -198,7 +199,7 @@ class _ByRow(torch.autograd.Function):
 
 
 def _on_the_diagonal(own: Tensor) -> Tensor:
-    """Place blocks on the diagonal: [X, S, n, h, h] -> [X, S, n h, n h], zeros elsewhere."""
+    """Place blocks on the diagonal: [S, X, n, h, h] -> [S, X, n h, n h], zeros elsewhere."""
     n, h = own.shape[2:4]
     if n == 1:
         return own.squeeze(2)
@@ -208,7 +209,7 @@ def _on_the_diagonal(own: Tensor) -> Tensor:
 
 
 def _pull_back(meeting: _Meeting, g: tuple[Tensor, ...], faded: Kinds, slopes: Kinds) -> None:
-    """Add the share of one meeting to dL/dq and dL/dk, [X, S, L, D] each, from dL/dscores."""
+    """Add the share of one meeting to dL/dq and dL/dk, [S, X, L, D] each, from dL/dscores."""
     queries, keys = faded
     pairs = [meeting.at(x).tril() if meeting.own else meeting.at(x) for x in g]
     for r, dq in enumerate(slopes[0]):

@@ -176,22 +176,22 @@ def _answer(x: Tensor, model: Tensor, norm: Tensor) -> Tensor:
 
 
 def _trained(inputs: Inputs, learned: Tensor) -> tuple[Tensor, Tensor]:
-    """Train through some mini-batches: q [X, S, R L, D], k, v [X, S, L, D], rates [X, S, L, 1], the first models, their norms.
+    """Train through some mini-batches: q [S, X, R L, D], k, v [S, X, L, D], rates [S, X, L, 1], the first models, their norms.
 
     `learned` [X, D + 1, D] is what has been added to the first model so far. The model that a token is asked by differs from
     that at the start of its mini-batch by products of tokens: q W_t = q W' - Σ_{s≤t} η_s (q·k_s + 1) dℓ_s/dz_s (section 2.5,
     the dual form).
     """
-    q, k, v, rates, begin, scale, shift = inputs
+    q, k, v, rates, begin, scale, shift = (x.contiguous() for x in inputs)
     asked, given = _with_one(q), _with_one(k)
     scores = lower_(asked @ given.mT) * rates.mT
     target, trains = v - k - shift, (given * rates).mT
-    scale_, model, outputs = scale.squeeze(1), learned + begin.view(learned.shape), []
-    for n in range(k.shape[1]):
-        slope = _slope(given[:, n] @ model, target[:, n], scale_)
-        outputs.append(torch.baddbmm(asked[:, n] @ model, scores[:, n], slope, alpha=-1))
-        model = torch.baddbmm(model, trains[:, n], slope, alpha=-1)
-    return q + _normed(torch.stack(outputs, 1), scale, shift), model - begin.view(learned.shape)
+    scale_, model, outputs = scale.squeeze(0), learned + begin.view(learned.shape), []
+    for n in range(len(k)):
+        slope = _slope(given[n] @ model, target[n], scale_)
+        outputs.append(torch.baddbmm(asked[n] @ model, scores[n], slope, alpha=-1))
+        model = torch.baddbmm(model, trains[n], slope, alpha=-1)
+    return q + _normed(torch.stack(outputs), scale, shift), model - begin.view(learned.shape)
 
 
 def _slope(z: Tensor, target: Tensor, scale: Tensor) -> Tensor:
