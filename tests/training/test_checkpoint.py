@@ -80,20 +80,16 @@ def test_a_training_that_was_cut_off_goes_on_bit_for_bit(tmp_path: Path, method:
     assert same(resumed, whole)
 
 
-def test_what_was_measured_before_is_kept(tmp_path: Path) -> None:
+def test_what_was_measured_is_kept_and_the_last_checkpoint_holds_the_trained_model(tmp_path: Path) -> None:
     job = job_of(small_cell(), tmp_path)
     with pytest.raises(CutOffError):
         run(job, cut_after=5)
-    progress, _ = resume(lambda: begin(job), job)
-    assert progress.updates == 5
-    assert progress.curve.updates == [0, 4]
-    first = list(progress.seconds)
-    assert run(job)[0].seconds[:5] == first
-
-
-def test_the_last_checkpoint_holds_the_trained_model(tmp_path: Path) -> None:
-    job = job_of(small_cell(), tmp_path)
+    begun, _ = resume(lambda: begin(job), job)
+    assert begun.updates == 5
+    assert begun.curve.updates == [0, 4]
+    first = list(begun.seconds)
     progress, _ = run(job)
+    assert progress.seconds[:5] == first
     about, tensors = read(checkpoint_of(tmp_path, job.cell, 0))
     assert Cell.model_validate_json(about["cell"]) == job.cell
     assert about["update"] == "12"

@@ -30,16 +30,13 @@ def same_weights(a: Progress, b: Progress) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_exactly_so_many_updates_are_made_and_each_has_its_time(model_of: Make) -> None:
+def test_exactly_so_many_updates_are_made_and_the_curve_begins_before_the_first_and_ends_after_the_last(model_of: Make) -> None:
     kept: list[int] = []
     progress = run(model_of(), keep=lambda p: kept.append(p.updates))
+    curve = progress.curve
     assert progress.updates == 12
     assert kept == list(range(1, 13)), "after each update there is a chance to save"
     assert all(0 < seconds < 60 for seconds in progress.seconds)
-
-
-def test_the_curve_begins_before_the_first_update_and_ends_after_the_last(model_of: Make) -> None:
-    curve = run(model_of()).curve
     assert curve.updates == [0, 4, 8, 12]
     assert curve.seconds[0] == 0
     assert curve.seconds == sorted(curve.seconds)
@@ -108,33 +105,20 @@ def test_looking_more_often_changes_no_weight(model_of: Make) -> None:
 
 
 def test_each_held_out_sequence_counts_once_whatever_the_batch(model_of: Make) -> None:
-    found = []
-    for B in (4, 10, 16):
-        model = model_of(B=B, dtype="float64")
-        found.append(judge(model, HELD_OUT))
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
-    assert found[0] == pytest.approx(found[2], rel=1e-9)
+    found = [judge(model_of(B=B, dtype="float64"), HELD_OUT) for B in (4, 10, 16)]
+    assert all(each == pytest.approx(found[0], rel=1e-9) for each in found)
 
 
-@pytest.fixture
-def two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each update takes two seconds."""
-
-    def sample(self: WallClock, call: Any, batch: int) -> float:
+def test_a_training_may_end_with_its_last_second_and_one_that_takes_longer_says_how_far_it_came(
+    model_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two_seconds(self: WallClock, call: Any, batch: int) -> float:
         call()
         return 2.0
 
-    monkeypatch.setattr(WallClock, "sample", sample)
-
-
-@pytest.mark.usefixtures("two_seconds")
-def test_a_training_that_takes_too_long_ends_and_says_how_far_it_came(model_of: Make) -> None:
+    monkeypatch.setattr(WallClock, "sample", two_seconds)
     with pytest.raises(OverBudgetError, match=r"4 of 12 updates took 8 s, above the 7 s of this cell's budget"):
         run(model_of(), seconds=7)
-
-
-@pytest.mark.usefixtures("two_seconds")
-def test_a_training_may_end_with_its_last_second_and_only_updates_count(model_of: Make) -> None:
     progress = run(model_of(), seconds=23)
     assert progress.updates == 12
     assert progress.curve.seconds == [0, 8, 16, 24]

@@ -84,18 +84,14 @@ def test_weights_start_as_gpt_2_s(model_of: Make) -> None:
     assert bool((weights["norm.weight"] == 1).all())
 
 
-def test_a_model_that_hears_takes_frames_and_says_a_weight_for_each_symbol_and_the_blank(model_of: Make) -> None:
-    model = model_of("linear.full", alphabet=Alphabet(7, channels=40), task="speech", causal=False)
-    said, _ = model(torch.randn(4, 16, 40))
-    assert said.shape == (4, 16, 7)
-    x = torch.randn(4, 16, 40, dtype=torch.float64)
-    assert torch.equal(model.embed(x), model.embed(x.float())), "frames are taken in the dtype of the weights"
-
-
-def test_a_frame_begins_as_large_as_a_token_and_its_position(model_of: Make) -> None:
+def test_a_model_that_hears_takes_frames_as_large_as_tokens_and_says_a_weight_for_each_symbol(model_of: Make) -> None:
     model = model_of("linear.full", alphabet=Alphabet(7, channels=40), task="speech", causal=False, H=8, D=32)
+    x = torch.randn(4, 16, 40, dtype=torch.float64)
     with torch.no_grad():
-        heard = model.embed(torch.randn(4, 16, 40)) - model.positions
+        said, _ = model(x.float())
+        heard = model.embed(x) - model.positions
+    assert said.shape == (4, 16, 7)
+    assert torch.equal(model.embed(x), model.embed(x.float())), "frames are taken in the dtype of the weights"
     assert float(heard.std()) == pytest.approx(0.02, rel=0.1)
     assert float(model.positions.detach().square().mean().sqrt()) == pytest.approx(0.02 / math.sqrt(2))
 
@@ -127,14 +123,11 @@ def test_another_seed_is_another_model_and_a_method_s_own_weights_stay_as_it_dre
     assert bool((wide["blocks.0.attention.weight"] == 1).all())
 
 
-def test_a_method_is_told_its_layer_unless_the_suite_says_it(model_of: Make) -> None:
+def test_a_method_is_told_its_layer_unless_the_suite_says_it_and_patterns_alternate_by_it(model_of: Make) -> None:
     places = [vars(block.attention)["place"] for block in model_of("model_cases:Told", layers=3).layers]
     assert places == [(0, 3), (1, 3), (2, 3)]
     places = [vars(block.attention)["place"] for block in model_of("model_cases:Told", params={"layer": 5}).layers]
     assert places == [(5, 2), (5, 2)]
-
-
-def test_patterns_alternate_by_layer(model_of: Make) -> None:
     model = model_of("sparse.strided", params={"mode": "by_layer", "stride": 4})
     assert [vars(block.attention)["pattern"].layer for block in model.layers] == [0, 1]
 
@@ -143,10 +136,6 @@ def test_in_a_hybrid_the_last_of_every_n_layers_has_softmax_attention(model_of: 
     model = model_of("linear.chunked", params={"chunk": 8}, layers=4, softmax_every=2)
     assert [type(block.attention).__name__ for block in model.layers] == ["ChunkedLinear", "SdpaSoftmax"] * 2
     assert {type(block.attention).__name__ for block in model_of("linear.chunked").layers} == {"ChunkedLinear"}
-
-
-def test_fewer_heads_of_keys_make_a_smaller_projection(model_of: Make) -> None:
-    assert model_of("softmax.sdpa", kv_heads=1).layers[0].into.out_features == 16 + 8 + 8
 
 
 @pytest.mark.parametrize("method", ["softmax.sdpa", "linear.chunked", "lsh.reformer", "model_cases:Draws"])
@@ -185,7 +174,9 @@ def test_in_half_precision_the_attention_is_half_and_the_weights_are_not(model_o
     assert bool(loss.isfinite())
 
 
-def test_what_no_gradient_reaches_moves_once_an_update_and_adds_to_the_loss(model_of: Make) -> None:
+def test_what_no_gradient_reaches_moves_once_an_update_adds_to_the_loss_and_rests_while_a_model_is_looked_at(
+    model_of: Make,
+) -> None:
     for recompute in (False, True):
         model = model_of("model_cases:Moves", recompute=recompute).train()
         attention = model.layers[0].attention
@@ -199,20 +190,11 @@ def test_what_no_gradient_reaches_moves_once_an_update_and_adds_to_the_loss(mode
         by_hand.eval()(batch_of(model).tokens)
         expected = 0.1 * seen[0].detach().mean((0, 2)).unsqueeze(1)
         torch.testing.assert_close(dict(attention.named_buffers())["centre"], expected)
-
-
-def test_nothing_moves_while_a_model_is_only_looked_at(model_of: Make) -> None:
-    model = model_of("model_cases:Moves").eval()
-    _, penalty = model(batch_of(model).tokens)
-    model.learn()
+    looked_at = model_of("model_cases:Moves").eval()
+    _, penalty = looked_at(batch_of(looked_at).tokens)
+    looked_at.learn()
     assert float(penalty) == 0
-    assert float(dict(model.named_buffers())["blocks.0.attention.centre"].abs().sum()) == 0
-
-
-def test_a_cell_that_says_nothing_of_a_model_says_so() -> None:
-    cell = small_cell().model_copy(update={"training": None})
-    with pytest.raises(ValueError, match="training is missing"):
-        Transformer(cell, TEXT, seed=1)
+    assert float(dict(looked_at.named_buffers())["blocks.0.attention.centre"].abs().sum()) == 0
 
 
 def test_an_alphabet_without_data_is_that_of_the_task() -> None:
