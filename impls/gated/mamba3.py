@@ -60,12 +60,12 @@ class Mamba3(Attention):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count a gated linear attention with 3 + A gates for each token. Raises TypeError or ValueError on bad parameters."""
         chunk = cls(problem, **params).chunk  # type: ignore[arg-type]
-        return cost_by_chunks(problem, chunk, 3 + angles(problem), workload)
+        return cost_by_chunks(problem, chunk, 3 + angle_count(problem), workload)
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, k, v, the numbers from which Δ, α and λ are made, and the A from which the angles are."""
-        gates = {"step": 1, "decay": 1, "trapezoid": 1, "angles": angles(problem)}
+        gates = {"step": 1, "decay": 1, "trapezoid": 1, "angles": angle_count(problem)}
         return *super().projections(problem), *(Projection(name, problem.kv_heads, n) for name, n in gates.items())
 
     @classmethod
@@ -171,7 +171,7 @@ class Mamba3(Attention):
         return Turned(RecurrentState(v.new_zeros(*heads, k.shape[3], v.shape[3])), (*last, turns))
 
 
-def angles(problem: Problem) -> int:
+def angle_count(problem: Problem) -> int:
     """Count the angles of a token, A: those of half its channels."""
     return max(1, problem.D // 4)
 

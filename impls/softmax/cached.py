@@ -45,7 +45,7 @@ class CachedSoftmax(ExactSoftmax):
 
     def state_after(self, *inputs: Tensor, capacity: int) -> State:
         """Keep the keys and values of a prompt, without attending to it. Raises ValueError where it does not fit."""
-        _, k, v = inputs
+        _, k, v, *_ = inputs
         return KvCache.of(k, v, capacity)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:

@@ -1,7 +1,4 @@
-"""Softmax attention whose output every channel of a token gates.
-
-B batch, H heads, K heads of k and v, N tokens, n rows, D query/key width, M value width.
-"""
+"""Softmax attention whose output is gated; B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width."""
 
 from torch import Tensor
 
@@ -29,8 +26,7 @@ class GatedSoftmax(SdpaSoftmax):
         """Count as softmax attention does, and read the gate; the backward reads it again, and writes its gradient."""
         p, plain = problem, super().cost(problem, params, workload)
         tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * p.N}.get(workload, p.N)
-        gate = tokens * p.B * p.H * p.M * p.dtype.bytes
-        return plain.model_copy(update={"traffic_bytes": plain.traffic_bytes + gate})
+        return plain.model_copy(update={"traffic_bytes": plain.traffic_bytes + tokens * p.B * p.H * p.M * p.dtype.bytes})
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, key_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M], [B, H, N, M] and bool [B, N] or None -> [B, H, N, M]."""
@@ -40,32 +36,25 @@ class GatedSoftmax(SdpaSoftmax):
         """Compute all N × N scores."""
         return super().reference(q, k, v, key_mask) * x.sigmoid()
 
-    def rows(  # type: ignore[override]
-        self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, x: Tensor, key_mask: Tensor | None = None
-    ) -> Tensor:
+    def rows(self, head: int, at: Tensor, *inputs: Tensor, **key_mask: Tensor | None) -> Tensor:  # type: ignore[override]
         """Compute the scores of the queries `at` with all keys."""
-        return super().rows(head, at, q, k, v, key_mask) * x[at].sigmoid()
+        return super().rows(head, at, *inputs[:3], **key_mask) * inputs[3][at].sigmoid()  # type: ignore[arg-type]
 
-    def exact(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]
+    def exact(self, *inputs: Tensor) -> Tensor:
         """Softmax attention, with the same gate."""
-        return super().exact(q, k, v) * x.sigmoid()
+        return super().exact(*inputs[:3]) * inputs[3].sigmoid()
 
-    def prefill(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # type: ignore[override]
+    def prefill(self, *inputs: Tensor, capacity: int) -> tuple[Tensor, State]:
         """Attend to the prompt causally, and keep its keys and values. Raises ValueError where it does not fit."""
-        o, cache = super().prefill(q, k, v, capacity=capacity)
-        return o * x.sigmoid(), cache
-
-    def state_after(self, *inputs: Tensor, capacity: int) -> State:
-        """Keep the keys and values of a prompt: a gate leaves nothing behind. Raises ValueError where it does not fit."""
-        return super().state_after(*inputs[:3], capacity=capacity)
+        o, cache = super().prefill(*inputs[:3], capacity=capacity)
+        return o * inputs[3].sigmoid(), cache
 
     def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Append all keys and values, and attend to them and those before at once. Raises ValueError beyond the capacity."""
-        *qkv, x = inputs
-        o, cache = super().extend(*qkv, state=state)
-        return o * x.sigmoid(), cache
+        o, cache = super().extend(*inputs[:3], state=state)
+        return o * inputs[3].sigmoid(), cache
 
-    def step(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
+    def step(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Append one key and value, and attend to all of them. Raises ValueError beyond the capacity."""
-        o, cache = super().step(q, k, v, state=state)
-        return o * x.sigmoid(), cache
+        o, cache = super().step(*inputs[:3], state=state)
+        return o * inputs[3].sigmoid(), cache
