@@ -26,26 +26,21 @@ def checkpoint(folder: Path, method: str = "softmax.sdpa", lacking: int = 0, **f
     return save(progress, job), model
 
 
-def test_a_file_holds_q_k_and_v_of_every_layer_and_head(tmp_path: Path) -> None:
+def test_a_file_holds_q_k_and_v_of_every_layer_and_head_as_the_attentions_were_called_with_them(tmp_path: Path) -> None:
     file, model = checkpoint(tmp_path)
     out = tmp_path / "recorded.safetensors"
-    shapes = record_file(file, out, sequences=6)
+    shapes = record_file(file, out, sequences=4)
     found = load_file(out)
-    assert shapes == dict.fromkeys(("q", "k", "v"), (6, 2 * 2, 16, 8))
+    assert shapes == dict.fromkeys(("q", "k", "v"), (4, 2 * 2, 16, 8))
     assert {name: tuple(x.shape) for name, x in found.items()} == shapes
     assert {x.dtype for x in found.values()} == {torch.float16}
-    wanted = record(model, 6)
-    assert all(torch.equal(found[name], wanted[name].half()) for name in found)
-
-
-def test_what_is_recorded_is_what_the_attention_was_called_with(tmp_path: Path) -> None:
-    _, model = checkpoint(tmp_path)
     seen: list[tuple[torch.Tensor, ...]] = []
     for block in model.layers:
         block.attention.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
-    found = record(model.eval(), 4)
-    assert torch.equal(found["q"], torch.cat([inputs[0] for inputs in seen], dim=1))
-    assert torch.equal(found["v"], torch.cat([inputs[2] for inputs in seen], dim=1))
+    wanted = record(model.eval(), 4)
+    assert all(torch.equal(found[name], wanted[name].half()) for name in found)
+    assert torch.equal(wanted["q"], torch.cat([inputs[0] for inputs in seen], dim=1))
+    assert torch.equal(wanted["v"], torch.cat([inputs[2] for inputs in seen], dim=1))
 
 
 def test_batches_make_no_difference(tmp_path: Path) -> None:
@@ -59,27 +54,21 @@ def test_a_model_that_hears_is_recorded_too(tmp_path: Path) -> None:
     assert shapes == dict.fromkeys(("q", "k", "v"), (3, 2 * 2, 32, 8))
 
 
-def test_one_tensor_of_queries_and_keys_is_both(tmp_path: Path) -> None:
+def test_one_tensor_of_queries_and_keys_is_both_and_heads_that_share_a_key_have_it_each(tmp_path: Path) -> None:
     _, model = checkpoint(tmp_path, "lsh.reformer")
     found = record(model, 4)
     assert torch.equal(found["q"], found["k"])
     assert not torch.equal(found["q"], found["v"])
-
-
-def test_heads_that_share_a_key_have_it_each(tmp_path: Path) -> None:
     _, model = checkpoint(tmp_path, kv_heads=1)
     found = record(model, 4)
     assert found["k"].shape == found["q"].shape == (4, 4, 16, 8)
     assert torch.equal(found["k"][:, 0], found["k"][:, 1])
 
 
-def test_half_a_training_is_not_recorded_from(tmp_path: Path) -> None:
-    file, _ = checkpoint(tmp_path, lacking=1)
+def test_half_a_training_and_a_file_that_is_no_checkpoint_are_not_recorded_from(tmp_path: Path) -> None:
+    half, _ = checkpoint(tmp_path, lacking=1)
     with pytest.raises(RecordingError, match="ended after 11 of 12 updates"):
-        record_file(file, tmp_path / "out.safetensors", sequences=2)
-
-
-def test_a_file_that_is_no_checkpoint_says_so(tmp_path: Path) -> None:
+        record_file(half, tmp_path / "out.safetensors", sequences=2)
     file = tmp_path / "no.safetensors"
     file.write_bytes(b"nothing")
     with pytest.raises(RecordingError, match=r"no.safetensors cannot be read as a trained model"):

@@ -197,6 +197,11 @@ def test_what_no_gradient_reaches_moves_once_an_update_adds_to_the_loss_and_rest
     assert float(dict(looked_at.named_buffers())["blocks.0.attention.centre"].abs().sum()) == 0
 
 
+def test_a_cell_that_says_nothing_of_a_model_says_so() -> None:
+    with pytest.raises(ValueError, match="training is missing"):
+        Transformer(small_cell().model_copy(update={"training": None}), TEXT, seed=1)
+
+
 def test_an_alphabet_without_data_is_that_of_the_task() -> None:
     def alphabet(N: int, **fields: str) -> Alphabet:
         return Alphabet.without_data(Training.model_validate(fields), N)

@@ -14,11 +14,6 @@ from tests.training.conftest import generator
 TEXT = bytes(i % 251 for i in range(5000))
 
 
-@pytest.fixture(scope="module")
-def python() -> Corpus:
-    return python_sources()
-
-
 @pytest.fixture
 def text(tmp_path: Path) -> Text:
     (tmp_path / "words.txt").write_bytes(TEXT)
@@ -39,12 +34,6 @@ def test_held_out_windows_are_from_the_last_tenth_and_spread_over_all_of_it(text
     assert windows[0] == TEXT[4500:4532]
     assert windows[-1] == TEXT[-32:]
     assert all(window in TEXT[4500:] for window in windows)
-    assert torch.equal(text.held_out(5).tokens, text.held_out(5).tokens)
-
-
-def test_no_more_windows_are_held_out_than_there_are(tmp_path: Path) -> None:
-    (tmp_path / "short").write_bytes(TEXT[:100])
-    assert Text(read_corpus(str(tmp_path / "short")), 8).held_out(50).tokens.shape == (3, 8)
 
 
 def test_windows_come_from_everywhere_in_the_part_that_is_trained_on() -> None:
@@ -63,8 +52,10 @@ def test_chance_is_what_the_frequencies_of_the_held_out_bytes_come_to(tmp_path: 
     assert text.chance.accuracy == 0.75
 
 
-def test_a_unigram_model_reaches_chance_on_pythons_sources(python: Corpus) -> None:
-    text = Text(python, 256)
+def test_pythons_sources_are_megabytes_of_python_on_which_a_unigram_model_reaches_chance() -> None:
+    text = Text(python_sources(), 256)
+    assert len(text.training) > 3_000_000
+    assert text.name.startswith("bytes of the sources of Python 3.")
     shares = torch.bincount(text.training, minlength=256).double() + 1
     log_shares = (shares / shares.sum()).log()
     targets = text.held_out(500).targets
@@ -79,12 +70,6 @@ def test_pythons_sources_are_its_own_and_none_of_its_tests(tmp_path: Path) -> No
     assert [file.relative_to(tmp_path).as_posix() for file in source_files(tmp_path)] == ["a/z.py", "a.py", "b.py"]
 
 
-def test_pythons_sources_are_megabytes_of_python_with_a_digest(python: Corpus) -> None:
-    assert len(python.training) > 3_000_000
-    assert b"import sys" in python.training.numpy().tobytes()
-    assert Text(python, 64).name.startswith("bytes of the sources of Python 3.")
-
-
 def test_the_name_has_the_digest_of_the_text_and_no_folder(text: Text, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_bytes(TEXT[1:])
     assert text.name == f"bytes of words.txt ({hashlib.sha256(TEXT).hexdigest()[:8]})"
@@ -92,26 +77,21 @@ def test_the_name_has_the_digest_of_the_text_and_no_folder(text: Text, tmp_path:
     assert Text(read_corpus(str(tmp_path / "other.txt")), 32).name != text.name
 
 
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        ("enwik8", "enwik8 cannot be read: No such file"),
-        ("nothing", "nothing is empty"),
-    ],
-)
-def test_a_file_without_a_text_is_said_by_its_name(file: str, words: str, tmp_path: Path) -> None:
+def test_a_file_without_a_text_is_said_by_its_name_and_one_too_short_for_its_windows_by_how_much_there_is(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(FileNotFoundError, match=r"training\.data: .*enwik8 cannot be read: No such file"):
+        read_corpus(str(tmp_path / "enwik8"))
     (tmp_path / "nothing").touch()
-    with pytest.raises((FileNotFoundError, ValueError), match=rf"training\.data: .*{words}"):
-        read_corpus(str(tmp_path / file))
-
-
-def test_a_text_too_short_for_its_windows_says_how_much_there_is(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"training\.data: .*nothing is empty"):
+        read_corpus(str(tmp_path / "nothing"))
     (tmp_path / "short").write_bytes(TEXT[:100])
+    assert Text(read_corpus(str(tmp_path / "short")), 8).held_out(50).tokens.shape == (3, 8), "no more than there are"
     with pytest.raises(ValueError, match=r"short .*: what is held out has 10 bytes; N=16 needs as many"):
         Text(read_corpus(str(tmp_path / "short")), 16)
 
 
-def test_of_enwik8_the_first_90_million_bytes_are_trained_on_and_the_last_5_million_held_out(
+def test_of_enwik8_the_first_90_million_bytes_are_trained_on_and_the_last_5_held_out_and_no_part_is_taken_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert text_module.ENWIK8 == (90_000_000, 5_000_000, 5_000_000)
@@ -120,11 +100,8 @@ def test_of_enwik8_the_first_90_million_bytes_are_trained_on_and_the_last_5_mill
     corpus = read_corpus(str(tmp_path / "enwik8"))
     assert (bytes(corpus.training.tolist()), bytes(corpus.rest.tolist())) == (TEXT[:90], TEXT[95:101])
     assert corpus.name == f"enwik8 ({hashlib.sha256(TEXT[:101]).hexdigest()[:8]})"
-
-
-def test_a_part_of_enwik8_is_not_taken_for_the_whole(tmp_path: Path) -> None:
     (tmp_path / "enwik8").write_bytes(TEXT)
-    words = r"enwik8 has 5,000 bytes, and enwik8 has 100,000,000; unpack all of enwik8\.zip, or give a part of it another name"
+    words = r"enwik8 has 5,000 bytes, and enwik8 has 101; unpack all of enwik8\.zip, or give a part of it another name"
     with pytest.raises(ValueError, match=rf"^training\.data: .*{words}"):
         read_corpus(str(tmp_path / "enwik8"))
 
