@@ -16,13 +16,14 @@ from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline, headlines
 from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, Status
 from attnbench.schema.problem import Problem
-from attnbench.schema.run import RunInfo
 from attnbench.schema.training import Task, Training
 from tests.analyze.conftest import compared
 from tests.report.conftest import Law as Made
 from tests.report.conftest import Synthetic
+from tests.report.drawn import found
 
 LENGTHS = tuple(2**i for i in range(9, 17))
 BASE, OTHER, THIRD = "softmax.sdpa", "linear.chunked", "gated.gla"
@@ -92,94 +93,84 @@ TWO_TIE = Truth({BASE: quadratic(3000), OTHER: linear, THIRD: linear}, (3000.0,)
 DECODING = Truth(
     {BASE: times(1e-2), OTHER: lambda _: 3e-5}, (3000.0,), workload=Workload.DECODE, conditions="float32, largest B that fits"
 )
+INFO = Synthetic([]).run()
 
 
-@pytest.fixture
-def info() -> RunInfo:
-    return Synthetic([]).run()
+def findings(*sections: Section) -> Findings:
+    return Findings(INFO, tuple(cell for section in sections for cell in section.summaries), sections, None)
 
 
-def findings(info: RunInfo, *sections: Section) -> Findings:
-    return Findings(info, tuple(cell for section in sections for cell in section.summaries), sections, None)
-
-
-def said(info: RunInfo, truth: Truth, seed: int = 1) -> str:
-    return headline(findings(info, truth.section(seed)))
+def said(truth: Truth) -> str:
+    return headline(findings(truth.section(1)))
 
 
 # runs of known truth
 
+FASTER = f"{OTHER} is faster than {BASE}"
+
 
 @pytest.mark.parametrize("replicates", [5, 10])
-def test_the_crossing_is_named_with_its_interval(info: RunInfo, replicates: int) -> None:
-    text = said(info, replace(CROSSED, replicates=replicates))
+def test_the_crossing_is_named_with_its_interval(replicates: int) -> None:
+    text = said(replace(CROSSED, replicates=replicates))
     low, high = (int(end.replace(",", "")) for end in re.findall(NUMBER, text)[0][1:])
     assert low <= 3000 <= high
-    assert re.sub(NUMBER, "N", text) == f"From N to 65,536, {OTHER} is faster than {BASE} {WHERE}. Speed only."
+    assert re.sub(NUMBER, "N", text) == f"From N to 65,536, {FASTER} {WHERE}. Speed only."
 
 
-def test_of_two_that_are_equal_it_cannot_tell(info: RunInfo) -> None:
-    assert re.fullmatch(rf"Cannot tell \S+ from \S+ at N = 65,536 by time {re.escape(WHERE)}\. Speed only\.", said(info, EQUAL))
+@pytest.mark.parametrize(
+    ("truth", "text"),
+    [
+        pytest.param(EVERYWHERE, f"From N = 512 to 65,536, {FASTER} {WHERE}.", id="the other leads everywhere"),
+        pytest.param(BEHIND, f"From N = 512 to 65,536, {BASE} is faster than {OTHER} {WHERE}.", id="the baseline leads"),
+        pytest.param(TWICE, f"From N to 65,536, {FASTER} {WHERE}.", id="of two crossings the last stretch"),
+        # nothing is claimed beyond what both reached, and what failed is counted
+        pytest.param(FAILS, f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2.", id="the other fails"),
+        pytest.param(
+            replace(CROSSED, reach={BASE: LENGTHS[:6]}),
+            f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2.",
+            id="the baseline fails",
+        ),
+        pytest.param(
+            Truth({BASE: quadratic(3000), THIRD: times(1.5), OTHER: linear}),
+            f"From N to 65,536, {FASTER}, and than both others at N = 65,536 {WHERE}.",
+            id="the best of three leads the baseline over lengths, all at the longest",
+        ),
+        pytest.param(
+            Truth({BASE: linear, OTHER: times(1.3), THIRD: times(1.5)}),
+            f"At N = 65,536, {BASE} is faster than both others {WHERE}.",
+            id="the baseline is the best of three",
+        ),
+        *(
+            # below five a first look, without an interval
+            (replace(CROSSED, replicates=few), f"First look, {words}: from N = 4,096 to 65,536, {FASTER} {WHERE}.")
+            for few, words in {1: "1 replicate", 2: "2 replicates", 4: "4 replicates"}.items()
+        ),
+    ],
+)
+def test_the_sentence_says_who_leads_from_where_to_where(truth: Truth, text: str) -> None:
+    assert re.sub(NUMBER, "N", said(truth)) == f"{text} Speed only."
 
 
-@pytest.mark.parametrize(("truth", "of", "over"), [(EVERYWHERE, OTHER, BASE), (BEHIND, BASE, OTHER)])
-def test_either_may_lead_from_the_shortest_length_to_the_longest(info: RunInfo, truth: Truth, of: str, over: str) -> None:
-    assert said(info, truth) == f"From N = 512 to 65,536, {of} is faster than {over} {WHERE}. Speed only."
-
-
-@pytest.mark.parametrize("fails", [OTHER, BASE])
-def test_nothing_is_claimed_beyond_what_both_reached_and_what_failed_is_counted(info: RunInfo, fails: str) -> None:
-    text = said(info, replace(CROSSED, reach={fails: LENGTHS[:6]}))
-    assert (
-        re.sub(NUMBER, "N", text) == f"From N to 16,384, {OTHER} is faster than {BASE} {WHERE}; no number: OOM 2. Speed only."
-    )
-
-
-def test_of_two_crossings_the_last_stretch_is_named(info: RunInfo) -> None:
-    text = said(info, TWICE)
-    assert re.sub(NUMBER, "N", text) == f"From N to 65,536, {OTHER} is faster than {BASE} {WHERE}. Speed only."
-
-
-def test_of_three_of_which_two_tie_both_are_named(info: RunInfo) -> None:
-    text = said(info, TWO_TIE)
-    found = re.search(rf"to 65,536, (\S+) is faster than {BASE}; cannot tell it from (\S+) at N = 65,536 \(", text)
+def test_what_is_equal_cannot_be_told_apart_and_very_many_are_counted() -> None:
+    where = re.escape(f"at N = 65,536 by time {WHERE}. Speed only.")
+    assert re.fullmatch(rf"Cannot tell \S+ from \S+ {where}", said(EQUAL))
+    many = Truth({BASE: linear} | {f"m{i}": linear for i in range(6)})
+    assert re.fullmatch(rf"Cannot tell \S+ from [\w.]+, [\w.]+, [\w.]+ and 3 others {where}", said(many))
+    found = re.search(rf"to 65,536, (\S+) is faster than {BASE}; cannot tell it from (\S+) at N = 65,536 \(", said(TWO_TIE))
     assert found
     assert set(found.groups()) == {OTHER, THIRD}
 
 
-def test_of_three_the_best_leads_the_baseline_over_lengths_and_all_at_the_longest(info: RunInfo) -> None:
-    text = said(info, Truth({BASE: quadratic(3000), THIRD: times(1.5), OTHER: linear}))
-    assert re.sub(NUMBER, "N", text).startswith(
-        f"From N to 65,536, {OTHER} is faster than {BASE}, and than both others at N = 65,536 ("
-    )
-    text = said(info, Truth({BASE: linear, OTHER: times(1.3), THIRD: times(1.5)}))
-    assert text == f"At N = 65,536, {BASE} is faster than both others {WHERE}. Speed only."
+def test_what_was_timed_stands_in_the_sentence() -> None:
+    assert "(decoding, per token, causal, float32, largest B that fits)" in said(DECODING)
 
 
-def test_what_was_timed_stands_in_the_sentence(info: RunInfo) -> None:
-    assert "(decoding, per token, causal, float32, largest B that fits)" in said(info, DECODING)
-
-
-@pytest.mark.parametrize("replicates", [1, 2, 4])
-def test_below_five_replicates_it_is_a_first_look_without_an_interval(info: RunInfo, replicates: int) -> None:
-    text = said(info, replace(CROSSED, replicates=replicates))
-    begin = f"First look, {replicates} replicate{'s' if replicates > 1 else ''}: from N = 4,096 to 65,536, "
-    assert text == f"{begin}{OTHER} is faster than {BASE} {WHERE}. Speed only."
-
-
-def test_where_nothing_was_measured_it_says_so(small: Synthetic) -> None:
-    assert headline(Findings.of(Synthetic([]).run(), [])) == "Nothing was measured: the run has no cells."
+def test_where_nothing_was_measured_it_says_so_and_where_everything_failed_how(small: Synthetic) -> None:
+    assert headline(findings()) == "Nothing was measured: the run has no cells."
     assert headlines(Findings.of(small.run(), [])) == ["Nothing can be told: no cell of 12 has a number (not run 12)."]
-
-
-def test_where_everything_failed_it_says_how() -> None:
-    laws = (
-        Made("a", 1.0, 1.0, stop_at=1, reason="full"),
-        Made("b", 1.0, 1.0, stop_at=1, status=Status.INCORRECT, reason="o differs"),
-    )
+    laws = (Made("a", 1.0, 1.0, stop_at=1), Made("b", 1.0, 1.0, stop_at=1, status=Status.INCORRECT))
     run = Synthetic(laws, lengths=(512, 1024), workloads=(Workload.FORWARD,), causal=(True,))
-    text = "Nothing can be told: no cell of 4 has a number (OOM 2, wrong 2)."
-    assert headline(Findings.of(run.run(), run.records())) == text
+    assert headline(found(run)) == "Nothing can be told: no cell of 4 has a number (OOM 2, wrong 2)."
 
 
 @pytest.mark.parametrize(
@@ -193,108 +184,94 @@ def test_where_everything_failed_it_says_how() -> None:
         ),
     ],
 )
-def test_where_nothing_can_be_compared_it_says_why(info: RunInfo, truth: Truth, text: str) -> None:
-    assert said(info, truth) == f"Nothing to compare: {text}"
+def test_where_nothing_can_be_compared_it_says_why(truth: Truth, text: str) -> None:
+    assert said(truth) == f"Nothing to compare: {text}"
 
 
-def test_fidelity_is_told_with_its_figure(info: RunInfo) -> None:
-    errors = {"softmax.sdpa": 0.0, "lsh.a": 0.05, "lsh.b": 0.4, "lsh.c": 0.5}
-    cells = tuple(
-        CellSummary(
-            cell(method, N, Workload.FIDELITY),
-            OK,
-            scores={OUTPUT_ERROR: {r: error * (1 + 0.01 * r) for r in range(5)}},
-        )
-        for N in (512, 1024)
-        for method, error in errors.items()
-    )
-    text = headline(findings(info, compared(Section(Workload.FIDELITY, True, "float32", cells))))
-    assert text == (
+def test_fidelity_is_told_with_its_figure() -> None:
+    cells = []
+    for method, error in {"softmax.sdpa": 0.0, "lsh.a": 0.05, "lsh.b": 0.4, "lsh.c": 0.5}.items():
+        scores = {OUTPUT_ERROR: {r: error * (1 + 0.01 * r) for r in range(5)}}
+        cells += [CellSummary(cell(method, N, Workload.FIDELITY), OK, scores=scores) for N in (512, 1024)]
+    assert headline(findings(compared(Section(Workload.FIDELITY, True, "float32", tuple(cells))))) == (
         "At N = 1,024, lsh.a has a smaller error than both others (fidelity, causal, float32): "
         "output error 0.0510 [0.0500, 0.0520]."
     )
 
 
-def test_the_most_telling_section_gives_the_headline_and_each_has_a_sentence(info: RunInfo) -> None:
-    forward, backward = CROSSED.section(1), replace(EVERYWHERE, workload=Workload.FORWARD_BACKWARD).section(1)
-    lines = headlines(findings(info, forward, backward))
+def test_the_most_telling_section_gives_the_headline_and_each_has_a_sentence() -> None:
+    both = findings(CROSSED.section(1), replace(EVERYWHERE, workload=Workload.FORWARD_BACKWARD).section(1))
+    lines = headlines(both)
     assert [re.findall(r"\((forward[^,]*),", line)[0] for line in lines] == ["forward+backward", "forward"]
-    assert headline(findings(info, forward, backward)) == lines[0]
-
-
-def test_very_many_that_cannot_be_told_apart_are_counted(info: RunInfo) -> None:
-    text = said(info, Truth({BASE: linear} | {f"m{i}": linear for i in range(6)}))
-    assert re.match(r"Cannot tell [\w.]+ from [\w.]+, [\w.]+, [\w.]+ and 3 others at N = 65,536 by time", text)
+    assert headline(both) == lines[0]
 
 
 @pytest.mark.parametrize(
-    ("processor", "words"),
+    ("device", "facts", "words"),
     [
-        ("Intel(R) Xeon(R) Processor", "2 cores (Intel Xeon)"),
-        ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "2 cores (Intel Core i7-8650U)"),
-        ("AMD EPYC 9B14", "2 cores (AMD EPYC 9B14)"),
-        ("Processor", "2 cores (Processor)"),
+        ("cpu", {"processor": "Intel(R) Xeon(R) Processor"}, "2 cores (Intel Xeon)"),
+        ("cpu", {"processor": "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz"}, "2 cores (Intel Core i7-8650U)"),
+        ("cpu", {"processor": "Processor"}, "2 cores (Processor)"),
+        # a GPU has no cores to count
+        ("cuda", {"gpu": "NVIDIA H100 80GB HBM3", "cores": 16}, "NVIDIA H100 80GB HBM3"),
     ],
 )
-def test_a_machine_is_named_without_the_makers_noise(info: RunInfo, processor: str, words: str) -> None:
-    facts = {**info.environment, "processor": processor}
-    bare = info.surroundings.model_copy(update={"facts": {}})
-    run = info.model_copy(update={"environment": facts, "surroundings": bare})
-    assert short_machine(findings(run)) == words
-
-
-def test_a_gpu_has_no_cores_to_count(info: RunInfo) -> None:
-    cuda = info.surroundings.model_copy(update={"device": "cuda", "facts": {"gpu": "NVIDIA H100 80GB HBM3", "cores": 16}})
-    assert short_machine(findings(info.model_copy(update={"surroundings": cuda}))) == "NVIDIA H100 80GB HBM3"
+def test_a_machine_is_named_without_the_makers_noise(device: str, facts: dict[str, Scalar | None], words: str) -> None:
+    there = INFO.surroundings.model_copy(update={"device": device, "facts": facts})
+    assert short_machine(replace(findings(), run=INFO.model_copy(update={"surroundings": there}))) == words
 
 
 # training
 
+COPY = Training(task=Task.COPY, updates=1500, late_from=1000)
 
-def learnt(info: RunInfo, losses: Mapping[str, Sequence[float]], conditions: str = "float32") -> str:
-    training = Training(task=Task.COPY, updates=1500, late_from=1000)
+
+@pytest.mark.parametrize(
+    ("losses", "text"),
+    [
+        pytest.param(
+            {
+                BASE: [0.50, 0.51, 0.49],
+                "near": [0.50, 0.51, 0.49],
+                "too": [0.50, 0.51, 0.49],
+                "far": [0.90, 0.95, 0.85],
+                "best": [0.30, 0.31, 0.29],
+                "noisy": [0.40, 0.90, 0.60],
+                "failed": [],
+            },
+            "Copy, N=128, causal, float32: best ends below softmax.sdpa's loss; near and too reach it; far stays above it; "
+            "cannot tell whether noisy reaches it (to 0.05 nats, 1,500 updates, 3 seeds); no number: budget 1.",
+            id="every standing",
+        ),
+        *(
+            # fewer than three seeds cannot tell
+            (
+                {BASE: [0.5] * seeds, "x": [0.9] * seeds},
+                "Copy, N=128, causal, float32: cannot tell whether x reaches softmax.sdpa's loss "
+                f"(to 0.05 nats, 1,500 updates, {words}, and 3 are the fewest that tell).",
+            )
+            for seeds, words in {1: "1 seed", 2: "2 seeds"}.items()
+        ),
+        pytest.param(
+            {BASE: [0.5] * 3, "x": []},
+            "Nothing to compare: softmax.sdpa alone has a number (training, causal, float32); no number: budget 1.",
+            id="only one was trained",
+        ),
+    ],
+)
+def test_of_models_it_says_who_reaches_the_loss_of_the_exact_one(losses: Mapping[str, Sequence[float]], text: str) -> None:
     cells = []
     for method, values in losses.items():
-        problem = Problem(N=128, causal=True)
-        each = Cell(method=method, problem=problem, workload=Workload.TRAIN, training=training)
+        each = cell(method, 128, Workload.TRAIN).model_copy(update={"training": COPY})
         seeds = dict(enumerate(values))
         made = CellSummary(each, OK, medians=dict.fromkeys(seeds, 1e-2), scores={LOSS: seeds})
         cells.append(made if values else CellSummary(each, "budget", "too slow"))
-    return headline(findings(info, compared(Section(Workload.TRAIN, True, conditions, tuple(cells)))))
-
-
-def test_of_models_it_says_who_reaches_the_loss_of_the_exact_one_and_who_does_not(info: RunInfo) -> None:
-    losses = {
-        BASE: [0.50, 0.51, 0.49],
-        "near": [0.50, 0.51, 0.49],
-        "too": [0.50, 0.51, 0.49],
-        "far": [0.90, 0.95, 0.85],
-        "best": [0.30, 0.31, 0.29],
-        "noisy": [0.40, 0.90, 0.60],
-        "failed": [],
-    }
-    assert learnt(info, losses) == (
-        "Copy, N=128, causal, float32: best ends below softmax.sdpa's loss; near and too reach it; far stays above it; "
-        "cannot tell whether noisy reaches it (to 0.05 nats, 1,500 updates, 3 seeds); no number: budget 1."
-    )
-
-
-@pytest.mark.parametrize(("seeds", "words"), [(1, "1 seed"), (2, "2 seeds")])
-def test_from_fewer_than_three_seeds_it_cannot_tell(info: RunInfo, seeds: int, words: str) -> None:
-    assert learnt(info, {BASE: [0.5] * seeds, "x": [0.9] * seeds}) == (
-        "Copy, N=128, causal, float32: cannot tell whether x reaches softmax.sdpa's loss "
-        f"(to 0.05 nats, 1,500 updates, {words}, and 3 are the fewest that tell)."
-    )
-
-
-def test_where_only_one_was_trained_nothing_is_compared(info: RunInfo) -> None:
-    text = "Nothing to compare: softmax.sdpa alone has a number (training, causal, float32); no number: budget 1."
-    assert learnt(info, {BASE: [0.5] * 3, "x": []}) == text
+    assert headline(findings(compared(Section(Workload.TRAIN, True, "float32", tuple(cells))))) == text
 
 
 def test_a_run_that_did_both_is_summed_up_by_what_was_learnt(generating: Synthetic) -> None:
     generating.workloads, generating.lengths = (Workload.GENERATE, Workload.TRAIN), (64,)
-    first, *others = headlines(Findings.of(generating.run(), generating.records()))
+    first, *others = headlines(found(generating))
     assert first.startswith("Pixels, digits, N=64, causal, float32, B=1: ")
     assert any("(generating, per sequence, causal, float32" in text and text.endswith(" Speed only.") for text in others)
 

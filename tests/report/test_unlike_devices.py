@@ -14,21 +14,19 @@ from attnbench.report.page.board import Board
 from attnbench.report.page.parts import environment
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Roof
-from attnbench.schema.record import Record
 from attnbench.schema.run import Elsewhere, RunInfo
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import drawings, pictures, title, words
 from tests.report.page.reading import data
 
 HERE, THERE = "8f49cfc01159", "0123456789ab"
+EPYC, XEON = "AMD EPYC 9B14, 2 cores, 2 threads", "Intel Xeon 8481C, 8 cores, 8 threads"
 LAWS = (Law("softmax.sdpa", 3e-3, 2.0), Law("linear.chunked", 4e-3, 1.0))
-
-
-@pytest.fixture
-def findings() -> Findings:
-    """Short lengths were measured on one processor, long ones on another."""
-    made = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
-    return Findings.of(merged(made.run()), [moved(record) for record in made.records()])
+MADE = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
+RECORDS = [
+    record.model_copy(update={"environment": THERE if record.job.cell.problem.N > 1024 else HERE}) for record in MADE.records()
+]
+"""Short lengths were measured on one processor, long ones on another."""
 
 
 def merged(run: RunInfo) -> RunInfo:
@@ -39,33 +37,24 @@ def merged(run: RunInfo) -> RunInfo:
     return run.model_copy(update={"elsewhere": {THERE: Elsewhere(environment=facts, surroundings=there)}})
 
 
-def moved(record: Record) -> Record:
-    digest = THERE if record.job.cell.problem.N > 1024 else HERE
-    return record.model_copy(update={"environment": digest})
+@pytest.fixture
+def findings() -> Findings:
+    return Findings.of(merged(MADE.run()), RECORDS)
 
 
-def test_each_device_has_sections_of_its_own_that_name_it(findings: Findings) -> None:
-    titles = {section.conditions: section.lengths for section in findings.sections}
-    assert titles == {
-        "float32, AMD EPYC 9B14, 2 cores, 2 threads": (512, 1024),
-        "float32, Intel Xeon 8481C, 8 cores, 8 threads": (2048, 4096),
-    }
-
-
-def test_the_summary_names_both(findings: Findings) -> None:
+def test_each_device_has_sections_of_its_own_and_both_are_named(findings: Findings) -> None:
+    sections = {section.conditions: section.lengths for section in findings.sections}
+    assert sections == {f"float32, {EPYC}": (512, 1024), f"float32, {XEON}": (2048, 4096)}
     text = " ".join(console.summary(findings).split())
     assert "AMD EPYC 9B14, 2 cores, 24 GiB memory, 2 threads" in text
-    assert "also Intel Xeon 8481C, 8 cores, 8 threads, environment 0123456789ab" in text
+    assert f"also {XEON}, environment {THERE}" in text
+    assert short_machine(findings) == "2 cores (AMD EPYC 9B14) and 8 cores (Intel Xeon 8481C)"
 
 
 def test_a_share_of_the_roof_is_that_of_the_device_on_which_a_cell_was_measured(findings: Findings) -> None:
     found = {cell.cell.problem.N: placed(cell, findings.run) for cell in findings.summaries}
-    assert {N: each.peak_flops_per_second for N, each in found.items() if each} == {
-        512: 9e10,
-        1024: 9e10,
-        2048: 9e11,
-        4096: 9e11,
-    }
+    peaks = {N: each.peak_flops_per_second for N, each in found.items() if each}
+    assert peaks == {512: 9e10, 1024: 9e10, 2048: 9e11, 4096: 9e11}
     roof = findings.quantities["roof"]
     shares = {cell.cell.problem.N: roof.estimate(cell) for cell in findings.summaries if cell.cell.method == "softmax.sdpa"}
     assert shares[1024] is not None
@@ -75,28 +64,23 @@ def test_a_share_of_the_roof_is_that_of_the_device_on_which_a_cell_was_measured(
 
 @pytest.mark.parametrize("to", ["pytest-benchmark", "pyperf", "asv"])
 def test_an_export_that_names_one_machine_says_which_cells_it_hides(to: str) -> None:
-    made = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
-    run, records = merged(made.run()), [moved(record) for record in made.records()]
-    run = run.model_copy(update={"git": {"commit": "0" * 40}})
-    notes = FORMATS[to].make([Source(Findings.of(run, records), records)]).notes
-    (said,) = (note for note in notes if "one machine" in note)
-    assert said.endswith(
-        "all cells are under AMD EPYC 9B14, 2 cores, 2 threads, also those of Intel Xeon 8481C, 8 cores, 8 threads"
-    )
-    alone = FORMATS[to].make([Source(Findings.of(made.run().model_copy(update={"git": run.git}), records), records)]).notes
-    assert not any("one machine" in note for note in alone)
+    def said(run: RunInfo) -> list[str]:
+        whole = run.model_copy(update={"git": {"commit": "0" * 40}})
+        notes = FORMATS[to].make([Source(Findings.of(whole, RECORDS), RECORDS)]).notes
+        return [note for note in notes if "one machine" in note]
+
+    (note,) = said(merged(MADE.run()))
+    assert note.endswith(f"all cells are under {EPYC}, also those of {XEON}")
+    assert said(MADE.run()) == []
 
 
 def test_a_history_keeps_what_was_measured_on_the_run_s_own_device(findings: Findings) -> None:
-    made = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
-    kept = points(findings.run, [moved(record) for record in made.records()])
-    assert {point.cell.problem.N for point in kept.points} == {512, 1024}
+    assert {point.cell.problem.N for point in points(findings.run, RECORDS).points} == {512, 1024}
 
 
 def test_two_runs_are_unlike_where_one_cell_was_measured_on_unlike_devices(findings: Findings) -> None:
-    made = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
-    alone = Findings.of(made.run(), made.records())
-    assert _unlike(alone, findings) == ("AMD EPYC 9B14, 2 cores, 2 threads", "Intel Xeon 8481C, 8 cores, 8 threads")
+    alone = Findings.of(MADE.run(), MADE.records())
+    assert _unlike(alone, findings) == (EPYC, XEON)
     assert _unlike(findings, findings) is None
     short = Synthetic(LAWS, (512, 1024), (True,), (Workload.FORWARD,))
     assert _unlike(Findings.of(short.run(), short.records()), findings) is None
@@ -105,52 +89,40 @@ def test_two_runs_are_unlike_where_one_cell_was_measured_on_unlike_devices(findi
 def test_devices_of_one_name_and_unlike_software_are_told_apart(findings: Findings) -> None:
     run = findings.run
     same = Elsewhere(environment={**run.environment, "torch": "3"}, surroundings=run.surroundings)
-    both: RunInfo = run.model_copy(update={"elsewhere": {THERE: same}})
-    made = Findings.over(both, findings.summaries)
-    assert {section.conditions.rpartition(", ")[2] for section in made.sections} == {
-        f"environment {HERE}",
-        f"environment {THERE}",
-    }
+    made = Findings.over(run.model_copy(update={"elsewhere": {THERE: same}}), findings.summaries)
+    found = {section.conditions.rpartition(", ")[2] for section in made.sections}
+    assert found == {f"environment {HERE}", f"environment {THERE}"}
 
 
 # figures
-
-PANELS = ["causal, float32, AMD EPYC 9B14, 2 cores, 2 threads", "causal, float32, Intel Xeon 8481C, 8 cores, 8 threads"]
 
 
 @pytest.mark.parametrize("kind", ["time", "ratio", "crossover", "roofline"])
 def test_each_panel_names_its_device_and_the_figure_none_for_all(findings: Findings, kind: str) -> None:
     (drawing,) = drawings(findings, kind)
     (picture,) = drawing.sheets
-    assert [axes.get_title(loc="left") for axes in picture.axes] == PANELS
+    panels = [axes.get_title(loc="left") for axes in picture.axes]
+    assert panels == [f"causal, float32, {EPYC}", f"causal, float32, {XEON}"]
     assert title(picture)[1].endswith("each panel names its device")
     assert "AMD EPYC 9B14; Intel Xeon 8481C." in drawing.caption.partition("\n\n")[0]
+    roofs = [text.get_text() for axes in picture.axes for text in axes.texts if text.get_text().startswith("roof: ")]
+    own = ["roof: 90.0 GFLOP/s, 17.0 GB/s", "roof: 900 GFLOP/s, 170 GB/s"]
+    assert roofs == (own if kind == "roofline" else [])
 
 
-def test_where_all_panels_are_of_one_device_that_one_is_named() -> None:
+def test_where_all_cells_are_of_one_device_that_one_is_named(findings: Findings) -> None:
     made = Synthetic(LAWS, (512, 1024), (True,), (Workload.FORWARD, Workload.FORWARD_BACKWARD))
-    records = [
-        record.model_copy(update={"environment": HERE if record.job.cell.workload is Workload.FORWARD else THERE})
-        for record in made.records()
-    ]
+    digests = {Workload.FORWARD: HERE, Workload.FORWARD_BACKWARD: THERE}
+    records = [record.model_copy(update={"environment": digests[record.job.cell.workload]}) for record in made.records()]
     _, backward = drawings(Findings.of(merged(made.run()), records), "time")
-    assert title(backward.sheets[0])[1] == "float32, Intel Xeon 8481C, 8 cores, 8 threads"
+    assert title(backward.sheets[0])[1] == f"float32, {XEON}"
     assert "Intel Xeon 8481C." in backward.caption.partition("\n\n")[0]
     assert "EPYC" not in backward.caption.partition("\n\n")[0]
-
-
-def test_what_is_left_of_a_run_is_named_by_its_own_device(findings: Findings) -> None:
-    there = Findings.over(findings.run, [cell for cell in findings.summaries if cell.environment == THERE])
-    (picture,) = pictures(there, "time")
+    # and of what is left of a run that was measured on both
+    left = Findings.over(findings.run, [cell for cell in findings.summaries if cell.environment == THERE])
+    (picture,) = pictures(left, "time")
     assert title(picture)[1] == "float32, Intel Xeon 8481C (cpu)"
-    assert short_machine(there) == "8 cores (Intel Xeon 8481C)"
-    assert short_machine(findings) == "2 cores (AMD EPYC 9B14) and 8 cores (Intel Xeon 8481C)"
-
-
-def test_a_roofline_has_the_roof_of_the_device_of_its_panel(findings: Findings) -> None:
-    (picture,) = pictures(findings, "roofline")
-    roofs = [text.get_text() for axes in picture.axes for text in axes.texts if text.get_text().startswith("roof: ")]
-    assert roofs == ["roof: 90.0 GFLOP/s, 17.0 GB/s", "roof: 900 GFLOP/s, 170 GB/s"]
+    assert short_machine(left) == "8 cores (Intel Xeon 8481C)"
 
 
 def test_a_device_without_a_roof_does_not_keep_others_from_theirs(findings: Findings) -> None:
@@ -163,14 +135,10 @@ def test_a_device_without_a_roof_does_not_keep_others_from_theirs(findings: Find
 # the page
 
 
-def test_a_page_has_the_roof_of_the_device_of_each_group(findings: Findings) -> None:
-    made = data(findings)
-    assert [group["roofs"] for group in made["groups"]] == [{"0": [9e10, 1.7e10]}, {"0": [9e11, 1.7e11]}]
-
-
-def test_the_environment_on_a_page_is_that_of_each_device(findings: Findings) -> None:
+def test_a_page_has_the_roof_and_the_environment_of_each_device(findings: Findings) -> None:
+    assert [group["roofs"] for group in data(findings)["groups"]] == [{"0": [9e10, 1.7e10]}, {"0": [9e11, 1.7e11]}]
     table = environment(Board((findings,)))
-    assert table.headers == ("fact", "AMD EPYC 9B14, 2 cores, 2 threads", "Intel Xeon 8481C, 8 cores, 8 threads")
+    assert table.headers == ("fact", EPYC, XEON)
     rows = {name: values for name, *values in table.rows}
     assert rows["processor"] == ["AMD EPYC 9B14", "Intel Xeon 8481C"]
     assert rows["environment"] == [HERE, THERE]

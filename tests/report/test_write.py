@@ -1,3 +1,5 @@
+"""The files that a run folder gets besides its records: whole, named by what they are, and of every run there may be."""
+
 import io
 from pathlib import Path
 
@@ -10,21 +12,21 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.suite import ReportSpec
 from attnbench.store.run_folder import StoreError
 from tests.report.conftest import Synthetic
+from tests.report.drawn import found
 
 TABLES = {"table.csv", "table.md", "table.tex", "index.html"}
-FIGURES = {f"forward/{kind}.{form}" for kind in ("time", "memory") for form in ("png", "svg", "pdf", "txt")}
-NAMES = TABLES | FIGURES
+NAMES = TABLES | {f"forward/{kind}.{form}" for kind in ("time", "memory") for form in ("png", "svg", "pdf", "txt")}
 
 
-def names(folder: Path) -> set[str]:
+def written(folder: Path) -> dict[str, bytes]:
     """All but the single tables, which are named by their titles."""
-    found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    return {name for name in found if "tables/" not in name}
+    files = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+    return {name: file.read_bytes() for name, file in files.items() if "tables/" not in name}
 
 
 def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, small: Synthetic) -> None:
-    files = write(tmp_path, Findings.of(small.run(), small.records()))
-    assert names(tmp_path) == NAMES
+    files = write(tmp_path, found(small))
+    assert written(tmp_path).keys() == NAMES
     single = {file for file in files if file.parent.name == "tables"}
     assert set(files) == {tmp_path / name for name in NAMES} | single
     assert {file.stem for file in single} == {
@@ -39,10 +41,10 @@ def test_everything_a_run_needs_is_written_and_nothing_else(tmp_path: Path, smal
 def test_a_second_time_replaces_each_file_as_a_whole(tmp_path: Path, small: Synthetic) -> None:
     small.report = ReportSpec(plots=())
     (tmp_path / "table.md").write_text("old" * 100_000)
-    write(tmp_path, Findings.of(small.run(), small.records()))
-    first = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
-    write(tmp_path, Findings.of(small.run(), small.records()))
-    assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == first
+    write(tmp_path, found(small))
+    first = written(tmp_path)
+    write(tmp_path, found(small))
+    assert written(tmp_path) == first
     assert not first["table.md"].startswith(b"old")
 
 
@@ -52,7 +54,7 @@ def test_a_write_that_fails_is_told_and_leaves_the_old_file_and_no_half_one(tmp_
     (tmp_path / "index.html").write_text("old")
     words = rf"cannot write .*/table.md: Is a directory; the records are kept: attnbench report {tmp_path}"
     with pytest.raises(StoreError, match=words):
-        write(tmp_path, Findings.of(small.run(), small.records()))
+        write(tmp_path, found(small))
     assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "table.md", "index.html"}
     assert (tmp_path / "index.html").read_text() == "old"
 
@@ -60,8 +62,8 @@ def test_a_write_that_fails_is_told_and_leaves_the_old_file_and_no_half_one(tmp_
 def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: Synthetic) -> None:
     folder = tmp_path / "a" / "b" / "run"
     folder.mkdir(parents=True)
-    write(folder, Findings.of(hostile.run(), hostile.records()))
-    assert names(tmp_path) == {f"a/b/run/{name}" for name in NAMES}
+    write(folder, found(hostile))
+    assert written(tmp_path).keys() == {f"a/b/run/{name}" for name in NAMES}
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7])
@@ -70,17 +72,11 @@ def test_an_interrupted_run_has_a_row_for_every_cell(small: Synthetic, kept: int
     small.report = ReportSpec(plots=("time",) if kept == 7 else ())
     run = small.run()
     files = dict(contents(Findings.of(run, small.records()[:kept])))
-    table = pd.read_csv(io.BytesIO(files["table.csv"]))
-    assert len(table) == len(run.cells)
+    assert len(pd.read_csv(io.BytesIO(files["table.csv"]))) == len(run.cells)
     assert "not run" in files["table.md"].decode()
 
 
-def test_a_run_with_nothing_planned_has_empty_tables() -> None:
-    files = dict(contents(Findings.of(Synthetic([]).run(), [])))
-    assert set(files) == {"table.csv", "table.md", "table.tex", "index.html"}
-
-
-def test_one_cell_is_enough() -> None:
+def test_one_cell_is_enough_for_all_files_and_none_for_empty_tables() -> None:
     run = Synthetic(Synthetic().laws[:1], lengths=(600,), causal=(False,), workloads=(Workload.FORWARD,), replicates=1)
-    files = set(dict(contents(Findings.of(run.run(), run.records()))))
-    assert {name for name in files if not name.startswith("tables/")} == NAMES
+    assert {name for name, _ in contents(found(run)) if not name.startswith("tables/")} == NAMES
+    assert {name for name, _ in contents(Findings.of(Synthetic([]).run(), []))} == TABLES

@@ -1,3 +1,5 @@
+"""Where the ticks of logarithmic axes are, and what they say."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,21 +13,19 @@ from attnbench.report.drawing.ticks import lengths_across, ticks
 @pytest.mark.parametrize(
     ("unit", "low", "high", "words"),
     [
-        pytest.param(Unit.SECONDS, 5e-6, 3, ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"], id="times in SI steps"),
-        pytest.param(Unit.SECONDS, 0.9e-3, 6e-3, ["1 ms", "2 ms", "5 ms"], id="few times at ones, twos and fives"),
-        pytest.param(
-            Unit.BYTES, 2**20, 2**32, ["1 MiB", "4 MiB", "16 MiB", "64 MiB", "256 MiB", "1 GiB", "4 GiB"], id="powers of two"
-        ),
-        pytest.param(Unit.FACTOR, 0.01, 20, ["0.01", "0.1", "1", "10"], id="factors at powers of ten"),
-        (Unit.FACTOR, 0.3, 12, ["0.5", "1", "2", "5", "10"]),
-        (Unit.FACTOR, 0.22, 1.5, ["0.3", "0.5", "0.7", "1", "1.5"]),
-        pytest.param(Unit.FACTOR, 0.85, 1.2, ["0.9", "1", "1.1"], id="not around one alone"),
+        (Unit.SECONDS, 5e-6, 3, "10 µs, 100 µs, 1 ms, 10 ms, 100 ms, 1 s"),
+        # few times at ones, twos and fives
+        (Unit.SECONDS, 0.9e-3, 6e-3, "1 ms, 2 ms, 5 ms"),
+        (Unit.BYTES, 2**20, 2**32, "1 MiB, 4 MiB, 16 MiB, 64 MiB, 256 MiB, 1 GiB, 4 GiB"),
+        (Unit.FACTOR, 0.01, 20, "0.01, 0.1, 1, 10"),
+        (Unit.FACTOR, 0.3, 12, "0.5, 1, 2, 5, 10"),
+        (Unit.FACTOR, 0.22, 1.5, "0.3, 0.5, 0.7, 1, 1.5"),
+        # not around one alone
+        (Unit.FACTOR, 0.85, 1.2, "0.9, 1, 1.1"),
     ],
 )
-def test_an_axis_is_marked_over_its_whole_range_in_steps_of_its_unit(
-    unit: Unit, low: float, high: float, words: list[str]
-) -> None:
-    assert [text for _, text in ticks(unit, low, high)] == words
+def test_an_axis_is_marked_over_its_whole_range_in_steps_of_its_unit(unit: Unit, low: float, high: float, words: str) -> None:
+    assert ", ".join(text for _, text in ticks(unit, low, high)) == words
 
 
 @given(st.floats(1e-9, 1e3), st.floats(4, 1e9))

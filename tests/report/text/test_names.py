@@ -1,3 +1,5 @@
+"""Names as they may be shown: of any width, on a terminal, in a file and in a figure."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,28 +13,23 @@ def test_short_names_fit_on_one_line_and_are_all_different(labels: list[str], wi
     assert all(len(name) <= width and name == one_line(name) for name in names.values())
 
 
-def test_a_long_name_keeps_both_ends() -> None:
+def test_what_all_of_a_method_share_goes_first_and_else_the_middle() -> None:
     assert shorten("lsh.reformer_pytorch(rounds=4)", 25) == "lsh.reformer…ch(rounds=4)"
-
-
-def test_control_characters_never_reach_a_terminal_or_a_file() -> None:
-    assert one_line("a\x1b[31m\r\n\tb\u2028c") == "a [31m b c"
-
-
-def test_signs_have_plain_letters_and_other_letters_a_question_mark() -> None:
-    assert ascii_only("1 µs ±3% 2×…中") == "1 us +-3% 2x~?"
-
-
-def test_letters_that_the_font_lacks_become_boxes() -> None:
-    assert drawable("µ…中é") == "µ…□é"
-
-
-def test_what_all_of_a_method_share_goes_first() -> None:
     labels = [f"linformer.linformer(k={k}, sharing=layerwise)" for k in (128, 256)]
     one = "lsh.reformer_pytorch(bucket_size=64, rounds=1)"
     names = short_names([*labels, "softmax.naive", one], 40)
     assert [names[label] for label in labels] == ["linformer.linformer(k=128, …)", "linformer.linformer(k=256, …)"]
     assert names["softmax.naive"] == "softmax.naive"
-    assert names[one] == "lsh.reformer_pytorch…_size=64, rounds=1)", "of one alone the middle goes"
+    assert names[one] == "lsh.reformer_pytorch…_size=64, rounds=1)"
+    # no labels of a method
     longer = [f"{label}, N=4k, forward" for label in labels]
-    assert short_names(longer, 20)[longer[0]] == "linformer.…, forward", "no label of a method"
+    assert short_names(longer, 20)[longer[0]] == "linformer.…, forward"
+
+
+def test_letters_that_cannot_be_shown_have_a_place_all_the_same() -> None:
+    # control characters never reach a terminal or a file
+    assert one_line("a\x1b[31m\r\n\tb\u2028c") == "a [31m b c"
+    # without Unicode signs have plain letters, and other letters a question mark
+    assert ascii_only("1 µs ±3% 2×…中") == "1 us +-3% 2x~?"
+    # what the font lacks becomes a box
+    assert drawable("µ…中é") == "µ…□é"
