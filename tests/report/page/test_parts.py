@@ -17,7 +17,6 @@ from attnbench.report.text.html import row, safe, table_html
 from attnbench.report.text.statuses import cells
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
-from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Status
 from attnbench.suite.load import load
 from tests.report.conftest import Synthetic
@@ -31,25 +30,18 @@ def changed(findings: Findings, **update: object) -> Findings:
 
 
 def test_runs_are_called_by_what_tells_them_apart(small: Synthetic) -> None:
-    one = changed(found(small), git={"commit": "fedcba9876543210", "dirty": False})
+    alike = found(small)
+    assert run_names([alike]) == ("20260102-030405-abcdef",)
+    assert run_names([alike, alike]) == ("20260102-030405-abcdef (1)", "20260102-030405-abcdef (2)")
+    one = changed(alike, git={"commit": "fedcba9876543210", "dirty": False})
     other = changed(one, git={"commit": "0123456789abcdef", "dirty": True}, started="2026-02-03T04:05:06+00:00")
     third = changed(other, started="2026-03-04T05:06:07+00:00", git={})
     assert run_names([one, other]) == ("fedcba9876", "0123456789+")
     assert run_names([one, other, third]) == ("2026-01-02 03:04 UTC", "2026-02-03 04:05 UTC", "2026-03-04 05:06 UTC")
-    assert run_names([one]) == ("20260102-030405-abcdef",)
-
-
-def test_runs_that_only_several_things_tell_apart_are_called_by_all_of_them(small: Synthetic) -> None:
-    one = changed(found(small), git={"commit": "a" * 40})
-    other = changed(one, git={"commit": "b" * 40})
-    third = changed(one, started="2026-02-03T04:05:06+00:00")
-    names = run_names([one, other, third])
-    assert names == ("aaaaaaaaaa, 2026-01-02 03:04 UTC", "bbbbbbbbbb, 2026-01-02 03:04 UTC", "aaaaaaaaaa, 2026-02-03 04:05 UTC")
-
-
-def test_runs_that_nothing_tells_apart_are_numbered(small: Synthetic) -> None:
-    one = found(small)
-    assert run_names([one, one]) == ("20260102-030405-abcdef (1)", "20260102-030405-abcdef (2)")
+    # neither tells all of them apart
+    later = changed(one, started="2026-02-03T04:05:06+00:00")
+    whole = ("fedcba9876, 2026-01-02 03:04 UTC", "fedcba9876, 2026-02-03 04:05 UTC", "0123456789+, 2026-02-03 04:05 UTC")
+    assert run_names([one, later, other]) == whole
 
 
 @pytest.mark.parametrize(
@@ -72,6 +64,10 @@ def test_the_map_shows_each_status_in_its_place(small: Synthetic) -> None:
         *[("s-incorrect", "wrong")] * 3,
     ]
     assert any("memory limit of 17.2 GB reached" in reason for reason in shown["reasons"])
+    # how it all was measured is told in a section of its own, but why cells failed with the map
+    html = page([found(small)])
+    told = html[html.index('<section id="conditions"') : html.index('<section id="again"')]
+    assert [line for line in measured(found(small)) if f"<li>{escape(line)}" not in told] == shown["reasons"]
 
 
 def test_where_nothing_failed_there_is_no_map() -> None:
@@ -80,32 +76,18 @@ def test_where_nothing_failed_there_is_no_map() -> None:
     assert shown == {"words": "All 1 cells were measured.", "grid": "", "reasons": []}
 
 
-def test_cells_that_were_not_run_are_not_called_failed(small: Synthetic) -> None:
-    shown = failures(Board((Findings.of(small.run(), []),)), 0)
-    assert shown["words"] == "None of 12 cells failed. 12 were not run."
-
-
-def test_cells_that_were_interrupted_count_as_not_run_wherever_cells_are_counted(small: Synthetic) -> None:
+def test_what_was_not_run_or_interrupted_is_not_called_failed_wherever_cells_are_counted(small: Synthetic) -> None:
     stopped = Failed(status=Status.INTERRUPTED, reason="stopped by the user")
-    records = [small.record(cell, stopped) for cell in small.run().cells[:3]]
-    findings = Findings.of(small.run(), records)
-    assert failures(Board((findings,)), 0)["words"] == "None of 12 cells failed. 12 were not run."
-    assert cells(findings.summaries) == "12 cells: 12 not run"
-    assert "12 cells: 12 not run" in page([findings])
-
-
-def test_how_it_was_measured_is_told_in_a_section_of_its_own_but_why_cells_failed_with_the_map(small: Synthetic) -> None:
-    html = page([found(small)])
-    told = html[html.index('<section id="conditions"') : html.index('<section id="again"')]
-    missing = [line for line in measured(found(small)) if f"<li>{escape(line)}" not in told]
-    assert missing == failures(Board((found(small),)), 0)["reasons"]
+    for kept in (0, 3):
+        findings = Findings.of(small.run(), [small.record(cell, stopped) for cell in small.run().cells[:kept]])
+        assert failures(Board((findings,)), 0)["words"] == "None of 12 cells failed. 12 were not run."
+        assert cells(findings.summaries) == "12 cells: 12 not run"
+        assert "12 cells: 12 not run" in page([findings])
 
 
 def test_the_environment_puts_runs_side_by_side(small: Synthetic) -> None:
     one = found(small)
-    known: dict[str, Scalar | None] = {"processor": "Xeon", "gpu": None}
-    other = replace(one, run=one.run.model_copy(update={"environment": known, "id": "b"}))
-    table = environment(Board((one, other)))
+    table = environment(Board((one, changed(one, environment={"processor": "Xeon", "gpu": None}, id="b"))))
     rows = {name: values for name, *values in table.rows}
     assert rows["run"] == ["20260102-030405-abcdef", "b"]
     assert rows["gpu"] == ["n/a", "n/a"]
@@ -118,14 +100,10 @@ def test_the_suite_that_is_shown_can_be_run(small: Synthetic, tmp_path: Path) ->
     assert load(str(file)).suite == small.run().suite
 
 
-def test_rows_hold_text_only() -> None:
-    assert (
-        row(["<b>", 'a "quoted" & b'], frozenset({1})) == "<tr><th scope=row>&lt;b&gt;<td><b>a &quot;quoted&quot; &amp; b</b>\n"
-    )
+def test_tables_hold_text_only_and_have_a_title_for_those_who_do_not_see_it() -> None:
     assert safe("a\nb\x00\u202ec") == "a b c"
-
-
-def test_a_table_has_its_title_for_those_who_do_not_see_it() -> None:
+    html = row(["<b>", 'a "quoted" & b'], frozenset({1}))
+    assert html == "<tr><th scope=row>&lt;b&gt;<td><b>a &quot;quoted&quot; &amp; b</b>\n"
     html = table_html(Table("<title>", ("a", "b"), (("1", "2"),), frozenset({(0, 1)})))
     assert '<caption class="unseen">&lt;title&gt;</caption>' in html
     assert "<td><b>2</b>" in html
@@ -133,24 +111,15 @@ def test_a_table_has_its_title_for_those_who_do_not_see_it() -> None:
 
 def test_files_of_others_are_as_they_came() -> None:
     told = dict(re.findall(r"^\| `([^`]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE))
-    kept = {file.name for file in VENDOR.iterdir()} - {"README.md"}
-    assert set(told) == kept
-    for name, digest in told.items():
-        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
+    kept = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in VENDOR.iterdir()}
+    assert told == {name: digest for name, digest in kept.items() if name != "README.md"}
 
 
-@pytest.mark.parametrize("text", document.scripts())
-def test_no_script_ends_early_or_changes_on_its_way(text: str) -> None:
-    assert "</script" not in text.lower()
-    assert "<!--" not in text
-    assert "\r" not in text
-
-
-def test_every_script_of_ours_is_in_the_page() -> None:
+def test_scripts_are_all_in_the_page_whole_and_never_make_markup_of_text() -> None:
     folder = Path(document.__file__).parent / "assets"
     assert {file.name for file in folder.glob("*.js")} == {*document.SCRIPTS, document.EARLY}
-
-
-def test_scripts_of_ours_never_make_markup_of_text() -> None:
+    for text in document.scripts():
+        # or it would end early, or change on its way
+        assert not any(found in text.lower() for found in ("</script", "<!--", "\r"))
     for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
         assert forbidden not in document.scripts()[-1]
