@@ -34,7 +34,8 @@ class Read(HTMLParser):
     words: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     """Of all tables, the heads too."""
-    _raw: str = ""
+    raw: str = ""
+    """The element whose text is not for people, while it is open."""
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -47,7 +48,7 @@ class Read(HTMLParser):
         self.targets |= {value or "" for name, value in attrs if name in {"href", "src", "action", "xlink:href"}}
         name = known.get("id") or known.get("name") or known.get("http-equiv")
         self.values |= {f"{tag}/{name}/{key}": value or "" for key, value in attrs}
-        self._raw = tag if tag in RAW else ""
+        self.raw = tag if tag in RAW else ""
         if tag == "script":
             self.scripts.append((known.get("type") or "", ""))
         if tag == "tr":
@@ -56,16 +57,16 @@ class Read(HTMLParser):
             self.rows[-1].append("")
 
     def handle_endtag(self, tag: str) -> None:
-        self._raw = ""
+        self.raw = ""
 
     def handle_comment(self, data: str) -> None:
         self.comments.append(data)
 
     def handle_data(self, data: str) -> None:
-        if self._raw == "script":
+        if self.raw == "script":
             kind, text = self.scripts[-1]
             self.scripts[-1] = (kind, text + data)
-        elif not self._raw:
+        elif not self.raw:
             self.words.append(data)
             if self.rows and self.rows[-1]:
                 self.rows[-1][-1] += data

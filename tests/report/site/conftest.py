@@ -1,6 +1,5 @@
 """Run folders as the commands leave them: of a few laws, small, and each with one thing that is its own."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -37,14 +36,12 @@ class Lab:
         """A run of that day; `changes` are fields of run.json."""
         info = made.run()
         facts = {**info.environment, "processor": processor}
-        surroundings = info.surroundings.model_copy(update={"facts": facts})
-        named = info.suite.model_copy(update={"name": suite, "source": f"what {suite} is for"})
         own = {
             "id": f"202601{day:02}-030405-abcdef",
-            "suite": named,
+            "suite": info.suite.model_copy(update={"name": suite, "source": f"what {suite} is for"}),
             "started": f"2026-01-{day:02}T03:04:05+00:00",
             "environment": facts,
-            "surroundings": surroundings,
+            "surroundings": info.surroundings.model_copy(update={"facts": facts}),
             "git": {"commit": f"{day:02}" * 20, "dirty": False},
             "command": f"attnbench run {suite}",
         }
@@ -99,13 +96,15 @@ def results(lab: Lab, hostile: Synthetic) -> Lab:
     lab.write("other/20260104", info, made.records()[: len(info.cells)])
     info = lab.info(hostile, "markup", 5, HOSTILE, id=HOSTILE, command=HOSTILE, git={"commit": HOSTILE, "dirty": True})
     lab.write("markup/run", info, hostile.records())
-    figures = lab.results / "quick/20260103/forward"
-    figures.mkdir()
-    (figures / "time.png").write_bytes(b"\x89PNG")
-    (figures / "time.txt").write_text("a caption")
-    (lab.results / "quick/20260103/profile.md").write_text("# a profile")
-    (lab.results / "quick/broken").mkdir()
-    (lab.results / "quick/broken/run.json").write_text("{")
-    (lab.results / "quick/lost").mkdir()
-    (lab.results / "quick/lost/records.jsonl").write_text(json.dumps({}))
+    others = {
+        "20260103/forward/time.png": "a figure",
+        "20260103/forward/time.txt": "a caption",
+        "20260103/profile.md": "# a profile",
+        "broken/run.json": "{",
+        "lost/records.jsonl": "{}",
+    }
+    for place, content in others.items():
+        file = lab.results / "quick" / place
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
     return lab

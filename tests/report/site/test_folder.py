@@ -20,15 +20,17 @@ def out(tmp_path: Path) -> Path:
     return out
 
 
-def make(out: Path, content: str) -> None:
+def make(out: Path, content: str, meanwhile: Callable[[], object] = lambda: None) -> None:
     with replaced(out) as folder:
         (folder / "index.html").write_text(content)
+        meanwhile()
         (folder / "quick").mkdir()
         (folder / "quick/a.html").write_text(content)
 
 
-def beside(out: Path) -> list[str]:
-    return sorted(each.name for each in out.parent.iterdir())
+def is_old_alone(out: Path) -> bool:
+    """Say whether the old site is there, with nothing half made beside it."""
+    return (out / "index.html").read_text() == "old" and [each.name for each in out.parent.iterdir()] == ["site"]
 
 
 def test_a_site_takes_the_place_of_the_old_one_as_a_whole(out: Path) -> None:
@@ -36,66 +38,51 @@ def test_a_site_takes_the_place_of_the_old_one_as_a_whole(out: Path) -> None:
         (folder / "other.html").write_text("new")
         assert (out / "index.html").read_text() == "old"
     assert sorted(each.name for each in out.iterdir()) == [MARKER, "other.html"]
-    assert beside(out) == ["site"]
+    assert [each.name for each in out.parent.iterdir()] == ["site"]
 
 
-def test_folders_above_it_are_made(tmp_path: Path) -> None:
-    make(tmp_path / "public/runs/site", "new")
-    assert (tmp_path / "public/runs/site/quick/a.html").read_text() == "new"
-
-
-def test_an_empty_folder_will_do(tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    make(tmp_path / "site", "new")
-    assert (tmp_path / "site/index.html").read_text() == "new"
-
-
-def test_a_link_to_a_folder_stays_one(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "site").symlink_to("real")
-    make(tmp_path / "site", "new")
-    assert (tmp_path / "site").is_symlink()
-    assert (tmp_path / "real/index.html").read_text() == "new"
+@pytest.mark.parametrize("place", ["public/runs/site", "empty", "link"])
+def test_a_site_is_made_below_new_folders_in_an_empty_one_and_behind_a_link_that_stays(tmp_path: Path, place: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    make(tmp_path / place, "new")
+    assert (tmp_path / place / "quick/a.html").read_text() == "new"
+    assert (tmp_path / "link").is_symlink()
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SiteError])
 def test_whatever_happens_meanwhile_the_old_site_is_whole(out: Path, failure: type[BaseException]) -> None:
     def fail() -> None:
-        with replaced(out) as folder:
-            (folder / "index.html").write_text("half")
-            raise failure
+        raise failure
 
     with pytest.raises(failure):
-        fail()
-    assert (out / "index.html").read_text() == "old"
-    assert beside(out) == ["site"]
+        make(out, "half", fail)
+    assert is_old_alone(out)
 
 
-@pytest.mark.parametrize("which", [1, 2])
-def test_an_interruption_at_either_rename_leaves_the_old_site(out: Path, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, count = Path.rename, [0]
+@pytest.mark.parametrize(
+    ("which", "error", "raised", "words"),
+    [
+        (1, KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (2, KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (1, OSError(28, "No space left on device"), StoreError, r"cannot write .*site: No space left on device"),
+    ],
+)
+def test_an_interruption_at_either_rename_leaves_the_old_site(
+    out: Path, monkeypatch: pytest.MonkeyPatch, which: int, error: BaseException, raised: type[BaseException], words: str
+) -> None:
+    real, targets = Path.rename, []
 
     def rename(self: Path, target: Path) -> Path:
-        count[0] += 1
-        if count[0] == which:
-            raise KeyboardInterrupt
+        targets.append(target)
+        if len(targets) == which:
+            raise error
         return real(self, target)
 
     monkeypatch.setattr(Path, "rename", rename)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(raised, match=words):
         make(out, "new")
-    assert (out / "index.html").read_text() == "old"
-    assert beside(out) == ["site"]
-
-
-def test_a_disk_that_refuses_is_an_error_in_words(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, target: Path) -> Path:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(StoreError, match=r"cannot write .*site: No space left on device"):
-        make(out, "new")
-    assert (out / "index.html").read_text() == "old"
+    assert is_old_alone(out)
 
 
 @pytest.mark.parametrize(
@@ -109,38 +96,25 @@ def test_a_disk_that_refuses_is_an_error_in_words(out: Path, monkeypatch: pytest
     ],
     ids=["a file", "an empty folder", "a link", "no marker", "a damaged marker"],
 )
-def test_what_the_command_did_not_make_is_never_replaced(out: Path, change: Callable[[Path], None], named: str) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["before", "while the site is made"])
+def test_what_the_command_did_not_make_is_never_replaced(
+    out: Path, change: Callable[[Path], None], named: str, late: bool
+) -> None:
     (results := out.with_name("results")).mkdir()
     check(results, out)
-    change(out)
-    with pytest.raises(SiteError, match=f"holds {named}, which attnbench site did not make"):
-        check(results, out)
-    with pytest.raises(SiteError):
-        make(out, "new")
+    if not late:
+        change(out)
+        with pytest.raises(SiteError, match=f"holds {named}, which attnbench site did not make"):
+            check(results, out)
+    with pytest.raises(SiteError, match=named):
+        make(out, "new", lambda: change(out) if late else None)
     assert (out / "index.html").read_text() == "old"
-
-
-def test_what_comes_while_the_site_is_made_is_not_replaced_either(out: Path) -> None:
-    def fill() -> None:
-        with replaced(out) as folder:
-            (folder / "index.html").write_text("new")
-            (out / "CNAME").write_text("example.org")
-
-    with pytest.raises(SiteError, match="CNAME"):
-        fill()
-    assert (out / "CNAME").read_text() == "example.org"
-
-
-def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "site").write_text("")
-    (tmp_path / "results").mkdir()
-    with pytest.raises(SiteError, match="is there and is no folder"):
-        check(tmp_path / "results", tmp_path / "site")
 
 
 @pytest.mark.parametrize(
     ("results", "out", "said"),
     [
+        ("results", "file", "is there and is no folder"),
         ("results", "results/site", "lies in results, whose runs are read"),
         ("results", "results", "lies in results, whose runs are read"),
         (".", "site", "lies in ., whose runs are read"),

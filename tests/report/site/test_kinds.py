@@ -9,6 +9,7 @@ import pytest
 from attnbench.report.site.pages import margin_of
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
+from attnbench.schema.record import Record
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.run_folder import RunFolder
 from tests.report.site.conftest import Lab
@@ -40,26 +41,23 @@ def test_two_commits_measured_in_turns_are_one_card_with_the_judgement(lab: Lab,
     assert "bbbbbbbbbb+ against aaaaaaaaaa: 6 SAME." in index
     assert "with a margin of 25%." in index
     assert index.count('<li class="card"') == 1
-    run = out / "quick" / SHELF
-    assert "Comparison of two commits" in text_of(run / "turns-new/comparison.html")
-    assert 'href="../../../index.html"' in text_of(run / "turns-new/comparison.html")
-    assert (run / "turns-new/comparison.csv").read_text().count("\n") == 7
-    assert (run / "turns-base/index.html").is_file()
-    assert (run / "turns-new/index.html").is_file()
+    base, new = (out / "quick" / SHELF / f"turns-{name}" for name in ("base", "new"))
+    assert "Comparison of two commits" in text_of(new / "comparison.html")
+    assert 'href="../../../index.html"' in text_of(new / "comparison.html")
+    assert (new / "comparison.csv").read_text().count("\n") == 7
+    assert (base / "index.html").is_file()
+    assert (new / "index.html").is_file()
 
 
-def test_one_side_alone_is_shown_and_said_to_be_one(lab: Lab, out: Path) -> None:
+@pytest.mark.parametrize("broken", [False, True], ids=["the other is not there", "the other cannot be read"])
+def test_one_side_alone_is_shown_and_said_to_be_one(lab: Lab, out: Path, broken: bool) -> None:
     side(lab, "new")
-    assert "The other side of this comparison is not here." in index_of(lab, out)
-
-
-def test_where_one_side_cannot_be_read_the_other_is_shown(lab: Lab, out: Path) -> None:
-    base = side(lab, "base")
-    side(lab, "new")
-    (base / "records.jsonl").unlink()
-    (base / "records.jsonl").mkdir()
-    built = lab.build(out)
-    assert [(each.place, each.why) for each in built.left_out] == [("quick/base", "cannot read records.jsonl: Is a directory")]
+    if broken:
+        records = side(lab, "base") / "records.jsonl"
+        records.unlink()
+        records.mkdir()
+    left_out = [(each.place, each.why) for each in lab.build(out).left_out]
+    assert left_out == [("quick/base", "cannot read records.jsonl: Is a directory")] * broken
     assert "The other side of this comparison is not here." in text_of(out / "index.html")
 
 
@@ -92,15 +90,13 @@ def test_a_crossover_that_was_measured_is_no_run_of_the_suite_and_has_no_trend(l
 def test_a_search_for_the_longest_sequence_has_its_table(lab: Lab, out: Path) -> None:
     made = lab.small()
     info = lab.info(made, "maxlen-quick", 1, command="attnbench maxlen quick --limit 4096")
-    first = {cell.method: cell for cell in info.cells if cell.problem.N == 512}
-    info = info.model_copy(update={"cells": tuple(first.values())})
-    records = []
-    for cell in first.values():
+    first = [cell for cell in info.cells if cell.problem.N == 512]
+    records, full = list[Record](), Failed(status=Status.OOM_HOST, reason="memory limit of 17.2 GB reached")
+    for cell in first:
         for N, fits in ((512, True), (1024, cell.method == "linear.chunked")):
-            why = Failed(status=Status.OOM_HOST, reason="memory limit of 17.2 GB reached")
-            outcome: Measured | Failed = Measured(facts={"B": 1, "seconds": 0.125}) if fits else why
+            outcome = Measured(facts={"B": 1, "seconds": 0.125}) if fits else full
             records.append(made.record(cell.reshaped(N=N), outcome, phase=Pass.FIT))
-    lab.write("maxlen-quick/a", info, records)
+    lab.write("maxlen-quick/a", info.model_copy(update={"cells": tuple(first)}), records)
     index = index_of(lab, out)
     assert '<h2 id="_limits">Longest sequences, largest batches</h2>' in index
     assert "Largest N that fits: forward, causal, float32: softmax.sdpa at least 512; linear.chunked(chunk=64)" in index
@@ -109,26 +105,20 @@ def test_a_search_for_the_longest_sequence_has_its_table(lab: Lab, out: Path) ->
     assert sorted(file.name for file in page.parent.iterdir()) == ["index.html", "maxlen.csv", "maxlen.md", "maxlen.tex"]
 
 
-def selfcheck(lab: Lab, place: str) -> Path:
-    made = lab.small()
+def test_a_selfcheck_has_its_own_words_and_tables_and_is_left_out_without_its_plan(lab: Lab, out: Path) -> None:
+    made, noise = lab.small(), random.Random("selfcheck/a")
     info = lab.info(made, "selfcheck", 1, command="attnbench selfcheck --verdicts 4")
     cell = info.cells[0]
     plan = Selfcheck(sides=(cell, cell), verdicts=4, replicates=3)
-    noise = random.Random(place)
     records = []
     for number in range(plan.processes):
-        times = tuple(noise.uniform(0.010, 0.011) for _ in range(5))
+        times = Series(unit="s", values=tuple(noise.uniform(0.010, 0.011) for _ in range(5)))
         memory = {"host_rss_peak": Counter(bytes=1, source="VmHWM")}
-        outcome = Measured(samples={"time": Series(unit="s", values=times)}, memory=memory)
-        records.append(made.record(cell, outcome, number))
-    folder = lab.write(place, info.model_copy(update={"cells": (cell,)}), records)
+        records.append(made.record(cell, Measured(samples={"time": times}, memory=memory), number))
+    folder = lab.write("selfcheck/a", info.model_copy(update={"cells": (cell,)}), records)
     RunFolder(folder).keep_plan(plan)
     (folder / "selfcheck.json").write_text("{}")
-    return folder
-
-
-def test_a_selfcheck_has_its_own_words_and_tables(lab: Lab, out: Path) -> None:
-    selfcheck(lab, "selfcheck/a")
+    lab.run("a")
     index = index_of(lab, out)
     assert '<h2 id="_selfcheck">Selfchecks</h2>' in index
     assert "selfcheck of softmax.sdpa: forward, causal, float32" in index
@@ -137,14 +127,9 @@ def test_a_selfcheck_has_its_own_words_and_tables(lab: Lab, out: Path) -> None:
     assert "<h1>selfcheck of softmax.sdpa</h1>" in text_of(page)
     assert "false alarms, margin 5%" in text_of(page)
     assert sorted(file.name for file in page.parent.iterdir()) == ["index.html", "selfcheck.json", "selfcheck.md"]
-
-
-def test_a_selfcheck_without_its_plan_is_left_out(lab: Lab, out: Path) -> None:
-    lab.run("a")
-    (selfcheck(lab, "selfcheck/b") / "plan.json").unlink()
-    (left,) = lab.build(out).left_out
-    assert left.place == "selfcheck/b"
-    assert left.why == "it is not the folder of a selfcheck: plan.json: No such file or directory"
+    (folder / "plan.json").unlink()
+    why = "it is not the folder of a selfcheck: plan.json: No such file or directory"
+    assert [(each.place, each.why) for each in lab.build(out).left_out] == [("selfcheck/a", why)]
 
 
 def test_kinds_of_one_suite_have_parts_of_their_own(lab: Lab, out: Path) -> None:

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from attnbench.report.drawing import style
@@ -18,22 +17,19 @@ from attnbench.report.site.picture import MOST, Chosen, Curve, Picture, chosen, 
 from attnbench.schema.cell import Workload
 from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
+from tests.report.drawn import found
 
 
-def findings(made: Synthetic, kept: int | None = None) -> Findings:
-    return Findings.of(made.run(), made.records()[:kept])
+def shown(findings: Findings) -> Chosen:
+    made = chosen(findings)
+    assert made is not None
+    return made
 
 
-def shown(made: Synthetic) -> Chosen:
-    found = chosen(findings(made))
-    assert found is not None
-    return found
-
-
-def pictured(made: Synthetic) -> Picture:
-    found = picture(findings(made))
-    assert found is not None
-    return found
+def pictured(findings: Findings) -> Picture:
+    made = picture(findings)
+    assert made is not None
+    return made
 
 
 def names(curves: Iterable[Curve]) -> list[str]:
@@ -44,53 +40,68 @@ def spots_of(line: Line2D) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
 
 
-def test_it_shows_what_the_sentence_is_about() -> None:
-    assert shown(Synthetic()).title == "time per sample; forward_backward, non-causal, float32"
+# what is chosen
 
 
-def test_the_lowest_comes_first_with_the_look_of_the_figures_and_what_never_ran_has_no_curve(small: Synthetic) -> None:
-    found, own = shown(small), style.looks(findings(small).labels)
-    assert names(found.curves) == ["linear.chunked(chunk=64)", "softmax.sdpa", "softmax.naive"]
-    assert found.others == ()
-    assert [curve.look for curve in found.curves] == [own[curve.name] for curve in found.curves]
+def test_it_shows_what_the_sentence_is_about_or_else_what_the_suite_asks_for(
+    decoding: Synthetic, generating: Synthetic
+) -> None:
+    assert shown(found(Synthetic())).title == "time per sample; forward_backward, non-causal, float32"
+    assert shown(found(decoding)).title.startswith("time per token; decode, causal, float32")
+    memory = pictured(found(Synthetic(report=ReportSpec(plots=("memory",)))))
+    assert memory.about.startswith("memory per sample")
+    assert memory.about.endswith("iB")
+    # of what was trained, curves and drawings; where there are none the times
+    generating.report = ReportSpec(tables=("summary",), plots=("curves", "drawings"))
+    assert shown(found(generating)).title == "time per sequence; generate, causal, float32, B=1"
+    generating.workloads, generating.lengths = (Workload.TRAIN, Workload.GENERATE), (64,)
+    whole = found(generating)
+    bare = Findings.over(whole.run, [replace(summary, series={}) for summary in whole.summaries])
+    assert shown(bare).title.startswith("time per sequence; generate")
 
 
-def test_a_cross_stands_where_a_method_first_failed(small: Synthetic) -> None:
-    naive = shown(small).curves[-1]
+def test_the_lowest_comes_first_with_the_look_of_the_figures_and_a_cross_where_it_first_failed(small: Synthetic) -> None:
+    made, own = shown(found(small)), style.looks(found(small).labels)
+    # what never ran has no curve
+    assert names(made.curves) == ["linear.chunked(chunk=64)", "softmax.sdpa", "softmax.naive"]
+    assert made.others == ()
+    assert [curve.look for curve in made.curves] == [own[curve.name] for curve in made.curves]
+    naive = made.curves[-1]
     # of power 2: four times the last
-    assert naive.failure is not None
-    N, value = naive.failure
-    assert N == 2048
-    assert value == pytest.approx(4 * naive.points[max(naive.points)], rel=0.2)
+    assert naive.failure == (2048, pytest.approx(4 * naive.points[1024], rel=0.2))
 
 
-def test_what_was_not_run_is_no_failure(small: Synthetic) -> None:
-    found = chosen(findings(small, 4))
-    assert found is not None
-    assert [curve.failure for curve in found.curves] == [None] * len(found.curves)
+def test_what_was_not_run_is_no_failure_and_without_a_number_there_is_no_picture(small: Synthetic) -> None:
+    made = shown(Findings.of(small.run(), small.records()[:4]))
+    assert [curve.failure for curve in made.curves] == [None] * len(made.curves)
+    assert picture(Findings.of(small.run(), [])) is None
 
 
 def test_of_many_methods_the_lowest_are_named_and_what_they_are_compared_with() -> None:
     laws = [Law(f"linear.m{i:02}", 1e-3 * (i + 1), 1.0) for i in range(20)] + [Law("softmax.sdpa", 1.0, 1.0)]
-    made = Synthetic(laws, lengths=(512, 1024), workloads=(Workload.FORWARD,), causal=(True,))
-    found = shown(made)
-    assert names(found.curves) == [*(f"linear.m{i:02}" for i in range(MOST - 1)), "softmax.sdpa"]
-    assert len(found.others) == 15
-    assert "softmax.sdpa and 15 more; N from 512 to 1k" in pictured(made).about
+    findings = found(Synthetic(laws, lengths=(512, 1024), workloads=(Workload.FORWARD,), causal=(True,)))
+    made = shown(findings)
+    assert names(made.curves) == [*(f"linear.m{i:02}" for i in range(MOST - 1)), "softmax.sdpa"]
+    assert len(made.others) == 15
+    assert "softmax.sdpa and 15 more; N from 512 to 1k" in pictured(findings).about
 
 
-def test_a_suite_of_memory_shows_memory() -> None:
-    found = pictured(Synthetic(report=ReportSpec(plots=("memory",))))
-    assert found.about.startswith("memory per sample")
-    assert found.about.endswith("iB")
+def test_a_training_is_drawn_over_its_updates_and_what_failed_has_no_curve(learning: Synthetic) -> None:
+    made = shown(found(learning))
+    assert (made.title, made.across) == ("held-out loss, nats; train, causal, float32", "updates")
+    # the first look is taken before any update, which a logarithm has no place for; the last is always shown
+    assert list(made.curves[0].points) == [100, 200, 300, 400, 500, 700, 900, 1200, 1600, 2000]
+    values = list(made.curves[0].points.values())
+    assert values == sorted(values, reverse=True)
+    assert set(names(made.curves)[:2]) == {"softmax.sdpa", "linear.chunked(chunk=64)"}
+    assert names(made.curves)[2:] == ["lsh.reformer(rounds=4)"]
+    assert "; updates from 100 to 2000, values from 0.0" in pictured(found(learning)).about
+    # of one that is unfinished, what there is
+    assert picture(Findings.of(learning.run(), [])) is None
+    assert picture(Findings.of(learning.run(), learning.records()[:1])) is not None
 
 
-def test_decoding_shows_time_per_token(decoding: Synthetic) -> None:
-    assert shown(decoding).title.startswith("time per token; decode, causal, float32")
-
-
-def test_a_run_without_a_number_has_no_picture(small: Synthetic) -> None:
-    assert picture(findings(small, 0)) is None
+# how it is drawn
 
 
 @pytest.mark.usefixtures("settings")
@@ -99,8 +110,7 @@ def test_everything_is_drawn_within_the_frame_and_crosses_above_what_they_follow
     small: Synthetic, lengths: tuple[int, ...]
 ) -> None:
     small.lengths = lengths
-    figure = drawn(shown(small))
-    (axes,) = figure.axes
+    (axes,) = drawn(shown(found(small))).axes
     limits = *axes.get_xlim(), *axes.get_ylim()
     spots = [(x, y) for line in axes.lines for x, y in spots_of(line)]
     assert len(spots) >= 3
@@ -112,23 +122,22 @@ def test_everything_is_drawn_within_the_frame_and_crosses_above_what_they_follow
 
 @pytest.mark.usefixtures("settings")
 def test_the_ends_of_the_axes_and_the_methods_are_in_words(small: Synthetic) -> None:
-    figure = drawn(shown(small))
-    axes: Axes = figure.axes[0]
+    made = shown(found(small))
+    figure = drawn(made)
+    axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["N = 512", "2k"]
     assert all(re.fullmatch(r"[\d.]+ (µs|ms)", label.get_text()) for label in axes.get_yticklabels())
-    assert [text.get_text() for text in figure.legends[0].texts] == names(shown(small).curves)
-    assert pictured(small).about.startswith(
-        "time per sample; forward, causal, float32: linear.chunked(chunk=64), softmax.sdpa, "
-    )
+    assert [text.get_text() for text in figure.legends[0].texts] == names(made.curves)
+    about = "time per sample; forward, causal, float32: linear.chunked(chunk=64), softmax.sdpa, "
+    assert pictured(found(small)).about.startswith(about)
 
 
 def test_a_picture_is_plain_svg_whose_colours_turn_with_the_page(hostile: Synthetic) -> None:
-    found = pictured(hostile)
-    kind, _, text = found.address.partition(",")
+    made = pictured(found(hostile))
+    kind, _, text = made.address.partition(",")
     assert kind == "data:image/svg+xml;base64"
     svg = base64.b64decode(text).decode()
-    root = ElementTree.fromstring(svg)
-    tags = {each.tag.rpartition("}")[2] for each in root.iter()}
+    tags = {each.tag.rpartition("}")[2] for each in ElementTree.fromstring(svg).iter()}
     assert tags <= {"svg", "g", "defs", "path", "use", "text", "tspan", "clipPath", "rect", "style"}
     light, dark = svg.split("@media(prefers-color-scheme:dark)", 1)
     colors = set(re.findall(r"var\(--c([0-9a-f]{6})\)", svg))
@@ -137,34 +146,4 @@ def test_a_picture_is_plain_svg_whose_colours_turn_with_the_page(hostile: Synthe
     for color in colors:
         assert f"--c{color}:#{color};" in light
         assert f"--c{color}:{on_dark(f'#{color}')};" in dark
-    assert pictured(hostile) == found
-
-
-def test_a_training_is_drawn_over_its_updates_and_what_failed_has_no_curve(learning: Synthetic) -> None:
-    found = shown(learning)
-    assert (found.title, found.across) == ("held-out loss, nats; train, causal, float32", "updates")
-    # the first look is taken before any update, which a logarithm has no place for; the last is always shown
-    assert list(found.curves[0].points) == [100, 200, 300, 400, 500, 700, 900, 1200, 1600, 2000]
-    values = list(found.curves[0].points.values())
-    assert values == sorted(values, reverse=True)
-    assert set(names(found.curves)[:2]) == {"softmax.sdpa", "linear.chunked(chunk=64)"}
-    assert names(found.curves)[2:] == ["lsh.reformer(rounds=4)"]
-    assert "; updates from 100 to 2000, values from 0.0" in pictured(learning).about
-
-
-def test_a_suite_that_asks_for_curves_and_drawings_has_a_picture_of_its_times_too(generating: Synthetic) -> None:
-    generating.report = ReportSpec(tables=("summary",), plots=("curves", "drawings"))
-    assert shown(generating).title == "time per sequence; generate, causal, float32, B=1"
-
-
-def test_a_training_without_curves_gives_way_to_what_else_there_is(generating: Synthetic) -> None:
-    generating.workloads, generating.lengths = (Workload.TRAIN, Workload.GENERATE), (64,)
-    whole = findings(generating)
-    found = chosen(Findings.over(whole.run, [replace(summary, series={}) for summary in whole.summaries]))
-    assert found is not None
-    assert found.title.startswith("time per sequence; generate")
-
-
-@pytest.mark.parametrize("kept", [0, 1])
-def test_an_unfinished_training_has_the_picture_of_what_there_is(learning: Synthetic, kept: int) -> None:
-    assert (picture(findings(learning, kept)) is not None) is bool(kept)
+    assert pictured(found(hostile)) == made
