@@ -52,29 +52,30 @@ LEARNING = (
 )
 
 
+def page_of(file: Path, *plans: Synthetic) -> Path:
+    """Write the page of one run that did all of it."""
+    cells = tuple(cell for each in plans for cell in each.run().cells)
+    records = [record for each in plans for record in each.records()]
+    file.write_text(html_of([Findings.of(plans[0].run().model_copy(update={"cells": cells}), records)]), encoding="utf-8")
+    return file
+
+
 @pytest.fixture(scope="session")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of images that are learnt and made, a copy task, and the attention alone."""
-    images, copying = Training(task=Task.PIXELS, drawings=3), Training(task=Task.COPY)
-    runs = (
-        plan(),
-        replace(plan(LEARNING, (64,), workloads=(Workload.TRAIN, Workload.GENERATE)), trainings=(images,), tokens=8 * 64),
-        replace(plan(LEARNING, (128,), workloads=(Workload.TRAIN,)), trainings=(copying,), tokens=8 * 128),
+    made = plan(LEARNING, (64,), workloads=(Workload.TRAIN, Workload.GENERATE))
+    images = replace(made, trainings=(Training(task=Task.PIXELS, drawings=3),), tokens=8 * 64)
+    copying = replace(
+        plan(LEARNING, (128,), workloads=(Workload.TRAIN,)), trainings=(Training(task=Task.COPY),), tokens=8 * 128
     )
-    cells = tuple(cell for run in runs for cell in run.run().cells)
-    records = [record for run in runs for record in run.records()]
-    file = tmp_path_factory.mktemp("learning") / "index.html"
-    file.write_text(html_of([Findings.of(runs[0].run().model_copy(update={"cells": cells}), records)]), encoding="utf-8")
-    return file
+    return page_of(tmp_path_factory.mktemp("learning") / "index.html", plan(), images, copying)
 
 
 @pytest.fixture(scope="session")
 def heard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of speech."""
-    run = replace(plan(LEARNING, (128,), (False,), workloads=(Workload.TRAIN,)), trainings=(Training(task=Task.SPEECH),))
-    file = tmp_path_factory.mktemp("hearing") / "index.html"
-    file.write_text(html_of([Findings.of(run.run(), run.records())]), encoding="utf-8")
-    return file
+    speech = replace(plan(LEARNING, (128,), (False,), workloads=(Workload.TRAIN,)), trainings=(Training(task=Task.SPEECH),))
+    return page_of(tmp_path_factory.mktemp("hearing") / "index.html", speech)
 
 
 @dataclass
@@ -106,6 +107,9 @@ class Watched:
         self.page.locator("html.drawn").wait_for(state="attached")
 
 
+Watch = Callable[[], Watched]
+
+
 @pytest.fixture
 def context(browser: "Browser") -> "Iterator[BrowserContext]":
     """A profile of its own, that may use the clipboard."""
@@ -116,12 +120,12 @@ def context(browser: "Browser") -> "Iterator[BrowserContext]":
 
 
 @pytest.fixture
-def watched(context: "BrowserContext") -> Callable[[], Watched]:
+def watched(context: "BrowserContext") -> Watch:
     """A new page of that profile."""
     return lambda: Watched(context.new_page())
 
 
-def opened(watched: Callable[[], Watched], file: Path, hash_: str = "") -> "Page":
+def opened(watched: Watch, file: Path, hash_: str = "") -> "Page":
     """Return a new page of a file, once it is shown."""
     found = watched()
     found.open(file, hash_)
@@ -131,3 +135,12 @@ def opened(watched: Callable[[], Watched], file: Path, hash_: str = "") -> "Page
 def choose(page: "Page", what: str, value: str) -> None:
     """Choose a value of one of the page's menus."""
     page.get_by_role("combobox", name=what, exact=True).select_option(value)
+
+
+def grave(page: "Page") -> list[tuple[str, str]]:
+    """What stands in somebody's way, of all that the page has to unfold, too: the rule, and where it is broken."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+    violations = Axe().run(page).response["violations"]
+    return [(each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in {"serious", "critical"}]

@@ -1,24 +1,30 @@
 """The page of a run that trains and generates, in a real browser."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import Watched, choose, opened
+from tests.browser.conftest import Watch, choose, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
-Watch = Callable[[], Watched]
-
 
 def chart(page: "Page") -> str:
     return page.locator("#scaling-charts .chart").first.get_attribute("aria-label") or ""
+
+
+def options(page: "Page", name: str) -> list[str]:
+    return page.get_by_role("combobox", name=name, exact=True).locator("option").all_inner_texts()
+
+
+def marks(page: "Page") -> list[int]:
+    """How many lines there are, and levels of chance."""
+    return [page.locator(f"#scaling-charts g[data-mark={mark}] > *").count() for mark in ("line", "rule")]
 
 
 def test_it_begins_with_what_was_learnt_and_says_no_error(learnt: Path, watched: Watch) -> None:
@@ -29,6 +35,9 @@ def test_it_begins_with_what_was_learnt_and_says_no_error(learnt: Path, watched:
     assert "held-out loss, nats over updates" in chart(page)
     assert page.locator("#learning-about").is_visible()
     assert page.locator("#scaling-about").is_hidden()
+    images = page.locator("#scaling .chosen .drawings img")
+    sizes = images.evaluate_all("all => all.map(each => [each.complete, each.naturalWidth, each.naturalHeight])")
+    assert sizes == [[True, 26, 26]] * 3
     for workload in ("generate", "forward", "train"):
         choose(page, "Workload", workload)
     assert found.requests == [learnt.as_uri()]
@@ -37,12 +46,9 @@ def test_it_begins_with_what_was_learnt_and_says_no_error(learnt: Path, watched:
 
 def test_every_method_that_learnt_has_a_line_and_its_box_takes_it_away(learnt: Path, watched: Watch) -> None:
     page = opened(watched, learnt)
-    lines = page.locator("#scaling-charts g[data-mark=line] path")
-    assert lines.count() == 3
-    # the level of chance
-    assert page.locator("#scaling-charts g[data-mark=rule] line").count() == 1
+    assert marks(page) == [3, 1]
     page.get_by_role("checkbox", name=re.compile("^linear.chunked")).uncheck()
-    assert lines.count() == 2
+    assert marks(page) == [2, 1]
     page.get_by_role("button", name="None", exact=True).click()
     assert "No method is chosen." in page.locator("#scaling-charts").inner_text()
 
@@ -53,11 +59,10 @@ def test_errors_can_be_shown_on_either_scale(heard: Path, watched: Watch) -> Non
     page = found.page
     choose(page, "Learnt", "error_rate")
     assert "error rate, held out" in chart(page)
-    assert page.get_by_role("combobox", name="Learnt", exact=True).locator("option").all_inner_texts() == ["loss", "error rate"]
+    assert options(page, "Learnt") == ["loss", "error rate"]
     for scale in ("log", "linear"):
         choose(page, "Values", scale)
-        # and the level of chance
-        assert [page.locator(f"#scaling-charts g[data-mark={mark}] > *").count() for mark in ("line", "rule")] == [3, 1]
+        assert marks(page) == [3, 1]
     assert "curve=error_rate" in page.url
     assert found.messages == []
 
@@ -78,26 +83,13 @@ def test_curves_go_over_time_and_accuracy_can_be_shown(learnt: Path, watched: Wa
     assert page.locator("#scaling-head").inner_text() == "How it grows with length"
 
 
-def options(page: "Page", name: str) -> list[str]:
-    return page.get_by_role("combobox", name=name, exact=True).locator("option").all_inner_texts()
-
-
 def test_a_point_says_when_and_how_much_and_can_be_reached_by_keys(learnt: Path, watched: Watch) -> None:
     page = opened(watched, learnt)
     page.locator("#scaling-charts .chart").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("End")
-    tip = page.locator("#tip").inner_text()
-    assert re.search(r"after 3,000 updates\s+held-out loss, nats 0\.0\d+", tip)
+    assert re.search(r"after 3,000 updates\s+held-out loss, nats 0\.0\d+", page.locator("#tip").inner_text())
     assert "after 3,000 updates" in page.locator("#said").inner_text()
-
-
-def test_images_are_shown_as_they_are(learnt: Path, watched: Watch) -> None:
-    page = opened(watched, learnt)
-    images = page.locator("#scaling .chosen .drawings img")
-    assert images.count() == 3
-    sizes = images.evaluate_all("all => all.map(each => [each.complete, each.naturalWidth, each.naturalHeight])")
-    assert sizes == [[True, 26, 26]] * 3
 
 
 def test_what_was_learnt_is_weighed_against_what_making_images_costs(learnt: Path, watched: Watch) -> None:

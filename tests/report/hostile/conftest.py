@@ -56,7 +56,6 @@ class Bundle:
     info: RunInfo
     records: tuple[Record, ...]
     findings: Findings
-    words: tuple[str, ...] = WORDS
     nasty: str = NASTY
 
 
@@ -155,25 +154,21 @@ def trends() -> Trends:
         )
         for i in range(40)
     ]
-    return look(
-        [*runs, Entry(NASTY, problem=NASTY)], [_track(word, i) for i, word in enumerate(WORDS)], quantity_called("time"), 0.05
-    )
-
-
-def _track(word: str, seed: int) -> Track:
-    noise = np.random.default_rng(seed).normal(0, 0.01, 40)
-    seconds = np.repeat([0.01, 0.02], 20) * np.exp(noise)
-    seconds[38:] = np.nan
-    failed = np.isnan(seconds)
-    return Track(
-        suite="nightly",
-        machine=word,
-        cell=Cell(method=word, problem=Problem(N=1024)),
-        runs=np.arange(40),
-        values=seconds,
-        spread=np.full(40, 0.01),
-        counters=np.where(failed, -1, 0),
-        failures=np.where(failed, 0, -1),
-        names=(word,),
-        reasons=((Status.CRASHED.value, word),),
-    )
+    tracks, failed = [], np.arange(40) >= 38
+    for seed, word in enumerate(WORDS):
+        seconds = np.repeat([0.01, 0.02], 20) * np.exp(np.random.default_rng(seed).normal(0, 0.01, 40))
+        tracks.append(
+            Track(
+                suite="nightly",
+                machine=word,
+                cell=Cell(method=word, problem=Problem(N=1024)),
+                runs=np.arange(40),
+                values=np.where(failed, np.nan, seconds),
+                spread=np.full(40, 0.01),
+                counters=np.where(failed, -1, 0),
+                failures=np.where(failed, 0, -1),
+                names=(word,),
+                reasons=((Status.CRASHED.value, word),),
+            )
+        )
+    return look([*runs, Entry(NASTY, problem=NASTY)], tracks, quantity_called("time"), 0.05)

@@ -70,14 +70,11 @@ def check_csv(text: str) -> list[list[str]]:
     return rows
 
 
-def test_no_cell_of_the_table_is_a_formula(run: Bundle) -> None:
+def test_no_cell_of_csv_is_a_formula(run: Bundle, judgement: Judgement, pairs: list[Versus]) -> None:
     rows = check_csv(long_csv(run.findings))
     assert len(rows) == 1 + len(run.info.cells)
     methods = {row[rows[0].index("method")] for row in rows}
     assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", "'＝cmd()", "'=cmd()|' /C calc'!A0", "a|b||c", "x" * 10_000} <= methods
-
-
-def test_no_cell_of_a_comparison_or_crossover_is_a_formula(judgement: Judgement, pairs: list[Versus]) -> None:
     check_csv(comparison_csv(judgement))
     check_csv(crossover_csv(pairs))
 
@@ -102,38 +99,31 @@ def check_markdown(text: str, count: int) -> set[str]:
     return {"".join(child.content for child in token.children or []) for token in inline}
 
 
-def test_markdown_shows_every_name_as_it_is(run: Bundle) -> None:
+def test_markdown_shows_every_name_as_it_is(run: Bundle, judgement: Judgement, pairs: list[Versus]) -> None:
     texts = tables(run.findings)
     text = markdown.markdown(texts, f"synthetic, run {run.nasty}", "", measured(run.findings))
     shown = check_markdown(text, len(texts))
     assert set(run.findings.names.values()) <= shown
     assert any(name.startswith("<script>alert(1)</script>") for name in shown)
-
-
-def test_markdown_of_what_is_compared_is_text_too(judgement: Judgement, run: Bundle, pairs: list[Versus]) -> None:
     check_markdown(markdown.markdown([comparison_table(judgement)], "x"), 1)
     check_markdown(job_summary(judgement, run.nasty), 1)
-    texts = crossover_tables(run.findings, pairs)
-    check_markdown(markdown.markdown(texts, run.nasty), len(texts))
+    crossovers = crossover_tables(run.findings, pairs)
+    check_markdown(markdown.markdown(crossovers, run.nasty), len(crossovers))
 
 
 # LaTeX
 
 
-def check_latex(text: str) -> None:
-    assert text.isascii()
-    assert not re.search(r"\\(input|immediate|write)", text)
-    assert "^^" not in text
-    bare = re.sub(r"\\\\|\\[{}]", "", text)
-    assert bare.count("{") == bare.count("}")
-    # a bracket after the end of a line would be its option
-    assert not re.search(r"\\\\\s*[\[*]", text)
-
-
 def test_latex_has_no_command_of_a_name(run: Bundle, judgement: Judgement, pairs: list[Versus]) -> None:
-    check_latex(latex.latex(tables(run.findings)))
-    check_latex(latex.latex([comparison_table(judgement)]))
-    check_latex(latex.latex(crossover_tables(run.findings, pairs)))
+    for texts in (tables(run.findings), [comparison_table(judgement)], crossover_tables(run.findings, pairs)):
+        text = latex.latex(texts)
+        assert text.isascii()
+        assert not re.search(r"\\(input|immediate|write)", text)
+        assert "^^" not in text
+        bare = re.sub(r"\\\\|\\[{}]", "", text)
+        assert bare.count("{") == bare.count("}")
+        # a bracket after the end of a line would be its option
+        assert not re.search(r"\\\\\s*[\[*]", text)
 
 
 @pytest.mark.slow
@@ -164,9 +154,7 @@ def test_a_terminal_gets_no_control_character(run: Bundle, judgement: Judgement,
             assert unseen(text) == set()
             assert unicode or text.isascii()
     assert unseen("\n".join(wrapped(line) for line in lines(run.findings, pairs))) == set()
-
-
-def test_sentences_of_result_are_one_line_each(run: Bundle) -> None:
+    # the sentences of result are one line each
     said = headlines(run.findings)
     assert len(said) == len(run.findings.sections)
     assert all(line.isprintable() for line in said)
