@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -40,6 +40,15 @@ from attnbench.schema.suite import Axes, Method, ReportSpec, Suite, TrainingAxes
 from attnbench.schema.training import LANGUAGE, PIXELS, Task, Training
 
 LENGTHS = tuple(2**i for i in range(9, 17))
+_FACTS: dict[str, Scalar | None] = {
+    **{"processor": "AMD EPYC 9B14", "cores": 2, "memory_gib": 24, "system": "Linux 6.1", "python": "3.11.7"},
+    **{"torch": "2.13.0+cpu", "threads": 2, "cpu_capability": "AVX512"},
+}
+_COUNTERS = {
+    "input_bytes": "sum of the inputs' storages",
+    "host_rss_peak": "VmHWM of /proc/self/status after a reset, less VmRSS before",
+    "torch_profiler_peak": "running sum of the memory events of torch's profiler",
+}
 _NO_GPU = Counter(bytes=None, source="torch's CUDA allocator", reason="this cell ran on a CPU")
 
 
@@ -118,16 +127,6 @@ class Synthetic:
         )
         cells = tuple({cell.key: cell for cell in cells}.values())
         batch: dict[str, Any] = {"B": (1, "max")} if Batch.LARGEST in self.batches else {"tokens": (self.tokens,)}
-        facts: dict[str, Scalar | None] = {
-            "processor": "AMD EPYC 9B14",
-            "cores": 2,
-            "memory_gib": 24,
-            "system": "Linux 6.1",
-            "python": "3.11.7",
-            "torch": "2.13.0+cpu",
-            "threads": 2,
-            "cpu_capability": "AVX512",
-        }
         about: dict[str, Any] = {"paper": "arXiv:1706.03762", "causality": "full", "summary": "Invented.", "version": "0"}
         return RunInfo(
             id="20260102-030405-abcdef",
@@ -143,11 +142,11 @@ class Synthetic:
             ),
             command="attnbench run synthetic",
             started="2026-01-02T03:04:05+00:00",
-            environment=facts,
+            environment=_FACTS,
             environment_digest="8f49cfc01159",
             surroundings=Surroundings(
                 device="cpu",
-                facts=facts,
+                facts=_FACTS,
                 memory_bytes=2**34,
                 roof={dtype: Roof(flops_per_second=9e10, bytes_per_second=1.7e10) for dtype in self.dtypes},
             ),
@@ -198,11 +197,8 @@ class Synthetic:
         timed = self.timed(law, cell, replicate)
         if cell.training is None:
             return timed
-        facts = {
-            **timed.facts,
-            "parameters": 1000 * cell.training.layers + 24 * len(cell.label),
-            "layers": cell.training.layers,
-        }
+        layers = cell.training.layers
+        facts = {**timed.facts, "parameters": 1000 * layers + 24 * len(cell.label), "layers": layers}
         if cell.workload is Workload.TRAIN:
             return self.learnt(law, cell, replicate, timed.model_copy(update={"facts": facts}))
         how = "whole prefix anew" if cell.method == "softmax.recompute" else "step by step"
@@ -256,29 +252,15 @@ class Synthetic:
         p, B = cell.problem, self.rows(law, cell)
         peak = int(B * 4 * p.H * p.N * (p.N if law.power > 1.9 and law.name == "softmax.naive" else 256 * law.power))
         kept = B * law.state * (1024 if law.state_is_fixed else p.N) // 1024
-        state = {"state_bytes": Counter(bytes=kept, source=STATE_SOURCE)} if cell.workload.keeps_state else {}
-        return Measured(
-            memory={
-                **state,
-                "input_bytes": Counter(bytes=12 * B * p.H * p.N * p.D, source="sum of the inputs' storages"),
-                "host_rss_peak": Counter(bytes=peak, source="VmHWM of /proc/self/status after a reset, less VmRSS before"),
-                "torch_profiler_peak": Counter(
-                    bytes=peak - 4096, source="running sum of the memory events of torch's profiler"
-                ),
-                "torch_allocated_peak": _NO_GPU,
-            }
-        )
+        memory = {"state_bytes": Counter(bytes=kept, source=STATE_SOURCE)} if cell.workload.keeps_state else {}
+        for (name, source), count in zip(_COUNTERS.items(), (12 * B * p.H * p.N * p.D, peak, peak - 4096), strict=True):
+            memory[name] = Counter(bytes=count, source=source)
+        return Measured(memory={**memory, "torch_allocated_peak": _NO_GPU})
 
     def record(
-        self,
-        cell: Cell,
-        outcome: Measured | Failed,
-        replicate: int = 0,
-        phase: Pass = Pass.TIME,
-        attempt: int = 0,
-        B: int | None = None,
+        self, cell: Cell, outcome: Measured | Failed, replicate: int = 0, phase: Pass = Pass.TIME, B: int | None = None
     ) -> Record:
-        job = Job(cell=cell, phase=phase, replicate=replicate, attempt=attempt, B=B)
+        job = Job(cell=cell, phase=phase, replicate=replicate, B=B)
         return Record(job=job, outcome=outcome, environment="8f49cfc01159", started="2026-01-02T03:04:06+00:00")
 
 
@@ -355,7 +337,7 @@ def hostile() -> Synthetic:
     """Methods whose names are markup, paths and formulas; the last one fails with such a reason."""
     laws = [Law(name, 1e-3 * (i + 1), 1.0) for i, name in enumerate(HOSTILE)]
     laws[-1] = Law(HOSTILE[-1], 1e-2, 2.0, stop_at=1024, reason="=a\nb | $x$ \\end{table*} <b> \x1b[31m")
-    return Synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,))
+    return Synthetic(laws, (512, 1024, 2048), (True,), (Workload.FORWARD,))
 
 
 @pytest.fixture
@@ -367,26 +349,36 @@ def small() -> Synthetic:
         Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}),
         Law("sparse.strided", 2e-3, 1.5, stop_at=1, status=Status.INCORRECT, reason="its check: o differs | 1e-6"),
     )
-    return Synthetic(laws, lengths=(512, 1024, 2048), workloads=(Workload.FORWARD,), causal=(True,))
+    return Synthetic(laws, (512, 1024, 2048), (True,), (Workload.FORWARD,))
 
 
 @pytest.fixture
 def decoding() -> Synthetic:
     """Steps of a cache, of none and of a state of one size; one sequence, and as many as fit."""
-    laws = (
-        Law("softmax.sdpa", 3e-3, 1.95, tier="library", fits=100, state=2**22),
-        Law("softmax.recompute", 3e-1, 2.9, fits=300, state=2**21),
-        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, fits=2000, state=2**17 + 2**11, state_is_fixed=True),
-        Law("sparse.strided", 1, 1, stop_at=1, status=Status.UNSUPPORTED, reason="it does not decode token by token"),
+    report = ReportSpec(tables=("summary", "time", "state"), plots=("time", "state"))
+    laws = _keeping(3e-3, 3e-1, 2e-3, "it does not decode token by token")
+    both = (Batch.FIXED, Batch.LARGEST)
+    return Synthetic(laws, (512, 1024, 2048), (True,), (Workload.DECODE,), batches=both, report=report)
+
+
+@pytest.fixture
+def generating() -> Synthetic:
+    """Images made by a cache, by none and by a state of one size; one sequence, and as many as fit."""
+    report = ReportSpec(tables=("summary", "time", "speedup", "state"), plots=("time", "memory", "state"))
+    made = Synthetic(_keeping(3e-1, 3e0, 2e-1, "it has no shorter length"), (64, 784, 3072), (True,), (Workload.GENERATE,))
+    return replace(made, batches=(Batch.FIXED, Batch.LARGEST), trainings=(Training(task=Task.PIXELS),), report=report)
+
+
+def _keeping(cached: float, recomputed: float, linear: float, reason: str) -> tuple[Law, ...]:
+    return (
+        Law("softmax.sdpa", cached, 1.95, tier="library", fits=100, state=2**22),
+        Law("softmax.recompute", recomputed, 2.9, fits=300, state=2**21),
+        Law("linear.chunked", linear, 1.0, {"chunk": 64}, fits=2000, state=2**17 + 2**11, state_is_fixed=True),
+        Law("sparse.strided", 1, 1, stop_at=1, status=Status.UNSUPPORTED, reason=reason),
     )
-    return Synthetic(
-        laws,
-        lengths=(512, 1024, 2048),
-        causal=(True,),
-        workloads=(Workload.DECODE,),
-        batches=(Batch.FIXED, Batch.LARGEST),
-        report=ReportSpec(tables=("summary", "time", "state"), plots=("time", "state")),
-    )
+
+
+LEARNT = ReportSpec(tables=("summary",), plots=("curves", "drawings"))
 
 
 @pytest.fixture
@@ -399,15 +391,8 @@ def learning() -> Synthetic:
         Law("sparse.strided", 2e-3, 1.5, stop_at=128, status=Status.BUDGET, reason="40 of 2,000 updates in 300 s"),
         Law("linformer.headwise", 2e-3, 1.5, stop_at=1, status=Status.UNSUPPORTED, reason="it is not causal | no"),
     )
-    return Synthetic(
-        laws,
-        lengths=(128,),
-        tokens=128 * 64,
-        causal=(True,),
-        workloads=(Workload.TRAIN,),
-        trainings=(Training(task=Task.COPY, updates=2000, late_from=1500),),
-        report=ReportSpec(tables=("summary",), plots=("curves", "drawings")),
-    )
+    trainings = (Training(task=Task.COPY, updates=2000, late_from=1500),)
+    return Synthetic(laws, (128,), (True,), (Workload.TRAIN,), tokens=128 * 64, trainings=trainings, report=LEARNT)
 
 
 @pytest.fixture
@@ -418,39 +403,11 @@ def picturing() -> Synthetic:
         Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.08),
         Law("sparse.strided", 2e-3, 1.5, stop_at=1, status=Status.ERROR, reason="the loss is no number after update 12"),
     )
-    return Synthetic(
-        laws,
-        lengths=(64,),
-        tokens=64 * 32,
-        causal=(True,),
-        workloads=(Workload.TRAIN,),
-        trainings=(Training(task=Task.PIXELS, updates=2000, drawings=6),),
-        report=ReportSpec(tables=("summary",), plots=("curves", "drawings")),
-    )
+    trainings = (Training(task=Task.PIXELS, updates=2000, drawings=6),)
+    return Synthetic(laws, (64,), (True,), (Workload.TRAIN,), tokens=64 * 32, trainings=trainings, report=LEARNT)
 
 
 @pytest.fixture
 def hearing(learning: Synthetic) -> Synthetic:
     """Speech that most methods learn."""
-    learning.causal, learning.trainings = (False,), (Training(task=Task.SPEECH, updates=2000, late_from=1500),)
-    return learning
-
-
-@pytest.fixture
-def generating() -> Synthetic:
-    """Images made by a cache, by none and by a state of one size; one sequence, and as many as fit."""
-    laws = (
-        Law("softmax.sdpa", 3e-1, 1.95, tier="library", fits=100, state=2**22),
-        Law("softmax.recompute", 3e0, 2.9, fits=300, state=2**21),
-        Law("linear.chunked", 2e-1, 1.0, {"chunk": 64}, fits=2000, state=2**17 + 2**11, state_is_fixed=True),
-        Law("sparse.strided", 1, 1, stop_at=1, status=Status.UNSUPPORTED, reason="it has no shorter length"),
-    )
-    return Synthetic(
-        laws,
-        lengths=(64, 784, 3072),
-        causal=(True,),
-        workloads=(Workload.GENERATE,),
-        batches=(Batch.FIXED, Batch.LARGEST),
-        trainings=(Training(task=Task.PIXELS),),
-        report=ReportSpec(tables=("summary", "time", "speedup", "state"), plots=("time", "memory", "state")),
-    )
+    return replace(learning, causal=(False,), trainings=(Training(task=Task.SPEECH, updates=2000, late_from=1500),))

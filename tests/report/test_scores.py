@@ -72,22 +72,6 @@ def test_it_is_said_what_was_compared_with_what(kept: Synthetic) -> None:
     assert not any("clock" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("replicates", "said", "look"),
-    [
-        (1, "n = 1 replicate a cell, so no range.", True),
-        (3, "n = 3 replicates a cell, each in its own process: mean; [a, b]: least and greatest.", True),
-        (5, "n = 5 replicates a cell, each in its own process: mean; [a, b]: 95 % t interval of the mean.", False),
-    ],
-)
-def test_what_stands_in_brackets_is_said(kept: Synthetic, replicates: int, said: str, look: bool) -> None:
-    kept.replicates = replicates
-    summary = tables(scored(kept))[0]
-    assert summary.notes[-1].startswith(said)
-    assert ("First look" in summary.notes[-1]) is look
-    assert any("[" in text for row in summary.rows for text in row) is (replicates > 1)
-
-
 def test_the_terminal_says_the_main_score_and_names_in_full_where_there_is_room(kept: Synthetic, numerics: Findings) -> None:
     text = console.summary(scored(kept))
     assert "\nsynthetic: output error, mean of replicates; * the best" in text

@@ -19,19 +19,16 @@ RAW, JSON = {"script", "style"}, "application/json"
 class Read(HTMLParser):
     """What an HTML parser makes of a page."""
 
-    elements: Counter[str] = field(default_factory=Counter)
-    attributes: set[tuple[str, str]] = field(default_factory=set)
-    """Element and attribute."""
-    shapes: set[tuple[str, frozenset[str]]] = field(default_factory=set)
-    """Element and all its attributes."""
+    shapes: Counter[tuple[str, frozenset[str]]] = field(default_factory=Counter)
+    """Elements, each with all its attributes."""
     targets: set[str] = field(default_factory=set)
     """What is linked or loaded."""
     comments: list[str] = field(default_factory=list)
     scripts: list[tuple[str, str]] = field(default_factory=list)
     """Type and text."""
-    values: dict[str, str] = field(default_factory=dict)
-    """Of attributes by element, attribute and the value of `id` or `name`."""
-    words: list[str] = field(default_factory=list)
+    policy: str = ""
+    text: str = ""
+    """All that is read by people."""
     rows: list[list[str]] = field(default_factory=list)
     """Of all tables, the heads too."""
     raw: str = ""
@@ -42,12 +39,8 @@ class Read(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = dict(attrs)
-        self.elements[tag] += 1
-        self.attributes |= {(tag, name) for name in known}
-        self.shapes.add((tag, frozenset(known)))
+        self.shapes[tag, frozenset(known)] += 1
         self.targets |= {value or "" for name, value in attrs if name in {"href", "src", "action", "xlink:href"}}
-        name = known.get("id") or known.get("name") or known.get("http-equiv")
-        self.values |= {f"{tag}/{name}/{key}": value or "" for key, value in attrs}
         self.raw = tag if tag in RAW else ""
         if tag == "script":
             self.scripts.append((known.get("type") or "", ""))
@@ -55,6 +48,8 @@ class Read(HTMLParser):
             self.rows.append([])
         if tag in {"td", "th"}:
             self.rows[-1].append("")
+        if known.get("http-equiv") == "Content-Security-Policy":
+            self.policy = known["content"] or ""
 
     def handle_endtag(self, tag: str) -> None:
         self.raw = ""
@@ -67,14 +62,19 @@ class Read(HTMLParser):
             kind, text = self.scripts[-1]
             self.scripts[-1] = (kind, text + data)
         elif not self.raw:
-            self.words.append(data)
+            self.text += data
             if self.rows and self.rows[-1]:
                 self.rows[-1][-1] += data
 
     @property
-    def text(self) -> str:
-        """All that is read by people."""
-        return "".join(self.words)
+    def elements(self) -> Counter[str]:
+        """Count elements, whatever their attributes."""
+        return sum((Counter({tag: count}) for (tag, _), count in self.shapes.items()), Counter[str]())
+
+    @property
+    def attributes(self) -> set[str]:
+        """Return what attributes there are, of any element."""
+        return {name for _, names in self.shapes for name in names}
 
     @property
     def code(self) -> list[str]:
@@ -92,10 +92,6 @@ class Read(HTMLParser):
     def heads(self) -> list[str]:
         """The heads of the table of all cells."""
         return next(row for row in self.rows if "remarks" in row)
-
-    @property
-    def policy(self) -> str:
-        return self.values["meta/Content-Security-Policy/content"]
 
 
 def parsed(text: str) -> Read:
