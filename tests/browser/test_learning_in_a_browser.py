@@ -35,6 +35,7 @@ def test_it_begins_with_what_was_learnt_and_says_no_error(learnt: Path, watched:
     assert "held-out loss, nats over updates" in chart(page)
     assert page.locator("#learning-about").is_visible()
     assert page.locator("#scaling-about").is_hidden()
+    assert marks(page) == [3, 1]
     images = page.locator("#scaling .chosen .drawings img")
     sizes = images.evaluate_all("all => all.map(each => [each.complete, each.naturalWidth, each.naturalHeight])")
     assert sizes == [[True, 26, 26]] * 3
@@ -42,15 +43,6 @@ def test_it_begins_with_what_was_learnt_and_says_no_error(learnt: Path, watched:
         choose(page, "Workload", workload)
     assert found.requests == [learnt.as_uri()]
     assert found.messages == []
-
-
-def test_every_method_that_learnt_has_a_line_and_its_box_takes_it_away(learnt: Path, watched: Watch) -> None:
-    page = opened(watched, learnt)
-    assert marks(page) == [3, 1]
-    page.get_by_role("checkbox", name=re.compile("^linear.chunked")).uncheck()
-    assert marks(page) == [2, 1]
-    page.get_by_role("button", name="None", exact=True).click()
-    assert "No method is chosen." in page.locator("#scaling-charts").inner_text()
 
 
 def test_errors_can_be_shown_on_either_scale(heard: Path, watched: Watch) -> None:

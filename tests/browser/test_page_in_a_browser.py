@@ -114,6 +114,11 @@ def test_the_page_asks_for_nothing_and_says_no_error(made: Path, watched: Watch)
         choose(found.page, "Show", quantity)
     for workload in ("fidelity", "forward"):
         choose(found.page, "Workload", workload)
+    charts = found.page.locator("#scaling-charts svg")
+    logarithmic = charts.all_text_contents()
+    for axis in ("Values", "Lengths"):
+        choose(found.page, axis, "linear")
+    assert ["0 s" in "".join(texts) for texts in (logarithmic, charts.all_text_contents())] == [False, True]
     choose(found.page, "Theme", "dark")
     assert found.requests == [made.as_uri()]
     assert found.messages == []
@@ -160,16 +165,6 @@ def test_methods_are_drawn_or_not_as_their_boxes_say(made: Path, watched: Watch)
     assert "No method is chosen." in page.locator("#scaling-charts").inner_text()
     page.get_by_role("button", name="All", exact=True).click()
     assert drawn(page) == before
-
-
-def test_the_axes_can_be_linear(made: Path, watched: Watch) -> None:
-    page = opened(watched, made)
-    logarithmic = page.locator("#scaling-charts svg").text_content() or ""
-    choose(page, "Values", "linear")
-    choose(page, "Lengths", "linear")
-    linear = page.locator("#scaling-charts svg").text_content() or ""
-    assert "0 s" in linear
-    assert "0 s" not in logarithmic
 
 
 def test_pointing_at_a_point_says_what_it_is_and_at_a_cross_why_the_cell_failed(made: Path, watched: Watch) -> None:

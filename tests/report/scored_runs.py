@@ -1,5 +1,7 @@
 """Runs of what is scored and not timed: fidelity of hashing by rounds and bucket size, and numerics of three methods."""
 
+from collections.abc import Mapping
+
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass
@@ -34,30 +36,24 @@ def kept_run() -> Synthetic:
     return Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FIDELITY,), report=report)
 
 
-def recall(cell: Cell) -> float:
-    pairs = int(cell.params.get("rounds", 10**6)) * 2 * int(cell.params.get("bucket_size", 1)) / cell.problem.N
-    return min(1.0, 1.2 * pairs)
-
-
-def measured(run: Synthetic, cell: Cell, replicate: int) -> Record:
-    values = {MASS_RECALL: min(1.0, recall(cell) + 0.01 * replicate), OUTPUT_ERROR: 1 - recall(cell) / 2}
-    samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
-    facts: dict[str, Scalar | None] = {"top_keys": 32, "exact": "Shared-QK attention" if cell.params else "Softmax attention"}
-    return run.record(cell, Measured(samples=samples, facts=facts), replicate, Pass.FIDELITY)
+def sampled(values: Mapping[str, float]) -> dict[str, Series]:
+    return {name: Series(unit="1", values=(value,)) for name, value in values.items()}
 
 
 def recorded(run: Synthetic) -> tuple[RunInfo, list[Record]]:
-    info = run.run()
-    costs = {
-        cell.key: info.costs[cell.key].model_copy(update={"nominal_flops": 1.0, "exact_flops": recall(cell)})
-        for cell in info.cells
-    }
-    records = []
+    info, costs, records = run.run(), {}, list[Record]()
     for cell in info.cells:
+        pairs = int(cell.params.get("rounds", 10**6)) * 2 * int(cell.params.get("bucket_size", 1)) / cell.problem.N
+        recall = min(1.0, 1.2 * pairs)
+        costs[cell.key] = info.costs[cell.key].model_copy(update={"nominal_flops": 1.0, "exact_flops": recall})
         if cell.method == "linear.full":
             records.append(run.record(cell, Failed(status=Status.UNSUPPORTED, reason="not causal"), phase=Pass.FIDELITY))
-        else:
-            records += [measured(run, cell, replicate) for replicate in range(run.replicates)]
+            continue
+        exact = "Shared-QK attention" if cell.params else "Softmax attention"
+        for replicate in range(run.replicates):
+            samples = sampled({MASS_RECALL: min(1.0, recall + 0.01 * replicate), OUTPUT_ERROR: 1 - recall / 2})
+            measured = Measured(samples=samples, facts={"top_keys": 32, "exact": exact})
+            records.append(run.record(cell, measured, replicate, Pass.FIDELITY))
     return info.model_copy(update={"costs": costs}), records
 
 
@@ -66,8 +62,7 @@ def changed(record: Record, values: dict[str, float], facts: dict[str, Scalar | 
     outcome = record.outcome
     if not isinstance(outcome, Measured):
         return record
-    samples = {**outcome.samples, **{name: Series(unit="1", values=(value,)) for name, value in values.items()}}
-    update = {"samples": samples, "facts": {**outcome.facts, **(facts or {})}}
+    update = {"samples": outcome.samples | sampled(values), "facts": {**outcome.facts, **(facts or {})}}
     return record.model_copy(update={"outcome": outcome.model_copy(update=update)})
 
 
@@ -81,18 +76,13 @@ def rounded_run() -> Synthetic:
 
 def scored(run: Synthetic, cell: Cell, replicate: int) -> Record:
     share = SHARES[cell.method] * (1 + 0.01 * replicate)
-    values = {
-        ROUNDING: share,
-        GRADIENT_ROUNDING: 2 * share,
-        BATCH_DIFFERENCE: 0.0,
-        RUN_DIFFERENCE: 0.0,
-        DETERMINISTIC_COST: 1.25,
-    }
+    values = {ROUNDING: share, BATCH_DIFFERENCE: 0.0, RUN_DIFFERENCE: 0.0}
+    facts: dict[str, Scalar | None] = {}
     if cell.method == "fast.forward":
-        del values[GRADIENT_ROUNDING], values[DETERMINISTIC_COST]
-    facts = {"not_deterministic": "scatter has no such kernel"} if cell.method == "fast.forward" else {}
-    samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
-    return run.record(cell, Measured(samples=samples, facts={**facts}), replicate, Pass.NUMERICS)
+        facts["not_deterministic"] = "scatter has no such kernel"
+    else:
+        values |= {GRADIENT_ROUNDING: 2 * share, DETERMINISTIC_COST: 1.25}
+    return run.record(cell, Measured(samples=sampled(values), facts=facts), replicate, Pass.NUMERICS)
 
 
 def rounded_findings(rounded: Synthetic) -> Findings:

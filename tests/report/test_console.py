@@ -7,14 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.analyze.cells import OK, CellSummary
-from attnbench.analyze.sections import Section
 from attnbench.report import console
 from attnbench.report.console import BLOCKS, PLAIN, sparkline
 from attnbench.report.findings import Findings
-from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.outcome import OUTPUT_ERROR, Status
-from attnbench.schema.problem import Problem
+from attnbench.schema.cell import Workload
+from attnbench.schema.outcome import Status
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
 from tests.report.stored import as_stored
@@ -51,12 +48,6 @@ def test_a_run_without_records_or_without_cells_says_so(small: Synthetic) -> Non
     text = console.summary(Findings.of(Synthetic([]).run(), []))
     assert text.startswith("Nothing was measured: the run has no cells.\n")
     assert "AMD EPYC 9B14" in text
-
-
-def test_each_kind_of_time_is_said(decoding: Synthetic) -> None:
-    decoding.workloads = (Workload.FORWARD, Workload.DECODE, Workload.DECODE_TOTAL)
-    said = "; ".join(f"time per {what}, median of replicates" for what in ("sample", "token", "sequence"))
-    assert f" synthetic: {said}; * the best" in " ".join(console.summary(found(decoding)).split())
 
 
 # the shape over all lengths
@@ -124,15 +115,3 @@ def test_of_ninety_nine_methods_the_fastest_come_first_and_the_baseline_last() -
     end = next(i for i, line in enumerate(lines[start + 1 :], start + 1) if not line.startswith("  "))
     assert end - start <= 4
     assert " ".join(" ".join(lines[start:end]).split()).endswith(reason)
-
-
-def test_least_error_is_marked_with_what_overlaps(small: Synthetic) -> None:
-    cells = []
-    for method, error in {"lsh.a": 0.1, "lsh.b": 0.1, "lsh.c": 0.6}.items():
-        cell = Cell(method=method, problem=Problem(N=512), workload=Workload.FIDELITY)
-        scores = {OUTPUT_ERROR: {r: error + 0.001 * r for r in range(3)}}
-        cells.append(CellSummary(cell, OK, scores=scores, facts={"top_keys": 32}))
-    section = Section(Workload.FIDELITY, False, "float32", tuple(cells))
-    text = console.summary(replace(Findings.of(small.run(), []), summaries=section.summaries, sections=(section,)))
-    assert "output error, mean of replicates; * the best, and what cannot be told from it" in " ".join(text.split())
-    assert [line_of(text, method).endswith("]*") for method in ("lsh.a", "lsh.b", "lsh.c")] == [True, True, False]

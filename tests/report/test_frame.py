@@ -48,12 +48,6 @@ def test_a_failed_row_has_a_reason_and_no_number(small: Synthetic) -> None:
     assert fine[numbers].notna().all().all()
 
 
-@pytest.mark.parametrize(("replicates", "kind"), [(4, "band"), (5, "interval")])
-def test_the_range_says_what_it_is(small: Synthetic, replicates: int, kind: str) -> None:
-    small.replicates = replicates
-    assert set(read(small)["time_interval"].dropna()) == {kind}
-
-
 def test_each_counter_has_whole_bytes_with_their_source_or_a_reason(small: Synthetic) -> None:
     table = pd.read_csv(io.StringIO(long_csv(found(small))), dtype=str)
     # beside gaps, too

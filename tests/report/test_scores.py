@@ -1,21 +1,14 @@
 """What a run of fidelity or numerics ends in: tables, columns of the frame, lines on the terminal."""
 
-import io
-
-import pandas as pd
 import pytest
 
 from attnbench.report import console
 from attnbench.report.conditions import measured
 from attnbench.report.findings import Findings
-from attnbench.report.frame import csv
 from attnbench.report.tables import tables
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Inputs
-from attnbench.schema.outcome import COSINE, TOP_OVERLAP
-from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Synthetic
-from tests.report.drawn import found
 from tests.report.scored_runs import changed, kept_run, recorded, rounded_findings, rounded_run
 
 HASHING = "lsh.reformer(bucket_size=64, rounds=4)"
@@ -57,11 +50,6 @@ def test_a_suite_gets_the_tables_that_fidelity_has_with_recall_and_error_and_the
         assert {row for row, column in table.bold if column == 3} == {exact}
 
 
-def test_what_is_timed_has_no_table_of_fidelity(small: Synthetic) -> None:
-    small.report = ReportSpec(tables=("fidelity",))
-    assert tables(found(small)) == []
-
-
 def test_it_is_said_what_was_compared_with_what(kept: Synthetic) -> None:
     findings = scored(kept)
     notes = " ".join(note for table in tables(findings) for note in table.notes)
@@ -81,27 +69,6 @@ def test_the_terminal_says_the_main_score_and_names_in_full_where_there_is_room(
     text = " ".join(console.summary(numerics).split())
     assert "rounding, mean of replicates; * the best" in text
     assert "1.0e-07*" in text
-
-
-def test_each_cell_has_its_numbers_in_the_long_table(kept: Synthetic) -> None:
-    table = pd.read_csv(io.StringIO(csv(scored(kept))))
-    row = table[(table["params"] == "bucket_size=64 rounds=4") & (table["N"] == 1024)].iloc[0]
-    assert (row["workload"], row["status"], row["n_replicates"]) == ("fidelity", "ok", 3)
-    assert [row[f"mass_recall{end}"] for end in ("", "_low", "_high")] == pytest.approx([0.61, 0.60, 0.62])
-    assert row["output_error"] == pytest.approx(0.7)
-    assert row["flops_of_dense"] == pytest.approx(0.6)
-    assert pd.isna(row["time_s"])
-    assert table[table["status"] == "unsupported"]["mass_recall"].isna().all()
-
-
-def test_overlap_and_cosine_have_tables_where_they_were_recorded(kept: Synthetic) -> None:
-    info, records = recorded(kept)
-    findings = Findings.of(info, [changed(record, {TOP_OVERLAP: 0.25, COSINE: -0.5}) for record in records])
-    summary, _, overlap, cosine, _ = tables(findings)
-    assert summary.headers[3:7] == ("mass recall at 1k", "top overlap at 1k", "cosine at 1k", "output error at 1k")
-    assert [table.title.partition(":")[0] for table in (overlap, cosine)] == ["Top overlap", "Cosine"]
-    assert rows(summary)["softmax.sdpa"][2:4] == ("25.0%", "-0.500")
-    assert "Top overlap: of the 32 keys to which exact attention gives most" in overlap.notes[0]
 
 
 def test_it_is_said_which_inputs_and_what_was_adapted_to_them(kept: Synthetic) -> None:

@@ -92,13 +92,6 @@ def test_a_run_without_a_number_has_a_page_that_says_why() -> None:
     assert document.data["quantities"] == []
 
 
-def test_a_run_that_decodes_says_per_token_and_shows_states(decoding: Synthetic) -> None:
-    document = read(found(decoding))
-    assert document.data["quantities"][0]["titles"] == ["time per token", "time per token"]
-    assert "state" in [quantity["key"] for quantity in document.data["quantities"]]
-    assert "time per token" in document.heads
-
-
 def test_the_command_and_the_suite_are_there_to_be_run_again(small: Synthetic) -> None:
     findings = found(small)
     run = findings.run.model_copy(update={"git": {"commit": "abc123" * 6, "dirty": False}})
@@ -169,18 +162,9 @@ def test_runs_are_called_by_what_tells_them_apart(small: Synthetic) -> None:
     later = changed(one, started="2026-02-03T04:05:06+00:00")
     whole = ("fedcba9876, 2026-01-02 03:04 UTC", "fedcba9876, 2026-02-03 04:05 UTC", "0123456789+, 2026-02-03 04:05 UTC")
     assert run_names([one, later, other]) == whole
-
-
-@pytest.mark.parametrize(
-    ("started", "words"),
-    [
-        ("2026-01-02T03:04:05+00:00", "2026-01-02 03:04 UTC"),
-        ("2026-01-02T03:04:05+02:00", "2026-01-02 03:04:05+02:00"),
-        ("x", "x"),
-    ],
-)
-def test_a_moment_is_said_as_far_as_it_is_known(small: Synthetic, started: str, words: str) -> None:
-    assert moment(changed(found(small), started=started).run) == words
+    # a moment is said as far as it is known
+    assert moment(changed(one, started="2026-01-02T03:04:05+02:00").run) == "2026-01-02 03:04:05+02:00"
+    assert moment(changed(one, started="x").run) == "x"
 
 
 def test_the_map_shows_each_status_in_its_place(small: Synthetic) -> None:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.report.drawing.images import contrast, on_dark
-from attnbench.report.drawing.style import Dashes, looks
+from attnbench.report.drawing.style import looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
-from attnbench.report.page.payload import corners, dashes, dumps, variable, variables
+from attnbench.report.page.payload import corners, dumps, variable, variables
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.training import Task, Training
 from tests.report.conftest import Law, Synthetic
@@ -43,20 +43,10 @@ def test_the_numbers_of_a_small_run_are_as_stored(small: Synthetic) -> None:
         # they are those of the figures
         assert method.pop("color") == f"var({variable(board.looks[label].color)})"
         assert method.pop("filled") is board.looks[label].filled
-        del method["dash"], method["corners"]
     # a column a line
     text = json.dumps(made, indent=1)
     text = re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
     assert as_stored("page.json", f"{text}\n")
-
-
-def test_failed_cells_have_no_value_and_never_zero() -> None:
-    made = data(found(Synthetic()))
-    ok = next(number for number, status in enumerate(made["statuses"]) if status["key"] == "ok")
-    failed = [cell for cell, status in enumerate(made["cells"]["status"]) if status != ok]
-    assert failed
-    for quantity in made["quantities"]:
-        assert {quantity["value"][cell] for cell in failed} == {None}
 
 
 # quality against cost
@@ -148,14 +138,6 @@ def test_every_colour_of_the_figures_has_a_variable() -> None:
     text = variables(known)
     assert all(f"{variable(look.color)}:light-dark({look.color}," in text for look in known)
     assert text.count(":light-dark(") == len({look.color for look in known})
-
-
-@pytest.mark.parametrize(
-    ("line", "pattern"),
-    [("-", ""), ((0, (3.7, 1.6)), "5.92 2.56"), ((0, (6.4, 1.6, 1, 1.6)), "10.2 2.56 1.6 2.56"), ((0, (1, 1)), "1.6 1.6")],
-)
-def test_dashes_are_those_of_the_figures(line: Dashes, pattern: str) -> None:
-    assert dashes(line) == pattern
 
 
 @pytest.mark.parametrize(
