@@ -118,41 +118,37 @@ def test_the_crossing_is_named_with_its_interval(replicates: int) -> None:
     assert re.sub(NUMBER, "N", text) == f"From N to 65,536, {FASTER} {WHERE}. Speed only."
 
 
-@pytest.mark.parametrize(
-    ("truth", "text"),
-    [
-        pytest.param(EVERYWHERE, f"From N = 512 to 65,536, {FASTER} {WHERE}.", id="the other leads everywhere"),
-        pytest.param(BEHIND, f"From N = 512 to 65,536, {BASE} is faster than {OTHER} {WHERE}.", id="the baseline leads"),
-        pytest.param(TWICE, f"From N to 65,536, {FASTER} {WHERE}.", id="of two crossings the last stretch"),
-        # nothing is claimed beyond what both reached, and what failed is counted
-        pytest.param(FAILS, f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2.", id="the other fails"),
-        pytest.param(
-            replace(CROSSED, reach={BASE: LENGTHS[:6]}),
-            f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2.",
-            id="the baseline fails",
-        ),
-        pytest.param(
-            Truth({BASE: quadratic(3000), THIRD: times(1.5), OTHER: linear}),
-            f"From N to 65,536, {FASTER}, and than both others at N = 65,536 {WHERE}.",
-            id="the best of three leads the baseline over lengths, all at the longest",
-        ),
-        pytest.param(
-            Truth({BASE: linear, OTHER: times(1.3), THIRD: times(1.5)}),
-            f"At N = 65,536, {BASE} is faster than both others {WHERE}.",
-            id="the baseline is the best of three",
-        ),
-        pytest.param(
-            DECODING,
-            f"From N to 65,536, {FASTER} (decoding, per token, causal, float32, largest B that fits){MACHINE}.",
-            id="what was timed is named",
-        ),
-        *(
-            # below five a first look, without an interval
-            (replace(CROSSED, replicates=few), f"First look, {words}: from N = 4,096 to 65,536, {FASTER} {WHERE}.")
-            for few, words in {1: "1 replicate", 2: "2 replicates", 4: "4 replicates"}.items()
-        ),
-    ],
-)
+LED = {
+    "the other leads everywhere": (EVERYWHERE, f"From N = 512 to 65,536, {FASTER} {WHERE}."),
+    "the baseline leads": (BEHIND, f"From N = 512 to 65,536, {BASE} is faster than {OTHER} {WHERE}."),
+    "of two crossings the last stretch": (TWICE, f"From N to 65,536, {FASTER} {WHERE}."),
+    # nothing is claimed beyond what both reached, and what failed is counted
+    "the other fails": (FAILS, f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2."),
+    "the baseline fails": (
+        replace(CROSSED, reach={BASE: LENGTHS[:6]}),
+        f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2.",
+    ),
+    "the best of three leads the baseline over lengths, all at the longest": (
+        Truth({BASE: quadratic(3000), THIRD: times(1.5), OTHER: linear}),
+        f"From N to 65,536, {FASTER}, and than both others at N = 65,536 {WHERE}.",
+    ),
+    "the baseline is the best of three": (
+        Truth({BASE: linear, OTHER: times(1.3), THIRD: times(1.5)}),
+        f"At N = 65,536, {BASE} is faster than both others {WHERE}.",
+    ),
+    "what was timed is named": (
+        DECODING,
+        f"From N to 65,536, {FASTER} (decoding, per token, causal, float32, largest B that fits){MACHINE}.",
+    ),
+    # below five it has no interval
+    **{
+        words: (replace(CROSSED, replicates=few), f"First look, {words}: from N = 4,096 to 65,536, {FASTER} {WHERE}.")
+        for few, words in {1: "1 replicate", 4: "4 replicates"}.items()
+    },
+}
+
+
+@pytest.mark.parametrize(("truth", "text"), LED.values(), ids=LED)
 def test_the_sentence_says_who_leads_from_where_to_where(truth: Truth, text: str) -> None:
     assert re.sub(NUMBER, "N", said(truth)) == f"{text} Speed only."
 

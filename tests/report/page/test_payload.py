@@ -173,40 +173,35 @@ def views(*runs: Findings) -> dict[str, list[int]]:
     return {group.section.title: [run for run, _ in group.members] for group in Board(runs).groups}
 
 
-@pytest.mark.parametrize(
-    ("runs", "wanted"),
-    [
-        pytest.param(
-            [{"heads": (2,)}, {"heads": (8,)}],
-            {"forward, causal, float32, H=2": [0], "forward, causal, float32, H=8": [1]},
-            id="unlike heads",
-        ),
-        pytest.param(
-            [{"heads": (2, 8)}, {"heads": (8,), "lengths": (2048,)}],
-            {"forward, causal, float32, H=2": [0], "forward, causal, float32, H=8": [0, 1]},
-            id="alike cells, whatever else varies in their runs",
-        ),
-        pytest.param(
-            [{"heads": (2,)}, {"heads": (2,), "lengths": (512,)}],
-            {"forward, causal, float32": [0, 1]},
-            id="what is alike everywhere is not named",
-        ),
-        pytest.param(
-            [{"tokens": 1}, {"tokens": 8192}, {"batches": BOTH}],
-            {
-                "forward, causal, float32, B=1": [0, 2],
-                "forward, causal, float32, tokens=8192": [1],
-                "forward, causal, float32, largest B that fits": [2],
-            },
-            id="unlike batches",
-        ),
-        pytest.param(
-            [trained(100), trained(2000)],
-            {"train, causal, float32, updates=100": [0], "train, causal, float32, updates=2000": [1]},
-            id="models that were trained for longer",
-        ),
-    ],
-)
+SHARED = {
+    "unlike heads": (
+        [{"heads": (2,)}, {"heads": (8,)}],
+        {"forward, causal, float32, H=2": [0], "forward, causal, float32, H=8": [1]},
+    ),
+    "alike cells, whatever else varies in their runs": (
+        [{"heads": (2, 8)}, {"heads": (8,), "lengths": (2048,)}],
+        {"forward, causal, float32, H=2": [0], "forward, causal, float32, H=8": [0, 1]},
+    ),
+    "what is alike everywhere is not named": (
+        [{"heads": (2,)}, {"heads": (2,), "lengths": (512,)}],
+        {"forward, causal, float32": [0, 1]},
+    ),
+    "unlike batches": (
+        [{"tokens": 1}, {"tokens": 8192}, {"batches": BOTH}],
+        {
+            "forward, causal, float32, B=1": [0, 2],
+            "forward, causal, float32, tokens=8192": [1],
+            "forward, causal, float32, largest B that fits": [2],
+        },
+    ),
+    "models that were trained for longer": (
+        [trained(100), trained(2000)],
+        {"train, causal, float32, updates=100": [0], "train, causal, float32, updates=2000": [1]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("runs", "wanted"), SHARED.values(), ids=SHARED)
 def test_what_is_alike_is_shown_together_under_what_tells_it_apart(
     runs: list[dict[str, Any]], wanted: dict[str, list[int]]
 ) -> None:
