@@ -89,18 +89,6 @@ def test_every_page_opens_from_its_file_without_a_request_or_an_error(opened: Op
         assert page.locator("h1").count() == 1
 
 
-def test_links_lead_from_the_index_to_every_run_and_back(opened: Opened, site: Path) -> None:
-    page = opened(site / "index.html")
-    runs = page.locator("li.card:visible h5 a")
-    assert runs.count() == CARDS - 2
-    for number in range(CARDS - 2):
-        runs.nth(number).click()
-        page.wait_for_load_state()
-        assert page.locator("h1").is_visible()
-        page.go_back()
-        page.wait_for_load_state()
-
-
 def test_the_filter_shows_the_runs_with_all_words_the_older_ones_too_and_no_empty_heading(opened: Opened, site: Path) -> None:
     page = opened(site / "index.html")
     cards, words = page.locator("li.card:visible"), page.get_by_label("Only runs with the words")

@@ -14,6 +14,7 @@ from attnbench.report.text.numbers import exponent_text
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
+from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
@@ -106,8 +107,8 @@ def test_what_a_failed_memory_pass_did_not_count_is_n_a_with_its_reason(small: S
 @pytest.mark.parametrize("tables", [("time",), ("time", "energy")], ids=["not asked for", "asked for"])
 def test_a_figure_that_was_asked_for_and_not_read_has_its_reason(small: Synthetic, tables: tuple[Any, ...]) -> None:
     small.report = ReportSpec(tables=tables, plots=())
-    told, own = {"energy_reason": "NVML tells no total energy of this device"}, "softmax.naive"
-    records = [changed(record, {}, told if record.job.cell.method == own else {}) for record in small.records()]
+    told: dict[str, Scalar | None] = {"energy_reason": "NVML tells no total energy of this device"}
+    records = [changed(record, {}, told if record.job.cell.method == "softmax.naive" else {}) for record in small.records()]
     lines = [line for line in measured(Findings.of(small.run(), records)) if "Energy n/a" in line]
     said = ["Energy n/a: NVML tells no total energy of this device (softmax.naive)."]
     assert lines == (said if "energy" in tables else [])

@@ -160,7 +160,7 @@ BOTH = (Batch.FIXED, Batch.LARGEST)
 
 def shaped(**fields: Any) -> Findings:
     """Return findings of a small run; what is named replaces a field."""
-    known = {"lengths": (512, 1024), "causal": (True,), "workloads": (Workload.FORWARD,), "replicates": 1}
+    known: dict[str, Any] = {"lengths": (512, 1024), "causal": (True,), "workloads": (Workload.FORWARD,), "replicates": 1}
     return found(Synthetic(LAWS, **known | fields))
 
 

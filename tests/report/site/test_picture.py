@@ -68,7 +68,8 @@ def test_the_lowest_comes_first_with_the_look_of_the_figures_and_a_cross_where_i
     assert [curve.look for curve in made.curves] == [own[curve.name] for curve in made.curves]
     naive = made.curves[-1]
     # of power 2: four times the last
-    assert naive.failure == (2048, pytest.approx(4 * naive.points[1024], rel=0.2))
+    assert naive.failure is not None
+    assert naive.failure == pytest.approx((2048, 4 * naive.points[1024]), rel=0.2)
 
 
 def test_what_was_not_run_is_no_failure_and_without_a_number_there_is_no_picture(small: Synthetic) -> None:
