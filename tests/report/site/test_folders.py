@@ -202,16 +202,10 @@ def test_every_run_has_a_folder_of_its_own_whatever_it_is_called(names: list[tup
         assert run.casefold() != TREND
 
 
-def test_usual_names_are_kept() -> None:
-    known = addresses([found("a", "quick", "Intel(R) Xeon(R) Processor, 2 cores, 2 threads", "20260102-030405-abcdef")])
-    assert known["a"] == "quick/intel-xeon-2-cores-2-threads/20260102-030405-abcdef"
-
-
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
         ("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz, 8 cores", "Intel Xeon Platinum 8481C, 8 cores"),
-        ("AMD EPYC 9B14, 2 cores, 2 threads", "AMD EPYC 9B14, 2 cores, 2 threads"),
         ("NVIDIA H100 80GB HBM3, Intel(R) Xeon(R), 16 cores", "NVIDIA H100 80GB HBM3, Intel Xeon, 16 cores"),
         ("CPU", "CPU"),
         ("", "a machine without a name"),
