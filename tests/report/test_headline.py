@@ -223,47 +223,30 @@ def test_a_machine_is_named_without_the_makers_noise(device: str, facts: dict[st
 COPY = Training(task=Task.COPY, updates=1500, late_from=1000)
 
 
-@pytest.mark.parametrize(
-    ("losses", "text"),
-    [
-        pytest.param(
-            {
-                BASE: [0.50, 0.51, 0.49],
-                "near": [0.50, 0.51, 0.49],
-                "too": [0.50, 0.51, 0.49],
-                "far": [0.90, 0.95, 0.85],
-                "best": [0.30, 0.31, 0.29],
-                "noisy": [0.40, 0.90, 0.60],
-                "failed": [],
-            },
-            "Copy, N=128, causal, float32: best ends below softmax.sdpa's loss; near and too reach it; far stays above it; "
-            "cannot tell whether noisy reaches it (to 0.05 nats, 1,500 updates, 3 seeds); no number: budget 1.",
-            id="every standing",
-        ),
-        *(
-            # fewer than three seeds cannot tell
-            (
-                {BASE: [0.5] * seeds, "x": [0.9] * seeds},
-                "Copy, N=128, causal, float32: cannot tell whether x reaches softmax.sdpa's loss "
-                f"(to 0.05 nats, 1,500 updates, {words}, and 3 are the fewest that tell).",
-            )
-            for seeds, words in {1: "1 seed", 2: "2 seeds"}.items()
-        ),
-        pytest.param(
-            {BASE: [0.5] * 3, "x": []},
-            "Nothing to compare: softmax.sdpa alone has a number (training, causal, float32); no number: budget 1.",
-            id="only one was trained",
-        ),
-    ],
-)
-def test_of_models_it_says_who_reaches_the_loss_of_the_exact_one(losses: Mapping[str, Sequence[float]], text: str) -> None:
+def learnt(losses: Mapping[str, Sequence[float]]) -> str:
     cells = []
     for method, values in losses.items():
         each = cell(method, 128, Workload.TRAIN).model_copy(update={"training": COPY})
         seeds = dict(enumerate(values))
         made = CellSummary(each, OK, medians=dict.fromkeys(seeds, 1e-2), scores={LOSS: seeds})
         cells.append(made if values else CellSummary(each, "budget", "too slow"))
-    assert headline(findings(compared(Section(Workload.TRAIN, True, "float32", tuple(cells))))) == text
+    return headline(findings(compared(Section(Workload.TRAIN, True, "float32", tuple(cells)))))
+
+
+def test_of_models_it_says_who_reaches_the_loss_of_the_exact_one() -> None:
+    same = [0.50, 0.51, 0.49]
+    losses = {BASE: same, "near": same, "too": same, "far": [0.90, 0.95, 0.85], "best": [0.30, 0.31, 0.29]}
+    assert learnt({**losses, "noisy": [0.40, 0.90, 0.60], "failed": []}) == (
+        "Copy, N=128, causal, float32: best ends below softmax.sdpa's loss; near and too reach it; far stays above it; "
+        "cannot tell whether noisy reaches it (to 0.05 nats, 1,500 updates, 3 seeds); no number: budget 1."
+    )
+    for seeds, words in {1: "1 seed", 2: "2 seeds"}.items():
+        assert learnt({BASE: [0.5] * seeds, "x": [0.9] * seeds}) == (
+            "Copy, N=128, causal, float32: cannot tell whether x reaches softmax.sdpa's loss "
+            f"(to 0.05 nats, 1,500 updates, {words}, and 3 are the fewest that tell)."
+        )
+    alone = "Nothing to compare: softmax.sdpa alone has a number (training, causal, float32); no number: budget 1."
+    assert learnt({BASE: [0.5] * 3, "x": []}) == alone
 
 
 def test_a_run_that_did_both_is_summed_up_by_what_was_learnt(generating: Synthetic) -> None:
