@@ -110,7 +110,7 @@ def copied(page: "Page", kind: str) -> str:
 def test_the_page_asks_for_nothing_and_says_no_error(made: Path, watched: Watch) -> None:
     found = watched()
     found.open(made)
-    for quantity in ("memory", "throughput", "roof"):
+    for quantity in ("memory", "throughput", "roof", "time"):
         choose(found.page, "Show", quantity)
     for workload in ("fidelity", "forward"):
         choose(found.page, "Workload", workload)
