@@ -1,48 +1,11 @@
-"""What the tests of measuring share: stubs of NVML and of the kernel's files, and memory patterns measured once."""
+"""What the tests of measuring share: stubs of NVML and of the kernel's files."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-
-Patterns = Callable[[str], dict[str, dict[str, Any]]]
-
-
-@pytest.fixture(scope="session")
-def patterns() -> Patterns:
-    """By allocator policy and name: what the counters said of known patterns, each in a process of its own; two if retained."""
-
-    few = {"retain": ("a freed block", "forward and backward")}
-
-    @cache
-    def measured(policy: str) -> dict[str, dict[str, Any]]:
-        script = [sys.executable, str(Path(__file__).parent / "memory_patterns.py"), policy, *few.get(policy, ())]
-        done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
-        if "no mallopt here" in done.stderr:
-            pytest.skip("this C library has no mallopt")
-        assert done.returncode == 0, done.stderr
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
-        return {row.pop("pattern"): row for row in rows}
-
-    return measured
-
-
-@pytest.fixture(
-    params=[
-        *("one tensor", "many small tensors on a dirty heap", "a chain of three, the first freed"),
-        *("a transient inside one operator", "forward and backward"),
-    ]
-)
-def pattern(request: pytest.FixtureRequest) -> str:
-    """The name of each known pattern of memory."""
-    return str(request.param)
 
 
 class NVMLError(Exception):
@@ -124,24 +87,15 @@ def nvml() -> FakeNvml:
     return FakeNvml()
 
 
-@dataclass
-class KernelFiles:
-    """/proc and /sys/fs/cgroup in a folder of the test's own."""
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Writes a file of /proc and /sys/fs/cgroup as host_conditions and devices see them; none exists until it is written."""
+    monkeypatch.setattr("attnbench.measure.host_conditions.Path", lambda path: tmp_path / str(path).lstrip("/"))
+    monkeypatch.setattr("attnbench.measure.host_conditions._GOVERNOR", tmp_path / "governor")
 
-    root: Path
-
-    def write(self, path: str, text: str) -> None:
-        file = self.root / path.lstrip("/")
+    def write(path: str, text: str) -> None:
+        file = tmp_path / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-
-@pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelFiles:
-    """Files of the kernel as host_conditions and devices see them; none exists until it is written."""
-    monkeypatch.setattr(
-        "attnbench.measure.host_conditions.Path",
-        lambda path: tmp_path / str(path).lstrip("/"),
-    )
-    monkeypatch.setattr("attnbench.measure.host_conditions._GOVERNOR", tmp_path / "governor")
-    return KernelFiles(tmp_path)
+    return write

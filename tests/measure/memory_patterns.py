@@ -23,15 +23,8 @@ from attnbench.measure.profiler_memory import torch_profiler_peak
 
 BLOCK = 64 * 2**20
 BEYOND_ANY_HEADROOM = 5 * BLOCK
+SOILED = "many small tensors on a dirty heap"
 torch.set_num_threads(1)
-
-
-def one_tensor() -> object:
-    return torch.ones(BLOCK // 4)
-
-
-def many_small() -> object:
-    return [torch.ones(2**18) for _ in range(64)]
 
 
 def chain_of_three() -> object:
@@ -41,41 +34,30 @@ def chain_of_three() -> object:
     return second + 1
 
 
-def inside_an_operator(x: Tensor) -> object:
-    return torch.softmax(x.T, 0)
-
-
-def forward_backward(x: Tensor, g: Tensor) -> object:
-    return torch.autograd.grad(x.exp().tanh(), x, g)
-
-
-def patterns() -> dict[str, tuple[Callable[[], object], int, bool]]:
-    """A call, the bytes it needs, and whether the heap is dirty before it."""
+def patterns() -> dict[str, tuple[Callable[[], object], int]]:
+    """A call, and the bytes it needs."""
     x, g = torch.randn(BLOCK // 4, requires_grad=True), torch.ones(BLOCK // 4)
     square = torch.randn(4096, 4096)
     return {
-        "one tensor": (one_tensor, BLOCK, False),
+        "one tensor": (lambda: torch.ones(BLOCK // 4), BLOCK),
         # of 1 MiB each: small enough that the heap serves them once it has seen such a block freed
-        "many small tensors on a dirty heap": (many_small, BLOCK, True),
-        "a chain of three, the first freed": (chain_of_three, 2 * BLOCK, False),
+        SOILED: (lambda: [torch.ones(2**18) for _ in range(64)], BLOCK),
+        "a chain of three, the first freed": (chain_of_three, 2 * BLOCK),
         # softmax over a strided dimension makes its input contiguous first
-        "a transient inside one operator": (lambda: inside_an_operator(square), 2 * BLOCK, False),
+        "a transient inside one operator": (lambda: torch.softmax(square.T, 0), 2 * BLOCK),
         # exp and tanh, kept; then dL/dtanh and dL/dexp beside them
-        "forward and backward": (lambda: forward_backward(x, g), 4 * BLOCK, False),
+        "forward and backward": (lambda: torch.autograd.grad(x.exp().tanh(), x, g), 4 * BLOCK),
     }
-
-
-def resident() -> int:
-    return int(psutil.Process().memory_info().rss)
 
 
 def left_after_a_free() -> dict[str, object]:
     """What stays resident of a freed block, before and after a trim."""
-    before = resident()
+    resident = psutil.Process().memory_info
+    before = resident().rss
     torch.ones(BEYOND_ANY_HEADROOM // 4)
-    kept = resident() - before
+    kept = resident().rss - before
     allocator.trim()
-    return {"kept": kept, "after_trim": resident() - before}
+    return {"kept": kept, "after_trim": resident().rss - before}
 
 
 def soil() -> Tensor:
@@ -93,6 +75,8 @@ def measured(call: Callable[[], object], expected: int, dirty: bool) -> dict[str
 
 
 def in_a_fork(name: str, work: Callable[[], dict[str, object]]) -> None:
+    if sys.argv[2:] and name not in sys.argv[2:]:
+        return
     if (pid := os.fork()) == 0:
         sys.stdout.write(json.dumps({"pattern": name, **work()}) + "\n")
         sys.stdout.flush()
@@ -100,9 +84,6 @@ def in_a_fork(name: str, work: Callable[[], dict[str, object]]) -> None:
     os.waitpid(pid, 0)
 
 
-wanted = sys.argv[2:]
-if not wanted or "a freed block" in wanted:
-    in_a_fork("a freed block", left_after_a_free)
-for title, (act, need, soiled) in patterns().items():
-    if not wanted or title in wanted:
-        in_a_fork(title, lambda act=act, need=need, soiled=soiled: measured(act, need, soiled))  # type: ignore[misc]
+in_a_fork("a freed block", left_after_a_free)
+for title, (act, need) in patterns().items():
+    in_a_fork(title, lambda title=title, act=act, need=need: measured(act, need, title == SOILED))  # type: ignore[misc]

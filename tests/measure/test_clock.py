@@ -1,5 +1,6 @@
-"""What one sample of each clock spans, on stubs that write down the order of operations."""
+"""What one sample of each clock spans, on stubs that write down the order of operations, and on a real GPU."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -7,9 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from attnbench.measure import clock as clocks
+from attnbench.measure import devices
 from attnbench.measure.clock import CacheFlush, Clock, ColdClock, ColdGraphClock, GraphClock, WallClock
+from attnbench.measure.loop import Loop
 
 
 @dataclass
@@ -17,7 +21,6 @@ class Event:
     """A CUDA event of the stub; both its times are the stub's own."""
 
     gpu: "Gpu"
-    name: str
     at: float = 0.0
 
     def query(self) -> bool:
@@ -25,10 +28,10 @@ class Event:
 
     def record(self) -> None:
         self.at = self.gpu.milliseconds
-        self.gpu.log.append(self.name)
+        self.gpu.log.append("event")
 
     def synchronize(self) -> None:
-        self.gpu.log.append(f"wait for {self.name}")
+        self.gpu.log.append("wait for event")
 
     def elapsed_time(self, end: "Event") -> float:
         return end.at - self.at
@@ -43,7 +46,6 @@ class Gpu:
     log: list[str] = field(default_factory=list)
     milliseconds: float = 0.0
     current: str = "main"
-    events: int = 0
     late: bool = False
     """Whether the stream is let go before the host has queued all."""
     needed: float = 0.0
@@ -51,14 +53,13 @@ class Gpu:
     mhz: float = 2000.0
     captured: int = 1
     calls: int = 0
-
-    def since_idle(self) -> list[str]:
-        idle = len(self.log) - self.log[::-1].index("synchronize") if "synchronize" in self.log else 0
-        return self.log[idle:]
+    wait: Callable[[], None] = lambda: None
+    """What passes while the host waits for the device."""
 
     def work(self, name: str = "call") -> None:
         """A kernel: slower when the cache was flushed since the device was last idle."""
-        self.milliseconds += self.cold_ms if "flush" in self.since_idle() else self.warm_ms
+        idle = len(self.log) - self.log[::-1].index("synchronize") if "synchronize" in self.log else 0
+        self.milliseconds += self.cold_ms if "flush" in self.log[idle:] else self.warm_ms
         self.log.append(f"{name} on {self.current}")
 
     def counted(self) -> int:
@@ -69,12 +70,12 @@ class Gpu:
 
     def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802 - torch's name
         assert enable_timing
-        self.events += 1
-        return Event(self, "event")
+        return Event(self)
 
     def synchronize(self, device: str) -> None:
         assert device == "cuda:0"
         self.log.append("synchronize")
+        self.wait()
 
     def _sleep(self, cycles: int) -> None:
         assert cycles > 0
@@ -123,14 +124,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
         def __call__(self) -> None:
             made.log.append("flush")
 
-    copies = torch.Tensor.copy_
-
-    def copy_(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        made.work("copy")
-        return copies(self, source)
-
     monkeypatch.setattr(clocks, "CacheFlush", Flush)
-    monkeypatch.setattr(torch.Tensor, "copy_", copy_)
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda target, source: made.work("copy"))
     return made
 
 
@@ -143,77 +138,49 @@ def host_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_the_wall_clock_gives_seconds_per_call(host_ns: list[int]) -> None:
-    def last(nanoseconds: int) -> Callable[[], None]:
-        def call() -> None:
-            host_ns[0] += nanoseconds
-
-        return call
-
-    short, long = (WallClock().sample(last(n), batch=10) for n in (1_000, 4_000))
-    assert short == pytest.approx(1e-6)
-    assert long == pytest.approx(4 * short)
-
-
-def test_the_wall_clock_waits_for_the_device_before_and_after(host_ns: list[int]) -> None:
+def test_the_wall_clock_gives_seconds_a_call_from_an_idle_device_to_an_idle_device(host_ns: list[int]) -> None:
     log: list[str] = []
 
-    def synchronize() -> None:
-        log.append("synchronize")
-        host_ns[0] += 1000
+    def lasting(name: str, nanoseconds: int) -> None:
+        log.append(name)
+        host_ns[0] += nanoseconds
 
-    seconds = WallClock(synchronize).sample(lambda: log.append("call"), batch=2)
-    assert log == ["synchronize", "call", "call", "synchronize"]
+    clock = WallClock(lambda: lasting("synchronize", 1000))
+    call = clock.prepare(lambda: lasting("call", 4000))
     # only the second wait belongs to the calls
-    assert seconds == pytest.approx(0.5e-6)
+    assert clock.sample(call, batch=2) == pytest.approx(4.5e-6)
+    assert log == ["synchronize", "call", "call", "synchronize"]
 
 
-def test_the_wall_clock_prepares_nothing() -> None:
-    def call() -> None:
-        raise AssertionError
-
-    assert WallClock().prepare(call) is call
-
-
-def test_a_jump_of_the_wall_time_does_not_reach_the_wall_clock(host_ns: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.time", lambda: -1e9)
-    monkeypatch.setattr("time.time_ns", lambda: -(10**18))
-    assert WallClock().sample(lambda: host_ns.__setitem__(0, host_ns[0] + 500), batch=1) == pytest.approx(5e-7)
-
-
-def test_a_cold_sample_flushes_holds_the_stream_and_times_only_the_call(gpu: Gpu) -> None:
+def test_a_cold_sample_flushes_holds_the_stream_and_times_only_the_call_each_of_a_batch_on_its_own(gpu: Gpu) -> None:
     clock = ColdClock("cuda:0", gpu)
-    gpu.log.clear()
-    assert clock.sample(gpu.work, batch=1) == pytest.approx(0.003)
-    assert gpu.log == ["flush", "event", "hold", "event", "call on main", "event", "wait for event", "synchronize"]
+    for batch in (1, 4):
+        gpu.log.clear()
+        assert clock.sample(gpu.work, batch) == pytest.approx(0.003)
+        one = ["flush", "event", "hold", "event", "call on main", "event", "wait for event", "synchronize"]
+        assert gpu.log == one * batch
 
 
-def test_each_call_of_a_cold_batch_is_flushed_on_its_own(gpu: Gpu) -> None:
+@pytest.mark.parametrize(
+    ("cold_ms", "warm_ms", "ratio", "label"),
+    [
+        (3.0, 1.0, 3.0, "cold"),
+        *((ms, 1.0, ms, "events") for ms in (1.0, 1.05, 0.9)),
+        # events that do not advance
+        (0.0, 0.0, 1.0, "events"),
+    ],
+)
+def test_a_clock_is_called_cold_only_where_the_flush_makes_a_difference(
+    gpu: Gpu, cold_ms: float, warm_ms: float, ratio: float, label: str
+) -> None:
+    gpu.cold_ms, gpu.warm_ms = cold_ms, warm_ms
     clock = ColdClock("cuda:0", gpu)
-    gpu.log.clear()
-    assert clock.sample(gpu.work, batch=4) == pytest.approx(0.003)
-    assert gpu.log.count("flush") == gpu.log.count("call on main") == 4
+    assert (clock.label, clock.cold_ratio) == (label, pytest.approx(ratio))
 
 
-def test_a_cold_clock_is_called_cold_where_its_self_test_is_slower_cold(gpu: Gpu) -> None:
-    clock = ColdClock("cuda:0", gpu)
-    assert clock.label == "cold"
-    assert clock.cold_ratio == pytest.approx(3.0)
-
-
-@pytest.mark.parametrize("cold_ms", [1.0, 1.05, 0.9])
-def test_the_label_cold_is_refused_where_the_flush_makes_no_difference(gpu: Gpu, cold_ms: float) -> None:
-    gpu.cold_ms = cold_ms
-    assert ColdClock("cuda:0", gpu).label == "events"
-
-
-def test_a_device_whose_events_do_not_advance_is_not_called_cold(gpu: Gpu) -> None:
-    gpu.cold_ms = gpu.warm_ms = 0.0
-    clock = ColdClock("cuda:0", gpu)
-    assert (clock.label, clock.cold_ratio) == ("events", 1.0)
-
-
-def test_the_stream_is_held_for_longer_than_the_host_takes_to_queue_the_call(gpu: Gpu, host_ns: list[int]) -> None:
+def test_the_stream_is_held_for_longer_than_the_host_takes_to_queue_the_call_up_to_fifty_milliseconds(
+    gpu: Gpu, host_ns: list[int]
+) -> None:
     clock = ColdClock("cuda:0", gpu)
 
     def call() -> None:
@@ -225,17 +192,15 @@ def test_the_stream_is_held_for_longer_than_the_host_takes_to_queue_the_call(gpu
     assert 0.010 < clock.queue_seconds < 0.020
     # cycles at 2 GHz: no current device runs faster, so the hold lasts at least as long
     assert gpu.held >= 0.010 * 2e9
-
-
-def test_the_stream_is_never_held_for_more_than_fifty_milliseconds(gpu: Gpu, host_ns: list[int]) -> None:
-    clock = ColdClock("cuda:0", gpu)
     clock.prepare(lambda: host_ns.__setitem__(0, host_ns[0] + 10**10))
     assert clock.queue_seconds == 0.05
 
 
 @pytest.mark.parametrize(("late", "flags"), [(2, ()), (3, ("gaps",)), (20, ("gaps",))])
 def test_calls_that_no_hold_lets_be_queued_in_time_are_flagged(gpu: Gpu, late: int, flags: tuple[str, ...]) -> None:
+    gpu.late = True
     clock = ColdClock("cuda:0", gpu)
+    assert clock.flags == (), "its self-test counts for no gap"
     for i in range(20):
         gpu.late = i < late
         clock.sample(gpu.work, batch=1)
@@ -275,9 +240,27 @@ def test_the_clock_of_the_gpu_is_read_at_each_call_and_slow_ones_are_flagged(
     assert clock.flags == flags
 
 
-def test_the_self_test_of_a_cold_clock_counts_for_no_gap(gpu: Gpu) -> None:
-    gpu.late = True
-    assert ColdClock("cuda:0", gpu).flags == ()
+@pytest.mark.parametrize(
+    ("others", "milliseconds", "flags", "share", "longest"),
+    [(10, 3.0, (), 0.5, 1e-3), (11, 3.0, ("late",), 0.55, 1e-3), (20, 49.0, ("late",), 1.0, 1e-3), (20, 51.0, (), None, None)],
+    ids=["half", "more", "of long calls", "less than a fiftieth of its call"],
+)
+def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
+    gpu: Gpu,
+    host_ns: list[int],
+    others: int,
+    milliseconds: float,
+    flags: tuple[str, ...],
+    share: float | None,
+    longest: float | None,
+) -> None:
+    gpu.cold_ms = milliseconds
+    clock = ColdClock("cuda:0", gpu)
+    gpu.wait = lambda: host_ns.__setitem__(0, host_ns[0] + (1_000_000 if gpu.calls <= others else 1_000))
+    for _ in range(20):
+        clock.sample(gpu.counted, batch=1)
+    assert clock.flags == flags
+    assert (clock.facts.get("late_share"), clock.facts.get("longest_wait")) == (share, longest)
 
 
 @pytest.mark.parametrize("kind", [GraphClock, ColdGraphClock])
@@ -291,22 +274,16 @@ def test_a_graph_is_captured_after_three_calls_on_the_side_stream_that_a_forward
     assert gpu.log[at + 1 : at + 6] == ["forward on side", *["call on side"] * 3, "call on capture"]
 
 
-def test_a_graph_sample_replays_the_captured_call_between_two_events(gpu: Gpu) -> None:
-    clock = GraphClock("cuda:0", gpu)
-    replay = clock.prepare(gpu.work)
-    gpu.log.clear()
-    assert clock.sample(replay, batch=3) == pytest.approx(0.001)
-    assert gpu.log == ["event", "replay on side", "replay on side", "replay on side", "event", "synchronize"]
-
-
 @pytest.mark.parametrize(("call_ms", "unrolled"), [(0.3, 1), (0.15, 2), (0.02, 10), (0.001, 64)])
-def test_a_graph_of_a_short_call_holds_it_many_times_over(gpu: Gpu, call_ms: float, unrolled: int) -> None:
+def test_a_graph_of_a_short_call_holds_it_many_times_over_and_is_replayed_between_two_events(
+    gpu: Gpu, call_ms: float, unrolled: int
+) -> None:
     gpu.warm_ms, clock, seen = call_ms, GraphClock("cuda:0", gpu), list[object]()
     replay = clock.prepare(gpu.counted)
     assert clock.facts == {"clock": "graph", "unrolled": unrolled}
     gpu.log.clear()
     assert clock.sample(replay, 2 * unrolled, seen.append) == pytest.approx(call_ms / 1e3)
-    assert gpu.log.count("replay on side") == 2 * unrolled
+    assert gpu.log == ["event", *["replay on side"] * 2 * unrolled, "event", "synchronize"]
     # the result of the last call that was captured
     assert seen == [gpu.calls]
 
@@ -320,18 +297,6 @@ def test_a_cold_graph_is_replayed_after_a_flush_each_time(gpu: Gpu) -> None:
     assert [line for line in gpu.log if line in {"flush", "replay on side"}] == ["flush", "replay on side"] * 2
 
 
-def test_a_graph_sample_holds_many_replays_so_that_the_launch_of_the_first_is_small() -> None:
-    assert GraphClock("cuda:0", Gpu()).min_sample >= 0.005
-
-
-@pytest.mark.parametrize("kind", [ColdClock, GraphClock])
-def test_a_clock_of_a_gpu_can_wait_for_it(gpu: Gpu, kind: type[ColdClock] | type[GraphClock]) -> None:
-    clock = kind("cuda:0", gpu)
-    gpu.log.clear()
-    clock.synchronize()
-    assert gpu.log == ["synchronize"]
-
-
 @pytest.mark.parametrize(("l2", "least"), [(4096, 2 * 4096), (0, 2**26), (None, 2**26)], ids=["known", "zero", "untold"])
 def test_the_flush_overwrites_at_least_twice_the_cache(l2: int | None, least: int) -> None:
     properties = SimpleNamespace() if l2 is None else SimpleNamespace(L2_cache_size=l2)
@@ -339,54 +304,13 @@ def test_the_flush_overwrites_at_least_twice_the_cache(l2: int | None, least: in
     assert flush.buffer.nbytes >= least
 
 
-def test_the_flush_writes_its_whole_buffer() -> None:
+def test_the_flush_writes_its_whole_buffer_and_ends_by_reading_so_that_nothing_is_written_back_later() -> None:
     flush = CacheFlush("cuda:0", Gpu())
     flush.buffer.fill_(1)
-    flush()
-    assert not flush.buffer.any()
-
-
-def test_the_flush_ends_by_reading_so_that_nothing_is_written_back_later() -> None:
-    flush = CacheFlush("cuda:0", Gpu())
     flush.read.fill_(1)
     flush()
+    assert not flush.buffer.any()
     assert flush.read == 0
-
-
-@pytest.mark.parametrize(("others", "milliseconds", "flags"), [(10, 3.0, ()), (11, 3.0, ("late",)), (20, 49.0, ("late",))])
-def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
-    gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch, others: int, milliseconds: float, flags: tuple[str, ...]
-) -> None:
-    gpu.cold_ms = milliseconds
-    clock, alone = ColdClock("cuda:0", gpu), gpu.synchronize
-
-    def synchronize(device: str) -> None:
-        alone(device)
-        host_ns[0] += 1_000_000 if gpu.calls <= others else 1_000
-
-    monkeypatch.setattr(gpu, "synchronize", synchronize)
-    for _ in range(20):
-        clock.sample(gpu.counted, batch=1)
-    assert clock.flags == flags
-    assert clock.facts["late_share"] == others / 20
-    assert clock.facts["longest_wait"] == pytest.approx(1e-3)
-
-
-def test_a_wait_that_is_a_fiftieth_of_its_call_is_not_late(
-    gpu: Gpu, host_ns: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu.cold_ms = 51.0
-    clock, alone = ColdClock("cuda:0", gpu), gpu.synchronize
-
-    def synchronize(device: str) -> None:
-        alone(device)
-        host_ns[0] += 1_000_000
-
-    monkeypatch.setattr(gpu, "synchronize", synchronize)
-    for _ in range(20):
-        clock.sample(gpu.work, batch=1)
-    assert clock.flags == ()
-    assert "late_share" not in clock.facts
 
 
 @pytest.mark.parametrize(
@@ -396,20 +320,76 @@ def test_a_wait_that_is_a_fiftieth_of_its_call_is_not_late(
 def test_what_the_last_call_of_a_sample_gave_is_looked_at_once_its_time_is_taken(
     gpu: Gpu, host_ns: list[int], made: Callable[[Gpu], Clock]
 ) -> None:
-    clock = made(gpu)
-    given, seen = iter(range(100)), []
+    seen: list[object] = []
 
     def call() -> int:
         host_ns[0] += 1000
-        gpu.work()
-        return next(given)
+        return gpu.counted()
 
     def look(result: object) -> None:
         host_ns[0] += 10**9
         gpu.milliseconds += 10**6
         seen.append(result)
 
-    seconds = clock.sample(call, 3, look)
-    assert len(seen) == 1
-    assert seen == [2]
-    assert seconds < 0.1
+    assert made(gpu).sample(call, 3, look) < 0.1
+    assert seen == [3]
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("mode", ["cold", "graph", "graph_cold", "wall"])
+def test_forward_and_backward_of_sdpa_take_positive_finite_seconds_by_every_clock(mode: str) -> None:
+    q, k, v = (torch.randn(2, 4, 256, 64, device="cuda:0", dtype=torch.float16, requires_grad=True) for _ in range(3))
+    g = torch.randn_like(q)
+
+    def call() -> object:
+        return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), g)
+
+    timing = Loop(devices.clock("cuda:0", mode), 2.0).run(call)
+    assert timing.samples
+    assert all(0 < s < 1 and math.isfinite(s) for s in timing.samples)
+
+
+@pytest.mark.cuda
+def test_the_first_call_includes_the_work_that_it_only_queued() -> None:
+    a = torch.randn(4096, 4096, device="cuda:0", dtype=torch.float32)
+    a @ a
+    torch.cuda.synchronize()
+
+    def call() -> None:
+        for _ in range(200):
+            a @ a
+
+    timing = Loop(devices.clock("cuda:0", "cold"), 1.0).run(call)
+    assert timing.first_call >= 0.5 * min(timing.samples)
+
+
+@pytest.mark.cuda
+def test_a_call_that_waits_for_the_gpu_is_flagged_and_one_that_does_not_is_not() -> None:
+    a = torch.randn(1024, 1024, device="cuda:0")
+
+    def waits() -> None:
+        (a @ a).sum().item()
+
+    for call, has_gaps in ((waits, True), (lambda: a @ a, False)):
+        clock = ColdClock("cuda:0")
+        clock.sample(clock.prepare(call), 20)
+        assert ("gaps" in clock.flags) is has_gaps
+
+
+@pytest.mark.cuda
+def test_a_gpu_has_a_clock_that_gpus_have_and_copies_no_faster_cold_than_warm() -> None:
+    clock = ColdClock("cuda:0")
+    assert clock.cold_ratio >= 1.0
+    clock.sample(torch.randn(1024, 1024, device="cuda:0").exp, 20)
+    assert len(clock.clocks_mhz) == 20
+    assert all(150 < each < 4000 for each in clock.clocks_mhz)
+
+
+@pytest.mark.cuda
+def test_a_call_of_a_microsecond_is_not_the_launch_of_its_graph() -> None:
+    """A graph's launch takes about 6 µs; a kernel of one block in a graph of many takes less."""
+    x = torch.zeros(32, device="cuda:0")
+    clock = GraphClock("cuda:0")
+    replay = clock.prepare(lambda: x.add_(1))
+    assert clock.unrolled > 8
+    assert min(clock.sample(replay, 6400) for _ in range(5)) < 5e-6

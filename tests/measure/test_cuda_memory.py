@@ -48,33 +48,29 @@ class Allocator:
         }
 
 
-def test_the_peak_is_counted_beyond_what_lived_before_and_after_an_earlier_peak_is_forgotten() -> None:
+def test_the_peak_is_counted_beyond_what_lived_before_after_an_earlier_peak_and_between_idle_moments() -> None:
     cuda = Allocator()
     cuda.take(900)
     cuda.take(-600)  # an earlier peak, gone
 
     def call() -> None:
+        cuda.log.append("call")
         cuda.take(180, rounding=20)
         cuda.take(-150)
 
     readings = allocator_peaks(call, "cuda:0", cuda)
-    assert readings["torch_allocated_peak"].bytes == 200
-    assert readings["torch_requested_peak"].bytes == 180
-    assert readings["torch_reserved_peak"].bytes == 900
-    assert all(r.reason is None for r in readings.values())
+    assert {name: reading.bytes for name, reading in readings.items()} == {
+        **{"torch_allocated_peak": 200, "torch_requested_peak": 180, "torch_reserved_peak": 900}
+    }
+    assert not any(reading.flag or reading.reason for reading in readings.values())
+    assert cuda.log == ["synchronize", "call", "synchronize"]
 
 
 def test_a_call_in_which_the_allocator_had_to_try_again_is_flagged() -> None:
     cuda = Allocator(retries=3)
-    assert not any(reading.flag for reading in allocator_peaks(lambda: cuda.take(5), "cuda:0", cuda).values())
     readings = allocator_peaks(lambda: setattr(cuda, "retries", 4), "cuda:0", cuda)
     assert readings["torch_reserved_peak"].flag == "allocation_retried"
-
-
-def test_the_device_is_idle_before_and_after_the_counted_call() -> None:
-    cuda = Allocator()
-    allocator_peaks(lambda: cuda.log.append("call"), "cuda:0", cuda)
-    assert cuda.log == ["synchronize", "call", "synchronize"]
+    assert allocator_peaks(lambda: None, "cuda:0", cuda)["torch_reserved_peak"].flag is None
 
 
 def test_what_is_kept_for_the_backward_leaves_out_the_output() -> None:
@@ -93,9 +89,7 @@ def test_a_known_allocation_on_a_gpu_is_within_one_percent() -> None:
     torch.ones(1, device="cuda:0")
     readings = allocator_peaks(lambda: torch.ones(64 * MIB, device="cuda:0"), "cuda:0")
     assert readings["torch_allocated_peak"].bytes == pytest.approx(256 * MIB, rel=0.01)
-    reserved = readings["torch_reserved_peak"].bytes
-    assert reserved is not None
-    assert reserved >= 256 * MIB
+    assert (readings["torch_reserved_peak"].bytes or 0) >= 256 * MIB
 
 
 @pytest.mark.cuda

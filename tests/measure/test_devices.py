@@ -1,5 +1,6 @@
 """The branch on the device: which clock, how much memory, which facts."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,25 +62,22 @@ def test_a_gpu_that_is_not_there_is_told_with_what_is(
         devices.require("cuda:1")
 
 
-@pytest.mark.parametrize("mode", ["default", "wall"])
-def test_a_cpu_has_a_wall_clock(mode: str) -> None:
-    assert isinstance(devices.clock("cpu", mode), WallClock)
+def test_a_cpu_has_a_wall_clock_and_refuses_those_of_a_gpu_in_words() -> None:
+    assert all(isinstance(devices.clock("cpu", mode), WallClock) for mode in ("default", "wall"))
+    for mode in ("cold", "graph", "graph_cold"):
+        with pytest.raises(ValueError, match=f"a CPU has no '{mode}' clock; use wall"):
+            devices.clock("cpu", mode)
 
 
-@pytest.mark.parametrize("mode", ["cold", "graph", "graph_cold"])
-def test_a_cpu_refuses_the_clocks_of_a_gpu_in_words(mode: str) -> None:
-    with pytest.raises(ValueError, match=f"a CPU has no '{mode}' clock; use wall"):
-        devices.clock("cpu", mode)
-
-
-def test_each_mode_of_a_gpu_is_its_own_clock(gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (ColdClock, GraphClock, ColdGraphClock):
-        monkeypatch.setattr(kind, "__init__", lambda self, device: setattr(self, "device", device))
-    assert isinstance(devices.clock("cuda:0", "default"), ColdClock)
-    assert isinstance(devices.clock("cuda:0", "cold"), ColdClock)
-    assert isinstance(devices.clock("cuda:0", "graph"), GraphClock)
-    assert isinstance(devices.clock("cuda:0", "graph_cold"), ColdGraphClock)
-    assert set(gpu) == {"on cuda:0"}, "events are those of the current device"
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("default", ColdClock), ("cold", ColdClock), ("graph", GraphClock), ("graph_cold", ColdGraphClock)]
+)
+def test_each_mode_of_a_gpu_is_its_own_clock(
+    gpu: list[str], monkeypatch: pytest.MonkeyPatch, mode: str, kind: type[ColdClock] | type[GraphClock]
+) -> None:
+    monkeypatch.setattr(kind, "__init__", lambda self, device: None)
+    assert type(devices.clock("cuda:0", mode)) is kind
+    assert gpu == ["on cuda:0"], "events are those of the current device"
 
 
 def test_the_wall_clock_of_a_gpu_waits_for_it(gpu: list[str]) -> None:
@@ -100,43 +98,34 @@ def test_the_wall_clock_of_a_gpu_waits_for_it(gpu: list[str]) -> None:
     ids=["no container", "no limit", "limit", "limit above the machine", "over the limit", "usage untold"],
 )
 def test_free_memory_is_what_the_machine_and_the_container_leave(
-    kernel: Any, monkeypatch: pytest.MonkeyPatch, limit: object, current: object, free: int
+    kernel: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, limit: object, current: object, free: int
 ) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=8 * GIB))
-    kernel.write("/proc/self/cgroup", "0::/box\n")
+    kernel("/proc/self/cgroup", "0::/box\n")
     for name, value in (("memory.max", limit), ("memory.current", current)):
         if value is not None:
-            kernel.write(f"/sys/fs/cgroup/box/{name}", f"{value}\n")
+            kernel(f"/sys/fs/cgroup/box/{name}", f"{value}\n")
     assert devices.free_bytes("cpu") == free
-
-
-def test_free_memory_of_a_gpu_is_its_own(gpu: list[str]) -> None:
-    assert devices.free_bytes("cuda:0") == 7 * GIB
 
 
 def test_facts_of_a_cpu_tell_how_torch_will_use_it() -> None:
     found = devices.facts("cpu")
-    assert found["torch"] == torch.__version__
-    assert found["threads"] == torch.get_num_threads()
+    assert (found["torch"], found["threads"]) == (torch.__version__, torch.get_num_threads())
     assert "gpu" not in found
 
 
-def test_facts_of_a_gpu_name_it_by_uuid(gpu: list[str]) -> None:
-    found = devices.facts("cuda:0")
-    assert (found["gpu"], found["gpu_uuid"], found["compute_capability"]) == ("Test GPU", "1234", "9.0")
-    assert found["gpu_memory_bytes"] == 80 * GIB
-    assert found["multiprocessors"] == 132
-    assert "NVML" in str(found["nvml"])
-
-
-def test_facts_of_a_gpu_tell_its_driver_its_power_limit_and_how_torch_allocates(
+def test_facts_of_a_gpu_name_it_by_uuid_and_tell_what_it_is_set_to(
     gpu: list[str], monkeypatch: pytest.MonkeyPatch, nvml: Any
 ) -> None:
+    assert "NVML" in str(devices.facts("cuda:0")["nvml"])
     monkeypatch.setattr("attnbench.measure.nvml.library", lambda: nvml)
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     found = devices.facts("cuda:0")
+    assert (found["gpu"], found["gpu_uuid"], found["compute_capability"]) == ("Test GPU", "1234", "9.0")
+    assert (found["gpu_memory_bytes"], found["multiprocessors"]) == (80 * GIB, 132)
     assert (found["driver"], found["power_limit_w"], found["ecc"]) == ("580.65", 700.0, True)
     assert found["allocator_settings"] == "expandable_segments:True"
+    assert devices.free_bytes("cuda:0") == 7 * GIB
 
 
 def test_the_assembler_of_triton_is_told_by_its_version_and_another_one_by_its_own(

@@ -20,11 +20,16 @@ class Powercap:
 
     root: Path
 
-    def domain(self, zone: str, name: str, micro_joules: object, whole: object = 262_143_328_850) -> None:
-        folder = self.root / zone
+    def domain(self, number: object, micro_joules: object, name: str = "package-0", whole: object = 262_143_328_850) -> None:
+        folder = self.root / f"intel-rapl{number}"
         folder.mkdir(exist_ok=True)
         for file, text in {"name": name, "energy_uj": micro_joules, "max_energy_range_uj": whole}.items():
             (folder / file).write_text(f"{text}\n")
+
+    def over(self, change: Callable[[], object], *window: float) -> Any:
+        """What is said of a window in which something changes."""
+        with metered("cpu", self.root) as probe:
+            return over(probe, change, *window)
 
 
 @pytest.fixture
@@ -38,12 +43,12 @@ def all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
 
 
-def over(probe: EnergyProbe, change: Callable[[], object], seconds: float = 2.0, calls: int = 10, timed: float = 1.9) -> Any:
+def over(probe: EnergyProbe, change: Callable[[], object], seconds: float = 2.0, calls: float = 10, timed: float = 1.9) -> Any:
     """What a probe says of a window of these many seconds, in which something changes."""
     probe.read()
     change()
     probe.read()
-    return probe.energy(seconds, calls, timed)
+    return probe.energy(seconds, int(calls), timed)
 
 
 def reason(energy: Any) -> str:
@@ -54,14 +59,14 @@ def reason(energy: Any) -> str:
 
 
 def test_the_energy_of_all_packages_is_shared_out_among_the_calls(powercap: Powercap, all_cores: None) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 1_000_000)
-    powercap.domain("intel-rapl:1", "package-1", 5_000_000)
+    powercap.domain(":0", 1_000_000)
+    powercap.domain(":1", 5_000_000, "package-1")
 
     def work() -> None:
-        powercap.domain("intel-rapl:0", "package-0", 31_000_000)
-        powercap.domain("intel-rapl:1", "package-1", 15_000_000)
+        powercap.domain(":0", 31_000_000)
+        powercap.domain(":1", 15_000_000, "package-1")
 
-    found = over(EnergyProbe(Rapl(powercap.root)), work)
+    found = powercap.over(work)
     assert found.joules_per_call == pytest.approx(4.0)
     assert found.facts == {
         "energy_meter": "RAPL, package-0, package-1",
@@ -73,46 +78,35 @@ def test_the_energy_of_all_packages_is_shared_out_among_the_calls(powercap: Powe
     assert found.flags == ()
 
 
-def test_parts_of_a_package_and_the_whole_board_are_not_counted_twice(powercap: Powercap, all_cores: None) -> None:
-    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram")):
-        powercap.domain(zone, name, 7)
-    powercap.domain("intel-rapl:1", "psys", 7)
-    powercap.domain("intel-rapl-mmio:0", "package-0", 7)
+def test_parts_of_a_package_and_the_whole_board_are_not_counted_twice(powercap: Powercap) -> None:
+    for zone, name in ((":0", "package-0"), (":0:0", "core"), (":0:1", "dram"), (":1", "psys"), ("-mmio:0", "package-0")):
+        powercap.domain(zone, 7, name)
     assert Rapl(powercap.root).read() == (7,)
 
 
 def test_a_counter_that_began_again_from_zero_is_seen_by_its_range(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 65_000_000_000, whole=65_532_610_987)
-    meter = Rapl(powercap.root)
-    before = meter.read()
-    powercap.domain("intel-rapl:0", "package-0", 467_389_013, whole=65_532_610_987)
-    assert meter.joules(before, meter.read(), 10.0) == pytest.approx(1000.0)
-
-
-def test_a_window_in_which_it_could_begin_again_twice_has_no_energy(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 1, whole=65_532_610_987)
-    found = over(EnergyProbe(Rapl(powercap.root)), lambda: None, seconds=66.0, timed=66.0)
-    assert reason(found) == "RAPL counts up to 65533 J, which may be passed twice in 66 s"
+    powercap.domain(":0", 65_000_000_000, whole=65_532_610_987)
+    found = powercap.over(lambda: powercap.domain(":0", 467_389_013, whole=65_532_610_987))
+    assert found.joules_per_call == pytest.approx(100.0)
 
 
 def test_it_is_said_that_others_may_use_the_rest_of_the_cores(powercap: Powercap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    powercap.domain("intel-rapl:0", "package-0", 1)
+    powercap.domain(":0", 1)
     assert Rapl(powercap.root).name == "RAPL, package-0, where this process may use 2 of 64 cores"
 
 
-@pytest.mark.parametrize("zones", [{}, {"intel-rapl:0": "psys"}], ids=["nothing", "no package"])
-def test_a_machine_without_packages_has_a_reason(powercap: Powercap, zones: dict[str, str]) -> None:
-    for zone, name in zones.items():
-        powercap.domain(zone, name, 1)
-    with metered("cpu", powercap.root) as probe:
-        found = over(probe, lambda: None)
-    assert reason(found) == f"{powercap.root} shows no package of RAPL: few virtual machines and containers do"
+@pytest.mark.parametrize("name", [None, "psys"], ids=["nothing", "no package"])
+def test_a_machine_without_packages_has_a_reason(powercap: Powercap, name: str | None) -> None:
+    if name:
+        powercap.domain(":0", 1, name)
+    said = f"{powercap.root} shows no package of RAPL: few virtual machines and containers do"
+    assert reason(powercap.over(lambda: None)) == said
 
 
 def test_a_counter_that_only_root_may_read_has_a_reason(powercap: Powercap, monkeypatch: pytest.MonkeyPatch) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 1)
+    powercap.domain(":0", 1)
     counter, known = powercap.root / "intel-rapl:0" / "energy_uj", Path.read_text
 
     def read_text(self: Path) -> str:
@@ -121,47 +115,44 @@ def test_a_counter_that_only_root_may_read_has_a_reason(powercap: Powercap, monk
         return known(self)
 
     monkeypatch.setattr(Path, "read_text", read_text)
-    with metered("cpu", powercap.root) as probe:
-        found = over(probe, lambda: None)
-    assert reason(found) == f"{counter} cannot be read: Permission denied; most kernels let only root read it"
+    said = f"{counter} cannot be read: Permission denied; most kernels let only root read it"
+    assert reason(powercap.over(lambda: None)) == said
 
 
-def test_a_counter_that_is_no_number_has_a_reason(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", "what is this")
-    with metered("cpu", powercap.root) as probe:
-        assert "energy_uj holds no number: 'what is this'" in reason(over(probe, lambda: None))
-
-
-def test_a_counter_that_stands_still_has_a_reason_and_no_zero(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 12)
-    with metered("cpu", powercap.root) as probe:
-        assert reason(over(probe, lambda: None)).startswith("the counter did not rise in 2 s (RAPL, package-0")
-
-
-def test_a_counter_that_is_lost_on_the_way_has_a_reason(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 12)
-    with metered("cpu", powercap.root) as probe:
-        found = over(probe, (powercap.root / "intel-rapl:0" / "energy_uj").unlink)
+def test_a_counter_that_is_no_number_or_is_lost_on_the_way_has_a_reason(powercap: Powercap) -> None:
+    powercap.domain(":0", "what is this")
+    assert "energy_uj holds no number: 'what is this'" in reason(powercap.over(lambda: None))
+    powercap.domain(":0", 12)
+    found = powercap.over((powercap.root / "intel-rapl:0" / "energy_uj").unlink)
     assert "energy_uj cannot be read: No such file or directory" in reason(found)
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [(0.004, 1), (0.0, 0), (3.0, 0)])
-def test_a_window_of_few_updates_or_without_calls_has_a_reason(powercap: Powercap, seconds: float, calls: int) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 12)
-    with metered("cpu", powercap.root) as probe:
-        found = over(probe, lambda: powercap.domain("intel-rapl:0", "package-0", 99), seconds, calls, seconds)
-    assert "and the counter needs 0.005 s: it is up to 0.001 s late at either end" in reason(found)
-
-
-def test_a_window_that_is_mostly_gaps_has_a_reason(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 12)
-    with metered("cpu", powercap.root) as probe:
-        found = over(probe, lambda: powercap.domain("intel-rapl:0", "package-0", 99), timed=0.5)
-    assert reason(found) == "timed calls took 25% of the time between the readings, and the rest would count as theirs"
+@pytest.mark.parametrize(
+    ("window", "risen", "says"),
+    [
+        ((66.0, 10, 66.0), 99, "RAPL counts up to 65533 J, which may be passed twice in 66 s"),
+        # and no zero
+        ((2.0, 10, 1.9), 12, "the counter did not rise in 2 s (RAPL, package-0)"),
+        (
+            (0.004, 1, 0.004),
+            99,
+            "samples were taken for 0.004 s, and the counter needs 0.005 s: it is up to 0.001 s late at {}",
+        ),
+        ((3.0, 0, 3.0), 99, "samples were taken for 3 s, and the counter needs 0.005 s: it is up to 0.001 s late at {}"),
+        ((2.0, 10, 0.5), 99, "timed calls took 25% of the time between the readings, and the rest would count as theirs"),
+    ],
+    ids=["passed twice", "stands still", "few updates", "no calls", "mostly gaps"],
+)
+def test_a_window_whose_energy_would_mean_nothing_has_a_reason(
+    powercap: Powercap, all_cores: None, window: tuple[float, float, float], risen: int, says: str
+) -> None:
+    powercap.domain(":0", 12, whole=65_532_610_987)
+    found = powercap.over(lambda: powercap.domain(":0", risen, whole=65_532_610_987), *window)
+    assert reason(found) == says.format("either end")
 
 
 def test_a_window_that_was_never_sampled_has_a_reason(powercap: Powercap) -> None:
-    powercap.domain("intel-rapl:0", "package-0", 12)
+    powercap.domain(":0", 12)
     with metered("cpu", powercap.root) as probe:
         assert reason(probe.energy(2.0, 10, 1.9)) == "nothing was read"
 
@@ -205,31 +196,26 @@ def gpu(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return nvml
 
 
-def raised_by(gpu: Any, joules: float) -> Callable[[], None]:
-    def work() -> None:
-        gpu.millijoules += round(1000 * joules)
-
-    return work
-
-
-def test_the_energy_of_a_gpu_is_that_of_its_counter_beside_its_sampled_power(gpu: Any) -> None:
-    gpu.power = [(time, 300.0) for time in range(0, 4_000_000, 20_000)]
+def gpu_over(gpu: Any, joules: float, *window: float) -> Any:
+    """What is said of a window in which the counter of the GPU rises by so much."""
     with metered("cuda:0") as probe:
-        found = over(probe, raised_by(gpu, 630))
+        return over(probe, lambda: setattr(gpu, "millijoules", gpu.millijoules + round(1000 * joules)), *window)
+
+
+@pytest.mark.parametrize(
+    ("joules", "flags"),
+    [(630.0, ()), (501.0, ()), (499.0, ("energy_disagrees",)), (751.0, ("energy_disagrees",))],
+)
+def test_the_energy_of_a_gpu_is_that_of_its_counter_and_flagged_where_its_sampled_power_says_otherwise(
+    gpu: Any, joules: float, flags: tuple[str, ...]
+) -> None:
+    gpu.power = [(time, 300.0) for time in range(0, 4_000_000, 20_000)]
+    found = gpu_over(gpu, joules)
     assert gpu.open == 0
-    assert found.joules_per_call == pytest.approx(63.0)
-    assert found.facts["energy_meter"] == "NVML, total energy of the GPU"
-    assert found.facts["energy_joules"] == pytest.approx(630.0)
-    assert found.facts["energy_by_power_joules"] == pytest.approx(600.0)
-    assert found.flags == ()
-
-
-@pytest.mark.parametrize(("joules", "flags"), [(501.0, ()), (499.0, ("energy_disagrees",)), (751.0, ("energy_disagrees",))])
-def test_a_counter_that_is_far_from_the_sampled_power_is_flagged(gpu: Any, joules: float, flags: tuple[str, ...]) -> None:
-    gpu.power = [(time, 300.0) for time in range(0, 4_000_000, 20_000)]
-    with metered("cuda:0") as probe:
-        found = over(probe, raised_by(gpu, joules))
     assert found.joules_per_call == pytest.approx(joules / 10)
+    assert found.facts["energy_meter"] == "NVML, total energy of the GPU"
+    assert found.facts["energy_joules"] == pytest.approx(joules)
+    assert found.facts["energy_by_power_joules"] == pytest.approx(600.0)
     assert found.flags == flags
 
 
@@ -243,23 +229,17 @@ def test_power_of_less_than_half_of_the_window_says_nothing(power: list[Power]) 
     assert integrated(power, 2.0) is None
 
 
-def test_a_gpu_that_keeps_no_power_has_its_counter_alone(gpu: Any) -> None:
+def test_a_gpu_that_keeps_no_power_has_its_counter_alone_and_one_without_a_counter_has_a_reason(gpu: Any) -> None:
     gpu.nvmlDeviceGetSamples = gpu.refuses
-    with metered("cuda:0") as probe:
-        found = over(probe, raised_by(gpu, 50))
+    found = gpu_over(gpu, 50)
     assert (found.joules_per_call, found.facts["energy_by_power_joules"]) == (5.0, None)
-
-
-def test_a_gpu_without_a_counter_has_a_reason(gpu: Any) -> None:
     gpu.nvmlDeviceGetTotalEnergyConsumption = gpu.refuses
-    with metered("cuda:0") as probe:
-        assert reason(over(probe, lambda: None)) == "NVML tells no total energy of this device: GPU is lost"
+    assert reason(gpu_over(gpu, 50)) == "NVML tells no total energy of this device: GPU is lost"
 
 
 def test_half_a_second_of_a_gpu_is_the_least(gpu: Any) -> None:
-    with metered("cuda:0") as probe:
-        found = over(probe, raised_by(gpu, 50), seconds=0.45, timed=0.45)
-    assert reason(found) == "samples were taken for 0.45 s, and the counter needs 0.5 s: it is up to 0.1 s late at either end"
+    says = "samples were taken for 0.45 s, and the counter needs 0.5 s: it is up to 0.1 s late at either end"
+    assert reason(gpu_over(gpu, 50, 0.45, 10, 0.45)) == says
 
 
 def test_without_nvml_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,7 @@ def test_the_kernels_of_a_call_on_a_gpu_are_named() -> None:
 
 def test_what_is_beyond_the_longest_is_summed_up() -> None:
     assert in_words([Kernel("a", 1, 3.0), Kernel("b", 2, 1.0)]) == "a 75 %, b 25 %"
-    many = [Kernel(name, 1, 1.0) for name in "abcdefg"]
-    assert in_words(many).endswith("e 14 %, 2 others 29 %")
+    assert in_words([Kernel(name, 1, 1.0) for name in "abcdefg"]).endswith("e 14 %, 2 others 29 %")
 
 
 @dataclass
@@ -55,6 +54,8 @@ def test_the_launches_that_triton_s_autotuners_chose_are_named(monkeypatch: pyte
     def backward() -> None: ...
     def never_called() -> None: ...
 
+    monkeypatch.delitem(sys.modules, "triton.runtime.autotuner", raising=False)
+    assert tuned_launches() == "", "Triton was not imported"
     monkeypatch.setitem(sys.modules, "triton.runtime.autotuner", SimpleNamespace(Autotuner=Tuner))
     tuners = [Tuner(function) for function in (forward, backward, never_called)]
     # a weak reference to what is gone answers no question about it
@@ -64,8 +65,3 @@ def test_the_launches_that_triton_s_autotuners_chose_are_named(monkeypatch: pyte
     tuners[0].choose("BLOCK: 64, num_warps: 4")
     tuners[1].choose("BLOCK: 32, num_warps: 8")
     assert tuned_launches() == "backward (BLOCK: 32, num_warps: 8); forward (BLOCK: 64, num_warps: 4)"
-
-
-def test_where_triton_was_not_imported_there_is_nothing_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "triton.runtime.autotuner", raising=False)
-    assert tuned_launches() == ""

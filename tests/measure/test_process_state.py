@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,25 +14,17 @@ import torch
 from attnbench.measure.process_state import ProcessState, busy_cores, children, still_at_work
 
 
-def test_nothing_has_changed_where_nothing_was_done() -> None:
-    assert ProcessState.read().changed(ProcessState.read()) == ""
-
-
 def test_what_changed_is_named_with_both_values(monkeypatch: pytest.MonkeyPatch) -> None:
     before = ProcessState.read()
-    after = replace(before, threads=before.threads + 7, autocast=True)
-    assert (
-        before.changed(after)
-        == f"it changed threads from {before.threads} to {before.threads + 7} and autocast from False to True"
-    )
+    assert before.changed(ProcessState.read()) == ""
+    more = before.threads + 7
+    words = f"it changed threads from {before.threads} to {more} and autocast from False to True"
+    assert before.changed(replace(before, threads=more, autocast=True)) == words
+    with torch.autocast("cpu"), torch.no_grad():
+        words = "it changed gradients from True to False and autocast from False to True"
+        assert before.changed(ProcessState.read()) == words
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
     assert before.changed(ProcessState.read()) == "it changed clocks from Python's to another perf_counter"
-
-
-def test_autocast_and_gradients_are_seen() -> None:
-    with torch.autocast("cpu"), torch.no_grad():
-        now = ProcessState.read()
-    assert (now.autocast, now.gradients) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -66,22 +59,25 @@ def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:
         waiting.join()
 
 
-def test_what_torch_s_compiler_keeps_for_its_next_work_is_no_work_of_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as pool:
-
-        def shut_down() -> None:
-            pool.kill()
-            pool.wait()
-
-        compiler = SimpleNamespace(shutdown_compile_workers=shut_down)
-        monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", compiler)
-        assert still_at_work() == ""
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as started:
+        yield started
+        started.kill()
 
 
-def test_a_process_that_was_left_is_noticed() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
-        try:
-            assert still_at_work() == "it left 1 process running"
-            assert still_at_work(children()) == "", "it was there before"
-        finally:
-            child.kill()
+def test_a_process_that_was_left_is_noticed(child: subprocess.Popen[bytes]) -> None:
+    assert still_at_work() == "it left 1 process running"
+    assert still_at_work(children()) == "", "it was there before"
+
+
+def test_what_torch_s_compiler_keeps_for_its_next_work_is_no_work_of_the_method(
+    monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]
+) -> None:
+    def shut_down() -> None:
+        child.kill()
+        child.wait()
+
+    compiler = SimpleNamespace(shutdown_compile_workers=shut_down)
+    monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", compiler)
+    assert still_at_work() == ""
