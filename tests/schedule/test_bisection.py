@@ -1,6 +1,5 @@
 """A run that grows: which lengths are added, to which sections, and when the search is over."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +24,7 @@ from attnbench.schema.outcome import Counter as MemoryCounter
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
-from attnbench.schema.suite import Suite
 from attnbench.session.scout import scout
-from attnbench.suite.expand import expand
 from tests.schedule.played import HERE, FakeWorker, records_of, run_of
 
 COST = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1)
@@ -102,47 +99,37 @@ def search(worker: Machine, goal: Goal | None = None, **suite: Any) -> Searched:
         steps.append({in_words(where): N for where, N in lengths.items()})
 
 
-def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth() -> None:
-    worker = Machine()
-    found = search(worker)
+def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth_in_a_run_that_names_it() -> None:
+    found = search(Machine())
     assert found.added == [{"forward, causal, float32": 1408}]
     ((crossing,),) = found.crossings().values()
     assert crossing.length == pytest.approx(1300, rel=0.02)
     assert crossing.reach <= 1.1
-
-
-def test_added_lengths_are_measured_like_all_others_and_nothing_twice() -> None:
-    worker = Machine()
-    found = search(worker)
-    times = Counter((job.cell.key, job.replicate) for job in worker.jobs if job.phase is Pass.TIME)
-    assert set(times.values()) == {1}
-    assert {r for key, r in times if key in {c.key for c in found.run.cells if c.problem.N == 1408}} == set(range(5))
-    assert len(times) == 5 * len(found.run.cells) == 5 * 2 * 8
-
-
-def test_both_methods_of_an_added_length_are_measured_side_by_side_in_each_round() -> None:
-    worker = Machine()
-    search(worker)
-    added = [job for job in worker.jobs if job.cell.problem.N == 1408 and job.phase is Pass.TIME]
-    rounds = [added[i : i + 2] for i in range(0, len(added), 2)]
-    assert [[job.replicate for job in pair] for pair in rounds] == [[r, r] for r in range(5)]
-    assert all({job.cell.method for job in pair} == {"linear", "softmax"} for pair in rounds)
-
-
-def test_the_run_names_the_added_lengths_and_can_be_stored() -> None:
-    found = search(Machine())
     assert {256, 1408} <= set(found.run.suite.axes.N) == {cell.problem.N for cell in found.run.cells}
     assert list(found.run.suite.axes.N) == sorted(found.run.suite.axes.N)
     assert {cell.key for cell in found.run.cells if cell.problem.N == 1408} <= found.run.costs.keys()
     assert RunInfo.model_validate_json(found.run.model_dump_json()) == found.run
 
 
+def test_added_lengths_are_measured_side_by_side_in_each_round_like_all_others_and_nothing_twice() -> None:
+    worker = Machine()
+    found = search(worker)
+    times = Counter((job.cell.key, job.replicate) for job in worker.timed())
+    assert times == {(cell.key, replicate): 1 for cell in found.run.cells for replicate in range(5)}
+    added = [job for job in worker.timed() if job.cell.problem.N == 1408]
+    assert [job.replicate for job in added] == [replicate for replicate in range(5) for _ in "ab"]
+    assert all({a.cell.method, b.cell.method} == {"linear", "softmax"} for a, b in zip(added[::2], added[1::2], strict=True))
+    # from its own records a search wants the same
+    jobs = CellJobs(found.run, Ledger.of(found.records))
+    assert records_of(rounds(jobs), found.run, Machine()) == []
+    assert wanted(found.run, Goal("linear", "softmax"), found.records, {}) == {}
+
+
 def test_every_section_gets_the_lengths_that_it_wants_and_no_others() -> None:
     found = search(Machine(), axes={"causal": (True, False)})
     assert found.added == [{"forward, causal, float32": 1408, "forward, non-causal, float32": 5632}]
-    lengths = {causal: {c.problem.N for c in found.run.cells if c.problem.causal is causal} for causal in (True, False)}
-    assert (1408 in lengths[True], 5632 in lengths[True]) == (True, False)
-    assert (1408 in lengths[False], 5632 in lengths[False]) == (False, True)
+    added = {(cell.problem.causal, cell.problem.N) for cell in found.run.cells if cell.problem.N in {1408, 5632}}
+    assert added == {(True, 1408), (False, 5632)}
 
 
 def test_below_five_replicates_the_bracket_is_halved_until_it_is_near_enough() -> None:
@@ -174,10 +161,11 @@ def test_noise_ends_the_search_where_lengths_are_as_near_as_was_asked() -> None:
     assert crossing.reach > 1.1
 
 
-def test_where_nobody_is_overtaken_nothing_is_added_and_nobody_asked() -> None:
-    worker = Machine(law=lambda cell: 1e-6 * cell.problem.N * (2 if cell.method == "linear" else 1))
-    assert search(worker).added == []
-    assert worker.asked == []
+def test_where_nobody_is_overtaken_or_nothing_is_known_of_a_metric_nothing_is_added_and_nobody_asked() -> None:
+    slower = Machine(law=lambda cell: 1e-6 * cell.problem.N * (2 if cell.method == "linear" else 1))
+    without_states = Machine()
+    assert search(slower).added == search(without_states, Goal("linear", "softmax", "state")).added == []
+    assert slower.asked == without_states.asked == []
 
 
 def test_a_crossing_by_memory_is_closed_in_on_as_well() -> None:
@@ -185,10 +173,6 @@ def test_a_crossing_by_memory_is_closed_in_on_as_well() -> None:
     ((crossing,),) = found.crossings("memory").values()
     assert crossing.reach <= 1.1
     assert crossing.length == pytest.approx(1300, rel=0.01)
-
-
-def test_a_metric_that_the_run_does_not_have_adds_nothing() -> None:
-    assert search(Machine(), Goal("linear", "softmax", "state")).added == []
 
 
 def test_a_length_that_a_method_refuses_is_a_row_and_the_search_goes_on_beside_it() -> None:
@@ -204,13 +188,6 @@ def test_a_length_that_a_method_refuses_is_a_row_and_the_search_goes_on_beside_i
 def test_the_batch_follows_from_the_length_as_the_suite_says() -> None:
     found = search(Machine(), axes={"tokens": 16384})
     assert {(c.problem.N, c.problem.B) for c in found.run.cells if c.problem.N == 1408} == {(1408, 11)}
-
-
-def test_an_undisturbed_search_and_one_from_its_own_records_want_the_same() -> None:
-    found = search(Machine())
-    jobs = CellJobs(found.run, Ledger.of(found.records))
-    assert records_of(rounds(jobs), found.run, Machine()) == []
-    assert wanted(found.run, Goal("linear", "softmax"), found.records, {}) == {}
 
 
 @example(truth=1024.0, replicates=1, resolution=0.1)
@@ -240,18 +217,13 @@ def exact(lengths: Sequence[int], truth: float, replicates: int) -> Any:
 def test_added_lengths_are_multiples_of_large_powers_of_two() -> None:
     found = exact([2048, 4096], 3000, 1)
     assert next_length(found, [2048, 4096], 0.1) == 2816
-    assert json.dumps(next_length(exact([512, 513], 512.5, 1), [512, 513], 1e-9)) == "null"
+    assert next_length(exact([512, 513], 512.5, 1), [512, 513], 1e-9) is None
 
 
 def test_a_section_that_has_only_one_of_the_two_is_not_measured() -> None:
-    suite = Suite.model_validate(
-        {
-            "name": "t",
-            "axes": {"N": ("2^8..2^10",), "causal": (True, False)},
-            "methods": ("softmax", "other", {"name": "linear", "when": "causal"}),
-        }
-    ).resolved("cpu")
-    kept = side_by_side(expand(suite), suite.axes, frozenset({"linear", "softmax"}))
+    methods = ("softmax", "other", {"name": "linear", "when": "causal"})
+    info = run_of({"name": "t", "axes": {"N": ("2^8..2^10",), "causal": (True, False)}, "methods": methods})
+    kept = side_by_side(info.cells, info.suite.axes, frozenset({"linear", "softmax"}))
     assert {(cell.method, cell.problem.causal) for cell in kept} == {("linear", True), ("softmax", True)}
     assert len(kept) == 6
-    assert side_by_side(expand(suite), suite.axes, frozenset({"linear", "absent"})) == ()
+    assert side_by_side(info.cells, info.suite.axes, frozenset({"linear", "absent"})) == ()

@@ -1,13 +1,14 @@
 """What is known of a run: which cells need not be started (again), and that no order of telling changes it."""
 
-from itertools import permutations
+from math import log2
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbench.schedule.ledger import Ledger
+from attnbench.schedule.cells import MOST_ROWS
+from attnbench.schedule.ledger import Ledger, largest, next_trial
 from attnbench.schedule.rounds import bundles
 from attnbench.schema.cell import Allocator, Batch, Cell, Precision, Workload
 from attnbench.schema.errand import Job, Pass
@@ -44,17 +45,16 @@ def why(ledger: Ledger, of: Cell) -> tuple[Status, str] | None:
     return None if hopeless is None else (hopeless.status, hopeless.reason)
 
 
-def test_an_empty_ledger_knows_nothing() -> None:
-    ledger = Ledger()
-    assert not ledger.finished(cell(), Pass.TIME, 0)
-    assert not ledger.measured(cell())
-    assert not ledger.failed(cell())
-    assert not ledger.checked(cell())
-    assert ledger.warmup(cell()) is None
-    assert ledger.hopeless(cell()) is None
+def searched(N: int = 128) -> Cell:
+    return cell(N).model_copy(update={"batch": Batch.LARGEST})
+
+
+def trial(B: int, outcome: Outcome | None = None, N: int = 128) -> Record:
+    return record(searched(N), outcome or Measured(facts={"B": B}), Pass.FIT, B=B)
 
 
 def test_a_replicate_is_finished_in_its_own_pass_only() -> None:
+    assert not Ledger().finished(cell(), Pass.TIME, 1)
     ledger = Ledger.of([record(cell(), Measured(), Pass.TIME, 1)])
     assert ledger.finished(cell(), Pass.TIME, 1)
     assert not ledger.finished(cell(), Pass.TIME, 0)
@@ -63,36 +63,19 @@ def test_a_replicate_is_finished_in_its_own_pass_only() -> None:
 
 
 @pytest.mark.parametrize("phase", list(Pass))
-def test_an_interrupted_record_is_as_good_as_none(phase: Pass) -> None:
-    ledger = Ledger.of([record(cell(), failed(Status.INTERRUPTED), phase)])
-    assert ledger == Ledger()
+def test_an_interrupted_record_is_as_good_as_none_and_takes_nothing_back(phase: Pass) -> None:
+    interrupted = record(cell(), failed(Status.INTERRUPTED), phase)
+    assert Ledger.of([interrupted]) == Ledger()
+    assert Ledger.of([record(cell(), warm(3)), interrupted]) == Ledger.of([record(cell(), warm(3))])
 
 
-def test_an_interrupted_record_takes_nothing_back() -> None:
-    ledger = Ledger.of([record(cell(), warm(3)), record(cell(), failed(Status.INTERRUPTED))])
-    assert ledger.measured(cell())
-    assert not ledger.failed(cell())
-
-
-def test_a_cell_is_measured_once_its_first_replicate_is_and_none_failed() -> None:
+def test_a_cell_is_measured_once_its_first_replicate_is_and_none_failed_though_a_memory_pass_may() -> None:
     assert not Ledger.of([record(cell(), Measured(), replicate=1)]).measured(cell())
-    assert Ledger.of([record(cell(), Measured(), replicate=0)]).measured(cell())
     assert not Ledger.of([record(cell(), Measured()), record(cell(), failed(Status.CRASHED), replicate=1)]).measured(cell())
-
-
-def test_a_failed_memory_pass_does_not_fail_the_cell() -> None:
     ledger = Ledger.of([record(cell(), Measured()), record(cell(), failed(Status.OOM_HOST), Pass.MEMORY)])
     assert ledger.measured(cell())
     assert not ledger.failed(cell())
     assert ledger.hopeless(cell(256)) is None
-
-
-def test_a_failed_check_spreads_to_all_cells_it_speaks_for() -> None:
-    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT, "o differs by 0.3"), Pass.CHECK)])
-    assert ledger.checked(cell(64))
-    assert not ledger.checked(cell(65))
-    for spoilt in (cell(64), cell(2**16), cell(8, B=4, H=2), cell(workload="forward_backward")):
-        assert why(ledger, spoilt) == (Status.INCORRECT, "its check: o differs by 0.3")
 
 
 OTHERS: tuple[dict[str, Any], ...] = (
@@ -102,10 +85,30 @@ OTHERS: tuple[dict[str, Any], ...] = (
 """What makes a cell part of another sweep, and one that another check speaks for."""
 
 
-def test_a_failed_check_does_not_spread_to_other_cells() -> None:
-    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT), Pass.CHECK)])
+def test_a_failed_check_spreads_to_all_cells_it_speaks_for_and_to_no_others() -> None:
+    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT, "o differs by 0.3"), Pass.CHECK)])
+    assert ledger.checked(cell(64))
+    assert not ledger.checked(cell(65))
+    for spoilt in (cell(64), cell(2**16), cell(8, B=4, H=2), cell(workload="forward_backward"), searched()):
+        assert why(ledger, spoilt) == (Status.INCORRECT, "its check: o differs by 0.3")
     others = [*(cell(**fields) for fields in OTHERS), cell().model_copy(update={"matmul_precision": Precision.HIGH})]
+    # decoding has its own
+    others.append(cell(workload="decode"))
     assert not any(ledger.rejected(other) or ledger.hopeless(other) for other in others)
+    steps = Ledger.of([record(cell(64, workload="decode"), failed(Status.INCORRECT), Pass.CHECK)])
+    assert steps.rejected(cell(workload="decode_total"))
+    assert not steps.rejected(cell())
+
+
+@pytest.mark.parametrize(
+    ("status", "N", "rejected"),
+    [(Status.INCORRECT, 128, True), (Status.ERROR, 128, True), (Status.OOM_HOST, 128, False), (Status.OOM_HOST, 512, True)],
+)
+def test_a_check_that_runs_out_of_memory_on_more_tokens_than_a_cell_has_does_not_reject_it(
+    status: Status, N: int, rejected: bool
+) -> None:
+    ledger = Ledger.of([record(cell(321), failed(status), Pass.CHECK)])
+    assert (ledger.rejected(cell(N)) is not None) is rejected
 
 
 def test_a_passed_check_is_known_and_stops_nothing() -> None:
@@ -115,21 +118,17 @@ def test_a_passed_check_is_known_and_stops_nothing() -> None:
     assert not ledger.finished(cell(64), Pass.TIME, 0)
 
 
-@pytest.mark.parametrize("status", MONOTONIC)
-def test_what_runs_out_at_one_length_is_not_started_at_a_longer_one(status: Status) -> None:
+@pytest.mark.parametrize("status", list(Status))
+def test_what_runs_out_at_one_length_is_not_started_at_a_longer_one_and_no_other_failure_says_so(status: Status) -> None:
     ledger = Ledger.of([record(cell(128), failed(status))])
     assert ledger.hopeless(cell(64)) is None
     assert ledger.hopeless(cell(128)) is None, "its own record says it already"
     found = ledger.hopeless(cell(256))
-    assert found is not None
-    assert found.status is status
-    assert found.reason.startswith("not started: ")
-    assert found.reason.endswith(" at N=128")
-
-
-@pytest.mark.parametrize("status", [status for status in Status if status not in MONOTONIC])
-def test_any_other_failure_says_nothing_of_longer_lengths(status: Status) -> None:
-    assert Ledger.of([record(cell(128), failed(status))]).hopeless(cell(256)) is None
+    assert (found is not None) is (status in MONOTONIC)
+    if found is not None:
+        assert found.status is status
+        assert found.reason.startswith("not started: ")
+        assert found.reason.endswith(" at N=128")
 
 
 def test_running_out_says_nothing_of_other_sweeps() -> None:
@@ -140,49 +139,28 @@ def test_running_out_says_nothing_of_other_sweeps() -> None:
 
 
 def test_the_shortest_length_that_ran_out_is_named() -> None:
-    records = [
-        record(cell(N), failed(status)) for N, status in ((512, Status.BUDGET), (128, Status.OOM_HOST), (256, Status.TIMEOUT))
-    ]
-    for order in permutations(records):
-        assert why(Ledger.of(order), cell(1024)) == (Status.OOM_HOST, "not started: out of memory at N=128")
+    ran_out = ((512, Status.BUDGET), (128, Status.OOM_HOST), (256, Status.TIMEOUT))
+    ledger = Ledger.of(record(cell(N), failed(status)) for N, status in ran_out)
+    assert why(ledger, cell(1024)) == (Status.OOM_HOST, "not started: out of memory at N=128")
 
 
-def test_a_smaller_batch_is_tried_where_a_larger_one_ran_out() -> None:
-    ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST))])
-    assert ledger.hopeless(cell(1024, B=1)) is None
-    assert ledger.hopeless(cell(1024, B=31)) is None
-    assert why(ledger, cell(1024, B=64)) is not None
-
-
-def test_as_many_tokens_in_longer_sequences_run_out_as_well() -> None:
-    ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST))])
-    assert why(ledger, cell(1024, B=32)) == (Status.OOM_HOST, "not started: out of memory at N=512")
-
-
-def test_each_batch_size_has_a_ceiling_of_its_own() -> None:
+def test_as_many_tokens_run_out_in_longer_sequences_and_each_smaller_batch_has_a_ceiling_of_its_own() -> None:
     ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST)), record(cell(4096, B=1), failed(Status.BUDGET))])
-    assert ledger.hopeless(cell(2048, B=1)) is None
+    for N, B in ((1024, 1), (1024, 31), (2048, 1)):
+        assert ledger.hopeless(cell(N, B=B)) is None
+    for N, B in ((1024, 32), (1024, 64), (8192, 64)):
+        assert why(ledger, cell(N, B=B)) == (Status.OOM_HOST, "not started: out of memory at N=512")
     assert why(ledger, cell(8192, B=1)) == (Status.BUDGET, "not started: over budget at N=4096")
-    assert why(ledger, cell(8192, B=64)) == (Status.OOM_HOST, "not started: out of memory at N=512")
 
 
-@pytest.mark.parametrize("status", MONOTONIC)
-def test_what_failed_and_succeeded_when_it_was_tried_again_is_measured_and_stops_nothing(status: Status) -> None:
-    told = [record(cell(), failed(status)), record(cell(), Measured(), attempt=1)]
-    for order in permutations(told):
-        ledger = Ledger.of(order)
+def test_of_what_was_tried_again_the_last_try_counts() -> None:
+    for status in MONOTONIC:
+        ledger = Ledger.of([record(cell(), failed(status)), record(cell(), Measured(), attempt=1)])
         assert ledger.measured(cell())
         assert ledger.hopeless(cell(N=256)) is None
-
-
-def test_a_cell_that_failed_when_it_was_tried_again_has_failed() -> None:
-    told = [record(cell(), Measured()), record(cell(), failed(Status.ERROR), attempt=1)]
-    assert all(Ledger.of(order).failed(cell()) for order in permutations(told))
-
-
-def test_a_check_that_passed_when_it_was_made_again_rejects_nothing() -> None:
-    told = [record(cell(), failed(Status.CRASHED), Pass.CHECK, attempt=2), record(cell(), Measured(), Pass.CHECK, attempt=3)]
-    assert all(Ledger.of(order).rejected(cell()) is None for order in permutations(told))
+    assert Ledger.of([record(cell(), Measured()), record(cell(), failed(Status.ERROR), attempt=1)]).failed(cell())
+    checks = [record(cell(), failed(Status.CRASHED), Pass.CHECK), record(cell(), Measured(), Pass.CHECK, attempt=1)]
+    assert Ledger.of(checks).rejected(cell()) is None
 
 
 def test_what_is_begun_anew_is_an_attempt_and_nothing_else() -> None:
@@ -195,27 +173,14 @@ def test_what_is_begun_anew_is_an_attempt_and_nothing_else() -> None:
 
 
 def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt() -> None:
-    records = [
-        record(cell(), warm(7), replicate=0, attempt=0),
-        record(cell(), warm(9), replicate=0, attempt=1),
-        record(cell(), warm(3), replicate=1, attempt=0),
-    ]
-    for order in permutations(records):
-        assert Ledger.of(order).warmup(cell()) == 7
-    assert Ledger.of(records).warmup(cell(256)) is None
+    ledger = Ledger.of([record(cell(), warm(7)), record(cell(), warm(9), attempt=1), record(cell(), warm(3), replicate=1)])
+    assert ledger.warmup(cell()) == 7
+    assert ledger.warmup(cell(256)) is None
 
 
 @pytest.mark.parametrize("outcome", [Measured(), warm("7"), warm(1.5)])
 def test_a_measurement_that_counted_no_warm_up_gives_none(outcome: Measured) -> None:
     assert Ledger.of([record(cell(), outcome)]).warmup(cell()) is None
-
-
-def searched(N: int = 128) -> Cell:
-    return cell(N).model_copy(update={"batch": Batch.LARGEST})
-
-
-def trial(B: int, outcome: Outcome | None = None, N: int = 128) -> Record:
-    return record(searched(N), outcome or Measured(facts={"B": B}), Pass.FIT, B=B)
 
 
 FULL = failed(Status.OOM_HOST, "memory limit")
@@ -224,14 +189,8 @@ FULL = failed(Status.OOM_HOST, "memory limit")
 def test_the_batch_is_the_largest_that_was_seen_to_fit() -> None:
     ledger = Ledger()
     assert (ledger.batch(searched()), ledger.next_batch(searched(), 64)) == (None, 1)
-    for B, outcome, following in (
-        (1, None, 4),
-        (4, None, 16),
-        (16, FULL, 10),
-        (10, None, 13),
-        (13, FULL, 11),
-        (11, FULL, None),
-    ):
+    steps = ((1, None, 4), (4, None, 16), (16, FULL, 10), (10, None, 13), (13, FULL, 11), (11, FULL, None))
+    for B, outcome, following in steps:
         ledger.add(trial(B, outcome))
         assert ledger.next_batch(searched(), 64) == following
     assert ledger.batch(searched()) == 10
@@ -240,46 +199,30 @@ def test_the_batch_is_the_largest_that_was_seen_to_fit() -> None:
 
 def test_a_batch_that_ran_out_of_memory_when_measured_is_too_large_however_often_it_was_tried_before() -> None:
     again = record(searched(), Measured(facts={"B": 4}), Pass.FIT, attempt=1, B=4)
-    found = [trial(1), trial(4, failed(Status.CRASHED)), again, trial(16, FULL), record(searched(), FULL, B=4)]
-    for order in permutations(found):
-        ledger = Ledger.of(order)
-        assert (ledger.batch(searched()), ledger.next_batch(searched(), 64)) == (1, 2)
+    ledger = Ledger.of([trial(1), trial(4, failed(Status.CRASHED)), again, trial(16, FULL), record(searched(), FULL, B=4)])
+    assert (ledger.batch(searched()), ledger.next_batch(searched(), 64)) == (1, 2)
 
 
-def test_a_search_is_its_own_cell_s() -> None:
-    ledger = Ledger.of([trial(1), trial(4)])
-    for other in (cell(128), searched(256)):
-        assert ledger.batch(other) is None
-        assert ledger.next_batch(other, 64) == 1
-
-
-def test_a_trial_is_no_measurement_and_its_failure_fails_no_cell() -> None:
+def test_a_search_is_its_own_cell_s_no_measurement_and_its_failure_fails_no_cell() -> None:
     ledger = Ledger.of([trial(1), trial(4, FULL)])
+    for other in (cell(128), searched(256)):
+        assert (ledger.batch(other), ledger.next_batch(other, 64)) == (None, 1)
     assert not any(ledger.finished(searched(), phase, 0) for phase in Pass)
     assert not ledger.failed(searched())
     assert not ledger.measured(searched())
     assert ledger.hopeless(searched(256)) is None
 
 
-@pytest.mark.parametrize("status", MONOTONIC)
-def test_where_not_even_one_row_fits_there_is_no_batch_and_a_reason(status: Status) -> None:
-    ledger = Ledger.of([trial(1, failed(status, "too much"))])
-    misfit = ledger.misfit(searched())
-    assert misfit is not None
-    assert (misfit.status, misfit.reason) == (status, "too much")
-    assert ledger.next_batch(searched(), 64) is None
-    assert ledger.batch(searched()) is None
-
-
-@pytest.mark.parametrize("status", [s for s in Status if s not in {*MONOTONIC, Status.INTERRUPTED}])
-def test_a_trial_that_fails_by_something_else_is_too_large_all_the_same(status: Status) -> None:
-    ledger = Ledger.of([trial(1), trial(4), trial(16, failed(status, "odd"))])
+@pytest.mark.parametrize("status", [s for s in Status if s is not Status.INTERRUPTED])
+def test_however_a_trial_fails_it_is_too_large_and_where_one_row_does_there_is_no_batch_and_a_reason(status: Status) -> None:
+    ledger = Ledger.of([trial(1), trial(4), trial(16, failed(status))])
     assert ledger.misfit(searched()) is None
     assert ledger.next_batch(searched(), 64) == 10
-    alone = Ledger.of([trial(1, failed(status, "odd"))])
-    misfit = alone.misfit(searched())
-    assert misfit is not None
-    assert misfit.status is status
+    alone = Ledger.of([trial(1, failed(status, "too much"))])
+    assert alone.misfit(searched()) == failed(status, "too much")
+    assert alone.batch(searched()) is None
+    if status in MONOTONIC:
+        assert alone.next_batch(searched(), 64) is None
 
 
 def test_an_interrupted_trial_is_tried_again() -> None:
@@ -288,25 +231,13 @@ def test_an_interrupted_trial_is_tried_again() -> None:
     assert ledger.misfit(searched()) is None
 
 
-def test_a_cell_whose_one_row_does_not_fit_makes_longer_ones_hopeless() -> None:
+def test_a_cell_whose_one_row_does_not_fit_makes_longer_ones_hopeless_and_a_found_batch_that_fails_after_all_does_not() -> None:
     ledger = Ledger.of([record(searched(), FULL)])
     assert why(ledger, searched(256)) == (Status.OOM_HOST, "not started: out of memory at N=128")
     assert ledger.hopeless(cell(256)) is None, "a batch that is stated is another sweep"
-
-
-def test_a_found_batch_that_fails_after_all_says_nothing_of_longer_lengths() -> None:
-    ledger = Ledger.of([record(searched(), failed(Status.TIMEOUT, "too slow"), B=16)])
-    assert ledger.failed(searched())
-    assert ledger.hopeless(searched(256)) is None
-
-
-def test_a_check_speaks_for_a_batch_of_any_size_and_decoding_has_its_own() -> None:
-    ledger = Ledger.of([record(cell(64), failed(Status.INCORRECT), Pass.CHECK)])
-    assert ledger.rejected(searched())
-    assert not ledger.rejected(cell(workload="decode"))
-    steps = Ledger.of([record(cell(64, workload="decode"), failed(Status.INCORRECT), Pass.CHECK)])
-    assert steps.rejected(cell(workload="decode_total"))
-    assert not steps.rejected(cell())
+    found = Ledger.of([record(searched(), failed(Status.TIMEOUT, "too slow"), B=16)])
+    assert found.failed(searched())
+    assert found.hopeless(searched(256)) is None
 
 
 # so few that a job is often told twice
@@ -350,11 +281,6 @@ def test_neither_the_order_in_which_records_are_told_nor_telling_them_twice_deci
     assert decisions(Ledger.of(shuffled)) == decisions(Ledger.of(records))
 
 
-def test_cells_whose_batch_is_searched_for_are_a_bundle_of_their_own() -> None:
-    found = bundles([cell(method="a"), searched(), cell(method="b")])
-    assert sorted(len(bundle.cells) for bundle in found) == [1, 2]
-
-
 def test_a_bundle_holds_the_methods_of_one_shape_and_small_lengths_come_first() -> None:
     cells = [cell(N, method=m, workload=w) for w in ("forward_backward", "forward") for N in (1024, 64, 512) for m in "ab"]
     found = [bundle.cells for bundle in bundles(cells)]
@@ -363,21 +289,13 @@ def test_a_bundle_holds_the_methods_of_one_shape_and_small_lengths_come_first() 
     for bundle in found:
         assert all((c.problem, c.workload) == (bundle[0].problem, bundle[0].workload) for c in bundle)
     assert sorted(c.key for bundle in found for c in bundle) == sorted(c.key for c in cells)
-
-
-@pytest.mark.parametrize(
-    ("status", "N", "rejected"),
-    [(Status.INCORRECT, 128, True), (Status.ERROR, 128, True), (Status.OOM_HOST, 128, False), (Status.OOM_HOST, 512, True)],
-)
-def test_a_check_that_runs_out_of_memory_on_more_tokens_than_a_cell_has_does_not_reject_it(
-    status: Status, N: int, rejected: bool
-) -> None:
-    ledger = Ledger.of([record(cell(321), failed(status), Pass.CHECK)])
-    assert (ledger.rejected(cell(N)) is not None) is rejected
+    # where the batch is searched for, a bundle of their own
+    assert sorted(len(bundle.cells) for bundle in bundles([cell(method="a"), searched(), cell(method="b")])) == [1, 2]
 
 
 def test_flops_of_longer_cells_follow_from_the_two_that_were_counted() -> None:
-    counted = [record(cell(N, B=B, H=2), Measured(facts={"flops": flops * B * 2}), Pass.CHECK) for N, B, flops in COUNTED]
+    checks = [(100, 1, 100.0), (300, 2, 900.0)]
+    counted = [record(cell(N, B=B, H=2), Measured(facts={"flops": flops * B * 2}), Pass.CHECK) for N, B, flops in checks]
     ledger = Ledger.of(counted)
     assert ledger.counted_flops(cell(300)) == pytest.approx(900)
     assert ledger.counted_flops(cell(1300)) == pytest.approx(900 + 4 * 1000)
@@ -386,4 +304,39 @@ def test_flops_of_longer_cells_follow_from_the_two_that_were_counted() -> None:
     assert Ledger.of(counted[:1]).counted_flops(cell(1300)) == 0
 
 
-COUNTED = [(100, 1, 100.0), (300, 2, 900.0)]
+def search(truth: int, most: int, known: dict[int, bool] | None = None) -> dict[int, bool]:
+    """All trials, where whatever is at most `truth` fits; no number is tried twice."""
+    fits = dict(known or {})
+    while (following := next_trial(fits, most)) is not None:
+        assert following not in fits
+        assert 1 <= following <= most
+        fits[following] = following <= truth
+    return fits
+
+
+@given(st.integers(1, 2**20), st.data())
+def test_the_largest_is_found_to_one_part_in_sixteen_in_few_trials_also_from_what_is_known(
+    most: int, data: st.DataObject
+) -> None:
+    truth = data.draw(st.integers(0, most))
+    fits = search(truth, most)
+    assert largest(fits) <= truth
+    assert truth - largest(fits) < max(1, largest(fits) / 16)
+    # by powers of four up to the first that is too large; from a gap of three times the last to a sixteenth of it
+    assert len(fits) <= log2(most) / 2 + 2 + 6
+    known = dict(list(fits.items())[: data.draw(st.integers(0, len(fits)))])
+    assert search(truth, most, known) == fits
+
+
+def test_the_largest_that_is_ever_tried_takes_nine_trials_where_all_fit_and_one_where_none_does() -> None:
+    everything = search(2**30, MOST_ROWS)
+    assert list(everything) == [*(4**i for i in range(8)), MOST_ROWS]
+    assert largest(everything) == MOST_ROWS == 65_535
+    for most in (1, 2, 16, 2**16):
+        assert search(0, most) == {1: False}
+    assert largest({1: False}) == 0
+
+
+@given(st.dictionaries(st.integers(1, 1000), st.booleans()))
+def test_whatever_was_seen_the_search_ends_and_the_largest_that_fit_counts(fits: dict[int, bool]) -> None:
+    assert largest(search(500, 1000, fits)) >= max((n for n, fit in fits.items() if fit), default=0)

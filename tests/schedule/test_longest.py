@@ -52,16 +52,10 @@ def test_from_a_power_of_two_on_lengths_are_multiples_of_a_sixteenth_of_the_last
         assert not [N for N in trials(truth) if power < N and N % (power // 16)]
 
 
-def test_where_not_even_the_shortest_fits_it_is_all_that_is_tried() -> None:
+def test_the_shortest_and_the_limit_end_the_search_and_a_length_that_fails_below_one_that_fits_does_not() -> None:
     assert trials(0) == {512: False}
-
-
-def test_the_limit_is_tried_and_ends_the_search() -> None:
     assert list(trials(2**30, most=3000)) == [512, 1024, 2048, 3000]
     assert trials(2**30, most=512) == {512: True}
-
-
-def test_a_length_that_fails_below_one_that_fits_does_not_end_the_search() -> None:
     assert next_length({512: True, 1024: False, 2048: True}, 512, 4096) == 4096
 
 
@@ -98,20 +92,19 @@ def test_searches_begin_at_the_shortest_length_that_is_not_refused_in_the_order_
 
 
 def test_every_trial_is_a_record_and_the_memory_of_the_longest_is_measured_last() -> None:
-    worker = FakeWorker(room(1500))
-    records = [r for r in search(run_info(), worker) if r.job.cell.method == "a"]
-    assert [(r.job.phase.value, r.job.cell.problem.N) for r in records] == [
-        *(("fit", N) for N in (512, 1024, 2048, 1536, 1280, 1408, 1472)),
-        ("memory", 1472),
-    ]
-    assert [r.job for r in records] == [job for job in worker.jobs if job.cell.method == "a"]
+    worker, told = FakeWorker(room(1500)), list[str]()
+    records = search(run_info(), worker, on_end=lambda cell: told.append(cell.method))
+    assert [r.job for r in records] == worker.jobs
+    passes = [(r.job.phase.value, r.job.cell.problem.N) for r in records if r.job.cell.method == "a"]
+    assert passes == [*(("fit", N) for N in (512, 1024, 2048, 1536, 1280, 1408, 1472)), ("memory", 1472)]
+    assert told == ["a", "b"], "the end of each search is told"
 
 
 def test_a_stated_batch_is_tried_and_measured_as_it_is() -> None:
-    records = search(run_info(axes={"B": (8,)}), FakeWorker(room(8 * 600)))
+    info = run_info(axes={"B": (8,)})
+    records = search(info, FakeWorker(room(8 * 600)))
     assert {(r.job.B, r.job.cell.problem.B) for r in records} == {(8, 8)}
-    (found, _) = limits(run_info(axes={"B": (8,)}).cells, records, MOST)
-    assert found.value == 576
+    assert [found.value for found in limits(info.cells, records, MOST)] == [576, 576]
 
 
 def test_a_trial_has_nine_tenths_of_the_memory_and_half_the_budget_and_the_memory_pass_all() -> None:
@@ -129,22 +122,13 @@ def test_however_a_trial_fails_it_does_not_fit_and_its_status_is_told(full: Stat
     assert found.bound == Failed(status=full, reason="full")
 
 
-def test_a_method_that_fails_at_its_first_length_costs_one_trial() -> None:
-    worker = FakeWorker(room(100, Status.CRASHED))
-    records = search(run_info(), worker)
-    assert [job.phase for job in worker.jobs] == [Pass.FIT, Pass.FIT]
-    found, _ = limits(run_info().cells, records, MOST)
-    assert (found.value, found.summary.status, found.summary.reason) == (0, "crashed", "full")
-
-
-def test_a_refused_method_is_not_started_and_says_why() -> None:
-    info = run_info()
+def test_a_method_that_fails_at_its_first_length_costs_one_trial_and_a_refused_one_none() -> None:
+    info, worker = run_info(), FakeWorker(room(100, Status.CRASHED))
     refusals = {c.key: Failed(status=Status.MISSING, reason="pip install it") for c in info.cells if c.method == "a"}
-    worker = FakeWorker(room(1500))
     records = search(info, worker, refusals=refusals)
-    assert {job.cell.method for job in worker.jobs} == {"b"}
-    found, _ = limits(info.cells, records, MOST)
-    assert (found.value, found.summary.status, found.summary.reason) == (0, "missing", "pip install it")
+    assert [(job.cell.method, job.phase) for job in worker.jobs] == [("b", Pass.FIT)]
+    told = [(f.value, f.summary.status, f.summary.reason) for f in limits(info.cells, records, MOST)]
+    assert told == [(0, "missing", "pip install it"), (0, "crashed", "full")]
 
 
 def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched() -> None:
@@ -158,12 +142,6 @@ def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched() -> No
     wrong, right = limits(info.cells, records, MOST)
     assert (wrong.summary.status, wrong.summary.reason) == ("incorrect", "its check: off by one")
     assert right.value == 1472
-
-
-def test_the_end_of_each_search_is_told() -> None:
-    told: list[str] = []
-    search(run_info(), FakeWorker(room(1500)), on_end=lambda cell: told.append(cell.method))
-    assert told == ["a", "b"]
 
 
 def test_an_interrupted_trial_is_a_record() -> None:

@@ -42,6 +42,10 @@ def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **
     return records_of(rounds(jobs), info, worker, checkpoints)
 
 
+def checks_of(info: RunInfo) -> dict[str, tuple[Cell, ...]]:
+    return {cell.key: (small(cell),) for cell in info.cells}
+
+
 def fails(
     status: Status, method: str, *, above: int = 0, phase: Pass = Pass.TIME, reason: str = "so it is", tries: int = 9
 ) -> Callable[[Job], Outcome]:
@@ -54,21 +58,15 @@ def fails(
     return answer
 
 
-def test_every_cell_gets_every_replicate_once_and_one_memory_pass() -> None:
+def test_every_cell_gets_every_replicate_once_a_round_from_short_to_long_and_one_memory_pass() -> None:
     info, worker = run_info(), FakeWorker()
     records = run(info, worker)
-    times = Counter(r.job.cell.key for r in records if r.job.phase is Pass.TIME)
-    memory = Counter(r.job.cell.key for r in records if r.job.phase is Pass.MEMORY)
-    assert times == {cell.key: 3 for cell in info.cells}
-    assert memory == {cell.key: 1 for cell in info.cells}
-
-
-def test_each_round_takes_one_replicate_of_every_cell_from_short_to_long_by_a_server_of_its_own() -> None:
-    worker = FakeWorker()
-    run(run_info(), worker)
+    passes = Counter((r.job.cell.key, r.job.phase) for r in records)
+    assert passes == {(cell.key, phase): n for cell in info.cells for phase, n in ((Pass.TIME, 3), (Pass.MEMORY, 1))}
     order = [(job.replicate, job.cell.problem.N) for job in worker.timed()]
     assert order == sorted(order)
     assert worker.servers == 3
+    assert {job.B for job in worker.jobs} == {None}, "a stated batch is not searched for"
 
 
 def test_methods_of_a_block_run_side_by_side_in_an_order_that_the_seed_decides() -> None:
@@ -113,19 +111,21 @@ def test_what_ran_out_at_a_length_is_not_started_above_it_and_each_such_cell_is_
     assert {r.job.cell.key for r in records if r.job.phase is Pass.TIME} == {cell.key for cell in info.cells}
 
 
-def test_a_crash_ends_its_own_cell_only() -> None:
+def test_a_crash_ends_its_own_cell_only_which_has_no_memory_pass() -> None:
     worker = FakeWorker(fails(Status.CRASHED, "a", above=256))
-    run(run_info(), worker)
+    records = run(run_info(), worker)
     crashed = Counter(job.cell.problem.N for job in worker.timed() if job.cell.method == "a")
     # twice more each, for a stray kill looks the same
     assert crashed == {128: 6, 256: 6, 512: 6}
+    weighed = {r.job.cell.problem.N for r in records if r.job.cell.method == "a" and r.job.phase is Pass.MEMORY}
+    assert weighed == {128, 256}
 
 
 @pytest.mark.parametrize("phase", [Pass.CHECK, Pass.TIME, Pass.MEMORY])
 def test_a_job_that_a_stray_kill_ended_is_tried_again_and_both_tries_are_records(phase: Pass) -> None:
     info = run_info(replicates=1, methods=("a", "b"))
     stray = fails(Status.CRASHED, "a", phase=phase, reason="SIGKILL (signal 9)", tries=1)
-    records = run(info, FakeWorker(stray), check_cells={cell.key: (small(cell),) for cell in info.cells})
+    records = run(info, FakeWorker(stray), check_cells=checks_of(info))
     tries = {(r.job.attempt, r.ok) for r in records if r.job.phase is phase and r.job.cell.method == "a"}
     assert tries == {(0, False), (1, True)}
     assert all(cell.ok for cell in summarize(info.cells, records))
@@ -155,35 +155,26 @@ def test_where_nothing_is_believed_on_one_try_a_cell_that_failed_once_is_measure
     assert all(cell.ok and len(cell.medians) == 2 for cell in summarize(info.cells, records_of(rounds(jobs), info, worker)))
 
 
-def test_a_failed_cell_has_no_memory_pass() -> None:
-    worker = FakeWorker(fails(Status.ERROR, "a"))
-    records = run(run_info(), worker)
-    assert not [r for r in records if r.job.cell.method == "a" and r.job.phase is Pass.MEMORY]
-
-
 def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -> None:
     info, worker = run_info(), FakeWorker()
-    run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
-    checks = [(job.cell.label, job.cell.problem.causal) for job in worker.jobs if job.phase is Pass.CHECK]
-    assert len(checks) == len(set(checks)) == 2 * 4
-    for label, causal in checks:
-        mine = [j.phase for j in worker.jobs if (j.cell.label, j.cell.problem.causal) == (label, causal)]
-        assert mine[0] is Pass.CHECK
+    run(info, worker, check_cells=checks_of(info))
+    phases: dict[object, list[Pass]] = {}
+    for job in worker.jobs:
+        phases.setdefault((job.cell.label, job.cell.problem.causal), []).append(job.phase)
+    assert len(phases) == 2 * 4
+    assert all(each[0] is Pass.CHECK and each.count(Pass.CHECK) == 1 for each in phases.values())
 
 
 def test_a_method_that_tunes_itself_is_checked_with_the_shape_that_is_timed() -> None:
-    methods = {
-        name: Description(method=name, paper="", tier="", causality="", summary="", version="", tunes=name == "a")
-        for name in "abc"
-    }
+    plain = Description(method="", paper="", tier="", causality="", summary="", version="")
+    methods = {name: plain.model_copy(update={"method": name, "tunes": name == "a"}) for name in "abc"}
     info = run_info().model_copy(update={"methods": methods})
     worker = FakeWorker()
-    run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
-    checks = [job for job in worker.jobs if job.phase is Pass.CHECK]
-    assert {job.cell.method for job in checks if job.tuned_at is None} == {"b", "c"}
+    run(info, worker, check_cells=checks_of(info))
+    tuned = {(job.cell.method, job.phase, job.tuned_at.problem.N) for job in worker.jobs if job.tuned_at is not None}
     # at the first of its cells, since what it finds is kept for the others
-    assert {(job.cell.method, job.tuned_at.problem.N) for job in checks if job.tuned_at is not None} == {("a", 128)}
-    assert all(job.tuned_at is None for job in worker.jobs if job.phase is not Pass.CHECK)
+    assert tuned == {("a", Pass.CHECK, 128)}
+    assert {job.cell.method for job in worker.jobs if job.phase is Pass.CHECK and job.tuned_at is None} == {"b", "c"}
 
 
 @pytest.mark.parametrize(
@@ -208,29 +199,20 @@ def test_a_check_has_a_time_of_its_own_in_which_a_gpu_compiles(device: str, budg
 
 def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() -> None:
     info, worker = run_info(), FakeWorker(fails(Status.INCORRECT, "b", phase=Pass.CHECK, reason="output off by 1"))
-    records = run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
+    records = run(info, worker, check_cells=checks_of(info))
     assert not [job for job in worker.timed() if job.cell.method == "b"]
     of_b = [r.outcome for r in records if r.job.cell.method == "b" and r.job.phase is Pass.TIME]
-    assert len(of_b) == 6
-    assert all(isinstance(o, Failed) and o.status is Status.INCORRECT and "off by 1" in o.reason for o in of_b)
+    assert of_b == [Failed(status=Status.INCORRECT, reason="its check: output off by 1")] * 6
 
 
-def test_a_refused_cell_is_a_row_and_nothing_is_started() -> None:
-    info, worker = run_info(), FakeWorker()
-    refused = {cell.key: Failed(status=Status.UNSUPPORTED, reason="no") for cell in info.cells if cell.method == "a"}
-    records = run(info, worker, refusals=refused)
-    assert not [job for job in worker.jobs if job.cell.method == "a"]
-    assert Counter(r.job.cell.key for r in records if r.job.cell.key in refused) == dict.fromkeys(refused, 1)
-
-
-def test_a_cell_that_cannot_fit_its_budget_by_the_roof_is_not_started() -> None:
+def test_a_refused_cell_and_one_that_cannot_fit_its_budget_by_the_roof_are_rows_and_not_started() -> None:
+    cells, no = run_info().cells, Failed(status=Status.UNSUPPORTED, reason="no")
     slow = Cost(nominal_flops=0, exact_flops=0, executed_flops=1e11, traffic_bytes=0)
-    cells = run_info().cells
-    info, worker = run_info(costs={c.key: slow for c in cells if c.method == "a"}), FakeWorker()
-    records = run(info, worker)
-    assert not [job for job in worker.jobs if job.cell.method == "a"]
-    reasons = {r.outcome.reason for r in records if isinstance(r.outcome, Failed)}
-    assert "not started: a call takes at least 100 s by the roof, 7.5 s are allowed" in reasons
+    info, worker = run_info(costs={c.key: slow for c in cells if c.method == "b"}), FakeWorker()
+    records = run(info, worker, refusals={cell.key: no for cell in cells if cell.method == "a"})
+    assert {job.cell.method for job in worker.jobs} == {"c"}
+    rows = Counter((r.job.cell.method, r.outcome.reason) for r in records if isinstance(r.outcome, Failed))
+    assert rows == {("a", "no"): 6, ("b", "not started: a call takes at least 100 s by the roof, 7.5 s are allowed"): 6}
 
 
 def test_a_roof_that_a_measurement_contradicts_refuses_nothing() -> None:
@@ -270,7 +252,7 @@ def test_a_training_is_never_taken_again() -> None:
 @pytest.mark.parametrize("batches", ["stated", "searched for"])
 def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(batches: str, cut: int) -> None:
     info, answer = run_info(), fails(Status.OOM_HOST, "a", above=256)
-    checks: dict[str, tuple[Cell, ...]] = {cell.key: (small(cell),) for cell in info.cells}
+    checks = checks_of(info)
     if batches == "searched for":
         info, answer, checks = run_info(**SEARCH), holds(100), {}
     whole = run(info, FakeWorker(answer), check_cells=checks)
@@ -295,8 +277,7 @@ def test_an_interrupted_job_is_a_record_and_is_run_again() -> None:
     assert record is not None
     assert isinstance(record.outcome, Failed)
     assert record.outcome.status is Status.INTERRUPTED
-    again = run(info, FakeWorker(), known=[record])
-    assert record.job.cell.key in {r.job.cell.key for r in again}
+    assert record.job in [each.job for each in run(info, FakeWorker(), known=[record])]
 
 
 SEARCH: dict[str, Any] = {
@@ -336,65 +317,35 @@ def test_the_largest_batch_is_searched_for_once_before_the_first_time_and_all_la
 @pytest.mark.parametrize("full", [Status.OOM_HOST, Status.OOM_DEVICE])
 def test_a_batch_that_fits_and_then_runs_out_of_memory_when_measured_was_too_large(full: Status) -> None:
     def answer(job: Job) -> Outcome:
-        if job.phase is Pass.FIT and job.cell.method == "a":
-            return Measured(facts={"B": job.B}) if (job.B or 1) <= 100 * 128 // job.cell.problem.N else holds(0)(job)
-        outgrown = job.phase is Pass.TIME and job.B is not None and job.B > 90 * 128 // job.cell.problem.N
-        return Failed(status=full, reason="grown full") if outgrown else holds(100)(job)
+        if job.phase is Pass.TIME and (job.B or 0) > 90:
+            return Failed(status=full, reason="grown full")
+        return holds(100)(job)
 
-    info, records = run_info(**SEARCH), run(run_info(**SEARCH), FakeWorker(answer))
-    mine = of(records, "a", 128)
-    timed = [(r.job.B, r.ok) for r in mine if r.job.phase is Pass.TIME]
+    records = of(run(run_info(**SEARCH), FakeWorker(answer)), "a", 128)
+    timed = [(r.job.B, r.ok) for r in records if r.job.phase is Pass.TIME]
     assert timed == [(100, False), (97, False), (94, False), (91, False), (88, True), (88, True)]
-    assert [r.job.B for r in mine if r.job.phase is Pass.MEMORY] == [88]
-    assert Ledger.of(mine).batch(mine[0].job.cell) == 88
-    summaries = {(s.cell.method, s.cell.problem.N): s for s in summarize(info.cells, records)}
-    found = summaries["a", 128]
+    assert [r.job.B for r in records if r.job.phase is Pass.MEMORY] == [88]
+    cell = records[0].job.cell
+    assert Ledger.of(records).batch(cell) == 88
+    (found,) = summarize([cell], records)
     assert (found.status, found.median, found.bound) == ("ok", 1.5, full.value)
-    cut = mine[: [r.job.phase for r in mine].index(Pass.TIME) + 1]
-    unfinished = summarize([mine[0].job.cell], cut)[0]
-    assert (unfinished.status, unfinished.reason) == (
-        full.value,
-        "B=100 fitted, and ran out of memory when it was measured; no smaller one has been measured",
-    )
+    (unfinished,) = summarize([cell], records[: [r.job.phase for r in records].index(Pass.TIME) + 1])
+    why = "B=100 fitted, and ran out of memory when it was measured; no smaller one has been measured"
+    assert (unfinished.status, unfinished.reason) == (full.value, why)
 
 
-def test_a_row_that_fits_and_then_runs_out_of_memory_when_measured_fails_its_cell() -> None:
-    def answer(job: Job) -> Outcome:
-        outgrown = job.phase is Pass.TIME and job.B is not None
-        return Failed(status=Status.OOM_HOST, reason="grown full") if outgrown else holds(4)(job)
-
-    records = run(run_info(**SEARCH), FakeWorker(answer))
-    last = of(records, "a", 128)[-1]
-    assert (last.job.B, last.outcome) == (None, Failed(status=Status.OOM_HOST, reason="grown full"))
-
-
-def test_a_stated_batch_is_not_searched_for() -> None:
-    worker = FakeWorker()
-    run(run_info(), worker)
-    assert not [job for job in worker.jobs if job.phase is Pass.FIT or job.B is not None]
-
-
-@pytest.mark.parametrize(("share", "trial", "timed"), [(0.25, 225, 500), (0.5, 450, 900), (0.95, 855, 950)])
+@pytest.mark.parametrize(
+    ("share", "allocator", "trial", "timed"),
+    [(0.25, "retain", 225, 500), (0.5, "retain", 450, 900), (0.95, "retain", 855, 950), (0.5, "system", 450, 500)],
+)
 def test_a_trial_has_nine_tenths_of_the_memory_and_the_timing_room_for_what_the_heap_keeps(
-    share: float, trial: int, timed: int
+    share: float, allocator: str, trial: int, timed: int
 ) -> None:
     worker = FakeWorker(holds(100))
-    run(run_info(**SEARCH, budget={"memory": share, "seconds": 4.0}), worker)
+    suite = {**SEARCH, "axes": {**SEARCH["axes"], "allocator": allocator}, "budget": {"memory": share, "seconds": 4.0}}
+    run(run_info(**suite), worker)
     limits = {(job.phase, job.limits.memory_bytes, job.limits.first_call) for job in worker.jobs}
     assert limits == {(Pass.FIT, trial, 2.0), (Pass.TIME, timed, None), (Pass.MEMORY, int(1000 * share), None)}
-
-
-def test_a_heap_that_keeps_nothing_has_no_more_room_than_its_share() -> None:
-    worker = FakeWorker(holds(100))
-    axes = {**SEARCH["axes"], "allocator": ["system"]}
-    run(run_info(**{**SEARCH, "axes": axes}, budget={"memory": 0.5}), worker)
-    assert {job.limits.memory_bytes for job in worker.jobs if job.phase is Pass.TIME} == {500}
-
-
-@pytest.mark.parametrize("full", [Status.OOM_HOST, Status.OOM_DEVICE, Status.BUDGET, Status.TIMEOUT])
-def test_memory_and_time_bound_a_batch(full: Status) -> None:
-    records = run(run_info(**SEARCH), FakeWorker(holds(100, full)))
-    assert {r.job.B for r in of(records, "a", 128) if r.job.phase is Pass.TIME} == {100}
 
 
 def test_a_cell_of_which_not_even_one_row_fits_fails_and_longer_ones_are_not_started() -> None:
@@ -415,11 +366,15 @@ def test_a_trial_that_crashes_is_too_large_and_ends_nothing() -> None:
         assert isinstance(of(crashed, "a", N)[-1].outcome, Measured)
 
 
-def test_one_row_that_crashes_ends_its_cell_with_that() -> None:
-    records = run(run_info(**SEARCH), FakeWorker(holds(0, Status.CRASHED)))
-    *trials, last = of(records, "a", 128)
+def test_one_row_that_crashes_or_runs_out_of_memory_when_measured_ends_its_cell_with_that() -> None:
+    *trials, last = of(run(run_info(**SEARCH), FakeWorker(holds(0, Status.CRASHED))), "a", 128)
     assert [trial.job.B for trial in trials] == [1, 1, 1]
     assert (last.job.phase, last.outcome) == (Pass.TIME, Failed(status=Status.CRASHED, reason="full"))
+
+    grown = Failed(status=Status.OOM_HOST, reason="grown full")
+    worker = FakeWorker(lambda job: grown if job.phase is Pass.TIME and job.B is not None else holds(4)(job))
+    last = of(run(run_info(**SEARCH), worker), "a", 128)[-1]
+    assert (last.job.B, last.outcome) == (None, grown)
 
 
 def test_a_found_batch_that_fails_in_its_time_pass_does_not_stop_longer_ones() -> None:
@@ -434,20 +389,19 @@ def test_a_found_batch_that_fails_in_its_time_pass_does_not_stop_longer_ones() -
 
 
 def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all_on_a_gpu() -> None:
-    worker = FakeWorker()
-    run(run_info(budget={"memory": 0.5}), worker)
+    worker, info = FakeWorker(), run_info(budget={"memory": 0.5})
+    run(info, worker)
     assert {job.limits.memory_bytes for job in worker.jobs} == {500}
-    jobs = CellJobs(run_info(), Ledger())
-    assert jobs.memory_bytes(Cell(method="a", problem=run_info().cells[0].problem, device="cuda:0"), Pass.TIME) is None
+    on_a_gpu = info.cells[0].model_copy(update={"device": "cuda:0"})
+    assert CellJobs(info, Ledger()).memory_bytes(on_a_gpu, Pass.TIME) is None
 
 
 def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_memory() -> None:
     info = run_info(workloads="fidelity", axes={"N": (128,)}, methods=("a",))
     worker = FakeWorker()
-    records = run(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
-    assert [job.phase for job in worker.jobs] == [Pass.CHECK, *[Pass.FIDELITY] * 3]
-    assert [job.replicate for job in worker.jobs[1:]] == [0, 1, 2]
-    assert run(info, FakeWorker(), records) == []
+    records = run(info, worker, check_cells=checks_of(info))
+    jobs = [(job.phase, job.replicate) for job in worker.jobs]
+    assert jobs == [(Pass.CHECK, 0), *((Pass.FIDELITY, replicate) for replicate in range(3))]
     assert [r.job.replicate for r in run(info, FakeWorker(), records[:2])] == [1, 2]
 
 
@@ -461,15 +415,10 @@ def test_a_cell_whose_fidelity_fails_is_not_tried_again_nor_a_longer_one() -> No
     assert {r.job.phase for r in records} == {Pass.FIDELITY}
 
 
-def test_a_training_is_one_pass_a_seed_and_one_for_memory_and_is_told_where_its_checkpoints_are(tmp_path: Path) -> None:
+def test_a_training_is_one_pass_a_seed_and_one_for_memory_and_no_record_says_where_its_checkpoints_lay(tmp_path: Path) -> None:
     worker = FakeWorker()
-    run(run_info(**MODEL), worker, checkpoints=tmp_path / "checkpoints")
-    assert Counter(job.phase for job in worker.jobs) == {Pass.TRAIN: 3, Pass.MEMORY: 1}
-    folders = {job.phase: job.folder for job in worker.jobs}
-    assert folders == {Pass.TRAIN: str(tmp_path / "checkpoints"), Pass.MEMORY: None}
-
-
-def test_no_record_says_where_on_this_machine_a_checkpoint_lay(tmp_path: Path) -> None:
-    records = run(run_info(**MODEL), FakeWorker(), checkpoints=tmp_path)
+    records = run(run_info(**MODEL), worker, checkpoints=tmp_path)
+    folders = Counter((job.phase, job.folder) for job in worker.jobs)
+    assert folders == {(Pass.TRAIN, str(tmp_path)): 3, (Pass.MEMORY, None): 1}
     assert {record.job.folder for record in records} == {None}
     assert not any(str(tmp_path) in record.line() for record in records)

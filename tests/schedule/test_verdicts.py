@@ -57,6 +57,10 @@ class Machine:
         self.servers.append(Server(self.answer))
         return self.servers[-1]
 
+    @property
+    def jobs(self) -> list[Job]:
+        return [job for server in self.servers for job in server.jobs]
+
 
 def info(plan: Selfcheck = PLAN) -> RunInfo:
     suite = {"name": "selfcheck", "axes": {"N": [512]}, "methods": ["m"], "budget": {"seconds": 0.2}}
@@ -72,24 +76,17 @@ def run(
     return [record for _, record in carry_out(schedule, Local(info(plan), machine))]
 
 
-def places(records: Iterable[Record], plan: Selfcheck = PLAN) -> list[Place]:
-    return [plan.place(record.job.replicate) for record in records if record.job.phase is Pass.TIME]
-
-
-def test_every_process_runs_once_round_after_round() -> None:
+def test_every_process_runs_once_round_after_round_the_sides_of_a_verdict_in_an_order_that_the_seed_decides() -> None:
     records = run(Machine())
     assert sorted(record.job.replicate for record in records) == list(range(PLAN.processes))
-    rounds = [place.replicate for place in places(records)]
+    found = [PLAN.place(record.job.replicate) for record in records]
+    rounds = [place.replicate for place in found]
     assert rounds == sorted(rounds)
-
-
-def test_the_sides_of_a_verdict_run_one_after_the_other_in_an_order_that_the_seed_decides() -> None:
-    found = places(run(Machine()))
     pairs = list(zip(found[::2], found[1::2], strict=True))
     assert all((a.verdict, a.replicate) == (b.verdict, b.replicate) for a, b in pairs)
     firsts = Counter(a.side for a, _ in pairs)
     assert all(firsts[side] > len(pairs) / 4 for side in (0, 1))
-    assert found == places(run(Machine()))
+    assert [record.job for record in run(Machine())] == [record.job for record in records]
 
 
 def test_the_verdicts_of_each_round_come_in_another_order() -> None:
@@ -108,33 +105,24 @@ def test_each_side_has_servers_of_its_own_and_no_server_serves_many_verdicts() -
         assert server.closed
 
 
-def test_a_side_of_a_verdict_keeps_the_warm_up_of_its_own_first_process() -> None:
+def test_a_side_of_a_verdict_keeps_the_warm_up_of_its_own_first_process_and_a_pair_draws_inputs_of_its_own() -> None:
     machine = Machine()
     run(machine)
-    jobs = [job for server in machine.servers for job in server.jobs]
-    for job in jobs:
+    seeds: dict[int, set[int]] = {}
+    for job in machine.jobs:
         place = PLAN.place(job.replicate)
         first = PLAN.number(Place(place.verdict, place.side, 0))
         assert job.warmup == (None if place.replicate == 0 else 100 + first)
         assert job.limits.first_call == (0.1 if place.replicate == 0 else None)
-
-
-def test_a_pair_draws_the_same_inputs_and_no_two_pairs_do() -> None:
-    machine = Machine()
-    run(machine)
-    seeds: dict[int, set[int]] = {}
-    for server in machine.servers:
-        for job in server.jobs:
-            seeds.setdefault(PLAN.pair(job.replicate), set()).add(job.seed)
+        seeds.setdefault(PLAN.pair(job.replicate), set()).add(job.seed)
     assert all(len(drawn) == 1 for drawn in seeds.values())
-    assert len({seed for drawn in seeds.values() for seed in drawn}) == 23 * 3
+    assert len(set.union(*seeds.values())) == 23 * 3
 
 
-def test_the_check_is_made_once_and_memory_is_never_measured() -> None:
-    machine = Machine()
-    records = run(machine, checks={CELL.key: (SMALL,)})
+def test_the_check_is_made_once_and_first_and_memory_is_never_measured() -> None:
+    records = run(Machine(), checks={CELL.key: (SMALL,)})
+    assert records[0].job.phase is Pass.CHECK
     assert Counter(record.job.phase for record in records) == {Pass.CHECK: 1, Pass.TIME: PLAN.processes}
-    assert machine.servers[0].jobs[0].phase is Pass.CHECK or machine.servers[1].jobs[0].phase is Pass.CHECK
 
 
 @pytest.mark.parametrize("stop", [1, 30, 46, 47, 100, 137])
@@ -150,23 +138,25 @@ def test_a_record_of_an_interruption_is_as_good_as_none() -> None:
     assert [record.job for record in run(Machine(), [*whole[:-1], cut])] == [whole[-1].job]
 
 
-def failing(numbers: Iterable[int]) -> Callable[[Job], Outcome]:
-    bad = set(numbers)
-    return lambda job: Failed(status=Status.TIMEOUT, reason="no answer") if job.replicate in bad else measured(job)
+def failing(numbers: Iterable[int]) -> Machine:
+    bad, no = set(numbers), Failed(status=Status.TIMEOUT, reason="no answer")
+    return Machine(lambda job: no if job.replicate in bad else measured(job))
 
 
 def test_a_process_that_fails_costs_no_other_and_changes_no_condition() -> None:
-    machine = Machine(failing([10, 11, 70]))
+    machine = failing([10, 11, 70])
     records = run(machine)
     assert sorted(record.job.replicate for record in records if not record.ok) == [10, 11, 70]
     assert len(records) == PLAN.processes
-    late = [job for server in machine.servers for job in server.jobs if PLAN.place(job.replicate).replicate > 0]
-    assert all(job.limits.first_call is None for job in late)
+    assert all(job.limits.first_call is None for job in machine.jobs if PLAN.place(job.replicate).replicate > 0)
 
 
-def test_a_method_that_cannot_be_measured_at_all_is_tried_once() -> None:
-    (record,) = run(Machine(failing(range(PLAN.processes))))
+def test_a_method_that_cannot_be_measured_at_all_is_tried_once_and_one_that_fails_ten_times_in_a_row_no_more() -> None:
+    (record,) = run(failing(range(PLAN.processes)))
     assert not record.ok
+    order = [number for replicate in range(3) for group in groups(PLAN, replicate, 0) for number in group]
+    records = run(failing([*order[4:13], *order[20:]]))
+    assert [record.job.replicate for record in records] == order[:30]
 
 
 def test_a_method_that_fails_its_check_is_not_timed() -> None:
@@ -176,12 +166,6 @@ def test_a_method_that_fails_its_check_is_not_timed() -> None:
     check, timed = run(Machine(answer), checks={CELL.key: (SMALL,)})
     assert (check.job.phase, timed.job.phase) == (Pass.CHECK, Pass.TIME)
     assert timed.outcome == Failed(status=Status.INCORRECT, reason="its check: wrong")
-
-
-def test_it_gives_up_after_ten_failures_in_a_row() -> None:
-    order = [number for replicate in range(3) for group in groups(PLAN, replicate, 0) for number in group]
-    records = run(Machine(failing([*order[4:13], *order[20:]])))
-    assert [record.job.replicate for record in records] == order[:30]
 
 
 def test_a_slow_down_made_on_purpose_is_another_cell_on_side_b() -> None:
