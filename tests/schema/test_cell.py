@@ -1,13 +1,16 @@
-"""The key of a cell: the name under which its numbers are found again, for years."""
+"""Cells and their shapes: what follows from what, what is refused, and the key under which numbers are found for years."""
 
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from attnbench.schema.cell import Allocator, Batch, Cell, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.noun import Scalar
-from attnbench.schema.problem import Problem
+from attnbench.schema.problem import DType, Problem
 
 CELL = Cell(
     method="linear.chunked",
@@ -38,16 +41,12 @@ OTHER_PROBLEM = {"B": 1, "H": 8, "N": 512, "D": 32, "M": 8, "kv_heads": 2, "dtyp
 OTHER_PROBLEM["documents"] = (256, 256)
 
 
-def test_the_key_of_a_cell_is_the_one_that_was_always_written() -> None:
-    assert CELL.key == KEY
-
-
-def test_the_key_is_the_same_in_another_process() -> None:
+def test_the_key_of_a_cell_is_the_one_that_was_always_written_also_in_another_process() -> None:
     code = "import sys; from attnbench.schema.cell import Cell; print(Cell.model_validate_json(sys.stdin.read()).key)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=CELL.model_dump_json(), capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == KEY
+    assert CELL.key == done.stdout.strip() == KEY
 
 
 def test_writing_a_default_out_does_not_change_the_key() -> None:
@@ -63,33 +62,21 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
         clock=ClockMode.DEFAULT,
         batch=Batch.FIXED,
     )
-    assert written.key == Cell(method="m", problem=Problem(N=64)).key
+    plain = Cell(method="m", problem=Problem(N=64))
+    assert written.key == plain.key
+    # keys from before there were models
+    assert plain.canonical() == {"method": "m", "problem": {"N": 64}}
 
 
-@pytest.mark.parametrize("workload", list(Workload))
-def test_only_decoding_takes_tokens_after_others(workload: Workload) -> None:
-    assert workload.decodes is workload.value.startswith(("decode", "verify"))
-
-
-def test_a_value_width_that_is_given_but_equal_does_not_change_the_key() -> None:
-    assert Cell(method="m", problem=Problem(N=8, D=32, M=32)).key == Cell(method="m", problem=Problem(N=8, D=32)).key
-    assert Cell(method="m", problem=Problem(N=8, D=32, M=64)).key != Cell(method="m", problem=Problem(N=8, D=32)).key
-
-
-@pytest.mark.parametrize("field", OTHER_CELL)
-def test_every_field_of_a_cell_changes_the_key(field: str) -> None:
-    assert Cell.model_validate({**dict(CELL), field: OTHER_CELL[field]}).key != KEY
-
-
-@pytest.mark.parametrize("field", OTHER_PROBLEM)
-def test_every_field_of_a_problem_changes_the_key(field: str) -> None:
-    problem = CELL.problem.model_copy(update={field: OTHER_PROBLEM[field]})
-    assert CELL.model_copy(update={"problem": problem}).key != KEY
-
-
-def test_no_field_is_left_out_of_the_two_tests_above() -> None:
-    assert set(Cell.model_fields) == set(OTHER_CELL)
-    assert set(Problem.model_fields) == set(OTHER_PROBLEM)
+def test_every_field_of_a_cell_and_of_its_problem_changes_the_key() -> None:
+    assert (set(OTHER_CELL), set(OTHER_PROBLEM)) == (set(Cell.model_fields), set(Problem.model_fields))
+    others = {field: Cell.model_validate({**dict(CELL), field: other}) for field, other in OTHER_CELL.items()}
+    for field, other in OTHER_PROBLEM.items():
+        others[field] = CELL.model_copy(update={"problem": CELL.problem.model_copy(update={field: other})})
+    others["training.updates"] = Cell.model_validate({**dict(CELL), "training": {"task": "copy", "updates": 9}})
+    assert len({KEY, *(cell.key for cell in others.values())}) == 1 + len(others), others
+    # a copy has the key of its own fields
+    assert CELL.model_copy(update={"method": "linear.full"}).key == others["method"].key
 
 
 def test_the_order_of_parameters_does_not_matter_but_their_type_does() -> None:
@@ -100,13 +87,7 @@ def test_the_order_of_parameters_does_not_matter_but_their_type_does() -> None:
     assert len({key(a=1), key(a=1.0), key(a=True), key(a="1")}) == 4
 
 
-def test_a_copy_has_the_key_of_its_own_fields() -> None:
-    copy = CELL.model_copy(update={"method": "linear.full"})
-    assert copy.key == Cell.model_validate(dict(copy)).key != KEY
-
-
 def test_the_label_shows_the_parameters_in_order() -> None:
-    assert CELL.label == "linear.chunked(chunk=32)"
     assert Cell(method="m", problem=Problem(N=8)).label == "m"
     assert Cell(method="m", problem=Problem(N=8), params={"b": 1, "a": "x"}).label == "m(a=x, b=1)"
 
@@ -128,3 +109,55 @@ def test_the_kind_of_a_device_has_no_index(device: str, kind: str) -> None:
 def test_float32_whose_products_may_be_rounded_has_a_roof_of_its_own(dtype: str, precision: str, ceiling: str) -> None:
     cell = Cell(method="m", problem=Problem(N=8, dtype=dtype), matmul_precision=Precision(precision))
     assert cell.ceiling == ceiling
+
+
+def test_widths_of_values_and_heads_of_keys_follow_those_of_queries_where_they_are_not_given() -> None:
+    assert (Problem(N=8).D, Problem(N=8).M, Problem(N=8).H, Problem(N=8).kv_heads) == (64, 64, 8, 8)
+    assert (Problem(N=8, D=32).M, Problem(N=8, H=6).kv_heads) == (32, 6)
+    assert (Problem(N=8, D=32, M=16).M, Problem(N=8, H=6, kv_heads=2).kv_heads) == (16, 2)
+
+
+@pytest.mark.parametrize("field", ["B", "H", "N", "D", "M", "kv_heads"])
+@pytest.mark.parametrize("value", [0, -1, 1.0, "8", True, None])
+def test_a_dimension_is_a_whole_number_of_at_least_one(field: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=field):
+        Problem(**{"N": 8, field: value})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({}, "N"),
+        ({"N": 8, "S": 8}, "S"),
+        ({"N": 8, "dtype": "int8"}, "dtype"),
+        ({"N": 8, "causal": 1}, "causal"),
+        ({"N": 8, "H": 8, "kv_heads": 3}, "kv_heads=3 must divide H=8"),
+        *(({"N": 8, "padding": padding}, "padding") for padding in (1.0, -0.1, "0.5", True)),
+    ],
+)
+def test_fields_that_are_missing_unknown_mistyped_or_do_not_fit_are_refused(wrong: dict[str, object], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        Problem(**wrong)
+
+
+def test_padding_shortens_the_rows_evenly_down_to_its_share() -> None:
+    assert Problem(N=64, B=4, padding=0.5).lengths == (56, 48, 40, 32)
+    assert Problem(N=64, B=1, padding=0.25).lengths == (48,)
+    assert Problem(N=64, B=3).lengths == (64, 64, 64)
+
+
+@given(st.integers(1, 300), st.integers(1, 20), st.floats(0, 1, exclude_max=True))
+def test_every_row_keeps_a_key_and_no_row_is_longer_than_the_one_before(N: int, B: int, padding: float) -> None:
+    lengths = Problem(N=N, B=B, padding=padding).lengths
+    assert len(lengths) == B
+    assert list(lengths) == sorted(lengths, reverse=True)
+    assert all(1 <= length <= N for length in lengths)
+
+
+def test_a_problem_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Problem(N=8).N = 9  # type: ignore[misc]
+
+
+def test_an_element_type_knows_its_size() -> None:
+    assert {dtype.value: dtype.bytes for dtype in DType} == {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}

@@ -1,5 +1,6 @@
 """From a suite to its cells."""
 
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -25,19 +26,19 @@ def cells(device: str = "cpu", **fields: Any) -> list[Cell]:
     return expand(suite(device, **fields))
 
 
-def test_lengths_come_small_to_large_however_they_are_written() -> None:
-    assert [cell.problem.N for cell in cells(axes={"N": [64, 8, 32]})] == [8, 32, 64]
+def test_lengths_come_small_to_large_however_they_are_written_and_what_is_not_given_follows() -> None:
+    got = cells(axes={"N": [64, 8, 32], "D": [4, 8], "H": [2, 3]})
+    assert [cell.problem.N for cell in got] == [8] * 4 + [32] * 4 + [64] * 4
+    shapes = {(c.problem.B, c.problem.D, c.problem.M, c.problem.H, c.problem.kv_heads) for c in got}
+    assert shapes == {(1, D, D, H, H) for D in (4, 8) for H in (2, 3)}
 
 
 def test_all_methods_of_a_shape_stand_together() -> None:
-    got = [
-        (c.problem.N, c.problem.causal, c.workload, c.method)
-        for c in cells(
-            axes={"N": [16, 8], "causal": [True, False]}, workloads=["forward", "forward_backward"], methods=["b", "a"]
-        )
-    ]
-    assert [shape for *shape, method in got if method == "b"] == [shape for *shape, method in got if method == "a"]
-    assert [method for *_, method in got] == ["b", "a"] * 8
+    axes = {"N": [16, 8], "causal": [True, False]}
+    got = cells(axes=axes, workloads=["forward", "forward_backward"], methods=["b", "a"])
+    shapes = {method: [(c.problem, c.workload) for c in got if c.method == method] for method in ("a", "b")}
+    assert shapes["a"] == shapes["b"]
+    assert [cell.method for cell in got] == ["b", "a"] * 8
 
 
 @settings(deadline=None, max_examples=50)
@@ -45,10 +46,6 @@ def test_all_methods_of_a_shape_stand_together() -> None:
 def test_tokens_divide_the_batch_by_the_length_and_leave_at_least_one(lengths: list[int], tokens: int) -> None:
     got = [(cell.problem.N, cell.problem.B) for cell in cells(axes={"N": lengths, "tokens": tokens})]
     assert got == [(N, max(1, tokens // N)) for N in sorted(lengths)]
-
-
-def test_the_batch_is_one_where_nothing_is_said() -> None:
-    assert cells()[0].problem.B == 1
 
 
 @pytest.mark.parametrize(
@@ -65,19 +62,23 @@ def test_the_largest_batch_is_searched_for_from_one_on(written: object, batches:
     assert len({cell.key for cell in got}) == len(got)
 
 
-def test_a_condition_may_ask_whether_the_batch_is_searched_for() -> None:
-    got = cells(axes={"N": [8], "B": [1, "max"]}, methods=["a", {"name": "b", "when": "batch == 'largest'"}])
-    assert [(c.method, c.batch) for c in got] == [("a", Batch.FIXED), ("a", Batch.LARGEST), ("b", Batch.LARGEST)]
-
-
-def test_padding_is_an_axis_and_a_condition_may_speak_of_it() -> None:
-    got = cells(axes={"N": [8], "padding": [0.0, 0.5]}, methods=["a", {"name": "b", "when": "padding > 0"}])
-    assert [(c.method, c.problem.padding) for c in got] == [("a", 0.0), ("a", 0.5), ("b", 0.5)]
-
-
-def test_decoding_is_a_workload_like_another() -> None:
-    got = cells(workloads=["decode", "decode_total"], methods=["a", {"name": "b", "when": "workload == 'decode'"}])
-    assert [(c.method, c.workload.value) for c in got] == [("a", "decode"), ("b", "decode"), ("a", "decode_total")]
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ("causal", lambda c: c.problem.causal),
+        ("padding > 0", lambda c: c.problem.padding > 0),
+        ("batch == 'largest'", lambda c: c.batch is Batch.LARGEST),
+        ("workload == 'decode'", lambda c: c.workload is Workload.DECODE),
+        ("device == 'cuda' and not causal", lambda c: not c.problem.causal),
+        ("dtype == 'float32' and B == 1 and H == kv_heads and D == M and causal", lambda c: c.problem.causal),
+    ],
+)
+def test_a_condition_may_speak_of_every_axis(when: str, holds: Callable[[Cell], bool]) -> None:
+    axes = {"N": [8], "causal": [True, False], "padding": [0.0, 0.5], "B": [1, "max"]}
+    got = cells("cuda:1", axes=axes, workloads=["forward", "decode"], methods=["a", {"name": "b", "when": when}])
+    everywhere = [cell.model_copy(update={"method": "b"}) for cell in got if cell.method == "a"]
+    assert len(everywhere) == 16
+    assert [cell for cell in got if cell.method == "b"] == [cell for cell in everywhere if holds(cell)]
 
 
 def test_only_what_is_verified_has_new_tokens() -> None:
@@ -87,33 +88,11 @@ def test_only_what_is_verified_has_new_tokens() -> None:
     assert [(c.workload.value, c.new_tokens) for c in got] == [("prefill", 1), ("verify", 4), ("verify", 16), ("decode", 1)]
 
 
-@pytest.mark.parametrize(("over", "batches"), [("max", {Batch.LARGEST}), (2, {Batch.FIXED})])
-def test_an_override_may_have_the_batch_searched_for_or_stated(over: object, batches: set[Batch]) -> None:
-    fields: dict[str, Any] = {"axes": {"N": [8], "B": [1, "max"]}, "on": {"cpu": {"axes": {"B": over}}}}
-    assert {cell.batch for cell in cells(**fields)} == batches
-
-
-def test_widths_and_heads_follow_where_they_are_not_given() -> None:
-    got = {
-        (c.problem.D, c.problem.M, c.problem.H, c.problem.kv_heads) for c in cells(axes={"N": [8], "D": [4, 8], "H": [2, 3]})
-    }
-    assert got == {(D, D, H, H) for D in (4, 8) for H in (2, 3)}
-
-
 def test_every_axis_multiplies() -> None:
     axes = {
-        "N": [8, 16],
-        "B": [1, 2],
-        "H": [4, 8],
-        "D": [4, 8],
-        "M": [4, 8],
-        "kv_heads": [2, 4],
-        "dtype": ["float32", "float16"],
-        "causal": [True, False],
-        "padding": [0.0, 0.5],
-        "allocator": ["retain", "system"],
-        "matmul_precision": ["highest", "high"],
-        "clock": ["default", "wall"],
+        **{"N": [8, 16], "B": [1, 2], "H": [4, 8], "D": [4, 8], "M": [4, 8], "kv_heads": [2, 4]},
+        **{"dtype": ["float32", "float16"], "causal": [True, False], "padding": [0.0, 0.5], "clock": ["default", "wall"]},
+        **{"allocator": ["retain", "system"], "matmul_precision": ["highest", "high"]},
     }
     got = cells(axes=axes, workloads=["forward", "forward_backward"])
     assert len(got) == len({cell.key for cell in got}) == 2**13
@@ -134,28 +113,6 @@ def test_a_condition_filters_its_own_entry_only() -> None:
     ]
     got = [(c.problem.N, c.params.get("chunk")) for c in cells(axes={"N": [8, 16]}, methods=methods)]
     assert got == [(8, 4), (8, None), (16, 4), (16, 16), (16, 2), (16, None)]
-
-
-@pytest.mark.parametrize(
-    ("when", "kept"),
-    [
-        ("causal", {(True, "forward"), (True, "forward_backward")}),
-        ("workload == 'forward'", {(True, "forward"), (False, "forward")}),
-        ("device == 'cuda' and not causal", {(False, "forward"), (False, "forward_backward")}),
-        (
-            "dtype == 'float32' and B == 1 and H == kv_heads and D == M and causal",
-            {(True, "forward"), (True, "forward_backward")},
-        ),
-    ],
-)
-def test_a_condition_may_speak_of_every_axis(when: str, kept: set[tuple[bool, str]]) -> None:
-    got = cells(
-        "cuda:1",
-        axes={"N": [8], "causal": [True, False]},
-        workloads=["forward", "forward_backward"],
-        methods=[{"name": "m", "when": when}],
-    )
-    assert {(cell.problem.causal, cell.workload.value) for cell in got} == kept
 
 
 def test_a_cell_that_is_listed_twice_is_measured_once() -> None:
@@ -195,8 +152,6 @@ def test_of_a_suite_of_ten_million_cells_a_share_is_made_without_the_others() ->
     assert len(found) == 10_000
     assert (found[0].problem.N, found[0].problem.D, found[-1].problem.N) == (1, 7, 10_000)
 
-
-def test_a_share_beyond_the_last_bundle_is_an_error() -> None:
     with pytest.raises(ArgumentError, match="the suite has only 1 bundles to share out"):
         Shard(2, 2).expand(suite())
 
@@ -230,25 +185,28 @@ def test_what_no_cells_can_be_made_of_is_an_error_in_words(fields: dict[str, Any
         cells(**fields)
 
 
-def test_an_override_changes_only_the_keys_that_are_written() -> None:
-    override = {"axes": {"H": [2]}, "budget": {"seconds": 1.0}}
-    got = suite(axes={"N": [8], "H": [4], "D": [16]}, budget={"memory": 0.5}, replicates=7, on={"cpu": override})
+def test_an_override_changes_only_the_keys_that_are_written_and_on_no_other_device() -> None:
+    override = {"axes": {"H": [2]}, "budget": {"seconds": 1.0}, "replicates": 9}
+    fields: dict[str, Any] = {"axes": {"N": [8], "H": [4], "D": [16]}, "budget": {"memory": 0.5}, "on": {"cuda": override}}
+    got = suite("cuda:1", **fields)
     assert (got.axes.N, got.axes.H, got.axes.D) == ((8,), (2,), (16,))
-    assert (got.budget.seconds, got.budget.memory, got.replicates) == (1.0, 0.5, 7)
+    assert (got.budget.seconds, got.budget.memory, got.replicates, got.device) == (1.0, 0.5, 9, "cuda:1")
+    fields.pop("on")
+    assert suite("cpu", **fields, on={"cuda": override}).digest == suite("cpu", **fields).digest
 
 
-def test_an_override_of_another_device_does_nothing() -> None:
-    fields: dict[str, Any] = {"on": {"cuda": {"replicates": 9, "axes": {"H": [2]}}}}
-    assert suite("cpu", **fields).replicates == 3
-    assert suite("cuda:1", **fields).replicates == 9
-    assert suite("cuda:1", **fields).device == "cuda:1"
-
-
-@pytest.mark.parametrize(("base", "over", "batches"), [("tokens", "B", {2}), ("B", "tokens", {8, 4})])
-def test_one_batch_rule_replaces_the_other(base: str, over: str, batches: set[int]) -> None:
-    value = {"B": 2, "tokens": 64}
-    fields: dict[str, Any] = {"axes": {"N": [8, 16], base: value[base]}, "on": {"cpu": {"axes": {over: value[over]}}}}
-    assert {cell.problem.B for cell in cells(**fields)} == batches
+@pytest.mark.parametrize(
+    ("base", "over", "batches"),
+    [
+        ({"tokens": 64}, {"B": 2}, {(2, Batch.FIXED)}),
+        ({"B": 2}, {"tokens": 64}, {(8, Batch.FIXED), (4, Batch.FIXED)}),
+        ({"B": [1, "max"]}, {"B": "max"}, {(1, Batch.LARGEST)}),
+        ({"B": [1, "max"]}, {"B": 2}, {(2, Batch.FIXED)}),
+    ],
+)
+def test_one_batch_rule_replaces_the_other(base: dict[str, Any], over: dict[str, Any], batches: set[tuple[int, Batch]]) -> None:
+    got = cells(axes={"N": [8, 16], **base}, on={"cpu": {"axes": over}})
+    assert {(cell.problem.B, cell.batch) for cell in got} == batches
 
 
 def test_an_override_may_replace_methods_and_workloads() -> None:
@@ -258,24 +216,21 @@ def test_an_override_may_replace_methods_and_workloads() -> None:
 
 @pytest.mark.parametrize("name", shipped())
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_every_shipped_suite_says_what_it_is_for_and_expands(name: str, device: str) -> None:
+def test_every_shipped_suite_says_what_it_is_for_expands_and_can_be_stored(name: str, device: str) -> None:
     loaded = load(name).suite
     assert loaded.name == name
     assert loaded.source
-    assert expand(loaded.resolved(device))
+    resolved = loaded.resolved(device)
+    assert expand(resolved)
+    assert Suite.model_validate_json(resolved.model_dump_json()) == resolved
 
 
-def test_scaling_on_a_cpu_takes_one_sample_at_a_time() -> None:
-    got = expand(load("scaling").suite.resolved("cpu"))
-    assert {cell.problem.B for cell in got} == {1}
-    assert {cell.problem.N for cell in got} == {2**k for k in range(9, 17)}
-
-
-def test_scaling_on_a_gpu_divides_65536_tokens_by_the_length() -> None:
-    resolved = load("scaling").suite.resolved("cuda")
-    got = expand(resolved)
-    assert {(cell.problem.N, cell.problem.B) for cell in got} == {(2**k, 65536 // 2**k) for k in range(9, 17)}
-    assert (resolved.replicates, resolved.budget.seconds) == (5, 5.0)
+def test_scaling_takes_one_sample_at_a_time_on_a_cpu_and_65536_tokens_on_a_gpu() -> None:
+    on_a_cpu, on_a_gpu = (load("scaling").suite.resolved(device) for device in ("cpu", "cuda"))
+    lengths = [2**k for k in range(9, 17)]
+    assert {(cell.problem.N, cell.problem.B) for cell in expand(on_a_cpu)} == {(N, 1) for N in lengths}
+    assert {(cell.problem.N, cell.problem.B) for cell in expand(on_a_gpu)} == {(N, 65536 // N) for N in lengths}
+    assert (on_a_gpu.replicates, on_a_gpu.budget.seconds) == (5, 5.0)
 
 
 @pytest.mark.parametrize("name", ["quick", "scaling", "boundary-1"])
@@ -313,12 +268,9 @@ def test_a_workload_with_a_model_takes_every_model_and_the_others_none() -> None
     assert [c.workload for c in got if c.training is None] == [Workload.FORWARD]
 
 
-def test_a_model_that_only_generates_may_have_any_length() -> None:
+def test_a_model_that_only_generates_may_have_any_length_and_a_condition_keeps_away_what_could_not_be_trained() -> None:
     (cell,) = cells(**{**MODEL, "workloads": ["generate"], "axes": {"N": 9, "causal": True}, "training": {"task": "pixels"}})
     assert cell.problem.N == 9
-
-
-def test_a_condition_keeps_away_what_could_not_be_trained() -> None:
     axes, methods = {"N": [8, 9], "causal": True}, [{"name": "m", "when": "N % 2 == 0 and layers == 2"}]
     (cell,) = cells(**{**MODEL, "workloads": ["train"], "axes": axes, "methods": methods, "training": {"layers": [1, 2]}})
     assert (cell.problem.N, cell.training and cell.training.layers) == (8, 2)

@@ -43,24 +43,26 @@ def test_bare_attentions_beside_a_model_keep_the_heads_of_the_axes_and_their_key
     assert bare.key == Cell(method="softmax.sdpa", problem=Problem(H=8, N=64, causal=True)).key
 
 
-def test_configurations_are_an_axis() -> None:
+def test_configurations_are_an_axis_and_a_condition_may_ask_for_one() -> None:
     cells = expand(suite(model={"config": ["llama-10m", "gpt2-10m"], "own_every": [0, 4]}))
-    assert {(c.model.config, c.model.own_every, c.problem.kv_heads) for c in cells if c.model} == {
-        ("llama-10m", 0, 2), ("llama-10m", 4, 2), ("gpt2-10m", 0, 4), ("gpt2-10m", 4, 4),
-    }  # fmt: skip
-
-
-def test_a_condition_may_ask_for_the_model() -> None:
+    found = {(c.model.config, c.model.own_every, c.problem.kv_heads) for c in cells if c.model}
+    assert found == {("llama-10m", 0, 2), ("llama-10m", 4, 2), ("gpt2-10m", 0, 4), ("gpt2-10m", 4, 4)}
     methods = [{"name": "softmax.sdpa", "when": "config == 'gpt2-10m'"}]
     cells = expand(suite(model={"config": ["llama-10m", "gpt2-10m"]}, methods=methods))
     assert {c.model.config for c in cells if c.model} == {"gpt2-10m"}
 
 
-def test_the_method_of_a_model_is_asked_about_its_bare_calls() -> None:
-    for workload, asked in (("model_prefill", "forward"), ("model_decode", "decode"), ("model_train", "forward_backward")):
-        (cell,) = expand(suite(axes={"N": 64, "causal": True}, workloads=[workload]))
-        assert cell.call.workload is Workload(asked)
-        assert cell.call.model is None
+@pytest.mark.parametrize(
+    ("workload", "call"),
+    [
+        ("model_prefill", Workload.FORWARD),
+        ("model_decode", Workload.DECODE),
+        ("model_train", Workload.FORWARD_BACKWARD),
+    ],
+)
+def test_the_method_of_a_model_is_asked_about_its_bare_calls(workload: str, call: Workload) -> None:
+    (cell,) = expand(suite(axes={"N": 64, "causal": True}, workloads=[workload]))
+    assert (cell.call.workload, cell.call.model) == (call, None)
 
 
 @pytest.mark.parametrize("config", SHIPPED)

@@ -80,15 +80,13 @@ def test_the_softmax_that_caches_is_cited_from_the_supplement_where_alone_it_is_
     ]
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_a_printed_table_is_there_as_a_whole(name: str) -> None:
-    assert len(entries(SUITES[name].published)) == COUNTS[name]
-
-
 @pytest.mark.parametrize("name", SUITES)
-def test_a_suite_cites_its_paper_and_ends_in_the_table(name: str) -> None:
-    assert re.search(r"arXiv:\d{4}\.\d{5}", SUITES[name].source)
-    assert "published" in SUITES[name].report.tables
+def test_a_suite_cites_its_paper_ends_in_the_table_and_has_each_printed_table_as_a_whole(name: str) -> None:
+    suite = SUITES[name]
+    assert re.search(r"arXiv:\d{4}\.\d{5}", suite.source)
+    assert "published" in suite.report.tables
+    if name in COUNTS:
+        assert len(entries(suite.published)) == COUNTS[name]
 
 
 def planned(suite: Suite, device: str) -> list[CellSummary]:
@@ -112,13 +110,6 @@ def test_each_figure_that_is_read_off_a_run_has_its_cells_on_one_device_at_least
         # memory is none of what is made up here
         if ours is not None and not ours.metric.startswith("memory"):
             assert any(row.figure for row in each) or each[0].entry.written.needs, words
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", shipped())
-def test_a_suite_that_was_resolved_for_a_device_can_be_stored_and_read_again(name: str, device: str) -> None:
-    resolved = load(name).suite.resolved(device)
-    assert Suite.model_validate_json(resolved.model_dump_json()) == resolved
 
 
 @pytest.mark.parametrize("name", SUITES)
