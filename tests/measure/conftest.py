@@ -50,9 +50,6 @@ class FakeNvml:
     def nvmlDeviceGetComputeRunningProcesses(self, device: object) -> list[SimpleNamespace]:  # noqa: N802 - NVML's name
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.processes]
 
-    def nvmlDeviceGetPowerUsage(self, device: object) -> int:  # noqa: N802 - NVML's name
-        return 312_500
-
     def nvmlDeviceGetTotalEnergyConsumption(self, device: object) -> int:  # noqa: N802 - NVML's name
         return self.millijoules
 
@@ -63,23 +60,20 @@ class FakeNvml:
     def nvmlDeviceGetClockInfo(self, device: object, kind: int) -> int:  # noqa: N802 - NVML's name
         return {1: 1980, 2: 3201}[kind]
 
-    def nvmlDeviceGetTemperature(self, device: object, sensor: int) -> int:  # noqa: N802 - NVML's name
-        return 61
-
     def nvmlDeviceGetCurrentClocksEventReasons(self, device: object) -> int:  # noqa: N802 - NVML's name
         return self.reasons
 
     def nvmlDeviceGetViolationStatus(self, device: object, policy: int) -> SimpleNamespace:  # noqa: N802 - NVML's name
         return SimpleNamespace(violationTime=self.violations.get(policy, 0))
 
-    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802 - NVML's name
-        return "580.65"
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, device: object) -> int:  # noqa: N802 - NVML's name
-        return 700_000
-
-    def nvmlDeviceGetEccMode(self, device: object) -> list[int]:  # noqa: N802 - NVML's name
-        return [1, 1]
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        constants: dict[str, object] = {
+            **{"nvmlDeviceGetPowerUsage": 312_500, "nvmlDeviceGetTemperature": 61, "nvmlDeviceGetEccMode": [1, 1]},
+            **{"nvmlSystemGetDriverVersion": "580.65", "nvmlDeviceGetEnforcedPowerLimit": 700_000},
+        }
+        if name not in constants:
+            raise AttributeError(name)
+        return lambda *_: constants[name]
 
 
 @pytest.fixture

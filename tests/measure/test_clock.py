@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -170,17 +171,13 @@ def test_a_cold_sample_flushes_holds_the_stream_and_times_only_the_call_each_of_
         (0.0, 0.0, 1.0, "events"),
     ],
 )
-def test_a_clock_is_called_cold_only_where_the_flush_makes_a_difference(
-    gpu: Gpu, cold_ms: float, warm_ms: float, ratio: float, label: str
-) -> None:
+def test_only_where_the_flush_matters_is_it_cold(gpu: Gpu, cold_ms: float, warm_ms: float, ratio: float, label: str) -> None:
     gpu.cold_ms, gpu.warm_ms = cold_ms, warm_ms
     clock = ColdClock("cuda:0", gpu)
     assert (clock.label, clock.cold_ratio) == (label, pytest.approx(ratio))
 
 
-def test_the_stream_is_held_for_longer_than_the_host_takes_to_queue_the_call_up_to_fifty_milliseconds(
-    gpu: Gpu, host_ns: list[int]
-) -> None:
+def test_the_stream_is_held_for_longer_than_the_host_takes_to_queue_up_to_50_ms(gpu: Gpu, host_ns: list[int]) -> None:
     clock = ColdClock("cuda:0", gpu)
 
     def call() -> None:
@@ -229,9 +226,7 @@ def test_a_call_that_waits_for_the_device_itself_is_not_held_for_longer_again_an
 
 
 @pytest.mark.parametrize(("slow", "flags"), [(2, ()), (3, ("slowed",))])
-def test_the_clock_of_the_gpu_is_read_at_each_call_and_slow_ones_are_flagged(
-    gpu: Gpu, slow: int, flags: tuple[str, ...]
-) -> None:
+def test_the_clock_of_the_gpu_is_read_at_each_call_and_low_ones_flagged(gpu: Gpu, slow: int, flags: tuple[str, ...]) -> None:
     clock = ColdClock("cuda:0", gpu)
     for i in range(20):
         gpu.mhz = 1700 if i < slow else 1980
@@ -241,18 +236,12 @@ def test_the_clock_of_the_gpu_is_read_at_each_call_and_slow_ones_are_flagged(
 
 
 @pytest.mark.parametrize(
-    ("others", "milliseconds", "flags", "share", "longest"),
-    [(10, 3.0, (), 0.5, 1e-3), (11, 3.0, ("late",), 0.55, 1e-3), (20, 49.0, ("late",), 1.0, 1e-3), (20, 51.0, (), None, None)],
+    ("others", "milliseconds", "flags", "share"),
+    [(10, 3.0, (), 0.5), (11, 3.0, ("late",), 0.55), (20, 49.0, ("late",), 1.0), (20, 51.0, (), None)],
     ids=["half", "more", "of long calls", "less than a fiftieth of its call"],
 )
 def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
-    gpu: Gpu,
-    host_ns: list[int],
-    others: int,
-    milliseconds: float,
-    flags: tuple[str, ...],
-    share: float | None,
-    longest: float | None,
+    gpu: Gpu, host_ns: list[int], others: int, milliseconds: float, flags: tuple[str, ...], share: float | None
 ) -> None:
     gpu.cold_ms = milliseconds
     clock = ColdClock("cuda:0", gpu)
@@ -260,13 +249,12 @@ def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
     for _ in range(20):
         clock.sample(gpu.counted, batch=1)
     assert clock.flags == flags
-    assert (clock.facts.get("late_share"), clock.facts.get("longest_wait")) == (share, longest)
+    late = {"late_share": share, "longest_wait": 1e-3} if share else {}
+    assert {key: value for key, value in clock.facts.items() if key in {"late_share", "longest_wait"}} == late
 
 
 @pytest.mark.parametrize("kind", [GraphClock, ColdGraphClock])
-def test_a_graph_is_captured_after_three_calls_on_the_side_stream_that_a_forward_before_it_is_on_too(
-    gpu: Gpu, kind: type[GraphClock] | type[ColdGraphClock]
-) -> None:
+def test_a_graph_is_captured_after_three_calls_on_the_side_stream_of_its_forward(gpu: Gpu, kind: type[Any]) -> None:
     clock = kind("cuda:0", gpu)
     gpu.work("forward")
     clock.prepare(gpu.work)
@@ -275,9 +263,7 @@ def test_a_graph_is_captured_after_three_calls_on_the_side_stream_that_a_forward
 
 
 @pytest.mark.parametrize(("call_ms", "unrolled"), [(0.3, 1), (0.15, 2), (0.02, 10), (0.001, 64)])
-def test_a_graph_of_a_short_call_holds_it_many_times_over_and_is_replayed_between_two_events(
-    gpu: Gpu, call_ms: float, unrolled: int
-) -> None:
+def test_a_graph_of_a_short_call_holds_it_many_times_over(gpu: Gpu, call_ms: float, unrolled: int) -> None:
     gpu.warm_ms, clock, seen = call_ms, GraphClock("cuda:0", gpu), list[object]()
     replay = clock.prepare(gpu.counted)
     assert clock.facts == {"clock": "graph", "unrolled": unrolled}
@@ -314,10 +300,9 @@ def test_the_flush_writes_its_whole_buffer_and_ends_by_reading_so_that_nothing_i
 
 
 @pytest.mark.parametrize(
-    "made",
-    [lambda gpu: WallClock(), lambda gpu: ColdClock("cuda:0", gpu), lambda gpu: GraphClock("cuda:0", gpu)],
+    "made", [lambda gpu: WallClock(), lambda gpu: ColdClock("cuda:0", gpu), lambda gpu: GraphClock("cuda:0", gpu)]
 )
-def test_what_the_last_call_of_a_sample_gave_is_looked_at_once_its_time_is_taken(
+def test_the_last_result_of_a_sample_is_looked_at_once_it_is_timed(
     gpu: Gpu, host_ns: list[int], made: Callable[[Gpu], Clock]
 ) -> None:
     seen: list[object] = []

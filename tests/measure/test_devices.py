@@ -33,7 +33,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("asked", "with_gpu", "without"),
     [("auto", "cuda:0", "cpu"), ("cuda", "cuda:0", "cuda:0"), ("cuda:1", "cuda:1", "cuda:1"), ("cpu", "cpu", "cpu")],
 )
-def test_auto_is_the_first_gpu_where_there_is_one(
+def test_auto_is_the_first_gpu_if_there_is_one(
     monkeypatch: pytest.MonkeyPatch, asked: str, with_gpu: str, without: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -50,7 +50,7 @@ def test_auto_is_the_first_gpu_where_there_is_one(
         (True, 2, "torch .* finds only cuda:0, cuda:1"),
     ],
 )
-def test_a_gpu_that_is_not_there_is_told_with_what_is(
+def test_a_missing_gpu_is_told_with_those_there_are(
     monkeypatch: pytest.MonkeyPatch, built: bool, count: int, words: str
 ) -> None:
     monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: built)
@@ -73,7 +73,7 @@ def test_a_cpu_has_a_wall_clock_and_refuses_those_of_a_gpu_in_words() -> None:
     ("mode", "kind"), [("default", ColdClock), ("cold", ColdClock), ("graph", GraphClock), ("graph_cold", ColdGraphClock)]
 )
 def test_each_mode_of_a_gpu_is_its_own_clock(
-    gpu: list[str], monkeypatch: pytest.MonkeyPatch, mode: str, kind: type[ColdClock] | type[GraphClock]
+    gpu: list[str], monkeypatch: pytest.MonkeyPatch, mode: str, kind: type[Any]
 ) -> None:
     monkeypatch.setattr(kind, "__init__", lambda self, device: None)
     assert type(devices.clock("cuda:0", mode)) is kind
@@ -114,7 +114,7 @@ def test_facts_of_a_cpu_tell_how_torch_will_use_it() -> None:
     assert "gpu" not in found
 
 
-def test_facts_of_a_gpu_name_it_by_uuid_and_tell_what_it_is_set_to(
+def test_facts_of_a_gpu_name_it_by_uuid_and_tell_its_settings(
     gpu: list[str], monkeypatch: pytest.MonkeyPatch, nvml: Any
 ) -> None:
     assert "NVML" in str(devices.facts("cuda:0")["nvml"])
@@ -126,11 +126,11 @@ def test_facts_of_a_gpu_name_it_by_uuid_and_tell_what_it_is_set_to(
     assert (found["driver"], found["power_limit_w"], found["ecc"]) == ("580.65", 700.0, True)
     assert found["allocator_settings"] == "expandable_segments:True"
     assert devices.free_bytes("cuda:0") == 7 * GIB
+    nvml.nvmlDeviceGetEccMode = nvml.refuses
+    assert devices.facts("cuda:0")["ecc"] is None
 
 
-def test_the_assembler_of_triton_is_told_by_its_version_and_another_one_by_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_assembler_of_triton_is_told_by_its_own_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "ptxas"
     other.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.2, V13.2.51'\n")
     other.chmod(0o755)

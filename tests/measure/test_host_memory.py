@@ -61,9 +61,7 @@ def test_a_freed_block_stays_resident_only_where_memory_is_retained_and_until_a_
 
 
 @pytest.mark.parametrize("library", [{}, {"mallopt": lambda option, value: 0}], ids=["without the functions", "that refuses"])
-def test_a_c_library_that_cannot_retain_is_told_by_false(
-    monkeypatch: pytest.MonkeyPatch, library: dict[str, Callable[[int, int], int]]
-) -> None:
+def test_a_c_library_that_cannot_retain_is_told_by_false(monkeypatch: pytest.MonkeyPatch, library: dict[str, Any]) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(**library))
     assert not allocator.retain()
     assert not allocator.trim()
@@ -160,9 +158,7 @@ def test_the_profiler_counts_neither_what_was_freed_before_the_peak_nor_what_liv
     ],
     ids=["exp", "tanh", "mul of leaves", "exp, mul", "exp, tanh, mul", "exp, mul, tanh", "add, add"],
 )
-def test_what_is_kept_for_a_backward_is_known_by_hand_and_nothing_without_autograd(
-    forward: Callable[[Tensor, Tensor], Tensor], tensors_kept: int
-) -> None:
+def test_what_is_kept_for_a_backward_is_known_by_hand(forward: Callable[[Tensor, Tensor], Tensor], tensors_kept: int) -> None:
     x, y = (torch.ones(N, requires_grad=True) for _ in range(2))
     assert saved_for_backward(lambda: forward(x, y)).bytes == pytest.approx(tensors_kept * BYTES, abs=64)
     with torch.no_grad():

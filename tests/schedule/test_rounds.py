@@ -67,6 +67,10 @@ def test_every_cell_gets_every_replicate_once_a_round_from_short_to_long_and_one
     assert order == sorted(order)
     assert worker.servers == 3
     assert {job.B for job in worker.jobs} == {None}, "a stated batch is not searched for"
+    # inputs are fresh in each replicate, and alike for the methods of a block
+    seeds = {(job.cell.problem, job.replicate): job.seed for job in worker.timed()}
+    assert len(set(seeds.values())) == len(seeds)
+    assert all(seeds[job.cell.problem, job.replicate] == job.seed for job in worker.jobs)
 
 
 def test_methods_of_a_block_run_side_by_side_in_an_order_that_the_seed_decides() -> None:
@@ -89,14 +93,6 @@ def test_later_replicates_take_the_warm_up_of_the_first_and_may_take_their_time(
     assert {job.warmup for job in worker.timed() if job.replicate > 0} == {7}
     assert {job.limits.first_call for job in worker.timed() if job.replicate == 0} == {2.0}
     assert {job.limits.first_call for job in worker.timed() if job.replicate > 0} == {None}
-
-
-def test_inputs_are_fresh_in_each_replicate_and_alike_for_the_methods_of_a_block() -> None:
-    worker = FakeWorker()
-    run(run_info(), worker)
-    seeds = {(job.cell.problem, job.replicate): job.seed for job in worker.timed()}
-    assert len(set(seeds.values())) == len(seeds)
-    assert all(seeds[job.cell.problem, job.replicate] == job.seed for job in worker.jobs)
 
 
 @pytest.mark.parametrize("status", [Status.OOM_HOST, Status.OOM_DEVICE, Status.BUDGET])
@@ -338,7 +334,7 @@ def test_a_batch_that_fits_and_then_runs_out_of_memory_when_measured_was_too_lar
     ("share", "allocator", "trial", "timed"),
     [(0.25, "retain", 225, 500), (0.5, "retain", 450, 900), (0.95, "retain", 855, 950), (0.5, "system", 450, 500)],
 )
-def test_a_trial_has_nine_tenths_of_the_memory_and_the_timing_room_for_what_the_heap_keeps(
+def test_a_trial_has_nine_tenths_of_the_memory_and_the_timing_more(
     share: float, allocator: str, trial: int, timed: int
 ) -> None:
     worker = FakeWorker(holds(100))
@@ -397,16 +393,14 @@ def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all
 
 
 def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_memory() -> None:
-    info = run_info(workloads="fidelity", axes={"N": (128,)}, methods=("a",))
-    worker = FakeWorker()
-    records = run(info, worker, check_cells=checks_of(info))
-    jobs = [(job.phase, job.replicate) for job in worker.jobs]
-    assert jobs == [(Pass.CHECK, 0), *((Pass.FIDELITY, replicate) for replicate in range(3))]
-    assert [r.job.replicate for r in run(info, FakeWorker(), records[:2])] == [1, 2]
-
-
-def test_a_cell_whose_fidelity_fails_is_not_tried_again_nor_a_longer_one() -> None:
     info = run_info(workloads="fidelity", axes={"N": (128, 256)}, methods=("a",))
+    worker = FakeWorker()
+    run(info, worker, check_cells={info.cells[0].key: (small(info.cells[0]),)})
+    jobs = [(job.phase, job.replicate) for job in worker.jobs]
+    assert jobs[0] == (Pass.CHECK, 0)
+    assert jobs[1:] == [(Pass.FIDELITY, replicate) for replicate in range(3) for _ in info.cells]
+
+    # one that fails is not tried again, nor a longer one
     worker = FakeWorker(lambda job: Failed(status=Status.OOM_HOST, reason="so it is"))
     records = run(info, worker)
     assert len(worker.jobs) == 1

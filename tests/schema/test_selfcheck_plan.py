@@ -18,9 +18,7 @@ def plan(verdicts: int = 3, replicates: int = 4) -> Selfcheck:
 
 
 @given(st.integers(1, 30), st.integers(2, 12))
-def test_every_number_is_one_process_and_the_two_sides_of_a_pair_share_a_number_of_their_own(
-    verdicts: int, replicates: int
-) -> None:
+def test_every_number_is_one_process_and_the_sides_of_a_pair_share_one_of_their_own(verdicts: int, replicates: int) -> None:
     planned = plan(verdicts, replicates)
     places = [planned.place(number) for number in range(planned.processes)]
     assert [planned.number(place) for place in places] == list(range(planned.processes))

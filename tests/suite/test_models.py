@@ -54,11 +54,7 @@ def test_configurations_are_an_axis_and_a_condition_may_ask_for_one() -> None:
 
 @pytest.mark.parametrize(
     ("workload", "call"),
-    [
-        ("model_prefill", Workload.FORWARD),
-        ("model_decode", Workload.DECODE),
-        ("model_train", Workload.FORWARD_BACKWARD),
-    ],
+    [("model_prefill", Workload.FORWARD), ("model_decode", Workload.DECODE), ("model_train", Workload.FORWARD_BACKWARD)],
 )
 def test_the_method_of_a_model_is_asked_about_its_bare_calls(workload: str, call: Workload) -> None:
     (cell,) = expand(suite(axes={"N": 64, "causal": True}, workloads=[workload]))
