@@ -22,12 +22,14 @@ def run_info(*, suite: dict[str, Any] | None = None, version: str = "1", **envir
     fields = {"name": "s", "axes": {"N": [8, 16]}, "methods": ["m"], **(suite or {})}
     description = Description(method="m", paper="p", tier="eager", causality="full", summary="s", version=version)
     return RunInfo(
-        id="i",
+        **{
+            "id": "i",
+            "command": "c",
+            "started": "s",
+            "environment": {"torch": "2.11", **environment},
+            "environment_digest": "d",
+        },
         suite=Suite.model_validate(fields, strict=False),
-        command="c",
-        started="s",
-        environment={"torch": "2.11", **environment},
-        environment_digest="d",
         surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1, roof={}),
         methods={"m": description},
         cells=(Cell(method="m", problem=Problem(N=8)),),

@@ -69,17 +69,6 @@ def test_a_ratio_that_is_computed_says_so_and_names_the_two_printed_numbers(name
     assert found == set(COMPUTED.get(name, "").split())
 
 
-def test_the_softmax_that_caches_is_cited_from_the_supplement_where_alone_it_is_printed() -> None:
-    suite = SUITES["generation"]
-    found = [entry for entry in entries(suite.published) if re.search(r"\bcached (softmax|over)", entry.what)]
-    assert {entry.written.where.partition(",")[0] for entry in found} == {"Table 4", "Table 5"}
-    assert suite.source.endswith("Tables 1 and 2, and Tables 4 and 5 of the supplement")
-    assert sorted(entry.says for entry in found if entry.written.where.startswith("Table 4")) == [
-        *("0.32", "16.8×", "18.9×, computed from 142.8 / 7.56"),
-        *("55.8×, computed from 17.85 / 0.32", "7.56", "80×", "n/a"),
-    ]
-
-
 @pytest.mark.parametrize("name", SUITES)
 def test_a_suite_cites_its_paper_ends_in_the_table_and_has_each_printed_table_as_a_whole(name: str) -> None:
     suite = SUITES[name]
@@ -107,15 +96,8 @@ def test_each_figure_that_is_read_off_a_run_has_its_cells_on_one_device_at_least
         # of no device are there several cells for one figure, or a metric that is none
         assert not [row for row in each if row.finding is Finding.CANNOT_TELL and row.figure is None], words
         ours = each[0].entry.written.ours
-        # memory is none of what is made up here
-        if ours is not None and not ours.metric.startswith("memory"):
+        if ours is not None and ours.metric.startswith("memory"):
+            # memory is none of what is made up here: it fails for want of a counter alone
+            assert each[0].why.endswith(("no memory was read in this run", "fewer than three lengths have a figure")), words
+        elif ours is not None:
             assert any(row.figure for row in each) or each[0].entry.written.needs, words
-
-
-@pytest.mark.parametrize("name", SUITES)
-def test_memory_that_is_read_off_a_run_fails_for_want_of_a_counter_alone(name: str) -> None:
-    suite = SUITES[name]
-    found = rows(suite.published, planned(suite, "cpu"))
-    memory = [row for row in found if row.entry.written.ours and row.entry.written.ours.metric.startswith("memory")]
-    known = ("no memory was read in this run", "fewer than three lengths have a figure")
-    assert [row.why for row in memory if not row.why.endswith(known)] == []

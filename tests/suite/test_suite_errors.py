@@ -48,6 +48,10 @@ NOT_A_BATCH = "is not a batch; write 512, 2^9, a range 2^9..2^16, or max"
             "4:97: published.0.ours.of.method: 'mm' is not a method of this suite; did you mean 'm'? it has m",
         ),
         ("report: {baselines: [n]}", "1:1: report.baselines: 'n' is not a method of this suite, which has m"),
+        (
+            "workloads: [train]",
+            "1:1: training is missing; the workloads train and generate need a model: training: {task: copy}",
+        ),
         ("name: b", "4:1: the key 'name' is written twice"),
     ],
 )
