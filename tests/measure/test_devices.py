@@ -30,16 +30,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "with_gpu", "without"),
-    [("auto", "cuda:0", "cpu"), ("cuda", "cuda:0", "cuda:0"), ("cuda:1", "cuda:1", "cuda:1"), ("cpu", "cpu", "cpu")],
+    ("there", "found"), [(True, ["cuda:0", "cuda:0", "cuda:1", "cpu"]), (False, ["cpu", "cuda:0", "cuda:1", "cpu"])]
 )
-def test_auto_is_the_first_gpu_if_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, asked: str, with_gpu: str, without: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert devices.resolve(asked) == with_gpu
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert devices.resolve(asked) == without
+def test_auto_is_the_first_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch, there: bool, found: list[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert [devices.resolve(asked) for asked in ("auto", "cuda", "cuda:1", "cpu")] == found
 
 
 @pytest.mark.parametrize(
@@ -130,14 +125,15 @@ def test_facts_of_a_gpu_name_it_by_uuid_and_tell_its_settings(
     assert devices.facts("cuda:0")["ecc"] is None
 
 
-def test_another_assembler_of_triton_is_told_by_its_own_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "version"), [("ptxas", "V13.2.51"), ("none", None)])
+def test_another_assembler_of_triton_is_told_by_its_own_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: str | None
+) -> None:
     other = tmp_path / "ptxas"
     other.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.2, V13.2.51'\n")
     other.chmod(0o755)
-    monkeypatch.setenv("TRITON_PTXAS_PATH", str(other))
-    assert devices.ptxas() == "V13.2.51"
-    monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path / "none"))
-    assert devices.ptxas() is None
+    monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path / name))
+    assert devices.ptxas() == version
 
 
 @pytest.mark.cuda

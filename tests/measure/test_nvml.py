@@ -24,18 +24,15 @@ def test_a_device_is_found_by_uuid_with_and_without_its_prefix(nvml: Any, uuid: 
         module.handle(nvml, "9")
 
 
-def test_a_missing_package_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    with pytest.raises(NvmlUnavailableError, match="nvidia-ml-py is not installed"):
-        module.library()
-
-
-def test_a_driver_that_does_not_answer_is_said_in_words(monkeypatch: pytest.MonkeyPatch, nvml: Any) -> None:
+def test_a_missing_package_and_a_driver_that_does_not_answer_are_said_in_words(
+    monkeypatch: pytest.MonkeyPatch, nvml: Any
+) -> None:
     stub = ModuleType("pynvml")
     stub.__dict__.update(NVMLError=nvml.NVMLError, nvmlInit=nvml.refuses)
-    monkeypatch.setitem(sys.modules, "pynvml", stub)
-    with pytest.raises(NvmlUnavailableError, match="NVML: GPU is lost"):
-        module.library()
+    for bindings, says in ((None, "nvidia-ml-py is not installed"), (stub, "NVML: GPU is lost")):
+        monkeypatch.setitem(sys.modules, "pynvml", bindings)
+        with pytest.raises(NvmlUnavailableError, match=says):
+            module.library()
 
 
 def test_a_session_shuts_nvml_down_also_when_its_block_raises_and_a_shutdown_that_fails_is_no_failure(nvml: Any) -> None:
@@ -69,12 +66,11 @@ def test_the_memory_of_this_process_is_a_number_or_none_but_never_zero_and_other
     assert other_processes(nvml, "device") == others
 
 
-def test_who_is_not_on_the_device_takes_nobody_for_itself(nvml: Any) -> None:
+def test_who_is_not_on_the_device_takes_nobody_for_itself_and_of_processes_that_are_not_told_nothing_is_known(
+    nvml: Any,
+) -> None:
     nvml.processes = [(OTHER, 900)]
     assert other_processes(nvml, "device", present=False) == 1
-
-
-def test_processes_that_nvml_does_not_tell_are_none(nvml: Any) -> None:
     nvml.nvmlDeviceGetComputeRunningProcesses = nvml.refuses
     assert module.process_bytes(nvml, "device") is None
     assert other_processes(nvml, "device") is None
@@ -131,17 +127,13 @@ def test_a_hidden_process_has_no_number_but_a_reason_and_the_device_delta_is_fla
     assert (delta.bytes, delta.flag) == (700, None if peak else "device_delta")
 
 
-def test_a_device_that_is_lost_before_the_call_is_unavailable(nvml: Any) -> None:
-    nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
-    with pytest.raises(NvmlUnavailableError, match="GPU is lost"), NvmlSampler(nvml, "device"):
-        pass
-
-
-def test_a_device_that_is_lost_during_the_call_gives_no_numbers_but_the_reason(nvml: Any) -> None:
+def test_a_device_that_is_lost_before_the_call_is_unavailable_and_during_it_gives_no_numbers_but_the_reason(nvml: Any) -> None:
     nvml.processes = [(OWN, 500)]
     with NvmlSampler(nvml, "device") as sampler:
         nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
     assert sampler.readings() == module.unavailable("NVML: GPU is lost")
+    with pytest.raises(NvmlUnavailableError, match="GPU is lost"), NvmlSampler(nvml, "device"):
+        pass
 
 
 def test_sampling_ends_with_the_call_also_when_it_raises(nvml: Any) -> None:

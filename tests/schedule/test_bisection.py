@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from attnbench.session.scout import scout
 from tests.schedule.played import HERE, FakeWorker, records_of, run_of
 
 COST = Cost(nominal_flops=1, exact_flops=1, executed_flops=1, traffic_bytes=1)
-Law = Callable[[Cell], float]
+GOAL = Goal("linear", "softmax")
 
 
 def seconds(cell: Cell) -> float:
@@ -41,7 +41,7 @@ def seconds(cell: Cell) -> float:
 class Machine(FakeWorker):
     """Methods take on it what a law says, each process off by a little of its own."""
 
-    law: Law = seconds
+    law: Callable[[Cell], float] = seconds
     noise: float = 0.01
     refuses: Callable[[Cell], str | None] = lambda _: None
     asked: list[int] = field(default_factory=list)
@@ -77,17 +77,18 @@ class Searched:
     records: list[Record]
     added: list[dict[str, int]]
 
-    def crossings(self, metric: str = "time") -> dict[str, tuple[Crossing, ...]]:
+    def crossing(self, metric: str = "time") -> Crossing:
+        """The only one of the only section."""
         summaries = summarize(self.run.cells, self.records)
-        chosen = recorded(summaries)[metric]
-        found = sections(summaries, self.run.suite.axes)
-        return {s.title: Versus(s, "linear", "softmax", chosen).crossover.crossings for s in found}
+        (section,) = sections(summaries, self.run.suite.axes)
+        (found,) = Versus(section, "linear", "softmax", recorded(summaries)[metric]).crossover.crossings
+        return found
 
 
-def search(worker: Machine, goal: Goal | None = None, **suite: Any) -> Searched:
+def search(worker: Machine, goal: Goal = GOAL, **suite: Any) -> Searched:
     axes = {"N": ("2^8..2^14",), "causal": (True,), **suite.pop("axes", {})}
     info = run_of({"name": "t", "axes": axes, "methods": ("softmax", "linear"), "replicates": 5, **suite})
-    goal, jobs = goal or Goal("linear", "softmax"), CellJobs(info, Ledger())
+    jobs = CellJobs(info, Ledger())
     records, added, steps = list[Record](), Counter[Place](), list[dict[str, int]]()
     while True:
         records += records_of(rounds(jobs), jobs.run_info, worker)
@@ -102,9 +103,8 @@ def search(worker: Machine, goal: Goal | None = None, **suite: Any) -> Searched:
 def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth_in_a_run_that_names_it() -> None:
     found = search(Machine())
     assert found.added == [{"forward, causal, float32": 1408}]
-    ((crossing,),) = found.crossings().values()
-    assert crossing.length == pytest.approx(1300, rel=0.02)
-    assert crossing.reach <= 1.1
+    assert found.crossing().length == pytest.approx(1300, rel=0.02)
+    assert found.crossing().reach <= 1.1
     assert {256, 1408} <= set(found.run.suite.axes.N) == {cell.problem.N for cell in found.run.cells}
     assert list(found.run.suite.axes.N) == sorted(found.run.suite.axes.N)
     assert {cell.key for cell in found.run.cells if cell.problem.N == 1408} <= found.run.costs.keys()
@@ -122,7 +122,7 @@ def test_added_lengths_are_measured_side_by_side_in_each_round_like_all_others_a
     # from its own records a search wants the same
     jobs = CellJobs(found.run, Ledger.of(found.records))
     assert records_of(rounds(jobs), found.run, Machine()) == []
-    assert wanted(found.run, Goal("linear", "softmax"), found.records, {}) == {}
+    assert wanted(found.run, GOAL, found.records, {}) == {}
 
 
 def test_every_section_gets_the_lengths_that_it_wants_and_no_others() -> None:
@@ -132,22 +132,12 @@ def test_every_section_gets_the_lengths_that_it_wants_and_no_others() -> None:
     assert added == {(True, 1408), (False, 5632)}
 
 
-def test_below_five_replicates_the_bracket_is_halved_until_it_is_near_enough() -> None:
-    found = search(Machine(noise=0.0), replicates=2)
-    ((crossing,),) = found.crossings().values()
-    assert crossing.interval is None
-    assert crossing.bracket[0] < 1300 < crossing.bracket[1]
-    assert crossing.reach <= 1.1
-    assert 2 <= len(found.added) <= 4
-
-
 def test_a_finer_resolution_takes_more_lengths_up_to_the_most() -> None:
-    fine = search(Machine(noise=0.0), Goal("linear", "softmax", resolution=0.01), replicates=1)
-    few = search(Machine(noise=0.0), Goal("linear", "softmax", resolution=0.01, most=2), replicates=1)
-    none = search(Machine(noise=0.0), Goal("linear", "softmax", most=0), replicates=1)
-    assert len(fine.added) > 4
-    assert fine.added[:2] == few.added
-    assert none.added == []
+    goals = [replace(GOAL, resolution=0.01), replace(GOAL, resolution=0.01, most=2), replace(GOAL, most=0)]
+    fine, few, none = (search(Machine(noise=0.0), goal, replicates=1).added for goal in goals)
+    assert len(fine) > 4
+    assert fine[:2] == few
+    assert none == []
 
 
 def test_noise_ends_the_search_where_lengths_are_as_near_as_was_asked() -> None:
@@ -156,9 +146,8 @@ def test_noise_ends_the_search_where_lengths_are_as_near_as_was_asked() -> None:
         return 1e-6 * N * (1 if cell.method == "linear" else (N / 1300) ** 0.5)
 
     found = search(Machine(law=law, noise=0.1))
-    ((crossing,),) = found.crossings().values()
     assert 1 <= len(found.added) < 6
-    assert crossing.reach > 1.1
+    assert found.crossing().reach > 1.1
 
 
 def test_where_nobody_is_overtaken_or_nothing_is_known_of_a_metric_nothing_is_added_and_nobody_asked() -> None:
@@ -169,18 +158,16 @@ def test_where_nobody_is_overtaken_or_nothing_is_known_of_a_metric_nothing_is_ad
 
 
 def test_a_crossing_by_memory_is_closed_in_on_as_well() -> None:
-    found = search(Machine(), Goal("linear", "softmax", "memory"))
-    ((crossing,),) = found.crossings("memory").values()
-    assert crossing.reach <= 1.1
-    assert crossing.length == pytest.approx(1300, rel=0.01)
+    found = search(Machine(), Goal("linear", "softmax", "memory")).crossing("memory")
+    assert found.reach <= 1.1
+    assert found.length == pytest.approx(1300, rel=0.01)
 
 
 def test_a_length_that_a_method_refuses_is_a_row_and_the_search_goes_on_beside_it() -> None:
     worker = Machine(refuses=lambda cell: "multiples of 256 only" if cell.problem.N % 256 else None)
     found = search(worker, replicates=1)
-    refused = [r for r in found.records if isinstance(r.outcome, Failed)]
-    assert {r.outcome.status for r in refused if isinstance(r.outcome, Failed)} == {Status.UNSUPPORTED}
-    assert {r.job.cell.problem.N for r in refused} == {N for step in found.added for N in step.values() if N % 256}
+    refused = {(r.job.cell.problem.N, r.outcome.status) for r in found.records if isinstance(r.outcome, Failed)}
+    assert refused == {(N, Status.UNSUPPORTED) for step in found.added for N in step.values() if N % 256}
     assert not [job for job in worker.jobs if job.cell.problem.N % 256]
     assert len(found.added) <= 6
 

@@ -121,16 +121,12 @@ def test_running_out_says_nothing_of_other_sweeps() -> None:
     assert not any(ledger.hopeless(other) for other in others)
 
 
-def test_the_shortest_length_that_ran_out_is_named() -> None:
-    ran_out = ((512, Status.BUDGET), (128, Status.OOM_HOST), (256, Status.TIMEOUT))
-    ledger = Ledger.of(record(cell(N), failed(status)) for N, status in ran_out)
-    assert why(ledger, cell(1024)) == (Status.OOM_HOST, "not started: out of memory at N=128")
-
-
 def test_as_many_tokens_run_out_in_longer_sequences_and_each_smaller_batch_has_a_ceiling_of_its_own() -> None:
-    ledger = Ledger.of([record(cell(512, B=64), failed(Status.OOM_HOST)), record(cell(4096, B=1), failed(Status.BUDGET))])
+    ran_out = [(2048, 64, Status.TIMEOUT), (512, 64, Status.OOM_HOST), (1024, 64, Status.BUDGET), (4096, 1, Status.BUDGET)]
+    ledger = Ledger.of(record(cell(N, B=B), failed(status)) for N, B, status in ran_out)
     for N, B in ((1024, 1), (1024, 31), (2048, 1)):
         assert ledger.hopeless(cell(N, B=B)) is None
+    # the shortest length that ran out is named
     for N, B in ((1024, 32), (1024, 64), (8192, 64)):
         assert why(ledger, cell(N, B=B)) == (Status.OOM_HOST, "not started: out of memory at N=512")
     assert why(ledger, cell(8192, B=1)) == (Status.BUDGET, "not started: over budget at N=4096")
@@ -155,29 +151,14 @@ def test_what_is_begun_anew_is_an_attempt_and_nothing_else() -> None:
     assert ledger.attempts(record(cell(), Measured()).job) == 1
 
 
-def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt() -> None:
+def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt_if_it_was_counted() -> None:
     ledger = Ledger.of([record(cell(), warm(7)), record(cell(), warm(9), attempt=1), record(cell(), warm(3), replicate=1)])
     assert ledger.warmup(cell()) == 7
     assert ledger.warmup(cell(256)) is None
-
-
-@pytest.mark.parametrize("outcome", [Measured(), warm("7"), warm(1.5)])
-def test_a_measurement_that_counted_no_warm_up_gives_none(outcome: Measured) -> None:
-    assert Ledger.of([record(cell(), outcome)]).warmup(cell()) is None
+    assert all(Ledger.of([record(cell(), outcome)]).warmup(cell()) is None for outcome in (Measured(), warm("7"), warm(1.5)))
 
 
 FULL = failed(Status.OOM_HOST, "memory limit")
-
-
-def test_the_batch_is_the_largest_that_was_seen_to_fit() -> None:
-    ledger = Ledger()
-    assert (ledger.batch(searched()), ledger.next_batch(searched(), 64)) == (None, 1)
-    steps = ((1, None, 4), (4, None, 16), (16, FULL, 10), (10, None, 13), (13, FULL, 11), (11, FULL, None))
-    for B, outcome, following in steps:
-        ledger.add(trial(B, outcome))
-        assert ledger.next_batch(searched(), 64) == following
-    assert ledger.batch(searched()) == 10
-    assert ledger.misfit(searched()) is None
 
 
 def test_a_batch_that_ran_out_of_memory_when_measured_is_too_large_however_often_it_was_tried_before() -> None:
@@ -215,17 +196,9 @@ def test_where_one_row_does_not_fit_longer_ones_are_hopeless_but_not_with_a_stat
 # so few that a job is often told twice
 CELLS = [cell(N, B=B, chunk=chunk) for N in (64, 256) for B, chunk in ((1, 4), (2, 8))]
 OUTCOMES = st.sampled_from([warm(3), warm(5), Measured(), *map(failed, Status)])
-RECORDS = st.lists(
-    st.builds(
-        record,
-        of=st.sampled_from(CELLS),
-        outcome=OUTCOMES,
-        phase=st.sampled_from([phase for phase in Pass if phase is not Pass.FIT]),
-        replicate=st.integers(0, 2),
-        attempt=st.integers(0, 2),
-    ),
-    max_size=12,
-)
+PHASES = [phase for phase in Pass if phase is not Pass.FIT]
+JOBS = st.sampled_from(CELLS), OUTCOMES, st.sampled_from(PHASES), st.integers(0, 2), st.integers(0, 2)
+RECORDS = st.lists(st.builds(record, *JOBS), max_size=12)
 # a number of rows is tried once
 TRIALS = st.lists(
     st.builds(record, of=st.sampled_from(CELLS), outcome=OUTCOMES, phase=st.just(Pass.FIT), B=st.integers(1, 8)),

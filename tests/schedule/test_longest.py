@@ -169,10 +169,7 @@ def test_the_largest_batch_of_each_length_is_searched_for_and_no_time_taken() ->
     assert found == {("a", 512): 100, ("b", 512): 100, ("a", 2048): 25, ("b", 2048): 25}
     assert {job.B for job in worker.jobs if job.phase is Pass.MEMORY} == {100, 25}
 
-
-def test_where_not_one_row_fits_longer_ones_are_not_started() -> None:
-    info, worker = run_info(batch=True, workloads="decode"), FakeWorker(room(100))
-    records = search(info, worker)
-    assert {job.cell.problem.N for job in worker.jobs} == {512}
-    found = {f.summary.cell.problem.N: f.summary.reason for f in limits(info.cells, records, 2**16 - 1)}
-    assert found == {512: "full", 2048: "not started: out of memory at N=512"}
+    # where not one row fits, longer ones are not started
+    records = search(info, FakeWorker(room(100)))
+    reasons = {f.summary.cell.problem.N: f.summary.reason for f in limits(info.cells, records, 2**16 - 1)}
+    assert reasons == {512: "full", 2048: "not started: out of memory at N=512"}

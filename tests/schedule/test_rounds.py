@@ -89,10 +89,8 @@ def test_methods_of_a_block_run_side_by_side_in_an_order_that_the_seed_decides()
 def test_later_replicates_take_the_warm_up_of_the_first_and_may_take_their_time() -> None:
     worker = FakeWorker()
     run(run_info(budget={"seconds": 4.0}), worker)
-    assert {job.warmup for job in worker.timed() if job.replicate == 0} == {None}
-    assert {job.warmup for job in worker.timed() if job.replicate > 0} == {7}
-    assert {job.limits.first_call for job in worker.timed() if job.replicate == 0} == {2.0}
-    assert {job.limits.first_call for job in worker.timed() if job.replicate > 0} == {None}
+    told = {(job.replicate > 0, job.warmup, job.limits.first_call) for job in worker.timed()}
+    assert told == {(False, None, 2.0), (True, 7, None)}
 
 
 @pytest.mark.parametrize("status", [Status.OOM_HOST, Status.OOM_DEVICE, Status.BUDGET])
@@ -128,27 +126,15 @@ def test_a_job_that_a_stray_kill_ended_is_tried_again_and_both_tries_are_records
     assert {r.job.attempt for r in records if r.job.cell.method == "b"} == {0}
 
 
-@pytest.mark.parametrize("cut", range(4))
-def test_a_run_that_ends_between_two_tries_goes_on_with_the_second(cut: int) -> None:
-    answer = fails(Status.CRASHED, "a")
-    info = run_info(replicates=1, methods=("a",), axes={"N": [128], "causal": [True]})
-    whole = run(info, FakeWorker(answer))
-    rest = run(info, FakeWorker(answer), known=whole[:cut])
-    assert [(r.job.phase, r.job.attempt) for r in whole[:cut] + rest] == [(Pass.TIME, 0), (Pass.TIME, 1), (Pass.TIME, 2)]
-
-
-def test_a_method_is_called_unfair_only_if_two_tries_say_so() -> None:
+def test_a_method_is_called_unfair_only_if_two_tries_say_so_and_any_other_failure_where_nothing_is_believed_on_one() -> None:
     info = run_info(replicates=1, methods=("a", "b"))
     once = run(info, FakeWorker(fails(Status.UNFAIR, "a", reason="it keeps results", tries=1)))
     assert all(cell.ok for cell in summarize(info.cells, once))
     always = summarize(info.cells, run(info, FakeWorker(fails(Status.UNFAIR, "a", reason="it keeps results"))))
     assert {(cell.cell.method, cell.ok) for cell in always} == {("a", False), ("b", True)}
-
-
-def test_where_nothing_is_believed_on_one_try_a_cell_that_failed_once_is_measured() -> None:
-    info, worker = run_info(replicates=2), FakeWorker(fails(Status.BUDGET, "a", reason="0.101 s of 0.1", tries=1))
     jobs = CellJobs(info, Ledger(doubted=dict.fromkeys(Status, 2)))
-    assert all(cell.ok and len(cell.medians) == 2 for cell in summarize(info.cells, records_of(rounds(jobs), info, worker)))
+    doubted = records_of(rounds(jobs), info, FakeWorker(fails(Status.BUDGET, "a", tries=1)))
+    assert all(cell.ok for cell in summarize(info.cells, doubted))
 
 
 def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -> None:
@@ -224,38 +210,32 @@ def test_a_roof_that_a_measurement_contradicts_refuses_nothing() -> None:
     assert {job.cell.problem.N for job in worker.timed() if job.cell.method == "b"} == {128, 256, 512}
 
 
-def test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_every_attempt_is_kept() -> None:
+def test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_a_training_never() -> None:
     def answer(job: Job) -> Outcome:
         flags = ("throttled",) if job.cell.method == "a" else ("shared",) if job.attempt == 0 else ()
         return Measured(samples={"time": Series(unit="s", values=(1.0,))}, flags=flags)
 
+    # every attempt is kept
     records = run(run_info(replicates=1), FakeWorker(answer))
     attempts = Counter((r.job.cell.method, r.job.cell.key) for r in records if r.job.phase is Pass.TIME)
-    assert {count for (method, _), count in attempts.items() if method == "a"} == {3}
-    assert {count for (method, _), count in attempts.items() if method != "a"} == {2}
-
-
-def test_a_training_is_never_taken_again() -> None:
-    def answer(job: Job) -> Outcome:
-        samples = {name: Series(unit="s", values=(1.0,)) for name in ("time", "loss")}
-        return Measured(samples=samples, flags=("throttled",))
-
+    assert {(method, count) for (method, _), count in attempts.items()} == {("a", 3), ("b", 2), ("c", 2)}
     records = run(run_info(**MODEL, replicates=2), FakeWorker(answer))
     assert [r.job.replicate for r in records if r.job.phase is Pass.TRAIN] == [0, 1]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 5, 8, 9, 10, 17, 20, 30, 40])
-@pytest.mark.parametrize("batches", ["stated", "searched for"])
-def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(batches: str, cut: int) -> None:
-    info, answer = run_info(), fails(Status.OOM_HOST, "a", above=256)
-    checks = checks_of(info)
-    if batches == "searched for":
-        info, answer, checks = run_info(**SEARCH), holds(100), {}
+@pytest.mark.parametrize("kind", ["stated batches", "batches searched for", "several tries"])
+def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_jobs_of_an_undisturbed_one_none_twice(kind: str, cut: int) -> None:
+    info, answer, checks = {
+        "stated batches": (run_info(), fails(Status.OOM_HOST, "a", above=256), checks_of(run_info())),
+        "batches searched for": (run_info(**SEARCH), holds(100), {}),
+        "several tries": (run_info(methods=("a",)), fails(Status.CRASHED, "a", tries=2), {}),
+    }[kind]
     whole = run(info, FakeWorker(answer), check_cells=checks)
     rest = run(info, FakeWorker(answer), known=whole[:cut], check_cells=checks)
 
-    def jobs(records: list[Record]) -> Counter[tuple[str, Pass, int, int | None]]:
-        return Counter((r.job.cell.key, r.job.phase, r.job.replicate, r.job.B) for r in records)
+    def jobs(records: list[Record]) -> Counter[tuple[object, ...]]:
+        return Counter((r.job.cell.key, r.job.phase, r.job.replicate, r.job.B, r.job.attempt) for r in records)
 
     assert jobs(whole[:cut] + rest) == jobs(whole)
     assert set(jobs(whole).values()) == {1}

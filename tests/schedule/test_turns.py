@@ -1,6 +1,7 @@
-"""In which order two sides are measured; their workers are played."""
+"""In which order two sides are measured, in turns and for the verdicts of a selfcheck; their workers are played."""
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,9 +11,13 @@ from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import turns
-from attnbench.schema.errand import Job, Pass
-from attnbench.schema.outcome import Outcome
+from attnbench.schedule.verdicts import groups, in_turns, warmups_of
+from attnbench.schema.cell import Cell
+from attnbench.schema.errand import Answer, Errand, Job, Pass
+from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
+from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
+from attnbench.schema.selfcheck import Place, Selfcheck
 from tests.schedule.played import FakeWorker, measured, run_of
 
 INFO = run_of({"name": "t", "axes": {"N": [64, 128]}, "methods": ["a", "b"]})
@@ -57,15 +62,12 @@ def test_each_cell_is_measured_on_one_side_right_after_the_other_from_short_to_l
     assert [(side, job.cell.key, job.replicate) for side, job in jobs if job.phase is Pass.TIME] == log
 
 
-def test_neither_side_is_always_the_first() -> None:
+def test_neither_side_is_always_the_first_and_only_what_is_still_wanted_goes_on() -> None:
     sides = Sides()
     sides.run(range(20))
     first = Counter(side for side, *_ in sides.log[::2])
     assert min(first[0], first[1]) > 20
-
-
-def test_only_what_is_still_wanted_goes_on() -> None:
-    sides = Sides()
+    sides.log.clear()
     sides.run(range(5, 7), KEYS[:1])
     assert {(key, replicate) for _, key, replicate in sides.log} == {(KEYS[0], 5), (KEYS[0], 6)}
 
@@ -83,3 +85,140 @@ def test_what_was_in_flight_is_told_for_its_side() -> None:
     assert finished is None
     assert cut is not None
     assert (cut.job.replicate, cut.ok) == (0, False)
+
+
+CELL = Cell(method="m", problem=Problem(N=512))
+PLAN = Selfcheck(sides=(CELL, CELL), verdicts=23, replicates=3)
+CHECKS = {CELL.key: (Cell(method="m", problem=Problem(N=64, H=2)),)}
+
+
+def warmed(job: Job) -> Outcome:
+    """The warm-up that is found depends on the process; one that is told how many takes so many."""
+    found = job.warmup if job.warmup is not None else 100 + job.replicate
+    return Measured(samples={"time": Series(unit="s", values=(1.0, 2.0))}, facts={"warmup_calls": found})
+
+
+@dataclass
+class Server(FakeWorker):
+    """Works until it is closed."""
+
+    closed: bool = False
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
+
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
+        assert not self.closed
+        return super().ask(errand, timeout)
+
+
+@dataclass
+class Machine:
+    """Starts servers for a selfcheck."""
+
+    answer: Callable[[Job], Outcome] = warmed
+    servers: list[Server] = field(default_factory=list)
+
+    def __call__(self) -> Server:
+        self.servers.append(Server(self.answer))
+        return self.servers[-1]
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [job for server in self.servers for job in server.jobs]
+
+    def run(self, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **checks: dict[str, tuple[Cell, ...]]) -> list[Record]:
+        suite = {"name": "s", "axes": {"N": [512]}, "methods": ["m"], "budget": {"seconds": 0.2}, "replicates": plan.processes}
+        info, known = run_of(suite, plan.sides[:1]), list(known)
+        schedule = in_turns(CellJobs(info, Ledger.of(known), **checks), plan, warmups_of(plan, known))
+        return [record for _, record in carry_out(schedule, Local(info, self))]
+
+
+def test_every_process_runs_once_round_after_round_the_sides_of_a_verdict_in_an_order_that_the_seed_decides() -> None:
+    records = Machine().run()
+    assert sorted(record.job.replicate for record in records) == list(range(PLAN.processes))
+    found = [PLAN.place(record.job.replicate) for record in records]
+    rounds = [place.replicate for place in found]
+    assert rounds == sorted(rounds)
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    assert all((a.verdict, a.replicate) == (b.verdict, b.replicate) for a, b in pairs)
+    firsts = Counter(a.side for a, _ in pairs)
+    assert all(firsts[side] > len(pairs) / 4 for side in (0, 1))
+    assert [record.job for record in Machine().run()] == [record.job for record in records]
+    orders = {tuple(place.verdict for place in found if place.replicate == replicate) for replicate in range(3)}
+    assert len(orders) == 3, "the verdicts of each round come in another order"
+
+
+def test_each_side_has_servers_of_its_own_and_no_server_serves_many_verdicts() -> None:
+    machine = Machine()
+    machine.run()
+    assert len(machine.servers) == 2 * 3 * PLAN.replicates
+    for server in machine.servers:
+        served = [PLAN.place(job.replicate) for job in server.jobs]
+        assert len({(place.side, place.replicate) for place in served}) == 1
+        assert len({place.verdict for place in served}) == len(served) <= 10
+        assert server.closed
+
+
+def test_a_side_of_a_verdict_keeps_the_warm_up_of_its_own_first_process_and_a_pair_draws_inputs_of_its_own() -> None:
+    machine = Machine()
+    machine.run()
+    seeds: dict[int, set[int]] = {}
+    for job in machine.jobs:
+        place = PLAN.place(job.replicate)
+        first = PLAN.number(Place(place.verdict, place.side, 0))
+        assert job.warmup == (None if place.replicate == 0 else 100 + first)
+        assert job.limits.first_call == (0.1 if place.replicate == 0 else None)
+        seeds.setdefault(PLAN.pair(job.replicate), set()).add(job.seed)
+    assert all(len(drawn) == 1 for drawn in seeds.values())
+    assert len(set.union(*seeds.values())) == 23 * 3
+
+
+def test_the_check_is_made_once_and_first_and_a_method_that_fails_it_is_not_timed() -> None:
+    records = Machine().run(check_cells=CHECKS)
+    assert records[0].job.phase is Pass.CHECK
+    # and memory is never measured
+    assert Counter(record.job.phase for record in records) == {Pass.CHECK: 1, Pass.TIME: PLAN.processes}
+
+    wrong = Failed(status=Status.INCORRECT, reason="wrong")
+    check, timed = Machine(lambda job: wrong if job.phase is Pass.CHECK else warmed(job)).run(check_cells=CHECKS)
+    assert (check.job.phase, timed.job.phase) == (Pass.CHECK, Pass.TIME)
+    assert timed.outcome == Failed(status=Status.INCORRECT, reason="its check: wrong")
+
+
+@pytest.mark.parametrize("stop", [1, 30, 46, 47, 100, 137])
+def test_what_was_interrupted_goes_on_with_the_rest_and_the_same_warm_ups(stop: int) -> None:
+    whole = Machine().run()
+    cut = whole[stop].model_copy(update={"outcome": Failed(status=Status.INTERRUPTED, reason="it was")})
+    rest = Machine().run([*whole[:stop], cut])
+    assert [record.job for record in whole[:stop]] + [record.job for record in rest] == [record.job for record in whole]
+
+
+def failing(numbers: Iterable[int]) -> Machine:
+    bad, no = set(numbers), Failed(status=Status.TIMEOUT, reason="no answer")
+    return Machine(lambda job: no if job.replicate in bad else warmed(job))
+
+
+def test_a_process_that_fails_costs_no_other_and_changes_no_condition() -> None:
+    machine = failing([10, 11, 70])
+    records = machine.run()
+    assert sorted(record.job.replicate for record in records if not record.ok) == [10, 11, 70]
+    assert len(records) == PLAN.processes
+    assert all(job.limits.first_call is None for job in machine.jobs if PLAN.place(job.replicate).replicate > 0)
+
+
+def test_a_method_that_cannot_be_measured_at_all_is_tried_once_and_one_that_fails_ten_times_in_a_row_no_more() -> None:
+    (record,) = failing(range(PLAN.processes)).run()
+    assert not record.ok
+    order = [number for replicate in range(3) for group in groups(PLAN, replicate, 0) for number in group]
+    records = failing([*order[4:13], *order[20:]]).run()
+    assert [record.job.replicate for record in records] == order[:30]
+
+
+def test_a_slow_down_made_on_purpose_is_another_cell_on_side_b() -> None:
+    slow = CELL.model_copy(update={"method": "slow"})
+    plan = Selfcheck(sides=(CELL, slow), verdicts=2, replicates=2, injected=0.1)
+    records = Machine().run(plan=plan)
+    sides = {(plan.place(record.job.replicate).side, record.job.cell.method) for record in records}
+    assert sides == {(0, "m"), (1, "slow")}
+    assert sorted(record.job.replicate for record in records) == list(range(8))

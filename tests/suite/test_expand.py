@@ -138,7 +138,7 @@ def test_shares_of_a_suite_have_all_its_cells_and_none_twice(axes: dict[str, obj
     assert set(keys) == {cell.key for cell in expand(whole)}
 
 
-def test_of_a_suite_of_ten_million_cells_a_share_is_made_without_the_others() -> None:
+def test_a_share_of_ten_million_cells_is_made_without_the_others_and_one_beyond_the_last_is_an_error() -> None:
     many = suite(axes={"N": list(range(1, 10_001)), "D": list(range(1, 1001))})
     assert len(Bundles(many)) == 10_000_000
     with pytest.raises(TooManyCellsError, match="measure shares of it, as --shard 1/100"):
@@ -146,7 +146,6 @@ def test_of_a_suite_of_ten_million_cells_a_share_is_made_without_the_others() ->
     found = Shard(7, 1000).expand(many)
     assert len(found) == 10_000
     assert (found[0].problem.N, found[0].problem.D, found[-1].problem.N) == (1, 7, 10_000)
-
     with pytest.raises(ArgumentError, match="the suite has only 1 bundles to share out"):
         Shard(2, 2).expand(suite())
 

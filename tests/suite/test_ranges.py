@@ -71,8 +71,3 @@ def test_axes_that_every_problem_needs_are_not_empty() -> None:
     for axis in ("H", "D", "dtype", "causal", "inputs", "allocator", "matmul_precision", "clock"):
         with pytest.raises(ValidationError, match=axis):
             Axes.model_validate({"N": 8, axis: []})
-
-
-def test_a_batch_is_given_once() -> None:
-    with pytest.raises(ValidationError, match="give B or tokens, not both"):
-        Axes.model_validate({"N": 8, "B": 1, "tokens": 8})

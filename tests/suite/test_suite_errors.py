@@ -1,13 +1,43 @@
 """What a user reads who made a mistake in a suite file: file, line, column, key, and what would be right."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from attnbench.schema.suite import Suite
 from attnbench.suite.load import SuiteError, load
-from tests.suite.conftest import Errors, Load
 
 GOOD = "name: a\naxes: {N: 8}\nmethods: [m]\n"
 AT_MOST, AT_LEAST, WHOLE = "should be less than or equal to", "should be greater than or equal to", "should be a valid integer"
 NOT_A_BATCH = "is not a batch; write 512, 2^9, a range 2^9..2^16, or max"
+
+
+Load = Callable[[str], Suite]
+Errors = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def load_text(tmp_path: Path) -> Load:
+    """The suite that a file with this content is."""
+
+    def _load(content: str) -> Suite:
+        (tmp_path / "x.yaml").write_text(content)
+        return load(str(tmp_path / "x.yaml")).suite
+
+    return _load
+
+
+@pytest.fixture
+def errors(load_text: Load, tmp_path: Path) -> Errors:
+    """The lines of the refusal, each without the name of the folder."""
+
+    def _errors(content: str) -> list[str]:
+        with pytest.raises(SuiteError) as refused:
+            load_text(content)
+        return [line.removeprefix(f"{tmp_path}/") for line in str(refused.value).split("\n")]
+
+    return _errors
 
 
 @pytest.mark.parametrize(
