@@ -21,14 +21,10 @@ STORED = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores" / 
 def run_info(*, suite: dict[str, Any] | None = None, version: str = "1", **environment: str) -> RunInfo:
     fields = {"name": "s", "axes": {"N": [8, 16]}, "methods": ["m"], **(suite or {})}
     description = Description(method="m", paper="p", tier="eager", causality="full", summary="s", version=version)
+    plain: dict[str, Any] = {"id": "i", "command": "c", "started": "s", "environment_digest": "d"}
     return RunInfo(
-        **{
-            "id": "i",
-            "command": "c",
-            "started": "s",
-            "environment": {"torch": "2.11", **environment},
-            "environment_digest": "d",
-        },
+        **plain,
+        environment={"torch": "2.11", **environment},
         suite=Suite.model_validate(fields, strict=False),
         surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1, roof={}),
         methods={"m": description},
