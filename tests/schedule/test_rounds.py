@@ -225,7 +225,7 @@ def test_a_throttled_or_shared_replicate_is_taken_again_twice_at_most_and_a_trai
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 5, 8, 9, 10, 17, 20, 30, 40])
 @pytest.mark.parametrize("kind", ["stated batches", "batches searched for", "several tries"])
-def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_jobs_of_an_undisturbed_one_none_twice(kind: str, cut: int) -> None:
+def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice(kind: str, cut: int) -> None:
     info, answer, checks = {
         "stated batches": (run_info(), fails(Status.OOM_HOST, "a", above=256), checks_of(run_info())),
         "batches searched for": (run_info(**SEARCH), holds(100), {}),

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from attnbench.places.local import Local
 from attnbench.places.place import carry_out
@@ -13,7 +16,7 @@ from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import turns
 from attnbench.schedule.verdicts import groups, in_turns, warmups_of
 from attnbench.schema.cell import Cell
-from attnbench.schema.errand import Answer, Errand, Job, Pass
+from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
@@ -88,8 +91,30 @@ def test_what_was_in_flight_is_told_for_its_side() -> None:
 
 
 CELL = Cell(method="m", problem=Problem(N=512))
+SLOW = CELL.model_copy(update={"method": "slow"})
 PLAN = Selfcheck(sides=(CELL, CELL), verdicts=23, replicates=3)
 CHECKS = {CELL.key: (Cell(method="m", problem=Problem(N=64, H=2)),)}
+
+
+@given(st.integers(1, 30), st.integers(2, 12))
+def test_every_number_is_one_process_and_the_sides_of_a_pair_share_one_of_their_own(verdicts: int, replicates: int) -> None:
+    planned = Selfcheck(sides=(CELL, SLOW), verdicts=verdicts, replicates=replicates)
+    places = [planned.place(number) for number in range(planned.processes)]
+    assert [planned.number(place) for place in places] == list(range(planned.processes))
+    assert set(places) == {Place(v, side, r) for v in range(verdicts) for side in (0, 1) for r in range(replicates)}
+    pairs = {(place.verdict, place.replicate): planned.pair(planned.number(place)) for place in places if place.side == 0}
+    assert len(set(pairs.values())) == verdicts * replicates
+    assert all(planned.pair(planned.number(place)) == pairs[place.verdict, place.replicate] for place in places)
+    assert [planned.cell(planned.number(place)) for place in places] == [(CELL, SLOW)[place.side] for place in places]
+    # numbers of more verdicts begin with those of fewer
+    more = planned.model_copy(update={"verdicts": verdicts + 6})
+    assert [more.place(number) for number in range(planned.processes)] == places
+
+
+@pytest.mark.parametrize("wrong", [{"verdicts": 0}, {"replicates": 1}, {"margin": 0.0}, {"injected": -0.1}, {"extra": 1}])
+def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Selfcheck.model_validate({"sides": (CELL, CELL), **wrong})
 
 
 def warmed(job: Job) -> Outcome:
@@ -99,28 +124,14 @@ def warmed(job: Job) -> Outcome:
 
 
 @dataclass
-class Server(FakeWorker):
-    """Works until it is closed."""
-
-    closed: bool = False
-
-    def __exit__(self, *_: object) -> None:
-        self.closed = True
-
-    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
-        assert not self.closed
-        return super().ask(errand, timeout)
-
-
-@dataclass
 class Machine:
     """Starts servers for a selfcheck."""
 
     answer: Callable[[Job], Outcome] = warmed
-    servers: list[Server] = field(default_factory=list)
+    servers: list[FakeWorker] = field(default_factory=list)
 
-    def __call__(self) -> Server:
-        self.servers.append(Server(self.answer))
+    def __call__(self) -> FakeWorker:
+        self.servers.append(FakeWorker(self.answer))
         return self.servers[-1]
 
     @property
@@ -157,7 +168,6 @@ def test_each_side_has_servers_of_its_own_and_no_server_serves_many_verdicts() -
         served = [PLAN.place(job.replicate) for job in server.jobs]
         assert len({(place.side, place.replicate) for place in served}) == 1
         assert len({place.verdict for place in served}) == len(served) <= 10
-        assert server.closed
 
 
 def test_a_side_of_a_verdict_keeps_the_warm_up_of_its_own_first_process_and_a_pair_draws_inputs_of_its_own() -> None:
@@ -216,8 +226,7 @@ def test_a_method_that_cannot_be_measured_at_all_is_tried_once_and_one_that_fail
 
 
 def test_a_slow_down_made_on_purpose_is_another_cell_on_side_b() -> None:
-    slow = CELL.model_copy(update={"method": "slow"})
-    plan = Selfcheck(sides=(CELL, slow), verdicts=2, replicates=2, injected=0.1)
+    plan = Selfcheck(sides=(CELL, SLOW), verdicts=2, replicates=2, injected=0.1)
     records = Machine().run(plan=plan)
     sides = {(plan.place(record.job.replicate).side, record.job.cell.method) for record in records}
     assert sides == {(0, "m"), (1, "slow")}

@@ -90,6 +90,19 @@ def test_float32_whose_products_may_be_rounded_has_a_roof_of_its_own(dtype: str,
     assert cell.ceiling == ceiling
 
 
+@pytest.mark.parametrize(
+    ("workload", "call"),
+    [
+        *(("train", "forward_backward"), ("generate", "forward")),
+        *(("model_prefill", "forward"), ("model_decode", "decode"), ("model_train", "forward_backward")),
+    ],
+)
+def test_a_method_is_asked_about_its_own_call_and_knows_of_no_model(workload: str, call: str) -> None:
+    of = {"training": {"task": "copy"}} if workload in {"train", "generate"} else {"model": {"config": "llama-10m"}}
+    asked = Cell.model_validate({"method": "m", "problem": Problem(N=8, causal=True), "workload": workload, **of}).call
+    assert (asked.workload.value, asked.training, asked.model) == (call, None, None)
+
+
 def test_widths_of_values_and_heads_of_keys_follow_those_of_queries_where_they_are_not_given() -> None:
     assert (Problem(N=8).D, Problem(N=8).M, Problem(N=8).H, Problem(N=8).kv_heads) == (64, 64, 8, 8)
     assert (Problem(N=8, D=32).M, Problem(N=8, H=6).kv_heads) == (32, 6)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import PIXELS, Task, Training
 
@@ -61,11 +60,3 @@ def test_what_cannot_be_trained_says_what_would_be_right(training: dict[str, Any
 @given(st.sampled_from(Task), st.integers(1, 40), st.integers(2, 64), st.integers(1, 20))
 def test_the_answer_is_a_reason_or_none_whatever_is_asked(task: Task, N: int, symbols: int, pairs: int) -> None:
     assert Training(task=task, symbols=symbols, pairs=pairs).why_not(problem(N)) != ""
-
-
-@pytest.mark.parametrize(
-    ("workload", "call"), [(Workload.TRAIN, Workload.FORWARD_BACKWARD), (Workload.GENERATE, Workload.FORWARD)]
-)
-def test_a_method_is_asked_about_its_own_call_and_knows_of_no_model(workload: Workload, call: Workload) -> None:
-    cell = Cell(method="m", problem=problem(), workload=workload, training=Training(task=Task.COPY))
-    assert (cell.call.workload, cell.call.training) == (call, None)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.schema.suite import Suite
 from attnbench.suite.load import SuiteError, load
 
 GOOD = "name: a\naxes: {N: 8}\nmethods: [m]\n"
@@ -13,28 +12,17 @@ AT_MOST, AT_LEAST, WHOLE = "should be less than or equal to", "should be greater
 NOT_A_BATCH = "is not a batch; write 512, 2^9, a range 2^9..2^16, or max"
 
 
-Load = Callable[[str], Suite]
 Errors = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def load_text(tmp_path: Path) -> Load:
-    """The suite that a file with this content is."""
-
-    def _load(content: str) -> Suite:
-        (tmp_path / "x.yaml").write_text(content)
-        return load(str(tmp_path / "x.yaml")).suite
-
-    return _load
-
-
-@pytest.fixture
-def errors(load_text: Load, tmp_path: Path) -> Errors:
-    """The lines of the refusal, each without the name of the folder."""
+def errors(tmp_path: Path) -> Errors:
+    """The lines in which a file with this content is refused, each without the name of the folder."""
 
     def _errors(content: str) -> list[str]:
+        (tmp_path / "x.yaml").write_text(content)
         with pytest.raises(SuiteError) as refused:
-            load_text(content)
+            load(str(tmp_path / "x.yaml"))
         return [line.removeprefix(f"{tmp_path}/") for line in str(refused.value).split("\n")]
 
     return _errors
@@ -191,10 +179,11 @@ def test_what_is_no_yaml_says_where(errors: Errors, text: str, place: str) -> No
 
 
 @pytest.mark.parametrize("written", ["true", "True", "FALSE"])
-def test_truth_is_written_in_one_way(load_text: Load, written: str) -> None:
-    suite = load_text(f"name: a\naxes: {{N: 8, causal: {written}}}\nmethods: [m]\nbudget: {{seconds: 1e-3}}\n")
-    assert suite.axes.causal == (written.lower() == "true",)
-    assert suite.budget.seconds == 1e-3, "a number may be written in scientific form"
+def test_truth_is_written_in_one_way_and_a_number_also_in_scientific_form(tmp_path: Path, written: str) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(f"name: a\naxes: {{N: 8, causal: {written}}}\nmethods: [m]\nbudget: {{seconds: 1e-3}}\n")
+    suite = load(str(file)).suite
+    assert (suite.axes.causal, suite.budget.seconds) == ((written.lower() == "true",), 1e-3)
 
 
 @pytest.mark.parametrize("head", ["", "%YAML 1.1\n---\n"])

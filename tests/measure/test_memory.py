@@ -1,4 +1,4 @@
-"""Peaks of host memory: known patterns in processes of their own, what a backward keeps, and where counters are refused."""
+"""Peaks of memory, on the host and on a GPU: known patterns, what a backward keeps, and where counters are refused."""
 
 import ctypes
 import json
@@ -16,10 +16,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnbench.measure import allocator, host_memory
+from attnbench.measure import allocator, cuda_memory, host_memory
 from attnbench.measure.profiler_memory import saved_for_backward, torch_profiler_peak
 
-FREED = 320 * 2**20
+MIB = 2**20
+FREED = 320 * MIB
 N = 2**18
 BYTES = 4 * N
 
@@ -67,29 +68,22 @@ def test_a_c_library_that_cannot_retain_is_told_by_false(monkeypatch: pytest.Mon
     assert not allocator.trim()
 
 
-@dataclass
-class FakeProcess:
-    """A process whose memory is what the test says; tells when the sampling thread has seen it."""
-
-    rss: int = 100
-    seen: threading.Event = field(default_factory=threading.Event)
-
-    def memory_info(self) -> SimpleNamespace:
-        if threading.current_thread() is not threading.main_thread() and self.rss > 100:
-            self.seen.set()
-        return SimpleNamespace(rss=self.rss)
-
-
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeProcess:
-    """A process in a sandbox that refuses to reset the high-water mark."""
-    made = FakeProcess()
+def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+    """In a sandbox that refuses to reset the high-water mark: a process whose memory the test says, until it is sampled."""
+    made = SimpleNamespace(rss=100, seen=threading.Event())
+
+    def memory_info() -> SimpleNamespace:
+        if threading.current_thread() is not threading.main_thread() and made.rss > 100:
+            made.seen.set()
+        return SimpleNamespace(rss=made.rss)
+
     monkeypatch.setattr(host_memory, "_CLEAR", tmp_path / "not" / "there")
-    monkeypatch.setattr("psutil.Process", lambda: made)
+    monkeypatch.setattr("psutil.Process", lambda: SimpleNamespace(memory_info=memory_info))
     return made
 
 
-def test_where_the_mark_cannot_be_reset_memory_is_sampled_and_flagged_with_the_reason(process: FakeProcess) -> None:
+def test_where_the_mark_cannot_be_reset_memory_is_sampled_and_flagged_with_the_reason(process: SimpleNamespace) -> None:
     def call() -> None:
         process.rss = 900
         assert process.seen.wait(10)
@@ -101,11 +95,11 @@ def test_where_the_mark_cannot_be_reset_memory_is_sampled_and_flagged_with_the_r
     assert "sampled every 2 ms" in (reading.reason or "")
 
 
-def test_memory_that_is_still_held_at_the_end_is_seen_without_the_thread(process: FakeProcess) -> None:
+def test_memory_that_is_still_held_at_the_end_is_seen_without_the_thread(process: SimpleNamespace) -> None:
     assert host_memory.host_rss_peak(lambda: setattr(process, "rss", 700)).bytes == 600
 
 
-def test_sampling_ends_with_the_call_also_when_it_raises(process: FakeProcess) -> None:
+def test_sampling_ends_with_the_call_also_when_it_raises(process: SimpleNamespace) -> None:
     threads = threading.active_count()
 
     def call() -> None:
@@ -163,3 +157,98 @@ def test_what_is_kept_for_a_backward_is_known_by_hand(forward: Callable[[Tensor,
     assert saved_for_backward(lambda: forward(x, y)).bytes == pytest.approx(tensors_kept * BYTES, abs=64)
     with torch.no_grad():
         assert saved_for_backward(lambda: forward(x, y)).bytes == 0
+
+
+@dataclass
+class Gpu:
+    """torch.cuda's counters; `log` is the order in which they were asked."""
+
+    allocated: int = 0
+    requested: int = 0
+    peak: int = 0
+    requested_peak: int = 0
+    reserved: int = 0
+    retries: int = 0
+    log: list[str] = field(default_factory=list)
+
+    def take(self, size: int, rounding: int = 0) -> None:
+        self.requested += size
+        self.allocated += size + rounding
+        self.peak, self.requested_peak = max(self.peak, self.allocated), max(self.requested_peak, self.requested)
+        self.reserved = max(self.reserved, self.allocated)
+
+    def synchronize(self, device: str) -> None:
+        self.log.append("synchronize")
+
+    def reset_peak_memory_stats(self, device: str) -> None:
+        self.peak, self.requested_peak = self.allocated, self.requested
+
+    def memory_allocated(self, device: str) -> int:
+        return self.allocated
+
+    def memory_stats(self, device: str) -> dict[str, int]:
+        return {
+            "allocated_bytes.all.current": self.allocated,
+            "allocated_bytes.all.peak": self.peak,
+            "requested_bytes.all.current": self.requested,
+            "requested_bytes.all.peak": self.requested_peak,
+            "reserved_bytes.all.peak": self.reserved,
+            "num_alloc_retries": self.retries,
+        }
+
+
+def test_the_peak_is_counted_beyond_what_lived_before_after_an_earlier_peak_and_between_idle_moments() -> None:
+    cuda = Gpu()
+    cuda.take(900)
+    cuda.take(-600)  # an earlier peak, gone
+
+    def call() -> None:
+        cuda.log.append("call")
+        cuda.take(180, rounding=20)
+        cuda.take(-150)
+
+    readings = cuda_memory.allocator_peaks(call, "cuda:0", cuda)
+    peaks = {"torch_allocated_peak": 200, "torch_requested_peak": 180, "torch_reserved_peak": 900}
+    assert {name: reading.bytes for name, reading in readings.items()} == peaks
+    assert not any(reading.flag or reading.reason for reading in readings.values())
+    assert cuda.log == ["synchronize", "call", "synchronize"]
+
+
+def test_a_call_in_which_the_allocator_had_to_try_again_is_flagged() -> None:
+    cuda = Gpu(retries=3)
+    readings = cuda_memory.allocator_peaks(lambda: setattr(cuda, "retries", 4), "cuda:0", cuda)
+    assert readings["torch_reserved_peak"].flag == "allocation_retried"
+    assert cuda_memory.allocator_peaks(lambda: None, "cuda:0", cuda)["torch_reserved_peak"].flag is None
+
+
+def test_what_is_kept_for_the_backward_leaves_out_the_output() -> None:
+    cuda = Gpu(allocated=5000)
+
+    def forward() -> torch.Tensor:
+        output = torch.ones(100)
+        cuda.take(output.nbytes + 300)
+        return output
+
+    assert cuda_memory.saved_for_backward(forward, "cuda:0", cuda).bytes == 300
+
+
+@pytest.mark.cuda
+def test_a_known_allocation_on_a_gpu_is_within_one_percent() -> None:
+    torch.ones(1, device="cuda:0")
+    readings = cuda_memory.allocator_peaks(lambda: torch.ones(64 * MIB, device="cuda:0"), "cuda:0")
+    assert readings["torch_allocated_peak"].bytes == pytest.approx(256 * MIB, rel=0.01)
+    assert (readings["torch_reserved_peak"].bytes or 0) >= 256 * MIB
+
+
+@pytest.mark.cuda
+def test_what_exp_keeps_on_a_gpu_is_its_output_alone() -> None:
+    x, y = (torch.ones(MIB, device="cuda:0", requires_grad=True) for _ in "xy")
+    assert cuda_memory.saved_for_backward(x.exp, "cuda:0").bytes == 0
+    assert cuda_memory.saved_for_backward(lambda: x.exp() * y.tanh(), "cuda:0").bytes == pytest.approx(8 * MIB, rel=0.01)
+
+
+@pytest.mark.cuda
+def test_more_memory_than_the_gpu_has_is_an_out_of_memory_error() -> None:
+    _, total = torch.cuda.mem_get_info("cuda:0")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(2 * total, dtype=torch.uint8, device="cuda:0")
