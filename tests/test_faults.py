@@ -96,7 +96,7 @@ FAULTS: dict[str, list[str]] = {
         "measure/test_loop.py::test_a_wall_clock_that_jumps_changes_nothing",
     ],
     "NVML is missing, does not fit its driver, or loses the GPU: n/a with the reason": [
-        "measure/test_nvml.py::test_a_missing_package_and_a_driver_that_does_not_answer_are_said_in_words",
+        "measure/test_nvml.py::test_a_missing_package_and_a_silent_driver_are_said_in_words",
         "measure/test_nvml.py::test_a_device_that_is_lost_before_the_call_is_unavailable_and_during_it_gives_no_numbers_but_the_reason",
         "workloads/test_footprint.py::test_without_nvml_its_counters_have_the_reason",
         "workloads/test_footprint.py::test_a_gpu_that_is_lost_leaves_its_counters_empty",

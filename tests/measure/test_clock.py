@@ -281,9 +281,7 @@ def test_a_cold_graph_is_replayed_after_a_flush_each_time(gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize(("l2", "least"), [(4096, 2 * 4096), (0, 2**26), (None, 2**26)], ids=["known", "zero", "untold"])
-def test_the_flush_overwrites_at_least_twice_the_cache_and_reads_so_that_nothing_is_written_back_later(
-    l2: int | None, least: int
-) -> None:
+def test_the_flush_overwrites_at_least_twice_the_cache_and_ends_by_reading(l2: int | None, least: int) -> None:
     properties = SimpleNamespace() if l2 is None else SimpleNamespace(L2_cache_size=l2)
     flush = CacheFlush("cuda:0", SimpleNamespace(get_device_properties=lambda device: properties))
     assert flush.buffer.nbytes >= least
@@ -291,13 +289,14 @@ def test_the_flush_overwrites_at_least_twice_the_cache_and_reads_so_that_nothing
     flush.read.fill_(1)
     flush()
     assert not flush.buffer.any()
+    # nothing is left to be written back while the next call is timed
     assert flush.read == 0
 
 
 @pytest.mark.parametrize(
     "made", [lambda gpu: WallClock(), lambda gpu: ColdClock("cuda:0", gpu), lambda gpu: GraphClock("cuda:0", gpu)]
 )
-def test_the_last_result_of_a_sample_is_looked_at_once_it_is_timed(
+def test_the_last_result_of_a_sample_is_seen_once_it_is_timed(
     gpu: Gpu, host_ns: list[int], made: Callable[[Gpu], Clock]
 ) -> None:
     seen: list[object] = []

@@ -45,9 +45,7 @@ def test_auto_is_the_first_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch, 
         (True, 2, "torch .* finds only cuda:0, cuda:1"),
     ],
 )
-def test_a_missing_gpu_is_told_with_those_there_are(
-    monkeypatch: pytest.MonkeyPatch, built: bool, count: int, words: str
-) -> None:
+def test_a_missing_gpu_is_told_with_those_here(monkeypatch: pytest.MonkeyPatch, built: bool, count: int, words: str) -> None:
     monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: built)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     with pytest.raises(devices.NoDeviceError, match=f"^{words}$"):
@@ -67,9 +65,7 @@ def test_a_cpu_has_a_wall_clock_and_refuses_those_of_a_gpu_in_words() -> None:
 @pytest.mark.parametrize(
     ("mode", "kind"), [("default", ColdClock), ("cold", ColdClock), ("graph", GraphClock), ("graph_cold", ColdGraphClock)]
 )
-def test_each_mode_of_a_gpu_is_its_own_clock(
-    gpu: list[str], monkeypatch: pytest.MonkeyPatch, mode: str, kind: type[Any]
-) -> None:
+def test_each_mode_of_a_gpu_has_its_clock(gpu: list[str], monkeypatch: pytest.MonkeyPatch, mode: str, kind: type[Any]) -> None:
     monkeypatch.setattr(kind, "__init__", lambda self, device: None)
     assert type(devices.clock("cuda:0", mode)) is kind
     assert gpu == ["on cuda:0"], "events are those of the current device"
@@ -109,9 +105,7 @@ def test_facts_of_a_cpu_tell_how_torch_will_use_it() -> None:
     assert "gpu" not in found
 
 
-def test_facts_of_a_gpu_name_it_by_uuid_and_tell_its_settings(
-    gpu: list[str], monkeypatch: pytest.MonkeyPatch, nvml: Any
-) -> None:
+def test_facts_of_a_gpu_name_it_by_uuid_with_its_settings(gpu: list[str], monkeypatch: pytest.MonkeyPatch, nvml: Any) -> None:
     assert "NVML" in str(devices.facts("cuda:0")["nvml"])
     monkeypatch.setattr("attnbench.measure.nvml.library", lambda: nvml)
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")

@@ -198,9 +198,7 @@ def gpu_over(gpu: Any, joules: float, *window: float) -> Any:
 @pytest.mark.parametrize(
     ("joules", "flags"), [(630.0, ()), (501.0, ()), (499.0, ("energy_disagrees",)), (751.0, ("energy_disagrees",))]
 )
-def test_the_energy_of_a_gpu_is_its_counter_s_and_flagged_where_its_power_disagrees(
-    gpu: Any, joules: float, flags: tuple[str, ...]
-) -> None:
+def test_the_energy_of_a_gpu_is_flagged_where_its_power_disagrees(gpu: Any, joules: float, flags: tuple[str, ...]) -> None:
     gpu.power = [(time, 300.0) for time in range(0, 4_000_000, 20_000)]
     found = gpu_over(gpu, joules)
     assert gpu.open == 0

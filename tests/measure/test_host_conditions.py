@@ -31,7 +31,7 @@ def test_the_digest_stays_the_same_for_ever_whatever_the_order_of_facts_and_chan
     assert len({environment.digest(facts) for facts in others}) == 5
 
 
-def test_a_package_that_is_not_installed_has_no_version_and_a_processor_without_a_name_is_still_something(
+def test_what_is_not_installed_has_no_version_and_any_processor_a_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert environment.version("surely-not-installed-anywhere") is None

@@ -1,4 +1,4 @@
-"""What a call runs, by torch's profiler."""
+"""What a call runs, by torch's profiler, and which kernels are chosen before any runs."""
 
 import json
 import sys
@@ -7,11 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from attnbench.measure.kernels import Kernel, in_words, kernels_of, tuned_launches
+from attnbench.measure.vector_math import choose_kernels
 
 
 def test_the_operators_of_a_call_are_named_with_how_often_they_ran_the_longest_first(tmp_path: Path) -> None:
@@ -65,3 +68,20 @@ def test_the_launches_that_triton_s_autotuners_chose_are_named(monkeypatch: pyte
     tuners[0].choose("BLOCK: 64, num_warps: 4")
     tuners[1].choose("BLOCK: 32, num_warps: 8")
     assert tuned_launches() == "backward (BLOCK: 32, num_warps: 8); forward (BLOCK: 64, num_warps: 4)"
+
+
+class Calls(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, torch.dtype]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if args and isinstance(args[0], torch.Tensor):
+            self.seen.append((func.__name__, args[0].dtype))
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_functions_that_attentions_use_are_called_first_by_one_thread_in_both_precisions() -> None:
+    with Calls() as calls:
+        choose_kernels()
+    assert {("exp", torch.float32), ("exp", torch.float64), ("log", torch.float32), ("tanh", torch.float32)} <= set(calls.seen)

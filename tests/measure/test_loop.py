@@ -140,9 +140,7 @@ def test_the_calls_that_were_timed_while_sampling_are_known(durations: list[floa
     ],
     ids=["all", "all but the first", "a first one far above", "all after compiling"],
 )
-def test_calls_are_over_budget_by_the_fastest_of_three(
-    durations: list[float], compiles: bool, seconds: float, calls: int
-) -> None:
+def test_over_budget_is_the_fastest_of_three_calls(durations: list[float], compiles: bool, seconds: float, calls: int) -> None:
     world = World(durations)
     with pytest.raises(OverBudgetError, match=rf"one call took {seconds:g} s, above the 0\.5 s that a call may take") as raised:
         world.run(10.0, first_call=0.5, compiles=compiles)

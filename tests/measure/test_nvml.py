@@ -14,6 +14,7 @@ from attnbench.measure.nvml import NvmlSampler, NvmlUnavailableError, device_sta
 from tests.measure.conftest import NVMLError
 
 OWN, OTHER = os.getpid(), 1
+Processes = list[tuple[int, int | None]]
 
 
 @pytest.mark.parametrize(("uuid", "name"), [("1234", "GPU-1234"), ("GPU-1234", "GPU-1234"), ("MIG-77", "MIG-77")])
@@ -24,9 +25,7 @@ def test_a_device_is_found_by_uuid_with_and_without_its_prefix(nvml: Any, uuid: 
         module.handle(nvml, "9")
 
 
-def test_a_missing_package_and_a_driver_that_does_not_answer_are_said_in_words(
-    monkeypatch: pytest.MonkeyPatch, nvml: Any
-) -> None:
+def test_a_missing_package_and_a_silent_driver_are_said_in_words(monkeypatch: pytest.MonkeyPatch, nvml: Any) -> None:
     stub = ModuleType("pynvml")
     stub.__dict__.update(NVMLError=nvml.NVMLError, nvmlInit=nvml.refuses)
     for bindings, says in ((None, "nvidia-ml-py is not installed"), (stub, "NVML: GPU is lost")):
@@ -59,14 +58,14 @@ def test_a_session_shuts_nvml_down_also_when_its_block_raises_and_a_shutdown_tha
     ids=["own", "own beside another", "nobody", "no number", "zero", "alone in a container", "with another in a container"],
 )
 def test_the_memory_of_this_process_is_a_number_or_none_but_never_zero_and_others_are_counted_without_it(
-    nvml: Any, processes: list[tuple[int, int | None]], own: int | None, others: int
+    nvml: Any, processes: Processes, own: int | None, others: int
 ) -> None:
     nvml.processes = processes
     assert module.process_bytes(nvml, "device") == own
     assert other_processes(nvml, "device") == others
 
 
-def test_who_is_not_on_the_device_takes_nobody_for_itself_and_of_processes_that_are_not_told_nothing_is_known(
+def test_who_is_not_on_the_device_takes_nobody_for_itself_and_of_what_is_not_told_nothing_is_known(
     nvml: Any,
 ) -> None:
     nvml.processes = [(OTHER, 900)]
@@ -114,7 +113,7 @@ def test_what_is_alive_at_the_end_is_seen_however_short_the_call(nvml: Any, monk
     ids=["empty", "none", "zero", "only foreign", "only during the call"],
 )
 def test_a_hidden_process_has_no_number_but_a_reason_and_the_device_delta_is_flagged(
-    nvml: Any, processes: list[tuple[int, int | None]], appear: list[tuple[int, int | None]], peak: int | None
+    nvml: Any, processes: Processes, appear: Processes, peak: int | None
 ) -> None:
     nvml.processes = processes
     with NvmlSampler(nvml, "device") as sampler:

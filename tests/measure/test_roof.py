@@ -35,9 +35,7 @@ def test_the_roof_counts_two_flops_a_multiply_add_and_both_sides_of_a_copy(monke
 @pytest.mark.parametrize(
     ("ceiling", "precision"), [("float32", "highest"), ("float32, matmul high", "high"), ("bfloat16", "highest")]
 )
-def test_a_roof_is_positive_and_of_the_precision_that_it_stands_over(
-    monkeypatch: pytest.MonkeyPatch, ceiling: str, precision: str
-) -> None:
+def test_a_roof_is_of_the_precision_that_it_stands_over(monkeypatch: pytest.MonkeyPatch, ceiling: str, precision: str) -> None:
     asked: list[str] = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
     monkeypatch.setattr(roof, "_affordable", lambda dtype: 64)

@@ -218,7 +218,7 @@ def decisions(ledger: Ledger) -> list[object]:
 
 @settings(deadline=None)
 @given(st.data(), RECORDS, TRIALS)
-def test_neither_the_order_nor_telling_twice_decides_anything(
+def test_neither_order_nor_repetition_decides_anything(
     data: st.DataObject, records: list[Record], trials: list[Record]
 ) -> None:
     records = [*records, *trials]

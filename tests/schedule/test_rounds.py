@@ -314,9 +314,7 @@ def test_a_batch_that_fits_and_then_runs_out_of_memory_when_measured_was_too_lar
     ("share", "allocator", "trial", "timed"),
     [(0.25, "retain", 225, 500), (0.5, "retain", 450, 900), (0.95, "retain", 855, 950), (0.5, "system", 450, 500)],
 )
-def test_a_trial_has_nine_tenths_of_the_memory_and_the_timing_more(
-    share: float, allocator: str, trial: int, timed: int
-) -> None:
+def test_a_trial_has_nine_tenths_of_the_memory_and_a_timing_more(share: float, allocator: str, trial: int, timed: int) -> None:
     worker = FakeWorker(holds(100))
     suite = {**SEARCH, "axes": {**SEARCH["axes"], "allocator": allocator}, "budget": {"memory": share, "seconds": 4.0}}
     run(run_info(**suite), worker)

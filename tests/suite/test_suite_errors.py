@@ -158,7 +158,7 @@ def test_a_parameter_that_is_no_plain_value_is_refused_once(errors: Errors, give
     assert "methods.0.params.int.0: write a number, a text, true or false; it is " in line
 
 
-def test_all_errors_come_at_once_in_the_order_of_the_file_and_refused_entries_make_no_list_empty(
+def test_all_errors_come_at_once_in_the_order_of_the_file_and_refused_entries_empty_no_list(
     errors: Errors,
 ) -> None:
     text = "name: a b\naxes:\n  N: x\n  dtype: int3\nmethods:\n  - {name: m, when: n}\n  - {nam: m}\nreplicates: 0\n"
