@@ -167,15 +167,9 @@ def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
     ("fields", "says"),
     [
         ({"axes": {"N": [8], "H": [8, 4], "kv_heads": [8]}}, r"^suite 's': kv_heads=8 must divide H=4$"),
-        (
-            {"methods": [{"name": "m", "when": "1 // (N - 8) > 1"}]},
-            r"^suite 's': '1 // \(N - 8\)': integer division or modulo by",
-        ),
+        ({"methods": [{"name": "m", "when": "1 // (N - 8) > 1"}]}, r"^suite 's': '1 // \(N - 8\)': integer division"),
         ({"methods": [{"name": "m", "when": "N > 8"}]}, "no cell is left"),
-        (
-            {**MODEL, "axes": {"N": 9, "causal": True}, "workloads": ["train"]},
-            "copy repeats the first half of a sequence; N=9 must",
-        ),
+        ({**MODEL, "axes": {"N": 9, "causal": True}, "workloads": ["train"]}, "copy repeats the first half of .*; N=9 must"),
     ],
 )
 def test_what_no_cells_can_be_made_of_is_an_error_in_words(fields: dict[str, Any], says: str) -> None:
@@ -190,7 +184,7 @@ def test_an_override_changes_only_the_keys_that_are_written_and_on_no_other_devi
     assert (got.axes.N, got.axes.H, got.axes.D) == ((8,), (2,), (16,))
     assert (got.budget.seconds, got.budget.memory, got.replicates, got.device) == (1.0, 0.5, 9, "cuda:1")
     fields.pop("on")
-    assert suite("cpu", **fields, on={"cuda": override}).digest == suite("cpu", **fields).digest
+    assert suite("cpu", **fields, on={"cuda": override}) == suite("cpu", **fields)
 
 
 @pytest.mark.parametrize(
