@@ -93,7 +93,8 @@ def test_what_was_in_flight_is_told_for_its_side() -> None:
 CELL = Cell(method="m", problem=Problem(N=512))
 SLOW = CELL.model_copy(update={"method": "slow"})
 PLAN = Selfcheck(sides=(CELL, CELL), verdicts=23, replicates=3)
-CHECKS = {CELL.key: (Cell(method="m", problem=Problem(N=64, H=2)),)}
+Checks = dict[str, tuple[Cell, ...]]
+CHECKS: Checks = {CELL.key: (Cell(method="m", problem=Problem(N=64, H=2)),)}
 
 
 @given(st.integers(1, 30), st.integers(2, 12))
@@ -138,10 +139,10 @@ class Machine:
     def jobs(self) -> list[Job]:
         return [job for server in self.servers for job in server.jobs]
 
-    def run(self, known: Iterable[Record] = (), plan: Selfcheck = PLAN, **checks: dict[str, tuple[Cell, ...]]) -> list[Record]:
+    def run(self, known: Iterable[Record] = (), plan: Selfcheck = PLAN, checks: Checks | None = None) -> list[Record]:
         suite = {"name": "s", "axes": {"N": [512]}, "methods": ["m"], "budget": {"seconds": 0.2}, "replicates": plan.processes}
         info, known = run_of(suite, plan.sides[:1]), list(known)
-        schedule = in_turns(CellJobs(info, Ledger.of(known), **checks), plan, warmups_of(plan, known))
+        schedule = in_turns(CellJobs(info, Ledger.of(known), check_cells=checks or {}), plan, warmups_of(plan, known))
         return [record for _, record in carry_out(schedule, Local(info, self))]
 
 
@@ -185,13 +186,13 @@ def test_a_side_of_a_verdict_keeps_the_warm_up_of_its_own_first_process_and_a_pa
 
 
 def test_the_check_is_made_once_and_first_and_a_method_that_fails_it_is_not_timed() -> None:
-    records = Machine().run(check_cells=CHECKS)
+    records = Machine().run(checks=CHECKS)
     assert records[0].job.phase is Pass.CHECK
     # and memory is never measured
     assert Counter(record.job.phase for record in records) == {Pass.CHECK: 1, Pass.TIME: PLAN.processes}
 
     wrong = Failed(status=Status.INCORRECT, reason="wrong")
-    check, timed = Machine(lambda job: wrong if job.phase is Pass.CHECK else warmed(job)).run(check_cells=CHECKS)
+    check, timed = Machine(lambda job: wrong if job.phase is Pass.CHECK else warmed(job)).run(checks=CHECKS)
     assert (check.job.phase, timed.job.phase) == (Pass.CHECK, Pass.TIME)
     assert timed.outcome == Failed(status=Status.INCORRECT, reason="its check: wrong")
 

@@ -4,7 +4,7 @@ import contextlib
 import time
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from attnbench.schema.condition import NAMES, compile_condition
@@ -66,6 +66,7 @@ MONSTERS = {
 
 @settings(deadline=None)
 @given(CONDITION)
+@example("N == 2^12 and not N < 2**12")
 def test_a_condition_means_what_python_means(text: str) -> None:
     assume(len(text) <= 900)
     condition = compile_condition(f" {text} ", frozenset({"chunk"}))
