@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from attnbench.measure.energy import EnergyProbe, NvmlMeter, Power, Rapl, UnreadableError, integrated, metered
-from attnbench.measure.nvml import NvmlUnavailableError
 
 
 @dataclass
@@ -215,7 +214,7 @@ def test_only_the_power_within_the_window_counts_and_of_less_than_half_of_it_say
     assert integrated([], 2.0) is integrated([Power(9.5, 300.0), Power(10.0, 300.0)], 2.0) is None
 
 
-def test_a_gpu_may_keep_no_power_but_needs_a_counter_and_half_a_second(gpu: Any) -> None:
+def test_a_gpu_may_keep_no_power_but_needs_a_counter_half_a_second_and_nvml(gpu: Any) -> None:
     gpu.nvmlDeviceGetSamples = gpu.refuses
     found = gpu_over(gpu, 50)
     assert (found.joules_per_call, found.facts["energy_by_power_joules"]) == (5.0, None)
@@ -223,15 +222,8 @@ def test_a_gpu_may_keep_no_power_but_needs_a_counter_and_half_a_second(gpu: Any)
     assert reason(gpu_over(gpu, 50, 0.45, 10, 0.45)) == says
     gpu.nvmlDeviceGetTotalEnergyConsumption = gpu.refuses
     assert reason(gpu_over(gpu, 50)) == "NVML tells no total energy of this device: GPU is lost"
-
-
-def test_without_nvml_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def library() -> None:
-        raise NvmlUnavailableError("NVML: Driver/library version mismatch")
-
-    monkeypatch.setattr("attnbench.measure.nvml.library", library)
-    with metered("cuda:0") as probe:
-        assert reason(over(probe, lambda: None)) == "NVML: Driver/library version mismatch"
+    gpu.uuid = "GPU-5678"
+    assert reason(gpu_over(gpu, 50)) == "NVML knows no device GPU-1234: Not Found"
 
 
 def test_what_the_block_raises_is_raised_and_nvml_is_shut_down(gpu: Any) -> None:

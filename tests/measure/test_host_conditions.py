@@ -149,9 +149,3 @@ def test_warnings_follow_from_the_conditions_and_the_spread(
     conditions: dict[str, float | None], samples: list[float], expected: tuple[str, ...]
 ) -> None:
     assert flags(dict(conditions), samples) == expected
-
-
-def test_this_machine_can_be_read_twice() -> None:
-    before = HostCounters.read()
-    found = facts(before, HostCounters.read())
-    assert set(found) == {"others_percent", "load_1min", "steal_percent", "cgroup_throttled", "governor"}

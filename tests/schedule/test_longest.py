@@ -107,13 +107,6 @@ def test_a_stated_batch_is_tried_and_measured_as_it_is() -> None:
     assert [found.value for found in limits(info.cells, records, MOST)] == [576, 576]
 
 
-def test_a_trial_has_nine_tenths_of_the_memory_and_half_the_budget_and_the_memory_pass_all() -> None:
-    worker = FakeWorker(room(1500))
-    search(run_info(budget={"memory": 0.5, "seconds": 4.0}), worker)
-    limited = {(job.phase, job.limits.memory_bytes, job.limits.first_call) for job in worker.jobs}
-    assert limited == {(Pass.FIT, 450, 2.0), (Pass.MEMORY, 500, None)}
-
-
 @pytest.mark.parametrize("full", [Status.OOM_HOST, Status.TIMEOUT, Status.BUDGET, Status.CRASHED, Status.ERROR])
 def test_however_a_trial_fails_it_does_not_fit_and_its_status_is_told(full: Status) -> None:
     info = run_info()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -97,6 +97,7 @@ Checks = dict[str, tuple[Cell, ...]]
 CHECKS: Checks = {CELL.key: (Cell(method="m", problem=Problem(N=64, H=2)),)}
 
 
+@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(2, 12))
 def test_every_number_is_one_process_and_the_sides_of_a_pair_share_one_of_their_own(verdicts: int, replicates: int) -> None:
     planned = Selfcheck(sides=(CELL, SLOW), verdicts=verdicts, replicates=replicates)

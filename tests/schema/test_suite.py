@@ -34,6 +34,8 @@ def test_every_key_of_a_suite_says_what_it_means() -> None:
 
 def test_a_row_says_how_it_is_read_off_a_run_or_what_it_would_take() -> None:
     assert published(ours=OURS).says == "n/a"
+    # of any parameter
+    assert published(ours={**OURS, "of": {"method": "a", "when": "N == 512 and k == 128"}}).ours is not None
     assert published(needs="a week on eight GPUs").ours is None
     with pytest.raises(ValidationError, match="say by `ours` how it is read off a run, or by `needs` what it would take"):
         published()
@@ -72,7 +74,3 @@ def test_a_grid_has_a_number_or_nothing_at_every_crossing() -> None:
         published(ours=OURS, grid={**axes, "numbers": [[1.5, 1.3]]})
     with pytest.raises(ValidationError, match="down and across are both 'k'"):
         published(ours=OURS, grid={"down": {"k": [1]}, "across": {"k": [2]}, "numbers": [[1.5]]})
-
-
-def test_a_side_may_speak_of_any_parameter() -> None:
-    assert published(ours={**OURS, "of": {"method": "a", "when": "N == 512 and k == 128"}}).ours is not None
