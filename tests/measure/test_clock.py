@@ -235,8 +235,8 @@ def test_the_clock_of_the_gpu_is_read_at_each_call_and_low_ones_flagged(gpu: Gpu
 
 @pytest.mark.parametrize(
     ("others", "milliseconds", "flags", "share"),
+    # a wait of less than a fiftieth of its call is none
     [(10, 3.0, (), 0.5), (11, 3.0, ("late",), 0.55), (20, 49.0, ("late",), 1.0), (20, 51.0, (), None)],
-    ids=["half", "more", "of long calls", "less than a fiftieth of its call"],
 )
 def test_work_on_another_stream_that_outlives_most_calls_is_flagged(
     gpu: Gpu, host_ns: list[int], others: int, milliseconds: float, flags: tuple[str, ...], share: float | None

@@ -138,7 +138,6 @@ def test_a_counter_that_is_no_number_or_is_lost_on_the_way_has_a_reason(powercap
         ((3.0, 0, 3.0), 99, "samples were taken for 3 s, and the counter needs 0.005 s: it is up to 0.001 s late at {}"),
         ((2.0, 10, 0.5), 99, "timed calls took 25% of the time between the readings, and the rest would count as theirs"),
     ],
-    ids=["passed twice", "stands still", "few updates", "no calls", "mostly gaps"],
 )
 def test_a_window_whose_energy_would_mean_nothing_has_a_reason(
     powercap: Powercap, window: tuple[float, float, float], risen: int, says: str
