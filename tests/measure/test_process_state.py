@@ -37,26 +37,32 @@ def test_more_cores_than_threads_are_told(monkeypatch: pytest.MonkeyPatch, threa
     assert busy_cores()(threads) == words
 
 
-def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not() -> None:
-    stop = threading.Event()
-    waiting = threading.Thread(target=stop.wait)
-    waiting.start()
-    assert still_at_work() == ""
+def test_a_thread_that_goes_on_is_noticed_and_one_that_waits_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, stop, nap = [0.0], threading.Event(), time.sleep
+
+    def sleep(seconds: float) -> None:
+        # on a busy machine a thread that computes gets its share of the processor late
+        end, used = time.monotonic() + 0.5, time.process_time() + seconds
+        while time.process_time() < used and time.monotonic() < end:
+            nap(seconds)
+        watched[0] += seconds
 
     def work() -> None:
         while not stop.is_set():
             pass
 
-    working = threading.Thread(target=work)
-    working.start()
+    monkeypatch.setattr("attnbench.measure.process_state.sleep", sleep)
+    monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: watched[0])
+    waiting, working = threading.Thread(target=stop.wait), threading.Thread(target=work)
+    waiting.start()
     try:
-        # on a busy machine it may get no processor while it is watched
-        found = next((words for _ in range(100) if (words := still_at_work())), "")
-        assert found == "it went on computing after its last call had returned"
+        assert still_at_work() == ""
+        working.start()
+        assert still_at_work() == "it went on computing after its last call had returned"
     finally:
         stop.set()
-        working.join()
         waiting.join()
+    working.join()
 
 
 @pytest.fixture
