@@ -1,5 +1,6 @@
 """Decoding sees what the definition sees, from no more than later queries still need."""
 
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
@@ -13,10 +14,9 @@ from attnbench.api import Cost, Workload, io_bytes
 from attnbench.workloads.decoding import cut
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
+from tests.impls.sparse.strategies import PATTERNS
 
 cache: Any = import_module("attnbench_impls.sparse.decoding.cache")
-
-NAMES = ["strided", "fixed", "local", "atrous", "window", "longformer"]
 
 
 def called(name: str, params: dict[str, Any], **shape: Any) -> Call:
@@ -25,28 +25,11 @@ def called(name: str, params: dict[str, Any], **shape: Any) -> Call:
     return Call(Variant(f"sparse.{name}", params), problem)
 
 
-def some(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    modes = {"mode": st.sampled_from(["merged", "per_head", "by_layer"]), "layer": st.integers(0, 1)}
-    convention = {"convention": st.sampled_from(["paper", "code"])}
-    stride, few = st.integers(1, 12), st.integers(0, 4)
-    strategies: dict[str, dict[str, Any]] = {
-        "strided": {"stride": stride, **modes, **convention},
-        "fixed": {"stride": stride, "c": st.integers(1, 3), "distinct": st.booleans(), **modes},
-        "local": {"stride": stride, **convention},
-        "atrous": {"stride": stride},
-        "window": {"window": stride},
-        "longformer": {"window": stride, "dilation": st.integers(1, 4), "globals": few},
-    }
-    optional = {"atrous": {"reach": few}, "longformer": {"dilated_heads": few}}
-    return st.fixed_dictionaries(strategies[name], optional=optional.get(name, {}))
-
-
-@given(st.data(), st.sampled_from(NAMES), st.sampled_from([(1, 1), (2, 1), (3, 3), (4, 2)]), st.integers(1, 40))
+@given(st.data(), PATTERNS, st.sampled_from([(1, 1), (2, 1), (3, 3), (4, 2)]), st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
-def test_any_pattern_of_any_length_decodes(data: Any, name: str, heads: tuple[int, int], tokens: int) -> None:
-    params = data.draw(some(name))
-    params |= {"c": min(params["c"], params["stride"])} if "c" in params else {}
-    call = called(name, params, B=1, H=heads[0], kv_heads=heads[1], N=tokens, D=2)
+def test_any_pattern_of_any_length_decodes(data: Any, pattern: Any, heads: tuple[int, int], tokens: int) -> None:
+    params = {name: value for name, value in asdict(pattern).items() if value is not None}
+    call = called(type(pattern).__name__.lower(), params, B=1, H=heads[0], kv_heads=heads[1], N=tokens, D=2)
     same([call.decoded(data.draw(st.integers(0, tokens)))], call.exact()[:1], 1e-10)
 
 
@@ -75,28 +58,22 @@ def test_the_state_holds_what_can_still_be_seen_and_no_more(n: int) -> None:
     assert kept("window", n=n, window=7) == 7
     assert kept("longformer", n=n, window=7, globals=3) == 7 + 3
     assert kept("longformer", n=n, window=7, globals=3, dilation=4) == 4 * 7 + 3
+    # heads with patterns of their own have caches of their own: two of four keep the near tokens, two all
+    assert kept("strided", n=n, stride=5, mode="per_head") == (2 * 6 + 2 * 60) / 4
+    assert kept("fixed", n=n, stride=10, c=3, mode="per_head") == (2 * 10 + 2 * 18) / 4
+    assert kept("longformer", n=n, window=7, globals=0, dilation=2, dilated_heads=1) == (3 * 7 + 14) / 4
 
 
-def test_heads_with_patterns_of_their_own_keep_caches_of_their_own() -> None:
-    # two heads of four keep the near tokens, two all
-    assert kept("strided", stride=5, mode="per_head") == (2 * 6 + 2 * 60) / 4
-    assert kept("fixed", stride=10, c=3, mode="per_head") == (2 * 10 + 2 * 18) / 4
-    assert kept("longformer", window=7, globals=0, dilation=2, dilated_heads=1) == (3 * 7 + 14) / 4
-
-
-def test_a_state_does_not_grow_with_what_it_need_not_keep() -> None:
+def test_a_state_does_not_grow_with_what_it_need_not_keep_and_room_for_no_token_takes_none() -> None:
     assert kept("window", tokens=1000, window=7) == 7
     assert kept("window", tokens=4, window=7) == 4
     assert kept("fixed", tokens=1000, stride=10, c=1) == 10 + 99
     assert kept("longformer", tokens=3, window=7, globals=3) == 3
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_room_for_no_token_takes_none(name: str) -> None:
-    call = called(name, {})
-    _, empty = call.method.prefill(*cut(call.inputs, 0), capacity=0)
-    with pytest.raises(ValueError, match="token 1 is beyond the capacity of 0"):
-        call.method.step(*cut(call.inputs, 1), state=empty)
+    for name in ("strided", "fixed", "local", "atrous", "window", "longformer"):
+        call = called(name, {})
+        _, empty = call.method.prefill(*cut(call.inputs, 0), capacity=0)
+        with pytest.raises(ValueError, match="token 1 is beyond the capacity of 0"):
+            call.method.step(*cut(call.inputs, 1), state=empty)
 
 
 @given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 4), st.sampled_from([0, 3, 8]), st.booleans(), st.integers(0, 40))
@@ -116,14 +93,11 @@ def cost(name: str, params: dict[str, Any], **shape: Any) -> tuple[Problem, Cost
     return call.problem, type(call.method).cost(call.problem, params, Workload.DECODE)
 
 
-def test_a_step_reads_the_keys_that_are_seen_and_writes_its_own() -> None:
+def test_a_step_costs_the_keys_that_are_seen_wherever_it_stands_and_columns_grow_slowly() -> None:
     # 16 tokens before and the own one, read and written; B = 2, two heads of k and v, D = M = 8, float64
     problem, found = cost("local", {"stride": 16}, kv_heads=2)
     assert found.traffic_bytes == io_bytes(problem, Workload.DECODE) + 2 * 2 * (17 + 1) * (8 + 8) * 8
     assert found.exact_flops == 2 * 2 * 4 * 17 * (8 + 8)
-
-
-def test_a_window_costs_the_same_wherever_it_stands_and_columns_grow_slowly() -> None:
     (_, near), (_, far) = (cost("window", {"window": 8}, N=n) for n in (100, 1000))
     assert (near.exact_flops, near.traffic_bytes) == (far.exact_flops, far.traffic_bytes)
     (_, near), (_, far) = (cost("strided", {"stride": 8}, N=n) for n in (800, 1600))
