@@ -53,7 +53,7 @@ def by_tokens(name: str, call: Call) -> Tensor:
             log_decay = log_decay if log_decay.dim() == 4 else log_decay.unsqueeze(-1)
             S = log_decay.exp() * S
             S = S - beta * k_t @ (k_t.mT @ S) + beta * k_t @ v_t.mT
-        outputs.append(method.scale * (S.mT @ q_t).squeeze(-1))
+        outputs.append((1 if name == "rwkv7" else 8**-0.5) * (S.mT @ q_t).squeeze(-1))
     return torch.stack(outputs, 2)
 
 
@@ -62,22 +62,13 @@ def by_tokens(name: str, call: Call) -> Tensor:
 def test_the_definition_is_the_recurrence_of_the_paper(name: str, N: int, kv_heads: int) -> None:
     call = called(name, N=N, M=5, H=4, kv_heads=kv_heads)
     want = by_tokens(name, call)
-    same(
-        call.results("reference"), [want, *torch.autograd.grad(want, [*call.inputs, *call.method.parameters()], call.g)], 1e-10
-    )
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_scale_is_a_factor(name: str) -> None:
-    call = called(name)
-    assert call.method.scale == pytest.approx(1 if name == "rwkv7" else 8**-0.5)
-    same([called(name, {"scale": 3 * call.method.scale}).forward()], [3 * call.forward()], 1e-12)
+    slopes = torch.autograd.grad(want, [*call.inputs, *call.method.parameters()], call.g)
+    same(call.results("reference"), [want, *slopes], 1e-10)
 
 
 def test_a_subclass_may_write_three_times_a_token() -> None:
     twice: Any = registry.load("delta.deltaproduct")
     thrice: Any = type("Thrice", (twice,), {"writes": 3})
-
     problem = Problem(B=2, H=2, N=65, D=8, causal=True, dtype="float64")
     method = thrice(problem, chunk=16)
     inputs = thrice.inputs(problem, torch.Generator().manual_seed(7))
@@ -86,16 +77,6 @@ def test_a_subclass_may_write_three_times_a_token() -> None:
     o = called("deltanet", N=195).forward(q.repeat_interleave(3, 2), k, v, beta.flatten(2))[:, :, 2::3]
     same([method(*inputs), method.reference(*inputs)], [o, o], 1e-12)
     assert (twice.work.writes, thrice.work.writes, thrice.work.reads) == (2, 3, 7)
-
-
-@pytest.mark.parametrize(("nats", "dtype"), [(3.0, "float32"), (100.0, "float32"), (100.0, "float64"), (1e4, "float64")])
-@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "gated_deltaproduct"])
-def test_however_fast_the_state_fades_nothing_overflows(name: str, nats: float, dtype: str) -> None:
-    call = called(name, B=1, N=130, dtype=dtype)
-    # every token of every other row of the state, or every other token
-    with torch.no_grad():
-        call.inputs[3 if name == "rwkv7" else -1][..., ::2] *= nats
-    same(call.results(), call.results("reference"), 1e-9 if dtype == "float64" else 2e-3)
 
 
 @pytest.mark.parametrize("nats", [0.01, 40.0, 110.0])
