@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.nn.attention import flex_attention
 
 from attnbench import Problem, build
@@ -32,23 +33,26 @@ blocks: Any = import_module("attnbench_impls.softmax.library.block_mask")
 
 SOFTMAX = Variant("softmax.flex")
 SPARSE = [
-    Variant("sparse.strided_flex", {"stride": 5}),
-    Variant("sparse.strided_flex", {"stride": 5, "mode": "per_head", "convention": "code"}),
-    Variant("sparse.strided_flex", {"stride": 5, "mode": "by_layer", "layer": 1}),
-    Variant("sparse.fixed_flex", {"stride": 7, "c": 3}),
-    Variant("sparse.fixed_flex", {"stride": 6, "c": 2, "mode": "by_layer", "layer": 1}),
-    Variant("sparse.fixed_flex", {"stride": 6, "c": 2, "mode": "per_head", "distinct": False}),
-    Variant("sparse.local_flex", {"stride": 9}),
-    Variant("sparse.atrous_flex", {"stride": 7, "reach": 3}),
-    Variant("sparse.atrous_flex", {"stride": 70}),
-    Variant("sparse.window_flex", {"window": 20}),
-    Variant("sparse.longformer_flex", {"window": 12, "dilation": 2, "globals": 3, "dilated_heads": 1}),
-    Variant("sparse.longformer_flex", {"window": 12, "dilation": 5, "globals": 7}),
+    Variant(f"sparse.{name}_flex", params)
+    for name, params in (
+        ("strided", {"stride": 5}),
+        ("strided", {"stride": 5, "mode": "per_head", "convention": "code"}),
+        ("strided", {"stride": 5, "mode": "by_layer", "layer": 1}),
+        ("fixed", {"stride": 7, "c": 3}),
+        ("fixed", {"stride": 6, "c": 2, "mode": "by_layer", "layer": 1}),
+        ("fixed", {"stride": 6, "c": 2, "mode": "per_head", "distinct": False}),
+        ("local", {"stride": 9}),
+        ("atrous", {"stride": 7, "reach": 3}),
+        ("atrous", {"stride": 70}),
+        ("window", {"window": 20}),
+        ("longformer", {"window": 12, "dilation": 2, "globals": 3, "dilated_heads": 1}),
+        ("longformer", {"window": 12, "dilation": 5, "globals": 7}),
+    )
 ]
 
 
 def strided(problem: Problem, **params: Any) -> Any:
-    return flex.FlexStrided(problem, **params)
+    return build("sparse.strided_flex", problem, **params)
 
 
 @pytest.fixture
@@ -62,13 +66,6 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "dtypes", tuple(DType))
 
 
-@pytest.fixture
-def by_logsumexp(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls are merged by their logsumexp, as on CUDA, and not by that of a sink, as on a CPU."""
-    make = flex.unions
-    monkeypatch.setattr(flex, "unions", lambda *args, sink: make(*args, sink=False))
-
-
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("variant", [SOFTMAX, *SPARSE], ids=str)
 def test_it_is_its_definition_and_hides_the_future(variant: Variant) -> None:
@@ -77,8 +74,11 @@ def test_it_is_its_definition_and_hides_the_future(variant: Variant) -> None:
     nothing_from_the_future(variant)
 
 
-@pytest.mark.usefixtures("by_logsumexp")
-def test_where_calls_are_merged_it_is_its_definition_by_their_logsumexp_too() -> None:
+@pytest.mark.usefixtures("eager")
+def test_where_calls_are_merged_it_is_its_definition_by_their_logsumexp_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on CUDA, and not by that of a sink, as on a CPU."""
+    make = flex.unions
+    monkeypatch.setattr(flex, "unions", lambda *args, sink: make(*args, sink=False))
     for N in (1, 63, 150):
         same_values(SPARSE[0], N)
     nothing_from_the_future(SPARSE[0])
@@ -102,14 +102,6 @@ def test_hidden_keys_do_not_exist_and_who_sees_none_gives_zero(N: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_the_causal_block_mask_is_built_once_for_a_length() -> None:
-    method: Any = build("softmax.flex", Problem(B=1, H=1, N=300, D=8, causal=True))
-    q = torch.zeros(1, 1, 300, 8)
-    assert method._mask_of((300,), q.device) is method._mask_of((300,), q.device)
-    assert method._mask_of((200,), q.device).shape == (1, 1, 200, 200)
-
-
-@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("lengths", [(100, 28, 130, 1, 41), (300,), (128, 128), (1,) * 5], ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 def test_documents_in_one_row_are_one_call_and_see_nothing_of_each_other(lengths: tuple[int, ...], causal: bool) -> None:
@@ -123,16 +115,13 @@ def test_documents_in_one_row_are_one_call_and_see_nothing_of_each_other(lengths
     assert method._flex.call_count == 1
 
 
-def test_a_sink_tells_small_and_large_weights_apart() -> None:
-    for shift in (-60.0, 0.0, 60.0):
-        scores = torch.randn(50, dtype=torch.float32) + shift
-        o = (
-            torch.cat([scores, torch.zeros(1)]).softmax(0)
-            @ calls.with_sink(torch.zeros(1, 1, 50, 1), torch.ones(1, 1, 50, 1))[1][0, 0]
-        )
-        mean, logsumexp = calls._without_sink(o)
-        assert float(logsumexp) == pytest.approx(float(scores.logsumexp(0)), rel=1e-5, abs=1e-5)
-        assert float(mean) == pytest.approx(1)
+@pytest.mark.parametrize("shift", [-60.0, 0.0, 60.0])
+def test_a_sink_tells_small_and_large_weights_apart(shift: float) -> None:
+    scores = torch.randn(50) + shift
+    _, values = calls.with_sink(torch.zeros(1, 1, 50, 1), torch.ones(1, 1, 50, 1))
+    mean, logsumexp = calls._without_sink(torch.cat([scores, torch.zeros(1)]).softmax(0) @ values[0, 0])
+    assert float(logsumexp) == pytest.approx(float(scores.logsumexp(0)), rel=1e-5, abs=1e-5)
+    assert float(mean) == pytest.approx(1)
 
 
 @pytest.mark.usefixtures("eager")
@@ -149,20 +138,17 @@ def test_what_a_sink_cannot_tell_is_refused(size: float) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_lists_that_inference_made_serve_training() -> None:
-    method = strided(Problem(B=1, H=1, N=150, D=8, causal=True))
-    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
+def test_blocks_are_built_once_for_a_length_and_those_that_inference_made_serve_training() -> None:
+    problem = Problem(B=1, H=1, N=300, D=8, causal=True)
+    q, full, method = torch.zeros(1, 1, 300, 8), build("softmax.flex", problem), strided(problem)
+    mask_of: Any = full._mask_of
+    assert mask_of((300,), q.device) is mask_of((300,), q.device)
+    assert mask_of((200,), q.device).shape == (1, 1, 200, 200)
     with torch.inference_mode():
-        method(*inputs)
-    lists = [call.back for union in method._calls(inputs[0]) for call in union.calls]
-    assert not any(x.is_inference() for x in lists if x is not None)
-
-
-@pytest.mark.usefixtures("eager")
-def test_blocks_are_built_once_for_a_length_and_a_prompt_has_its_own() -> None:
-    method = strided(Problem(B=1, H=1, N=300, D=8, causal=True))
-    q = torch.zeros(1, 1, 300, 8)
+        method(q, q, q)
     assert method._calls(q) is method._calls(q)
+    lists = [call.back for union in method._calls(q) for call in union.calls]
+    assert not any(x.is_inference() for x in lists if x is not None)
     assert [call.layout.first.shape[-1] for union in method._calls(q[:, :, :100]) for call in union.calls] == [100, 100]
 
 
@@ -182,22 +168,34 @@ def test_the_ranges_of_all_layouts_hold_each_pair_once(pattern: Any, shape: Any)
     assert torch.equal(count, pattern.seen(shape).long())
 
 
+def listed(number: Tensor, which: Tensor, N: int, S: int) -> Tensor:
+    """The listed blocks as bool [rows, N, S]."""
+    first = torch.arange(which.shape[-1]) < number[..., None]
+    grid = torch.zeros(first.shape, dtype=torch.bool).scatter(-1, which.long(), first)
+    return grid.repeat_interleave(128, 1).repeat_interleave(128, 2)[:, :N, :S]
+
+
+def pairs_of(mask: Any, dense: Tensor) -> int:
+    """How many pairs of [rows, N, S] are met: each visible one is in one list of blocks, and no hidden one in that of whole ones."""
+    lists = ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
+    # rows beyond N, and keys beyond N, are no pairs
+    partial, full = (listed(number.flatten(0, 1), which.flatten(0, 1), *dense.shape[1:]) for number, which in lists)
+    assert not (partial & full).any()
+    assert ((partial | full) | ~dense).all()
+    assert (dense | ~full).all()
+    return int((partial | full).sum())
+
+
 @given(pattern=PATTERNS, N=st.integers(1, 700), causal=st.booleans())
 # one pair short of whole
 @example(pattern=neighbours.Window(508), N=300, causal=False)
 @settings(max_examples=25, deadline=None)
 def test_blocks_are_those_of_the_ranges(pattern: Any, N: int, causal: bool) -> None:
-    """Each pair is in exactly one list of blocks, and a block in the list of whole ones has no hidden pair."""
     for x in (x for share in layouts.shares(pattern, Shape(N, 2, causal)) for x in share.layouts):
         mask = flex_blocks.block_mask(x.first, x.stop, x.keys, torch.device("cpu"))
         j = torch.arange(x.keys)
         dense = ((j >= x.first[..., None]) & (j < x.stop[..., None])).any(1)
-        lists = ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
-        partial, full = (pairs_of(number[0], which[0], N, x.keys) for number, which in lists)
-        assert not (partial & full).any()
-        assert ((partial | full) | ~dense).all()
-        assert (dense | ~full).all()
-        assert int((partial | full).sum()) == flex_blocks.pairs_visited(x.first, x.stop, x.keys)
+        assert pairs_of(mask, dense) == flex_blocks.pairs_visited(x.first, x.stop, x.keys)
 
 
 @settings(max_examples=40, deadline=None)
@@ -208,33 +206,17 @@ def test_blocks_are_those_of_the_ranges(pattern: Any, N: int, causal: bool) -> N
     share=st.sampled_from([None, 0.0, 0.99, 1.0]),
 )
 def test_blocks_are_those_of_the_dense_mask(lengths: list[int], causal: bool, seed: int, share: float | None) -> None:
-    """Each visible pair is in exactly one list, and a block in the list of whole ones has no hidden pair."""
     keys, N, documents = None, sum(lengths), tuple(lengths) if len(lengths) > 1 else ()
     if share is not None:
         keys = torch.rand(2, N, generator=torch.Generator().manual_seed(seed)) >= share
         keys[0, : N // 2] = True
     if keys is None and not causal and not documents:
         return
-    mask = blocks.block_mask(N, torch.device("cpu"), causal=causal, key_mask=keys, documents=documents)
     dense = torch.ones(1, N, N, dtype=torch.bool) if keys is None else keys[:, None, :].expand(2, N, N)
     dense = dense.tril() if causal else dense
     if documents:
         dense = dense & torch.block_diag(*(torch.ones(n, n) for n in documents)).bool()
-    partial, full = (
-        pairs_of(number.squeeze(1), which.squeeze(1), N, N)
-        for number, which in ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
-    )
-    assert not (partial & full).any()
-    assert ((partial | full) | ~dense).all()
-    # rows beyond N, and keys beyond N, are no pairs
-    assert (dense | ~full).all()
-
-
-def pairs_of(number: torch.Tensor, which: torch.Tensor, N: int, S: int) -> torch.Tensor:
-    """The listed blocks as bool [rows, N, S]."""
-    first = torch.arange(which.shape[-1]) < number[..., None]
-    grid = torch.zeros(first.shape, dtype=torch.bool).scatter(-1, which.long(), first)
-    return grid.repeat_interleave(128, 1).repeat_interleave(128, 2)[:, :N, :S]
+    pairs_of(blocks.block_mask(N, torch.device("cpu"), causal=causal, key_mask=keys, documents=documents), dense)
 
 
 @pytest.mark.parametrize(
@@ -255,54 +237,40 @@ def test_blocks_really_are_skipped(pattern: Any, most: float) -> None:
     assert sum(flex_blocks.pairs_visited(x.first, x.stop, x.keys) for x in parts) <= most * 4096**2
 
 
+FULL: dict[str, Any] = {"B": 2, "D": 16}
+LONG: dict[str, Any] = {"N": 1000, "D": 64, "causal": True}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "params", "shape"),
     [
-        ("Window", {"window": 100}, {}),
-        ("Strided", {}, {}),
-        ("Strided", {}, {"dtype": "bfloat16", "causal": False}),
-        ("Strided", {"mode": "per_head"}, {"kv_heads": 2, "M": 32}),
-        ("Fixed", {}, {}),
-        ("Fixed", {"distinct": False}, {"kv_heads": 2}),
-        ("Fixed", {"c": 4}, {"kv_heads": 2}),
-        ("Atrous", {"stride": 8}, {"causal": False}),
-        ("Longformer", {"window": 64, "dilation": 3, "globals": 5}, {}),
+        ("softmax.flex", {}, {**FULL, "N": 200, "causal": True, "kv_heads": 2}),
+        ("softmax.flex", {}, {**FULL, "N": 63, "M": 8, "dtype": "bfloat16"}),
+        ("softmax.flex", {}, {**FULL, "N": 300, "causal": True, "padding": 0.7}),
+        ("softmax.flex", {}, {**FULL, "N": 300, "padding": 0.7, "dtype": "float16"}),
+        ("sparse.window_flex", {"window": 100}, LONG),
+        ("sparse.strided_flex", {}, LONG),
+        ("sparse.strided_flex", {}, {**LONG, "dtype": "bfloat16", "causal": False}),
+        ("sparse.strided_flex", {"mode": "per_head"}, {**LONG, "kv_heads": 2, "M": 32}),
+        ("sparse.fixed_flex", {}, LONG),
+        ("sparse.fixed_flex", {"distinct": False}, {**LONG, "kv_heads": 2}),
+        ("sparse.fixed_flex", {"c": 4}, {**LONG, "kv_heads": 2}),
+        ("sparse.atrous_flex", {"stride": 8}, {**LONG, "causal": False}),
+        ("sparse.longformer_flex", {"window": 64, "dilation": 3, "globals": 5}, LONG),
     ],
     ids=str,
 )
-def test_compiled_every_kind_is_the_same(name: str, params: dict[str, Any], shape: dict[str, Any]) -> None:
-    problem = Problem(**{"B": 1, "H": 4, "N": 1000, "D": 64, "causal": True, **shape})
-    method: Any = getattr(flex, f"Flex{name}")(problem, **params)
-    inputs = type(method).inputs(problem, torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        o = method(*inputs)
-    want = method.reference(*(x.double() for x in inputs)).to(o.dtype)
-    eps = 16 * torch.finfo(o.dtype).eps
-    torch.testing.assert_close(o, want, rtol=eps, atol=eps)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [
-        ({"N": 200, "causal": True, "kv_heads": 2}, "float32"),
-        ({"N": 63, "M": 8}, "bfloat16"),
-        ({"N": 300, "causal": True, "padding": 0.7}, "float32"),
-        ({"N": 300, "padding": 0.7}, "float16"),
-    ],
-    ids=str,
-)
-def test_compiled_it_is_the_same(shape: dict[str, Any], dtype: str) -> None:
-    method = build("softmax.flex", Problem(**{"B": 2, "H": 4, "D": 16, "dtype": dtype, **shape}))
+def test_compiled_it_is_the_same(name: str, params: dict[str, Any], shape: dict[str, Any]) -> None:
+    method: Any = build(name, Problem(**{"B": 1, "H": 4, **shape}), **params)
     inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(0))
-    masks: list[dict[str, Any]] = [{}]
-    if method.problem.padding:
-        masks = [{"key_mask": torch.rand(2, 300) > share} for share in (0.3, 0.9, 1.0)]
-    for mask in masks:
-        want = method.reference(*(x.double() for x in inputs), **mask).to(inputs[0].dtype)
-        eps = 8 * torch.finfo(want.dtype).eps
-        torch.testing.assert_close(method(*inputs, **mask), want, rtol=eps, atol=eps)
+    shares = (0.3, 0.9, 1.0) if method.problem.padding else ()
+    for mask in [{"key_mask": torch.rand(2, 300) > share} for share in shares] or [{}]:
+        with torch.no_grad():
+            o = method(*inputs, **mask)
+        eps = (8 if name == "softmax.flex" else 16) * torch.finfo(o.dtype).eps
+        want = method.reference(*(x.double() for x in inputs), **mask).to(o.dtype)
+        torch.testing.assert_close(o, want, rtol=eps, atol=eps)
 
 
 @pytest.mark.slow

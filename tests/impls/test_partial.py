@@ -1,4 +1,4 @@
-"""Softmax over parts of the keys, merged, is softmax over all of them; by the fused kernel and in plain torch alike."""
+"""Softmax over parts of the keys, merged, is softmax over all of them; and triangular systems by inverses of blocks."""
 
 from importlib import import_module
 from typing import Any
@@ -9,20 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+# by name: installed under another name than that of its folder
 softmax: Any = import_module("attnbench_impls.partial.softmax")
+triangular: Any = import_module("attnbench_impls.partial.triangular")
 Rule = softmax.Rule
 
 
 @pytest.fixture(params=["fused", "plain"])
-def form(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+def form(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the fused kernel, and in plain torch."""
     if request.param == "plain":
         monkeypatch.setattr(softmax, "is_fused", lambda _: False)
-    return str(request.param)
 
 
-def tensors(S: int, M: int = 6, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def tensors(S: int, M: int = 6) -> list[Tensor]:
     shapes = [(2, 3, 5, 4), (2, 3, S, 4), (2, 3, S, M)]
-    return [torch.randn(shape, dtype=torch.float64).to(dtype).requires_grad_() for shape in shapes]
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
@@ -30,10 +32,7 @@ def dense(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 
 def parts_of(q: Tensor, k: Tensor, v: Tensor, rules: list[Any], cuts: list[slice]) -> tuple[Tensor, Tensor]:
-    o, logsumexp = (
-        torch.zeros(2, 3, q.shape[2], v.shape[-1], dtype=v.dtype),
-        torch.full((2, 3, q.shape[2]), -torch.inf).double(),
-    )
+    o, logsumexp = torch.zeros(2, 3, 5, v.shape[-1], dtype=v.dtype), torch.full((2, 3, 5), -torch.inf, dtype=v.dtype)
     for rule, cut in zip(rules, cuts, strict=True):
         softmax.merge_(o, logsumexp, softmax.attend(q, k[:, :, cut], v[:, :, cut], rule))
     return o, logsumexp
@@ -109,3 +108,29 @@ def test_a_tensor_that_looks_like_an_image_is_filled_up_all_the_same() -> None:
     assert q.stride(1) == 1
     o, _ = softmax.attend(q, k, v, Rule(0.3))
     torch.testing.assert_close(o, (q @ k.mT * 0.3).softmax(-1) @ v, rtol=0, atol=1e-13)
+
+
+@settings(max_examples=60, deadline=None)
+@given(L=st.integers(1, 200), widths=st.lists(st.integers(1, 9), min_size=1, max_size=3), seed=st.integers(0, 99))
+def test_every_side_is_solved_as_by_substitution_whatever_is_above_the_diagonal(L: int, widths: list[int], seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    a = torch.randn(2, 3, L, L, generator=generator, dtype=torch.float64) / L**0.5
+    sides = [torch.randn(2, 3, L, W, generator=generator, dtype=torch.float64) for W in widths]
+    for b, x in zip(sides, triangular.solve(a, *sides), strict=True):
+        want = torch.linalg.solve_triangular(a, b, upper=False, unitriangular=True)
+        torch.testing.assert_close(x, want, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("L", [1, 5, 16, 18, 40, 64])
+def test_the_gradient_of_a_solution_is_its_own(L: int) -> None:
+    a, b, c = (torch.randn(2, L, W, dtype=torch.float64, requires_grad=True) for W in (L, 3, 2))
+    torch.autograd.gradcheck(lambda a, b, c: triangular.solve(a / L, b, c), (a, b, c))
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+@pytest.mark.parametrize("L", [64, 128])
+def test_one_key_written_again_and_again_loses_no_digits(L: int, beta: float) -> None:
+    a, b = torch.full((4, L, L), beta, dtype=torch.float64), torch.randn(4, L, 8, dtype=torch.float64)
+    (want,) = triangular.solve(a, b)
+    (x,) = triangular.solve(a.float(), b.float())
+    torch.testing.assert_close(x.double(), want, rtol=0, atol=3e-6 * float(want.abs().max()))
