@@ -176,7 +176,7 @@ def listed(number: Tensor, which: Tensor, N: int, S: int) -> Tensor:
 
 
 def pairs_of(mask: Any, dense: Tensor) -> int:
-    """How many pairs of [rows, N, S] are met: each visible one is in one list of blocks, and no hidden one in that of whole ones."""
+    """How many of [rows, N, S] are met: each visible pair is in one list of blocks, and no hidden one in that of whole ones."""
     lists = ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
     # rows beyond N, and keys beyond N, are no pairs
     partial, full = (listed(number.flatten(0, 1), which.flatten(0, 1), *dense.shape[1:]) for number, which in lists)

@@ -33,48 +33,37 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_commit_lies_in_a_folder_of_its_own_and_goes(repository: Path) -> None:
+def test_the_commit_lies_in_a_folder_of_its_own_that_goes_however_the_measurement_ends(repository: Path) -> None:
     old = commit(repository, "A = 1")
     commit(repository, "A = 2")
+    # changes that are not committed stay where they are
+    mine = repository / "below" / "mine.py"
+    mine.write_text("A = 3")
     with checkout("HEAD~1", repository / "below") as found:
         assert found.commit == old
         assert (found.folder.name, (found.folder / "mine.py").read_text()) == ("below", "A = 1")
         assert found.packages is None
     assert not found.folder.exists()
-    assert len(git(repository, "worktree", "list").splitlines()) == 1
-    assert (repository / "below" / "mine.py").read_text() == "A = 2"
-
-
-def test_changes_that_are_not_committed_stay_where_they_are(repository: Path) -> None:
-    commit(repository, "A = 1")
-    (repository / "below" / "mine.py").write_text("A = 3")
-    with checkout("HEAD", repository) as found:
-        assert (found.folder / "below" / "mine.py").read_text() == "A = 1"
-    assert (repository / "below" / "mine.py").read_text() == "A = 3"
-
-
-def test_the_folder_goes_when_the_measurement_fails(repository: Path) -> None:
-    commit(repository, "A = 1")
-    with pytest.raises(KeyError), checkout("HEAD", repository) as found:
-        raise KeyError
+    with pytest.raises(KeyError, match="A = 2"), checkout("HEAD", repository) as found:
+        raise KeyError((found.folder / "below" / "mine.py").read_text())
     assert not found.folder.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert mine.read_text() == "A = 3"
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--help", "-q", "", "HEAD:below"])
-def test_a_commit_that_is_none_is_told(repository: Path, ref: str) -> None:
+def test_a_commit_that_is_none_and_a_folder_outside_any_repository_are_told(repository: Path, ref: str) -> None:
     commit(repository, "A = 1")
-    with pytest.raises(CheckoutError, match=r"no commit"), checkout(ref, repository):
+    with pytest.raises(CheckoutError, match="no commit"), checkout(ref, repository):
         pass
-
-
-def test_a_folder_outside_any_repository_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CheckoutError, match="not a git repository"), checkout("HEAD", tmp_path):
+    with pytest.raises(CheckoutError, match="not a git repository"), checkout("HEAD", repository.parent):
         pass
 
 
 @pytest.mark.slow
-def test_a_project_is_installed_apart_and_found_first(repository: Path) -> None:
-    (repository / "pyproject.toml").write_text(
+def test_a_project_is_installed_apart_and_found_first_or_that_it_cannot_be_is_told(repository: Path) -> None:
+    project = repository / "pyproject.toml"
+    project.write_text(
         '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
         '[project]\nname = "mine-and-only-mine"\nversion = "1"\n[tool.setuptools]\npackages = ["below"]\n'
     )
@@ -84,16 +73,11 @@ def test_a_project_is_installed_apart_and_found_first(repository: Path) -> None:
     with checkout("HEAD", repository) as found:
         assert found.packages is not None
         code = "import below.mine, importlib.metadata as m; print(below.mine.A, m.version('mine-and-only-mine'))"
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd="/", env={"PYTHONPATH": str(found.packages)}, capture_output=True, text=True
-        )
+        command, environment = [sys.executable, "-c", code], {"PYTHONPATH": str(found.packages)}
+        done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True)
     assert done.stdout.split() == ["1", "1"]
-
-
-@pytest.mark.slow
-def test_a_project_that_cannot_be_installed_is_told(repository: Path) -> None:
-    (repository / "pyproject.toml").write_text("[build-system\n")
-    commit(repository, "A = 1")
+    project.write_text("[build-system\n")
+    commit(repository, "A = 2")
     with pytest.raises(CheckoutError, match="cannot be installed"), checkout("HEAD", repository):
         pass
 

@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench.places.in_lanes import NoPlaceError, carry_out_in_lanes
-from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
-from attnbench.schedule.rounds import Rounds, bundles, rounds
+from attnbench.schedule.rounds import Rounds, bundles
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.session.lanes import portions
 from attnbench.worker.portion import ALL
-from tests.places.test_place import CHECKS, INFO, Head, final
+from tests.places.test_place import CHECKS, INFO, Head, end_as_undisturbed, final
 
 BUNDLE = {cell.key: bundle.number for bundle in bundles(INFO.cells) for cell in bundle.cells}
 
@@ -41,7 +40,6 @@ def test_however_many_lanes_there_are_and_whichever_are_lost_the_cells_end_as_in
 ) -> None:
     # whoever has no room for a length has none for longer ones
     full = frozenset((method, N) for method, least in fails.items() for N in (128, 256, 512) if least <= N)
-    whole = [r for _, r in carry_out(rounds(CellJobs(INFO, Ledger(), check_cells=CHECKS)), Head(fails=full))]
     records: list[Record] = []
     for most in [*cuts, 10**6]:
         # what ends a job comes before the first interruption, and twice at most: a third time the job is to blame
@@ -52,9 +50,7 @@ def test_however_many_lanes_there_are_and_whichever_are_lost_the_cells_end_as_in
         with suppress(KeyboardInterrupt):
             for _, record in carry_out_in_lanes(shared(records, lanes), heads):
                 records.append(record)
-    done = [(r.job.cell.key, r.job.phase, r.job.replicate, r.job.attempt) for r in records]
-    assert len(done) == len(set(done))
-    assert final(INFO, records) == final(INFO, whole)
+    assert end_as_undisturbed(records, full)
 
 
 def test_what_is_compared_is_measured_in_one_lane() -> None:
@@ -73,14 +69,14 @@ def test_a_lane_that_is_lost_hands_on_all_its_bundles_and_the_job_in_hand_counts
     (lost,) = [r for r in records if isinstance(r.outcome, Failed)]
     again = [r for r in records if r.job.cell == lost.job.cell and r.job.phase is lost.job.phase]
     assert [(r.job.attempt, r.ok) for r in again if r.job.replicate == lost.job.replicate] == [(0, False), (1, True)]
-    assert all(status == "ok" for status, _ in final(INFO, records).values())
+    assert all(status == "ok" for status, _ in final(records).values())
 
 
 def test_a_job_by_which_place_after_place_is_lost_becomes_a_row() -> None:
     heads = [Head(deadly=frozenset({("a", 256)})) for _ in range(4)]
     records = [record for _, record in carry_out_in_lanes(shared([], 4), heads)]
-    statuses = {(c.method, c.problem.N): status for c in INFO.cells for status, _ in [final(INFO, records)[c.key]]}
-    assert {cell for cell, status in statuses.items() if status != "ok"} == {("a", 256)}
+    ends = final(records)
+    assert {(cell.method, cell.problem.N) for cell in INFO.cells if ends[cell.key][0] != "ok"} == {("a", 256)}
     assert sum(head.lost for head in heads) == 3
 
 
@@ -91,7 +87,7 @@ def test_where_no_place_is_left_the_run_says_so_and_keeps_what_it_has() -> None:
         next(made)
     assert len(records) == 8
     records += [record for _, record in carry_out_in_lanes(shared(records, 1), [Head()])]
-    assert all(status == "ok" for status, _ in final(INFO, records).values())
+    assert all(status == "ok" for status, _ in final(records).values())
 
 
 def test_an_error_in_a_lane_ends_the_others_too() -> None:
@@ -105,11 +101,9 @@ def test_an_error_in_a_lane_ends_the_others_too() -> None:
 
 def test_lanes_of_unlike_devices_have_ledgers_of_their_own_and_take_nothing_from_each_other() -> None:
     jobs = [CellJobs(INFO, Ledger(), check_cells=CHECKS) for _ in range(2)]
-    records: list[Record] = []
+    made, records = carry_out_in_lanes(Rounds(jobs, deque(bundles(INFO.cells))), [Head(), Head(last=1)]), list[Record]()
     with suppress(NoPlaceError):
-        records.extend(
-            record for _, record in carry_out_in_lanes(Rounds(jobs, deque(bundles(INFO.cells))), [Head(), Head(last=1)])
-        )
+        records.extend(record for _, record in made)
     assert {record.outcome.status for record in records if isinstance(record.outcome, Failed)} == {Status.CRASHED}
 
 

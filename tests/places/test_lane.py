@@ -1,5 +1,7 @@
 """One measurement at a time on a device: whoever finds it taken waits and says for whom, or is refused."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import threading
@@ -30,13 +32,18 @@ CPU, GPU = device(), device(gpu_uuid="GPU-1/2")
 
 
 def test_a_device_that_is_taken_is_waited_for_and_its_holder_is_named(measuring: Measuring) -> None:
-    other, said = measuring(), []
+    # who has begun takes turns, though it did not want to wait at first
+    lane, said = Lane(wait=False), list[str]()
+    with lane.held(CPU):
+        pass
+    other = measuring()
 
     def say(text: str) -> None:
         said.append(text)
         other.kill()
 
-    with Lane(say=say).held(CPU):
+    lane.say = say
+    with lane.held(CPU):
         assert other.wait() == -9
     assert len(said) == 1
     assert said[0].startswith(f"waiting for process {other.pid} (attnbench; since 20")
@@ -57,8 +64,7 @@ def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken() -> N
         said.append(text)
         free.set()
 
-    second = Lane(say=say)
-    other = threading.Thread(target=measure)
+    second, other = Lane(say=say), threading.Thread(target=measure)
     other.start()
     taken.wait()
     with second.held(CPU):
@@ -73,47 +79,25 @@ def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken() -> N
     assert f"process {os.getpid()} (attnbench run 'my suite.yaml'; since 20" in said[0]
 
 
-def test_whoever_does_not_want_to_wait_is_refused_and_told_who_measures(measuring: Measuring) -> None:
-    other = measuring()
-    lane = Lane(wait=False)
+def test_whoever_does_not_want_to_wait_is_refused_until_the_holder_dies_of_which_nobody_is_told(
+    measuring: Measuring, tmp_path: Path
+) -> None:
+    # the lane is the same wherever temporary files lie
+    (tmp_path / "elsewhere").mkdir()
+    other, said = measuring(TMPDIR=str(tmp_path / "elsewhere")), list[str]()
+    lane = Lane(wait=False, say=said.append)
     with pytest.raises(LaneTakenError, match=rf"process {other.pid} \(attnbench; since .*\) is measuring on this device"):
         lane.held(CPU).__enter__()
     other.kill()
     other.wait()
     with lane.held(CPU):
-        pass
-
-
-def test_a_run_that_has_begun_takes_turns_even_if_it_did_not_want_to_wait_at_first(measuring: Measuring) -> None:
-    lane = Lane(wait=False)
-    with lane.held(CPU):
-        pass
-    other = measuring()
-    lane.say = lambda _: other.kill()
-    with lane.held(CPU):
-        assert other.wait() == -9
-
-
-def test_the_lane_is_the_same_wherever_temporary_files_lie(measuring: Measuring, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    measuring(TMPDIR=str(elsewhere))
-    with pytest.raises(LaneTakenError):
-        Lane(wait=False).held(CPU).__enter__()
+        assert said == []
 
 
 def test_each_gpu_has_a_lane_of_its_own(measuring: Measuring) -> None:
     measuring("GPU-1/2")
     with Lane(wait=False).held(CPU), Lane(wait=False).held(device(gpu_uuid="GPU-3")), pytest.raises(LaneTakenError):
         Lane(wait=False).held(GPU).__enter__()
-
-
-def test_the_lane_of_a_killed_process_is_free_and_nobody_is_told(measuring: Measuring) -> None:
-    other, said = measuring(), list[str]()
-    other.kill()
-    other.wait()
-    with Lane(say=said.append).held(CPU):
-        assert said == []
 
 
 def test_the_folder_is_that_of_the_user_and_else_one_that_all_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,9 +118,6 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
 
 
 def test_a_place_without_locks_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-    import fcntl
-
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

@@ -17,16 +17,9 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
 from tests.schedule.played import run_of, small
 
-SUITE = {
-    "name": "t",
-    "axes": {"N": ["2^7..2^9"], "causal": [True]},
-    "methods": ("a", "b", "c"),
-    "replicates": 3,
-}
-INFO = run_of(SUITE)
+INFO = run_of({"name": "t", "axes": {"N": ["2^7..2^9"], "causal": [True]}, "methods": ("a", "b", "c"), "replicates": 3})
 CHECKS: dict[str, tuple[Cell, ...]] = {cell.key: (small(cell),) for cell in INFO.cells}
 
 
@@ -87,9 +80,16 @@ def test_a_schedule_of_one_s_own_is_carried_out_in_a_place_of_one_s_own() -> Non
     assert [record.job for record in records] == head.jobs
 
 
-def final(info: RunInfo, records: list[Record]) -> dict[str, tuple[str, tuple[int, ...]]]:
+def final(records: list[Record]) -> dict[str, tuple[str, tuple[int, ...]]]:
     """What becomes of each cell: its status and its replicates."""
-    return {cell.cell.key: (cell.status, tuple(cell.medians)) for cell in summarize(info.cells, records)}
+    return {cell.cell.key: (cell.status, tuple(cell.medians)) for cell in summarize(INFO.cells, records)}
+
+
+def end_as_undisturbed(records: list[Record], fails: frozenset[tuple[str, int]]) -> bool:
+    """Whether cells become what they do in one go in one place, and no job was done twice."""
+    whole = [record for _, record in carry_out(rounds(CellJobs(INFO, Ledger(), check_cells=CHECKS)), Head(fails=fails))]
+    done = [(r.job.cell.key, r.job.phase, r.job.replicate, r.job.attempt) for r in records]
+    return final(records) == final(whole) and len(done) == len(set(done))
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,7 +101,6 @@ def final(info: RunInfo, records: list[Record]) -> dict[str, tuple[str, tuple[in
 def test_wherever_a_run_is_cut_and_whatever_crashes_once_its_cells_end_alike_and_no_job_is_done_twice(
     fails: frozenset[tuple[str, int]], cuts: list[int], crashes: frozenset[int]
 ) -> None:
-    whole = [record for _, record in carry_out(rounds(CellJobs(INFO, Ledger(), check_cells=CHECKS)), Head(fails=fails))]
     records: list[Record] = []
     for most in [*cuts, 10**6]:
         jobs = CellJobs(INFO, Ledger.of(records), check_cells=CHECKS)
@@ -110,6 +109,4 @@ def test_wherever_a_run_is_cut_and_whatever_crashes_once_its_cells_end_alike_and
         with suppress(KeyboardInterrupt):
             for _, record in carry_out(rounds(jobs), head):
                 records.append(record)
-    done = [(r.job.cell.key, r.job.phase, r.job.replicate, r.job.attempt) for r in records]
-    assert final(INFO, records) == final(INFO, whole)
-    assert len(done) == len(set(done))
+    assert end_as_undisturbed(records, fails)

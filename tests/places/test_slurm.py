@@ -28,48 +28,37 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     return _play
 
 
-def said(tmp_path: Path) -> list[str]:
-    return (tmp_path / "said").read_text().splitlines()
-
-
 def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> None:
-    text = slurm.script(
-        Path("/shared/my runs/1"), "scaling", 32, "--gres=gpu:1 --time=2:00:00 -p 'big mem'", Path("/elsewhere")
-    )
-    lines = text.splitlines()
-    assert lines[:6] == [
+    options = "--gres=gpu:1 --time=2:00:00 -p 'big mem'"
+    *lines, last = slurm.script(Path("/shared/my runs/1"), "scaling", 32, options, Path("/elsewhere")).splitlines()
+    assert lines == [
         "#!/bin/bash",
         "#SBATCH --job-name=attnbench-scaling",
         "#SBATCH --array=1-32",
         "#SBATCH --output='/shared/my runs/1/slurm-%a.out'",
         "#SBATCH --open-mode=append",
         "#SBATCH --requeue",
+        "#SBATCH --gres=gpu:1",
+        "#SBATCH --time=2:00:00",
+        "#SBATCH -p 'big mem'",
+        "cd /elsewhere || exit 1",
     ]
-    assert lines[6:9] == ["#SBATCH --gres=gpu:1", "#SBATCH --time=2:00:00", "#SBATCH -p 'big mem'"]
-    assert lines[9] == "cd /elsewhere || exit 1"
-    assert lines[10].endswith("""-m attnbench run --resume '/shared/my runs/1' --shard "$SLURM_ARRAY_TASK_ID/32\"""")
-
-
-def test_options_that_are_no_words_are_refused() -> None:
+    assert last.endswith("""-m attnbench run --resume '/shared/my runs/1' --shard "$SLURM_ARRAY_TASK_ID/32\"""")
     with pytest.raises(SlurmError, match="no words of a shell: No closing quotation"):
         slurm.script(Path("/x"), "s", 1, "--comment='half", Path("/"))
 
 
-def test_some_tasks_of_a_script_are_submitted(play: Play, tmp_path: Path) -> None:
+def test_some_tasks_of_a_script_are_submitted_or_it_is_told_in_slurm_s_words_why_not(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     play(sbatch="echo '4711;cluster'")
     assert slurm.submit(tmp_path / "slurm.sh", [3, 7]) == "4711"
-    assert said(tmp_path) == [f"sbatch --parsable --array=3,7 {tmp_path}/slurm.sh"]
-
-
-def test_a_machine_without_slurm_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SlurmError, match="sbatch is not here: submit from a machine that has Slurm's commands"):
-        slurm.submit(tmp_path / "slurm.sh", [1])
-
-
-def test_what_slurm_refuses_is_told_in_its_words(play: Play, tmp_path: Path) -> None:
+    assert (tmp_path / "said").read_text() == f"sbatch --parsable --array=3,7 {tmp_path}/slurm.sh\n"
     play(sbatch="echo 'sbatch: error: invalid partition specified: none' >&2; exit 1")
     with pytest.raises(SlurmError, match="invalid partition specified: none"):
+        slurm.submit(tmp_path / "slurm.sh", [1])
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(SlurmError, match="sbatch is not here: submit from a machine that has Slurm's commands"):
         slurm.submit(tmp_path / "slurm.sh", [1])
 
 
@@ -94,19 +83,16 @@ def submission(tmp_path: Path) -> Submission:
     return Submission(RunFolder.create(tmp_path / "results", run_of(suite)), "", "", 3, ("9",))
 
 
-def test_waiting_outlasts_a_controller_that_is_started_anew_and_tells_each_change_once(
+def test_waiting_outlasts_a_controller_that_is_started_anew_and_tells_each_change_and_each_end_once(
     play: Play, tmp_path: Path, submission: Submission
 ) -> None:
     # busy, silent, busy as before, then over
     play(
         squeue=f'n=$(wc -l < {tmp_path}/said)\n[ "$n" = 2 ] && {{ echo "Unable to contact slurm controller" >&2; exit 1; }}\n'
-        '[ "$n" -ge 4 ] || { echo "1 RUNNING"; echo "2 PENDING"; }'
+        '[ "$n" -ge 4 ] || { echo "1 RUNNING"; echo "2 PENDING"; }',
+        sacct="echo CANCELLED by 0",
     )
     told: list[str] = []
     assert submission.wait(told.append, every=0.01) == [1, 2, 3]
     assert told == ["1 of 3 tasks are over; 1 running, 1 pending"]
-
-
-def test_an_unfinished_shard_is_told_with_its_end_and_its_output(play: Play, submission: Submission) -> None:
-    play(sacct="echo CANCELLED by 0")
     assert submission.endings([2]) == [f"shard 2/3: CANCELLED; {submission.folder.path}/slurm-2.out"]
