@@ -264,43 +264,21 @@ class RoundsProducts(Cheat):
         return self.honest(q, k, v)
 
 
-class ReplaysGradients(Cheat):
-    """The forward is honest; gradients are those of before."""
-
-    kept: tuple[Tensor, ...] | None = None
-
-    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        o: Tensor = Replayed.apply(self, q, k, v)  # type: ignore[no-untyped-call]
-        return o
-
-
-class Replayed(torch.autograd.Function):
-    """Differentiates once."""
-
-    @staticmethod
-    def forward(ctx: Any, method: ReplaysGradients, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        ctx.method = method
-        ctx.save_for_backward(q, k, v)
-        return method.honest(q, k, v)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        method = ctx.method
-        if method.kept is None:
-            with torch.enable_grad():
-                inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
-                method.kept = torch.autograd.grad(method.honest(*inputs), inputs, gradients[0])
-        return None, *method.kept
-
-
 class KeepsGradients(Cheat):
     """Gradients are computed once for each forward, however often they are taken."""
 
-    spoils = False
+    forever = spoils = False
+    kept: tuple[Tensor, ...] | None = None
 
     def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         o: Tensor = Kept.apply(self, q, k, v)  # type: ignore[no-untyped-call]
         return o
+
+
+class ReplaysGradients(KeepsGradients):
+    """The forward is honest; gradients are those of before."""
+
+    forever = True
 
 
 class SpoilsItsGraph(KeepsGradients):
@@ -310,7 +288,7 @@ class SpoilsItsGraph(KeepsGradients):
 
 
 class Kept(torch.autograd.Function):
-    """Keeps its gradients beside what was saved for them."""
+    """Differentiates once: its method keeps the gradients, or they lie beside what was saved for them."""
 
     @staticmethod
     def forward(ctx: Any, method: KeepsGradients, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -320,9 +298,10 @@ class Kept(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.kept is None:
-            with torch.enable_grad():
-                inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
-                ctx.kept = torch.autograd.grad(ctx.method.honest(*inputs), inputs, gradients[0])
-            return None, *ctx.kept
-        return None, *((torch.zeros_like(x) if ctx.method.spoils else x) for x in ctx.kept)
+        keeper = ctx.method if ctx.method.forever else ctx
+        if keeper.kept is not None:
+            return None, *((torch.zeros_like(x) if ctx.method.spoils else x) for x in keeper.kept)
+        with torch.enable_grad():
+            inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+            keeper.kept = torch.autograd.grad(ctx.method.honest(*inputs), inputs, gradients[0])
+        return None, *keeper.kept

@@ -14,32 +14,36 @@ from torch import Tensor
 from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Workload
 
 
-class Segfaults(Plain):
+class Late(Plain):
+    """Goes wrong in a cell that is not the small one of the check."""
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.late:
-            ctypes.string_at(0)
+            self.go_wrong()
         return super().forward(q, k, v)
 
-
-class Aborts(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            os.abort()
-        return super().forward(q, k, v)
+    def go_wrong(self) -> None:
+        raise NotImplementedError
 
 
-class Killed(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().forward(q, k, v)
+class Segfaults(Late):
+    def go_wrong(self) -> None:
+        ctypes.string_at(0)
 
 
-class Exits(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            os._exit(3)
-        return super().forward(q, k, v)
+class Aborts(Late):
+    def go_wrong(self) -> None:
+        os.abort()
+
+
+class Killed(Late):
+    def go_wrong(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Exits(Late):
+    def go_wrong(self) -> None:
+        os._exit(3)
 
 
 class Raises(Plain):
@@ -54,33 +58,26 @@ class RaisesInItsCheck(Plain):
         raise ValueError("this method is out of order")
 
 
-class StickyCudaError(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        return super().forward(q, k, v)
+class StickyCudaError(Late):
+    def go_wrong(self) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
-class OutOfDeviceMemory(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")
-        return super().forward(q, k, v)
+class OutOfDeviceMemory(Late):
+    def go_wrong(self) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")
 
 
-class RaisesMemoryError(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            raise MemoryError
-        return super().forward(q, k, v)
+class RaisesMemoryError(Late):
+    def go_wrong(self) -> None:
+        raise MemoryError
 
 
-class AllocatesWithoutEnd(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+class AllocatesWithoutEnd(Late):
+    def go_wrong(self) -> None:
         hoard = []
-        while self.late:
+        while True:
             hoard.append(torch.ones(2**26, dtype=torch.uint8))
-        return super().forward(q, k, v)
 
 
 class OutOfWordsError(MemoryError):
@@ -90,38 +87,34 @@ class OutOfWordsError(MemoryError):
         return str(len(bytearray(2**27)))
 
 
-class UsesUpItsMemory(Plain):
+class UsesUpItsMemory(Late):
     """Holds all of its memory at the moment at which the answer is written."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def go_wrong(self) -> None:
         hoard = []
         try:
-            while self.late:
+            while True:
                 hoard.append(bytes(2**26))
         except MemoryError:
             raise OutOfWordsError from None
-        return super().forward(q, k, v)
 
 
-class Hangs(Plain):
+class Hangs(Late):
     """Ignores SIGTERM, and leaves a child in its group and one that left it."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            leave_children()
-            time.sleep(3600)
-        return super().forward(q, k, v)
+    def go_wrong(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        leave_children()
+        time.sleep(3600)
 
 
-class LeavesChildren(Plain):
+class LeavesChildren(Late):
     """Works, but leaves processes behind."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late and not hasattr(self, "left"):
+    def go_wrong(self) -> None:
+        if not hasattr(self, "left"):
             self.left = True
             leave_children()
-        return super().forward(q, k, v)
 
 
 def leave_children() -> None:
@@ -192,15 +185,14 @@ class ChangesTheWorld(Plain):
         return super().forward(q, k, v)
 
 
-class Chatters(Plain):
+class Chatters(Late):
     """Prints 100 MB."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.late and not hasattr(self, "said"):
+    def go_wrong(self) -> None:
+        if not hasattr(self, "said"):
             self.said = True
             for _ in range(100):
                 os.write(1, b"x" * 2**20)
-        return super().forward(q, k, v)
 
 
 class Slow(Plain):
