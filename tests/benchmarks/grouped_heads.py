@@ -52,37 +52,17 @@ class Repeated(Attention):
         return [x.repeat_interleave(heads // x.shape[1], 1) for x, heads in zip(inputs, self.heads, strict=True)]
 
 
-class RepeatedSdpa(Repeated, SdpaSoftmax):
-    """Of softmax.sdpa."""
+def repeated(kind: type[Attention]) -> type[Attention]:
+    """The class of a method whose heads are repeated."""
+    return type(f"Repeated{kind.__name__}", (Repeated, kind), {"__doc__": f"Of {kind.__name__}.", "__module__": __name__})
 
 
-class RepeatedLinear(Repeated, ChunkedLinear):
-    """Of linear.chunked."""
-
-
-class RepeatedMamba2(Repeated, Mamba2):
-    """Of gated.mamba2."""
-
-
-class RepeatedGatedDeltaNet(Repeated, GatedDeltaNet):
-    """Of delta.gated_deltanet."""
-
-
-class RepeatedWindow(Repeated, EagerWindow):
-    """Of sparse.window."""
-
-
-class RepeatedSinkWindow(Repeated, EagerSinkWindow):
-    """Of sparse.window_sinks."""
-
-
-class RepeatedDsa(Repeated, DeepSeekSparse):
-    """Of sparse.dsa."""
-
-
-class RepeatedMoba(Repeated, MobaAttention):
-    """Of blocks.moba."""
-
-
-class RepeatedNsa(Repeated, NsaAttention):
-    """Of blocks.nsa."""
+RepeatedSdpa = repeated(SdpaSoftmax)
+RepeatedLinear = repeated(ChunkedLinear)
+RepeatedMamba2 = repeated(Mamba2)
+RepeatedGatedDeltaNet = repeated(GatedDeltaNet)
+RepeatedWindow = repeated(EagerWindow)
+RepeatedSinkWindow = repeated(EagerSinkWindow)
+RepeatedDsa = repeated(DeepSeekSparse)
+RepeatedMoba = repeated(MobaAttention)
+RepeatedNsa = repeated(NsaAttention)

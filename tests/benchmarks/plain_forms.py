@@ -4,7 +4,9 @@ flash-linear-attention 0.6 keeps a plain form of each recurrence beside its kern
 mask in `F.scaled_dot_product_attention`. B batch, H heads, N tokens, M value width.
 """
 
-from typing import ClassVar
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +30,8 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cell, DType, Problem, Scalar, Tier, Workload
 
+Form = Callable[..., Any]
+
 
 class Plain(Attention):
     """A form whose cost is not counted, which neither decodes nor takes groups or packed rows."""
@@ -46,66 +50,61 @@ class OfFla(Plain):
     """A form of flash-linear-attention, which takes [B, N, H, ·]."""
 
     requires = ("fla-core>=0.6", "triton>=3.3")
+    naive: ClassVar[str]
+    """Where it is: a package of fla.ops, and a function of its module of plain forms."""
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: each [B, H, N, ·] -> [B, H, N, M]."""
-        return self.theirs(*(x.transpose(1, 2) for x in inputs)).transpose(1, 2)
+        package, name = self.naive.split(".")
+        form = getattr(import_module(f"fla.ops.{package}.naive"), name)
+        o = self.by(form, *(x.transpose(1, 2) for x in inputs))
+        return (o if isinstance(o, Tensor) else o[0]).transpose(1, 2)
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        """Attend in the package's order, [B, N, H, ·] -> [B, N, H, M]."""
-        raise NotImplementedError
+    def by(self, form: Form, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """Attend in the package's order, [B, N, H, ·] -> [B, N, H, M], and what else it gives."""
+        return form(*inputs)
 
 
 class PlainComba(OfFla, Comba):
     """Chunk by chunk. Their form by tokens lets the state decay before the key reads it, unlike their kernels and the paper."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.comba.naive import naive_chunk_comba
+    naive = "comba.naive_chunk_comba"
 
-        q, k, v, beta, g = inputs
+    def by(self, form: Form, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor) -> tuple[Tensor, ...]:
         asks, fed_back = q - self.correction.unsqueeze(-1) * k, k * self.feedback.sigmoid().unsqueeze(-1)
-        o: Tensor = naive_chunk_comba(asks, k, v, fed_back, g, beta)[0]
-        return o
+        return form(asks, k, v, fed_back, g, beta)
 
 
 class PlainGatedDeltaNet2(OfFla, GatedDeltaNet2):
     """Token by token."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.gdn2.naive import naive_recurrent_gdn2
+    naive = "gdn2.naive_recurrent_gdn2"
 
-        q, k, v, erase, write, g = inputs
-        o: Tensor = naive_recurrent_gdn2(q, k, v, g, erase, write)[0]
-        return o
+    def by(self, form: Form, q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor, g: Tensor) -> tuple[Tensor, ...]:
+        return form(q, k, v, g, erase, write)
 
 
-class PlainGatedDeltaNet2ByChunks(OfFla, GatedDeltaNet2):
+class PlainGatedDeltaNet2ByChunks(PlainGatedDeltaNet2):
     """Chunk by chunk: exp of hidden pairs makes its gradient NaN where a chunk loses more than 88 nats."""
+
+    naive = "gdn2.naive_chunk_gdn2"
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse training."""
         return "its gradient is NaN" if cell.workload is Workload.FORWARD_BACKWARD else None
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.gdn2.naive import naive_chunk_gdn2
-
-        q, k, v, erase, write, g = inputs
-        o: Tensor = naive_chunk_gdn2(q, k, v, g, erase, write)[0]
-        return o
-
 
 class PlainProduct(OfFla):
     """Write by write."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.gated_delta_product.naive import naive_recurrent_gated_delta_product
+    naive = "gated_delta_product.naive_recurrent_gated_delta_product"
 
+    def by(self, form: Form, *inputs: Tensor) -> tuple[Tensor, ...]:
         q, k, v, beta, keys, values, *decay = inputs
         k, v = (torch.stack(x, 2).flatten(1, 2) for x in ((k, keys), (v, values)))
         beta, g = beta.transpose(2, 3).flatten(1, 2), decay[0] if decay else None
-        o: Tensor = naive_recurrent_gated_delta_product(q, k, v, g, beta, q.shape[-1] ** -0.5, num_householder=2)[0]
-        return o
+        return form(q, k, v, g, beta, q.shape[-1] ** -0.5, num_householder=2)
 
 
 class PlainDeltaProduct(PlainProduct, DeltaProduct):
@@ -119,54 +118,43 @@ class PlainGatedDeltaProduct(PlainProduct, GatedDeltaProduct):
 class PlainMesa(OfFla, MesaNet):
     """A dense system for each token."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.mesa_net.naive import naive_mesa_net_exact
+    naive = "mesa_net.naive_mesa_net_exact"
 
-        q, k, v, beta, g = inputs
-        o: Tensor = naive_mesa_net_exact(q, k, v, g, self.weights, beta)[0]
-        return o
+    def by(self, form: Form, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor) -> tuple[Tensor, ...]:
+        return form(q, k, v, g, self.weights, beta)
 
 
 class PlainSlots(OfFla, GatedSlots):
     """Token by token."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.gsa.naive import naive_recurrent_gsa
+    naive = "gsa.naive_recurrent_gsa"
 
-        q, k, v, g = inputs
-        o: Tensor = naive_recurrent_gsa(q, k, v, -g.expm1(), g, scale=1.0)[0]
-        return o
+    def by(self, form: Form, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> tuple[Tensor, ...]:
+        return form(q, k, v, -g.expm1(), g, scale=1.0)
 
 
 class PlainLogLinear(OfFla, LogLinear):
     """By a dense mask for each level."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.log_linear_attn.naive import naive_log_linear_attn
+    naive = "log_linear_attn.naive_log_linear_attn"
 
-        o: Tensor = naive_log_linear_attn(*inputs, scale=1.0)
-        return o
+    def by(self, form: Form, *inputs: Tensor) -> Tensor:
+        return form(*inputs, scale=1.0)
 
 
 class PlainForgetting(OfFla, ForgettingSoftmax):
     """By dense scores."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.forgetting_attn.naive import naive_forgetting_attn
-
-        o: Tensor = naive_forgetting_attn(*inputs)
-        return o
+    naive = "forgetting_attn.naive_forgetting_attn"
 
 
 class PlainPath(OfFla, PathSoftmax):
     """By dense scores."""
 
-    def theirs(self, *inputs: Tensor) -> Tensor:
-        from fla.ops.path_attn.naive import naive_path_attn
+    naive = "path_attn.naive_path_attn"
 
-        q = inputs[0]
-        o: Tensor = naive_path_attn(*inputs, g=q.new_zeros(q.shape[:3]), scale=self.scale)
-        return o
+    def by(self, form: Form, *inputs: Tensor) -> Tensor:
+        return form(*inputs, g=inputs[0].new_zeros(inputs[0].shape[:3]), scale=self.scale)
 
 
 class MaskedTokens(Plain):
