@@ -49,39 +49,18 @@ class Replays(Cheat):
         return self.kept[key]
 
 
-class ReplaysByPointer(Replays):
-    """Another output only where the inputs lie elsewhere."""
-
-    def key(self, q: Tensor) -> object:
-        return q.data_ptr()
+def replaying(key: Callable[[Cheat, Tensor], object]) -> type[Replays]:
+    """A class that computes once for each of these keys."""
+    return type("Replays", (Replays,), {"key": key, "__module__": __name__})
 
 
-class ReplaysByVersion(Replays):
-    """Another output only where torch says that the inputs were written to."""
-
-    def key(self, q: Tensor) -> object:
-        return q.data_ptr(), q._version
-
-
-class ReplaysByContent(Replays):
-    """Another output only where some numbers of the inputs are others."""
-
-    def key(self, q: Tensor) -> object:
-        return tuple(q[0, 0, :: q.shape[2] // 4, 0].tolist())
-
-
-class ReplaysByCount(Replays):
-    """Computes three times."""
-
-    def key(self, q: Tensor) -> object:
-        return min(self.calls, 3)
-
-
-class ComputesEverySecondTime(Replays):
-    """Replays in between."""
-
-    def key(self, q: Tensor) -> object:
-        return self.calls // 2
+# another output only where the inputs lie elsewhere; where torch says that they were written to; where some numbers are others
+ReplaysByPointer = replaying(lambda _, q: q.data_ptr())
+ReplaysByVersion = replaying(lambda _, q: (q.data_ptr(), q._version))
+ReplaysByContent = replaying(lambda _, q: tuple(q[0, 0, :: q.shape[2] // 4, 0].tolist()))
+# computes three times; every second time
+ReplaysByCount = replaying(lambda method, _: min(method.calls, 3))
+ComputesEverySecondTime = replaying(lambda method, _: method.calls // 2)
 
 
 class GivesGarbage(Cheat):
@@ -224,44 +203,24 @@ class ForgesSamples(Cheat):
         return self.honest(q, k, v)
 
 
-class TakesMoreThreads(Cheat):
-    """All cores, whatever it was given."""
+def changing(change: Callable[[], object]) -> type[Cheat]:
+    """A class that is honest, but for a setting that it changes at each call."""
 
-    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        torch.set_num_threads(torch.get_num_threads() + 1)
-        return self.honest(q, k, v)
+    def cheat(method: Cheat, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        change()
+        return method.honest(q, k, v)
 
-
-class ChangesTheDefaultDtype(Cheat):
-    """What comes after is in half precision."""
-
-    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        torch.set_default_dtype(torch.bfloat16)
-        return self.honest(q, k, v)
+    return type("Changes", (Cheat,), {"cheat": cheat, "__module__": __name__})
 
 
-class ChangesTheGradMode(Cheat):
-    """Inference for good."""
-
-    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        torch.set_grad_enabled(not torch.is_grad_enabled())
-        return self.honest(q, k, v)
-
-
-class TurnsAutocastOn(Cheat):
-    """Products are rounded from the second call on."""
-
-    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        torch.set_autocast_enabled("cpu", True)
-        return self.honest(q, k, v)
-
-
-class RoundsProducts(Cheat):
-    """As above, by the precision of products."""
-
-    def cheat(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        torch.set_float32_matmul_precision("medium")
-        return self.honest(q, k, v)
+# all cores, whatever it was given
+TakesMoreThreads = changing(lambda: torch.set_num_threads(torch.get_num_threads() + 1))
+# what comes after is in half precision, or inference for good
+ChangesTheDefaultDtype = changing(lambda: torch.set_default_dtype(torch.bfloat16))
+ChangesTheGradMode = changing(lambda: torch.set_grad_enabled(not torch.is_grad_enabled()))
+# products are rounded from the second call on
+TurnsAutocastOn = changing(lambda: torch.set_autocast_enabled("cpu", True))
+RoundsProducts = changing(lambda: torch.set_float32_matmul_precision("medium"))
 
 
 class KeepsGradients(Cheat):

@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import torch
 from plain import Plain
@@ -26,24 +27,22 @@ class Late(Plain):
         raise NotImplementedError
 
 
-class Segfaults(Late):
-    def go_wrong(self) -> None:
-        ctypes.string_at(0)
+def late(fault: Callable[[], object]) -> type[Late]:
+    """A class that goes wrong so."""
+    return type("Late", (Late,), {"go_wrong": lambda _: fault(), "__module__": __name__})
 
 
-class Aborts(Late):
-    def go_wrong(self) -> None:
-        os.abort()
+def throw(error: Exception) -> NoReturn:
+    raise error
 
 
-class Killed(Late):
-    def go_wrong(self) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Exits(Late):
-    def go_wrong(self) -> None:
-        os._exit(3)
+Segfaults = late(lambda: ctypes.string_at(0))
+Aborts = late(os.abort)
+Killed = late(lambda: os.kill(os.getpid(), signal.SIGKILL))
+Exits = late(lambda: os._exit(3))
+StickyCudaError = late(lambda: throw(RuntimeError("CUDA error: an illegal memory access was encountered")))
+OutOfDeviceMemory = late(lambda: throw(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")))
+RaisesMemoryError = late(lambda: throw(MemoryError()))
 
 
 class Raises(Plain):
@@ -56,21 +55,6 @@ class Raises(Plain):
 class RaisesInItsCheck(Plain):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         raise ValueError("this method is out of order")
-
-
-class StickyCudaError(Late):
-    def go_wrong(self) -> None:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-
-class OutOfDeviceMemory(Late):
-    def go_wrong(self) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")
-
-
-class RaisesMemoryError(Late):
-    def go_wrong(self) -> None:
-        raise MemoryError
 
 
 class AllocatesWithoutEnd(Late):
