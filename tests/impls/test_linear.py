@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench import Problem, build
@@ -23,7 +21,6 @@ from tests.impls.contract.subjects import Variant
 maps: Any = import_module("attnbench_impls.linear.maps.by_name")
 favor: Any = import_module("attnbench_impls.linear.maps.favor")
 prefix: Any = import_module("attnbench_impls.linear.eager.prefix")
-segments: Any = import_module("attnbench_impls.linear.eager.segments")
 causal_product: Any = import_module("attnbench_impls.linear.eager.causal_product")
 
 MAPS = ["elu_plus_one", "relu", "squared_relu", "cosine", "quadratic", "favor", "efficient"]
@@ -155,18 +152,6 @@ def test_eps_is_added_to_the_denominator_and_follows_the_map_unless_it_is_given(
     found = {phi: linear("linear.chunked", phi, N=8, D=4).method.eps for phi in ("elu_plus_one", "relu", "taylor", "favor")}
     assert found == {"elu_plus_one": 1e-6, "relu": 1e-6, "taylor": 1e-6, "favor": 1e-30}
     assert build("linear.recurrent", Problem(N=8, D=4, causal=True), feature_map="favor", eps=1e-3).eps == 1e-3
-
-
-@given(N=st.integers(1, 500), B=st.integers(1, 40), R=st.integers(1, 9), C=st.integers(1, 3000), chunk=st.integers(1, 600))
-def test_segments_cover_each_token_once_in_whole_chunks_and_groups_each_head(
-    N: int, B: int, R: int, C: int, chunk: int
-) -> None:
-    x = torch.empty(B, N, R, 7, device="meta")
-    for part in (segments.segments(x, C, chunk), segments.whole_segments(x[:, :, 0], C)):
-        assert [t for s in part for t in range(s.start, s.stop)] == list(range(N))
-        assert all((s.stop - s.start) % s.chunk == 0 for s in part)
-    for x in (torch.empty(B, 3, 1, device="meta"), torch.empty(B, 3, R, 1, device="meta")):
-        assert [b for heads in segments.groups(x) for b in range(B)[heads]] == list(range(B))
 
 
 def test_walking_and_scanning_the_states_agree() -> None:

@@ -2,7 +2,6 @@
 
 from importlib import import_module
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,8 +15,7 @@ from tests.impls.contract.subjects import Variant
 
 # by name: installed under another name than that of its folder
 decays: Any = import_module("attnbench_impls.recurrence.decay")
-linear: Any = import_module("attnbench_impls.recurrence.linear")
-parts: Any = import_module("attnbench_impls.recurrence.parts")
+rows: Any = import_module("attnbench_impls.recurrence.rows")
 
 DELTA = ["deltanet", "gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct"]
 GATED = ["retnet", "lightning", "mamba2", "mamba3", "gla", "hgrn2"]
@@ -144,25 +142,6 @@ def test_a_subclass_may_write_three_times_a_token() -> None:
     assert (twice.work.writes, thrice.work.writes, thrice.work.reads) == (2, 3, 7)
 
 
-@pytest.mark.parametrize("nats", [0.01, 40.0, 110.0])
-@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba"])
-def test_decays_that_are_multiplied_into_queries_and_keys_are_those_of_pairs(
-    name: str, nats: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = called(f"delta.{name}", {"chunk": 32}, N=70, H=4, kv_heads=2)
-    log_decay = call.inputs[3 if name == "rwkv7" else -1]
-    with torch.no_grad():
-        # so much in a chunk, more or less evenly
-        log_decay.copy_(-nats / 32 * (0.5 + torch.rand_like(log_decay) / 2))
-    made = Mock(side_effect=decays.Decay.factors.func)
-    monkeypatch.setattr(decays.Decay, "factors", property(lambda self: made(self)))
-    got = call.results()
-    assert made.called
-    assert -float(log_decay.detach()[:, :, :32].sum(2).amin()) < 2 * decays.FACTORED
-    monkeypatch.setattr(decays.Decay, "factors", None)
-    same(got, call.results(), 1e-10)
-
-
 def test_a_future_that_decays_faster_moves_no_more_than_the_last_bits_before_it() -> None:
     call = called("gated.gla", N=64)
     before, (*qkv, log_decay) = call.forward(), (x.detach().clone() for x in call.inputs)
@@ -260,32 +239,6 @@ def test_nothing_overflows_however_fast_it_decays(gates: int) -> None:
     assert all(x.isfinite().all() for x in (o, *torch.autograd.grad(o, (q, k, log_decay))))
 
 
-@pytest.mark.parametrize("group", [1, 2])
-@pytest.mark.parametrize("gates", [1, 4])
-def test_decays_may_be_taken_into_queries_and_keys_or_not(gates: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = [(2, group * 3, 150, 4), (2, 3, 150, 4), (2, 3, 150, 5), (2, 3, 150, gates), (2, 3, 4, 5)]
-    q, k, v, log_decay, state = (torch.randn(*shape, dtype=torch.float64) for shape in shapes)
-    leaves = [x.requires_grad_() for x in (q, k, v, -0.3 * log_decay.abs(), state)]
-    weights = torch.randn(2, group * 3, 150, 5, dtype=torch.float64), torch.randn_like(state)
-
-    def results() -> list[Tensor]:
-        o = linear.linear_attention(*leaves[:4], state=leaves[4])
-        return [*o, *torch.autograd.grad(o, leaves, weights)]
-
-    factored = results()
-    monkeypatch.setattr(decays, "FACTORED", -1.0)
-    same(factored, results(), 1e-10)
-
-
-@given(N=st.integers(0, 500), rows=st.integers(1, 40), D=st.integers(1, 300), chunk=st.integers(1, 600))
-def test_parts_cover_each_token_once_in_whole_chunks(N: int, rows: int, D: int, chunk: int) -> None:
-    q = torch.empty(rows, 1, N, D, device="meta")
-    walk = parts.parts(q, 7, chunk)
-    assert [t for part in walk for t in range(part.start, part.stop)] == list(range(N))
-    assert all((part.stop - part.start) % part.L == 0 for part in walk)
-    assert [x for some in parts.groups(q) for x in range(rows)[some]] == list(range(rows))
-
-
 GATES = {
     **{"gated.mamba2": 3, "gated.gla": 3, "delta.gated_deltanet": 4, "delta.kda": 4, "delta.rwkv7": 3},
     **{"delta.gated_deltanet2": 5, "delta.comba": 4, "delta.gated_deltaproduct": 6, "delta.mesa": 4},
@@ -321,3 +274,21 @@ def test_however_fast_the_state_fades_it_is_the_definition(name: str, nats: floa
     with torch.no_grad():
         call.inputs[GATES[name]][..., ::2] *= nats
     same(call.results(), call.results("reference"), 1e-9 if dtype == "float64" else 2e-3)
+
+
+@pytest.mark.parametrize("nats", [0.01, 40.0, 110.0])
+@pytest.mark.parametrize("name", ["gated.mamba3", *(name for name in FADING if name != "delta.gated_deltaproduct")])
+def test_decays_that_are_multiplied_into_queries_and_keys_are_those_of_pairs(
+    name: str, nats: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = called(name, {"chunk": 32}, N=70, H=4, kv_heads=2)
+    log_decay = call.inputs[GATES[name]]
+    with torch.no_grad():
+        # so much in a chunk, more or less evenly
+        log_decay.copy_(-nats / 32 * (0.5 + torch.rand_like(log_decay) / 2))
+    multiplied = call.results()
+    for module in (decays, rows):
+        monkeypatch.setattr(module, "FACTORED", -1.0)
+    by_pairs = call.results()
+    same(multiplied, by_pairs, 1e-10)
+    assert not torch.equal(multiplied[0], by_pairs[0])

@@ -58,9 +58,9 @@ def test_a_step_hands_torch_neither_a_mask_nor_the_causal_flag(name: str, monkey
     method, inputs = built(name, causal=True)
     _, state = method.prefill(*cut(inputs, 20), capacity=40)
     seen: dict[str, Any] = {}
-    real = F.scaled_dot_product_attention
+    real: Any = F.scaled_dot_product_attention
 
-    def watched(*x: Tensor, **given: Any) -> Tensor:
+    def watched(*x: Tensor, **given: Any) -> Any:
         seen.update(given)
         return real(*x, **given)
 

@@ -1,12 +1,10 @@
 """Decoding sees what the definition sees, from no more than later queries still need."""
 
 from dataclasses import asdict
-from importlib import import_module
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbench import Problem
@@ -15,8 +13,6 @@ from attnbench.workloads.decoding import cut
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 from tests.impls.sparse.strategies import PATTERNS
-
-cache: Any = import_module("attnbench_impls.sparse.decoding.cache")
 
 
 def called(name: str, params: dict[str, Any], **shape: Any) -> Call:
@@ -74,18 +70,6 @@ def test_a_state_does_not_grow_with_what_it_need_not_keep_and_room_for_no_token_
         _, empty = call.method.prefill(*cut(call.inputs, 0), capacity=0)
         with pytest.raises(ValueError, match="token 1 is beyond the capacity of 0"):
             call.method.step(*cut(call.inputs, 1), state=empty)
-
-
-@given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 4), st.sampled_from([0, 3, 8]), st.booleans(), st.integers(0, 40))
-@example(first=0, size=2, stride=1, block=3, reused=False, n=40)
-def test_the_slots_of_a_prompt_are_those_that_its_tokens_were_put_in(
-    first: int, size: int, stride: int, block: int, reused: bool, n: int
-) -> None:
-    residues = 1 if block else stride
-    slots = cache.Slots(first, first + 7, size, residues, block, rings=1 if reused else residues + 2, reused=reused)
-    held = {slot: token for token in range(n) if (slot := slots.of(token)) is not None}
-    where, tokens = slots.latest(n, torch.device("cpu"))
-    assert dict(zip(where.tolist(), tokens.tolist(), strict=True)) == dict(sorted(held.items()))
 
 
 def cost(name: str, params: dict[str, Any], **shape: Any) -> tuple[Problem, Cost]:
