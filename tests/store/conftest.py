@@ -1,6 +1,9 @@
-"""A run to store, and records that can be told apart by their note."""
+"""A run to store, records that can be told apart by their note, and other processes."""
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,23 +18,16 @@ from attnbench.schema.suite import Suite
 from attnbench.store.run_folder import RunFolder
 
 Numbered = Callable[[int], Record]
+Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
 
 @pytest.fixture
 def run_info() -> RunInfo:
     """The smallest run."""
     suite = Suite.model_validate({"name": "s", "axes": {"N": [8]}, "methods": ["m"]}, strict=False)
-    return RunInfo(
-        id="i",
-        suite=suite,
-        command="c",
-        started="t",
-        environment={},
-        environment_digest="d",
-        surroundings=Surroundings(device="cpu", facts={}, memory_bytes=1, roof={}),
-        methods={},
-        cells=(),
-    )
+    here = Surroundings(device="cpu", facts={}, memory_bytes=1, roof={})
+    about = {"id": "i", "command": "c", "started": "t", "environment": {}, "environment_digest": "d"}
+    return RunInfo(**about, suite=suite, surroundings=here, methods={}, cells=())  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -57,3 +53,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def folder(tmp_path: Path, run_info: RunInfo) -> RunFolder:
     """A new run folder without records."""
     return RunFolder.create(tmp_path / "results", run_info)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a program and wait for its first line; the process, which is killed at the end, and the line."""
+    with ExitStack() as stack:
+
+        def _start(code: str, *words: str) -> tuple[subprocess.Popen[str], str]:
+            command = [sys.executable, "-c", code, *words]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            return process, process.stdout.readline().rstrip()
+
+        yield _start

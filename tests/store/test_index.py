@@ -21,15 +21,7 @@ from tests.store.conftest import Numbered
 
 pytestmark = pytest.mark.usefixtures("cache")
 CELLS = [Cell(method=method, problem=Problem(N=N)) for method in ("a", "b") for N in (8, 16)]
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "garbage": lambda whole: b"no database" * 1000,
-    "empty": lambda whole: b"",
-    "cut in half": lambda whole: whole[: len(whole) // 2],
-    "a page of zeros": lambda whole: whole[:4096] + bytes(4096) + whole[8192:],
-    "other letters": lambda whole: whole.replace(b'"facts"', b'"faxts"'),
-    "no letters": lambda whole: whole.replace(b'"facts"', b'"\xff\xfe\xfd\xfcs"'),
-    "no cells": lambda whole: whole.replace(b'{"method"', b'{"mothed"'),
-}
+Add = Callable[..., RunFolder]
 
 
 class Reader:
@@ -40,20 +32,13 @@ class Reader:
 
     def __call__(self, info: RunInfo, records: Iterable[Record]) -> Summary:
         self.read.append(info.id)
-        notes = [record.note for record in records]
-        assert "fail" not in notes, "a run that is to fail"
-        day = int(info.id.removeprefix("run"))
-        return Summary(tuple(self.point(cell, day + len(notes)) for cell in CELLS), unfinished=2)
-
-    @staticmethod
-    def point(cell: Cell, value: float) -> Point:
-        if cell == CELLS[3]:
-            return Point(cell, cell.key, "oom_host", f"too large by {value}")
-        return Point(cell, cell.key, "ok", "", {"time": value, "memory": 2.0**20}, 0.01, "rss (VmHWM)")
+        day = int(info.id.removeprefix("run")) + len(list(records))
+        points = [Point(cell, cell.key, "ok", "", {"time": day, "memory": 2.0**20}, 0.01, "rss (VmHWM)") for cell in CELLS[:3]]
+        return Summary((*points, Point(CELLS[3], CELLS[3].key, "oom_host", f"too large by {day}")), unfinished=2)
 
 
 @pytest.fixture
-def add(tmp_path: Path, run_info: RunInfo) -> Callable[..., RunFolder]:
+def add(tmp_path: Path, run_info: RunInfo) -> Add:
     """Make a run of a day."""
 
     def _add(day: int, **more: object) -> RunFolder:
@@ -65,51 +50,51 @@ def add(tmp_path: Path, run_info: RunInfo) -> Callable[..., RunFolder]:
 
 
 @pytest.fixture
-def history(tmp_path: Path, add: Callable[..., RunFolder]) -> History:
+def history(tmp_path: Path, add: Add) -> History:
     """Three runs, which were not added in the order in which they were started."""
     for day in (3, 1, 2):
         add(day)
     return open_history(str(tmp_path / "h"))
 
 
+@pytest.fixture
+def reader() -> Reader:
+    """One that has read nothing."""
+    return Reader()
+
+
 def everything(history: History, reader: Reader | None = None, quantity: str = "time") -> Found:
     return look_up(history, reader or Reader(), lambda *_: True, quantity)
 
 
-def test_runs_are_in_the_order_in_which_they_were_started(history: History) -> None:
-    entries = everything(history).entries
-    assert [entry.run for entry in entries] == ["run1", "run2", "run3"]
-    first = entries[0]
+def test_runs_are_in_the_order_in_which_they_were_started_and_tracks_hold_what_each_came_to(history: History) -> None:
+    found = everything(history)
+    first, *_ = found.entries
+    assert [entry.run for entry in found.entries] == ["run1", "run2", "run3"]
     assert (first.suite, first.started, first.machine) == ("s", "2026-01-01T10:00:00+00:00", "P")
     assert (first.ok, first.failed, first.unfinished, first.problem) == (3, 1, 2, "")
-
-
-def test_a_track_holds_what_each_run_came_to(history: History) -> None:
-    tracks = everything(history).tracks
-    assert [track.cell for track in tracks] == CELLS
-    assert tracks[0].runs.tolist() == [0, 1, 2]
-    assert tracks[0].values.tolist() == [1, 2, 3]
-    assert tracks[0].spread.tolist() == [0.01] * 3
-    assert everything(history, quantity="memory").tracks[0].values.tolist() == [2**20] * 3
-    assert np.isnan(everything(history, quantity="loss").tracks[0].values).all()
-    assert [tracks[0].names[i] for i in tracks[0].counters] == ["rss (VmHWM)"] * 3
-    assert tracks[0].failures.tolist() == [-1] * 3
-
-
-def test_a_failure_is_kept_with_its_reason_and_has_no_number(history: History) -> None:
-    failed = everything(history).tracks[3]
+    track, *_, failed = found.tracks
+    assert [track.cell for track in found.tracks] == CELLS
+    assert (track.runs.tolist(), track.values.tolist(), track.spread.tolist()) == ([0, 1, 2], [1, 2, 3], [0.01] * 3)
+    assert [track.names[i] for i in track.counters] == ["rss (VmHWM)"] * 3
+    assert track.failures.tolist() == [-1] * 3
+    # a failure is kept with its reason and has no number
     assert all(map(math.isnan, failed.values))
     assert [failed.reasons[i] for i in failed.failures] == [("oom_host", f"too large by {day}") for day in (1, 2, 3)]
     assert failed.counters.tolist() == [-1] * 3
 
 
-def test_only_the_tracks_that_are_wanted_are_given(history: History) -> None:
-    found = look_up(history, Reader(), lambda suite, cell: suite == "s" and cell.method == "b", "time")
+def test_only_the_tracks_and_the_quantity_that_are_wanted_are_given(history: History, reader: Reader) -> None:
+    found = look_up(history, reader, lambda suite, cell: suite == "s" and cell.method == "b", "memory")
     assert [track.cell for track in found.tracks] == CELLS[2:]
+    assert found.tracks[0].values.tolist() == [2**20] * 3
+    assert np.isnan(everything(history, quantity="loss").tracks[0].values).all()
 
 
-def test_a_second_look_reads_only_what_is_new(history: History, add: Callable[..., RunFolder]) -> None:
-    reader, said = Reader(), []
+def test_a_second_look_reads_only_what_is_new_or_went_on_and_forgets_what_is_gone(
+    history: History, reader: Reader, add: Add, tmp_path: Path, numbered: Numbered
+) -> None:
+    said: list[tuple[int, int]] = []
     everything(history, reader)
     everything(history, reader)
     add(4)
@@ -117,35 +102,31 @@ def test_a_second_look_reads_only_what_is_new(history: History, add: Callable[..
     assert reader.read == ["run1", "run2", "run3", "run4"]
     assert said == [(0, 1), (1, 1)]
     assert found.tracks[0].values.tolist() == [1, 2, 3, 4]
-
-
-def test_a_run_that_went_on_is_read_again(history: History, tmp_path: Path, numbered: Numbered) -> None:
-    reader = Reader()
-    everything(history, reader)
     RunFolder(tmp_path / "h/s/run2").append(numbered(7))
-    assert everything(history, reader).tracks[0].values.tolist() == [1, 3, 3]
-    assert reader.read[3:] == ["run2"]
-
-
-def test_a_run_that_is_gone_is_forgotten(history: History, tmp_path: Path) -> None:
-    everything(history)
+    assert everything(history, reader).tracks[0].values.tolist() == [1, 3, 3, 4]
+    assert reader.read[4:] == ["run2"]
     (tmp_path / "h/s/run2").rename(tmp_path / "elsewhere")
-    found = everything(history)
-    assert [entry.run for entry in found.entries] == ["run1", "run3"]
-    assert found.tracks[0].values.tolist() == [1, 3]
-    assert found.tracks[0].runs.tolist() == [0, 1]
+    found = everything(history, reader)
+    assert [entry.run for entry in found.entries] == ["run1", "run3", "run4"]
+    assert (found.tracks[0].runs.tolist(), found.tracks[0].values.tolist()) == ([0, 1, 2], [1, 3, 4])
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("{", "cannot be read"), ('{"schema_version": 99}', "schema 99"), ("", "cannot be read")],
+    ("change", "words"),
+    [
+        (lambda whole: "{", "cannot be read"),
+        (lambda whole: '{"schema_version": 99}', "schema 99"),
+        (lambda whole: "", "cannot be read"),
+        (lambda whole: whole.replace("2026-01-02T12:00:00+02:00", "yesterday"), "yesterday"),
+    ],
+    ids=["torn", "newer", "empty", "without a date"],
 )
 def test_a_run_that_cannot_be_read_says_why_and_is_tried_again(
-    history: History, tmp_path: Path, text: str, words: str, run_info: RunInfo
+    history: History, tmp_path: Path, change: Callable[[str], str], words: str
 ) -> None:
     file = tmp_path / "h/s/run2/run.json"
     whole = file.read_text()
-    file.write_text(text)
+    file.write_text(change(whole))
     bad = everything(history).entries[-1]
     assert bad.place == "s/run2"
     assert words in bad.problem
@@ -153,52 +134,31 @@ def test_a_run_that_cannot_be_read_says_why_and_is_tried_again(
     assert [entry.problem for entry in everything(history).entries] == [""] * 3
 
 
-def test_a_run_without_a_date_is_one_that_cannot_be_read(history: History, add: Callable[..., RunFolder]) -> None:
-    add(4, started="yesterday")
-    assert "yesterday" in everything(history).entries[-1].problem
-
-
-def test_machines_and_suites_have_tracks_of_their_own_and_versions_do_not(
-    history: History, add: Callable[..., RunFolder], run_info: RunInfo
+def test_machines_and_suites_have_tracks_of_their_own_and_what_changed_between_versions_is_told(
+    history: History, add: Add, run_info: RunInfo
 ) -> None:
     add(4, environment={"processor": "Q", "torch": "2"})
-    add(5, environment={"processor": "P", "torch": "3"})
-    add(6, suite=run_info.suite.model_copy(update={"name": "t"}), environment={"processor": "P", "torch": "2"})
-    tracks = [track for track in everything(history).tracks if track.cell == CELLS[0]]
-    found = {(track.suite, track.machine): track.values.tolist() for track in tracks}
-    assert found == {("s", "P"): [1, 2, 3, 5], ("s", "Q"): [4], ("t", "P"): [6]}
-
-
-def test_what_changed_between_two_runs_is_told(history: History, add: Callable[..., RunFolder]) -> None:
-    add(4, environment={"processor": "P", "torch": "3", "cuda": "13"})
-    first, *_, last = everything(history).entries
+    add(5, environment={"processor": "P", "torch": "3", "cuda": "13"})
+    add(6, suite=run_info.suite.model_copy(update={"name": "t"}))
+    found = everything(history)
+    tracks = [track for track in found.tracks if track.cell == CELLS[0]]
+    values = {(track.suite, track.machine): track.values.tolist() for track in tracks}
+    assert values == {("s", "P"): [1, 2, 3, 5], ("s", "Q"): [4], ("t", "P"): [6]}
+    first, last = found.entries[0], found.entries[4]
     assert first.changes_to(last, "a") == ["torch 2 → 3", "cuda none → 13"]
     assert first.changes_to(first, "a") == []
 
 
-def test_the_base_of_a_comparison_is_listed_and_leaves_no_point(history: History, add: Callable[..., RunFolder]) -> None:
+def test_the_base_of_a_comparison_is_listed_and_leaves_no_point(history: History, add: Add) -> None:
     add(4, id="4-base", interleaved="4")
     add(5, id="5-new", interleaved="5")
 
     def summarize(info: RunInfo, records: Iterable[Record]) -> Summary:
-        return Summary((Reader.point(CELLS[0], 1.0),))
+        return Summary((Point(CELLS[0], CELLS[0].key, "ok", "", {"time": 1.0}),))
 
     found = look_up(history, summarize, lambda *_: True, "time")
     assert [entry.base for entry in found.entries] == [False, False, False, True, False]
     assert found.tracks[0].runs.tolist() == [0, 1, 2, 4]
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_index_is_made_anew(history: History, damage: Callable[[bytes], bytes]) -> None:
-    whole = everything(history)
-    file = index_file(history)
-    assert damage(file.read_bytes()) != file.read_bytes()
-    file.write_bytes(damage(file.read_bytes()))
-    reader = Reader()
-    assert same(everything(history, reader), whole)
-    assert reader.read == ["run1", "run2", "run3"]
-    everything(history, reader)
-    assert len(reader.read) == 3
 
 
 def same(one: Found, other: Found) -> bool:
@@ -208,29 +168,49 @@ def same(one: Found, other: Found) -> bool:
     return one.entries == other.entries and rows(one.tracks) == rows(other.tracks)
 
 
-def test_an_index_of_another_version_is_made_anew(history: History) -> None:
-    everything(history)
-    with sqlite3.connect(index_file(history)) as base:
-        base.execute(f"pragma user_version = {VERSION + 1}")
+def edit(file: Path, change: Callable[[bytes], bytes]) -> None:
+    whole = file.read_bytes()
+    assert change(whole) != whole
+    file.write_bytes(change(whole))
+
+
+def execute(file: Path, statement: str) -> None:
+    with sqlite3.connect(file) as base:
+        base.execute(statement)
     base.close()
-    reader = Reader()
-    everything(history, reader)
-    assert len(reader.read) == 3
 
 
-def test_an_index_in_which_something_is_missing_is_made_anew(history: History) -> None:
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "garbage": lambda file: edit(file, lambda whole: b"no database" * 1000),
+    "empty": lambda file: edit(file, lambda whole: b""),
+    "cut in half": lambda file: edit(file, lambda whole: whole[: len(whole) // 2]),
+    "a page of zeros": lambda file: edit(file, lambda whole: whole[:4096] + bytes(4096) + whole[8192:]),
+    "other letters": lambda file: edit(file, lambda whole: whole.replace(b'"facts"', b'"faxts"')),
+    "no letters": lambda file: edit(file, lambda whole: whole.replace(b'"facts"', b'"\xff\xfe\xfd\xfcs"')),
+    "no cells": lambda file: edit(file, lambda whole: whole.replace(b'{"method"', b'{"mothed"')),
+    "another version": lambda file: execute(file, f"pragma user_version = {VERSION + 1}"),
+    "no failures": lambda file: execute(file, "delete from failures"),
+    "a missing run": lambda file: execute(file, "delete from runs where id = 1"),
+    "no points": lambda file: execute(file, "drop table points"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_an_index_that_is_damaged_or_of_another_version_is_made_anew(
+    history: History, reader: Reader, damage: Callable[[Path], None]
+) -> None:
     whole = everything(history)
-    for statement in ("delete from failures", "delete from runs where id = 1", "drop table points"):
-        with sqlite3.connect(index_file(history)) as base:
-            base.execute(statement)
-        base.close()
-        assert same(everything(history), whole), statement
+    damage(index_file(history))
+    assert same(everything(history, reader), whole)
+    assert reader.read[-3:] == ["run1", "run2", "run3"]
+    known = len(reader.read)
+    everything(history, reader)
+    assert len(reader.read) == known
 
 
-def test_without_a_cache_folder_every_look_reads_everything(history: History, cache: Path) -> None:
+def test_without_a_cache_folder_every_look_reads_everything(history: History, reader: Reader, cache: Path) -> None:
     cache.parent.mkdir()
     cache.write_text("a file where a folder should be")
-    reader = Reader()
     assert len(everything(history, reader).entries) == len(everything(history, reader).entries) == 3
     assert len(reader.read) == 6
 
@@ -245,9 +225,7 @@ def test_an_index_that_another_process_writes_is_told(history: History, monkeypa
     base.close()
 
 
-def test_what_is_interrupted_goes_on_where_it_was(history: History) -> None:
-    reader = Reader()
-
+def test_what_is_interrupted_goes_on_where_it_was(history: History, reader: Reader) -> None:
     def impatient(info: RunInfo, records: Iterable[Record]) -> Summary:
         if len(reader.read) == 2:
             raise KeyboardInterrupt
@@ -259,18 +237,14 @@ def test_what_is_interrupted_goes_on_where_it_was(history: History) -> None:
     assert reader.read == ["run1", "run2", "run3"]
 
 
-def test_a_history_at_a_url_is_read_once(add: Callable[..., RunFolder]) -> None:
-    history, reader = open_history("memory://indexed"), Reader()
+def test_a_history_at_a_url_is_read_once_and_a_run_that_is_still_being_uploaded_is_tried_again(
+    add: Add, reader: Reader
+) -> None:
+    history = open_history("memory://indexed")
+    MemoryFileSystem().pipe_file("/indexed/s/run1/records.jsonl", b"")
+    assert "FileNotFoundError" in everything(history, reader).entries[0].problem
     for day in (1, 2):
         history.put(add(day).path, f"s/run{day}")
-    everything(history, reader)
-    assert [entry.run for entry in everything(history, reader).entries] == ["run1", "run2"]
+    for _ in range(2):
+        assert [entry.run for entry in everything(history, reader).entries] == ["run1", "run2"]
     assert reader.read == ["run1", "run2"]
-
-
-def test_a_run_that_is_still_being_uploaded_is_tried_again(add: Callable[..., RunFolder]) -> None:
-    history, reader = open_history("memory://uploaded"), Reader()
-    MemoryFileSystem().pipe_file("/uploaded/s/run1/records.jsonl", b"")
-    assert "FileNotFoundError" in everything(history, reader).entries[0].problem
-    history.put(add(1).path, "s/run1")
-    assert [entry.run for entry in everything(history, reader).entries] == ["run1"]

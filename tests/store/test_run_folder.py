@@ -4,7 +4,7 @@ import errno
 import gzip
 import json
 import os
-import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,55 +19,68 @@ def notes(records: list[Record]) -> list[int]:
     return [int(record.note) for record in records]
 
 
-def records_file(folder: RunFolder) -> Path:
+def refusing(number: int) -> Callable[..., int]:
+    """What a system call does that fails."""
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.fixture
+def file(folder: RunFolder) -> Path:
+    """Where the records are."""
     return folder.path / "records.jsonl"
 
 
-def aside(folder: RunFolder) -> bytes:
-    return (folder.path / "records.aside").read_bytes()
+@pytest.fixture
+def aside(folder: RunFolder) -> Path:
+    """Where lines are that are no records."""
+    return folder.path / "records.aside"
 
 
-def fill(folder: RunFolder, numbered: Numbered, count: int = 3) -> bytes:
-    for number in range(count):
+@pytest.fixture
+def whole(folder: RunFolder, numbered: Numbered, file: Path) -> bytes:
+    """The folder has three records; the bytes of their file."""
+    for number in range(3):
         folder.append(numbered(number))
-    return records_file(folder).read_bytes()
+    return file.read_bytes()
 
 
-def test_what_is_appended_is_read_back_in_order(folder: RunFolder, numbered: Numbered) -> None:
-    fill(folder, numbered)
-    assert folder.records() == folder.repair() == [numbered(number) for number in range(3)]
+def test_what_is_appended_is_read_back_in_order_and_reading_makes_no_file(folder: RunFolder, numbered: Numbered) -> None:
+    assert folder.records() == folder.repair() == []
+    assert {file.name for file in folder.path.iterdir()} == {"run.json"}
+    records = [numbered(number) for number in range(3)]
+    for record in records:
+        folder.append(record)
+    assert folder.records() == folder.repair() == records
     assert folder.set_aside == []
 
 
-def test_a_new_folder_has_no_records_and_reading_makes_none(folder: RunFolder) -> None:
-    assert folder.records() == folder.repair() == []
-    assert {file.name for file in folder.path.iterdir()} == {"run.json"}
-
-
-def pack(folder: RunFolder, ending: str = "jsonl.gz") -> Path:
+def pack(file: Path, ending: str) -> Path:
     """What `gzip records.jsonl` does, or an export as Parquet."""
-    packed = records_file(folder).with_suffix(f".{ending}")
+    packed = file.with_suffix(f".{ending}")
     if ending == "parquet":
         from pyarrow import parquet, table
 
-        parquet.write_table(table({"record": records_file(folder).read_text().splitlines()}), packed, write_page_checksum=True)
+        parquet.write_table(table({"record": file.read_text().splitlines()}), packed, write_page_checksum=True)
     else:
-        packed.write_bytes(gzip.compress(records_file(folder).read_bytes()))
-    records_file(folder).unlink()
+        packed.write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
     return packed
 
 
 @pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
 def test_compressed_records_are_read_and_expanded_before_more_are_added(
-    folder: RunFolder, numbered: Numbered, ending: str
+    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, ending: str
 ) -> None:
-    whole = fill(folder, numbered)
-    packed = pack(folder, ending)
+    packed = pack(file, ending)
     assert notes(RunFolder(folder.path).records()) == [0, 1, 2]
     assert packed.exists()
     again = RunFolder(folder.path)
     assert notes(again.repair()) == [0, 1, 2]
-    assert (records_file(folder).read_bytes(), packed.exists()) == (whole, False)
+    assert (file.read_bytes(), packed.exists()) == (whole, False)
     again.append(numbered(3))
     assert notes(again.records()) == [0, 1, 2, 3]
 
@@ -77,11 +90,11 @@ def test_compressed_records_are_read_and_expanded_before_more_are_added(
 )
 @pytest.mark.parametrize("call", ["records", "repair"])
 @pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
+@pytest.mark.usefixtures("whole")
 def test_compressed_records_that_are_torn_are_a_store_error_and_stay(
-    folder: RunFolder, numbered: Numbered, call: str, ending: str, spoil: Callable[[bytes], bytes]
+    folder: RunFolder, file: Path, call: str, ending: str, spoil: Callable[[bytes], bytes]
 ) -> None:
-    fill(folder, numbered)
-    packed = pack(folder, ending)
+    packed = pack(file, ending)
     packed.write_bytes(spoil(packed.read_bytes()))
     with pytest.raises(StoreError, match=r"cannot read .*records\."):
         getattr(RunFolder(folder.path), call)()
@@ -89,9 +102,8 @@ def test_compressed_records_that_are_torn_are_a_store_error_and_stay(
 
 
 def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
-    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, aside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = fill(folder, numbered)
     # some dozens of repairs; what they leave in the files is the matter here, not the disk
     monkeypatch.setattr(os, "fsync", id)
     start = whole.rindex(b"\n", 0, -1) + 1
@@ -99,24 +111,30 @@ def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
     letters = [at for at in range(start, len(whole)) if whole[at] > 127]
     assert len(letters) == 9
     for cut in sorted({start + 1, start + 2, len(whole) - 2, *range(start + 1, len(whole) - 1, 41), *letters}):
-        records_file(folder).write_bytes(whole[:cut])
+        file.write_bytes(whole[:cut])
         assert notes(folder.repair()) == [0, 1]
-        assert records_file(folder).read_bytes() == whole[:start]
-        assert aside(folder).endswith(b"\n" + whole[start:cut] + b"\n")
+        assert file.read_bytes() == whole[:start]
+        assert aside.read_bytes().endswith(b"\n" + whole[start:cut] + b"\n")
         assert len(folder.set_aside) == 1
     folder.append(numbered(2))
-    assert records_file(folder).read_bytes() == whole
+    assert file.read_bytes() == whole
 
 
-def test_a_whole_last_line_without_its_newline_is_kept_and_the_next_is_not_glued_to_it(
-    folder: RunFolder, numbered: Numbered
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda whole: whole[:-1], id="the last newline is missing"),
+        pytest.param(lambda whole: b"\n\n" + whole.replace(b"\n", b"\n\n") + b"  \n", id="empty lines are no error"),
+    ],
+)
+def test_lines_that_are_whole_are_kept_and_the_next_is_not_glued_to_them(
+    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, aside: Path, change: Callable[[bytes], bytes]
 ) -> None:
-    whole = fill(folder, numbered)
-    records_file(folder).write_bytes(whole[:-1])
+    file.write_bytes(change(whole))
     assert notes(folder.repair()) == [0, 1, 2]
     folder.append(numbered(3))
     assert notes(folder.records()) == [0, 1, 2, 3]
-    assert not (folder.path / "records.aside").exists()
+    assert not aside.exists()
 
 
 NEWER = json.dumps({"schema_version": VERSION + 1, "job": {}}).encode()
@@ -133,18 +151,17 @@ SPOILT: dict[str, tuple[bytes, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("kind", SPOILT)
+@pytest.mark.parametrize(("line", "reason"), SPOILT.values(), ids=SPOILT)
 def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason(
-    folder: RunFolder, numbered: Numbered, kind: str
+    folder: RunFolder, whole: bytes, file: Path, aside: Path, line: bytes, reason: bytes
 ) -> None:
-    line, reason = SPOILT[kind]
-    first, second, third = fill(folder, numbered).splitlines(keepends=True)
-    records_file(folder).write_bytes(first + line + b"\n" + second + third)
+    first, second, third = whole.splitlines(keepends=True)
+    file.write_bytes(first + line + b"\n" + second + third)
     assert notes(folder.records()) == [0, 1, 2]
-    assert line in records_file(folder).read_bytes(), "reading alone changes nothing"
+    assert line in file.read_bytes(), "reading alone changes nothing"
     assert notes(folder.repair()) == [0, 1, 2]
-    assert records_file(folder).read_bytes() == first + second + third
-    said, kept = aside(folder).split(b"\n", 1)
+    assert file.read_bytes() == whole
+    said, kept = aside.read_bytes().split(b"\n", 1)
     assert said.startswith(b"# ")
     assert reason in said
     assert kept == line + b"\n"
@@ -153,101 +170,77 @@ def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason
     assert len(folder.set_aside[0]) < 600
 
 
-def test_lines_that_were_set_aside_stay_there(folder: RunFolder, numbered: Numbered) -> None:
-    fill(folder, numbered)
+@pytest.mark.usefixtures("whole")
+def test_lines_that_were_set_aside_stay_there(folder: RunFolder, file: Path, aside: Path) -> None:
     for spoilt in (b"first", b"second"):
-        with records_file(folder).open("ab") as file:
-            file.write(spoilt + b"\n")
+        with file.open("ab") as more:
+            more.write(spoilt + b"\n")
         folder.repair()
-    assert [line for line in aside(folder).splitlines() if not line.startswith(b"#")] == [b"first", b"second"]
+    assert [line for line in aside.read_bytes().splitlines() if not line.startswith(b"#")] == [b"first", b"second"]
     assert folder.repair()
     assert folder.set_aside == []
 
 
-def test_empty_lines_are_no_records_and_no_error(folder: RunFolder, numbered: Numbered) -> None:
-    records_file(folder).write_bytes(b"\n\n" + fill(folder, numbered).replace(b"\n", b"\n\n") + b"  \n")
-    assert notes(folder.repair()) == [0, 1, 2]
-    assert not (folder.path / "records.aside").exists()
+FULL, HALF = os.strerror(errno.ENOSPC), os.write
 
 
+@pytest.mark.parametrize(
+    ("call", "fault", "words"),
+    [
+        pytest.param("write", lambda descriptor, data: HALF(descriptor, data[:10]), FULL, id="full in the middle"),
+        *(
+            (call, refusing(number), os.strerror(number))
+            for call in ("write", "fsync")
+            for number in (errno.ENOSPC, errno.EIO, errno.EDQUOT)
+        ),
+    ],
+)
 def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line(
-    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, call: str, fault: Callable[..., int], words: str
 ) -> None:
-    whole = fill(folder, numbered)
-    write = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:10]))
-        with pytest.raises(
-            StoreError, match=r"cannot write .*records.jsonl: No space left on device; what was recorded so far is kept"
-        ):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, call, fault)
+        with pytest.raises(StoreError, match=rf"cannot write .*records.jsonl: {words}; what was recorded so far is kept"):
             folder.append(numbered(3))
-    assert records_file(folder).read_bytes() == whole
+    assert file.read_bytes() == whole
     folder.append(numbered(3))
     assert notes(folder.records()) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("call", ["write", "fsync"])
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_a_disk_that_refuses_leaves_the_file_as_it_was(
-    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+def test_text_that_cannot_be_stored_and_a_folder_that_is_gone_are_store_errors(
+    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path
 ) -> None:
-    def refuse(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    whole = fill(folder, numbered)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, call, refuse)
-        with pytest.raises(StoreError, match=os.strerror(number)):
-            folder.append(numbered(3))
-    assert records_file(folder).read_bytes() == whole
-    folder.append(numbered(3))
-    assert notes(folder.records()) == [0, 1, 2, 3]
-
-
-def test_a_folder_that_is_gone_is_a_store_error(folder: RunFolder, numbered: Numbered) -> None:
-    (folder.path / "run.json").unlink()
-    folder.path.rmdir()
+    with pytest.raises(StoreError, match="cannot write"):
+        folder.append(numbered(3).model_copy(update={"note": "half a surrogate \ud800"}))
+    with pytest.raises(StoreError, match="not JSON compliant"):
+        folder.append(numbered(3).model_copy(update={"seconds": float("nan")}))
+    assert file.read_bytes() == whole
+    gone = RunFolder(folder.path / "gone")
     with pytest.raises(StoreError, match="No such file or directory"):
-        folder.append(numbered(0))
+        gone.append(numbered(0))
     with pytest.raises(StoreError, match="is not a run folder"):
-        folder.info()
+        gone.info()
 
 
-def removed(file: Path) -> None:
-    file.unlink()
+CHANGES = {
+    "removed": "rm records.jsonl",
+    "replaced, as an editor does it that saves": "cp records.jsonl copy && mv copy records.jsonl",
+    "shortened": "truncate -s 10 records.jsonl",
+    "lengthened": "echo more >> records.jsonl",
+    "linked": "mv records.jsonl moved && ln -s moved records.jsonl",
+}
 
 
-def replaced(file: Path) -> None:
-    """As an editor does it that saves."""
-    copy = file.with_name("copy")
-    copy.write_bytes(file.read_bytes())
-    copy.replace(file)
-
-
-def shortened(file: Path) -> None:
-    os.truncate(file, 10)
-
-
-def lengthened(file: Path) -> None:
-    with file.open("a") as more:
-        more.write("more\n")
-
-
-def linked(file: Path) -> None:
-    file.rename(file.with_name("moved"))
-    file.symlink_to("moved")
-
-
-@pytest.mark.parametrize("change", [removed, replaced, shortened, lengthened, linked])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.usefixtures("whole")
 def test_records_that_another_program_touched_are_noticed_before_the_next_is_added(
-    folder: RunFolder, numbered: Numbered, change: Callable[[Path], None], resumed: bool
+    folder: RunFolder, numbered: Numbered, change: str, resumed: bool
 ) -> None:
-    fill(folder, numbered)
     if resumed:
         folder = RunFolder(folder.path)
         folder.repair()
-    change(records_file(folder))
+    subprocess.run(change, shell=True, cwd=folder.path, check=True)
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     with pytest.raises(StoreError, match=r"records\.jsonl was removed, replaced or changed by another program"):
         folder.append(numbered(3))
@@ -255,15 +248,25 @@ def test_records_that_another_program_touched_are_noticed_before_the_next_is_add
 
 
 @pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (os.mkfifo, "it is not a regular file"),
+        (lambda file: file.symlink_to("/dev/zero"), "it is not a regular file"),
+        (Path.mkdir, "Is a directory"),
+    ],
+    ids=["pipe", "device", "folder"],
+)
+@pytest.mark.parametrize(
     ("name", "call"),
     [("records.jsonl", "records"), ("records.jsonl", "repair"), ("run.json", "info"), ("plan.json", "plan")],
 )
-def test_a_pipe_or_a_device_in_the_place_of_a_file_is_refused_and_not_read(folder: RunFolder, name: str, call: str) -> None:
-    for place in (lambda file: os.mkfifo(file), lambda file: file.symlink_to("/dev/zero")):
-        (folder.path / name).unlink(missing_ok=True)
-        place(folder.path / name)
-        with pytest.raises(StoreError, match="it is not a regular file"):
-            getattr(folder, call)()
+def test_what_is_no_file_in_the_place_of_one_is_refused_and_not_read(
+    folder: RunFolder, name: str, call: str, place: Callable[[Path], None], words: str
+) -> None:
+    (folder.path / name).unlink(missing_ok=True)
+    place(folder.path / name)
+    with pytest.raises(StoreError, match=words):
+        getattr(folder, call)()
 
 
 def test_nothing_is_added_to_what_a_link_in_the_folder_leads_to(folder: RunFolder, numbered: Numbered, tmp_path: Path) -> None:
@@ -276,28 +279,8 @@ def test_nothing_is_added_to_what_a_link_in_the_folder_leads_to(folder: RunFolde
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_a_roof_of_nothing_is_no_roof(folder: RunFolder) -> None:
-    file = folder.path / "run.json"
-    for value in ("0", "-1.0", "NaN", "Infinity"):
-        roof = f'"roof": {{"float32": {{"flops_per_second": {value}, "bytes_per_second": 1.0}}}}'
-        file.write_text(re.sub(r'"roof": {.*}', roof, file.read_text()))
-        with pytest.raises(StoreError, match=r"surroundings\.roof\.float32\.flops_per_second: Input should be"):
-            folder.info()
-
-
-def test_text_that_cannot_be_stored_is_a_store_error_and_leaves_the_file_as_it_was(
-    folder: RunFolder, numbered: Numbered
-) -> None:
-    whole = fill(folder, numbered)
-    with pytest.raises(StoreError, match="cannot write"):
-        folder.append(numbered(3).model_copy(update={"note": "half a surrogate \ud800"}))
-    with pytest.raises(StoreError, match="not JSON compliant"):
-        folder.append(numbered(3).model_copy(update={"seconds": float("nan")}))
-    assert records_file(folder).read_bytes() == whole
-
-
 def test_a_record_is_on_the_disk_before_append_returns(
-    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, numbered: Numbered, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[tuple[str, int]] = []
     fsync = os.fsync
@@ -308,7 +291,6 @@ def test_a_record_is_on_the_disk_before_append_returns(
 
     monkeypatch.setattr(os, "fsync", spy)
     folder.append(numbered(0))
-    file = records_file(folder)
     assert synced[0] == (str(file), file.stat().st_size)
     assert synced[1][0] == str(folder.path), "a file that is new is on the disk only with its folder"
     synced.clear()
@@ -316,41 +298,27 @@ def test_a_record_is_on_the_disk_before_append_returns(
     assert synced == [(str(file), file.stat().st_size)]
 
 
-def test_an_interruption_while_a_record_is_written_lets_another_be_appended(
-    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("whole")
+def test_an_interruption_while_a_record_is_written_lets_another_be_appended(folder: RunFolder, numbered: Numbered) -> None:
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
-    folder.append(numbered(0))
-    monkeypatch.setattr(os, "fsync", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        folder.append(numbered(1))
-    monkeypatch.undo()
-    folder.append(numbered(2))
-    assert notes(folder.records()) == [0, 1, 2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            folder.append(numbered(3))
+    folder.append(numbered(4))
+    assert notes(folder.records()) == [0, 1, 2, 3, 4]
 
 
 def test_lines_are_in_the_aside_file_before_they_leave_the_records(
-    folder: RunFolder, numbered: Numbered, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, whole: bytes, file: Path, aside: Path
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    whole = fill(folder, numbered) + b"spoilt\n"
-    records_file(folder).write_bytes(whole)
-    monkeypatch.setattr(os, "replace", refuse)
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(StoreError, match="cannot repair"):
-        folder.repair()
-    assert b"spoilt" in aside(folder)
-    assert records_file(folder).read_bytes() == whole
-    monkeypatch.undo()
+    file.write_bytes(whole + b"spoilt\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", refusing(errno.EIO))
+        with pytest.raises(StoreError, match="cannot repair"):
+            folder.repair()
+    assert b"spoilt" in aside.read_bytes()
+    assert file.read_bytes() == whole + b"spoilt\n"
     assert notes(folder.repair()) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("call", ["records", "repair"])
-def test_records_that_are_no_file_are_a_store_error(folder: RunFolder, call: str) -> None:
-    records_file(folder).mkdir()
-    with pytest.raises(StoreError, match="Is a directory"):
-        getattr(folder, call)()

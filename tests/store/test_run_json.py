@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from attnbench.schema.run import RUN_VERSION, RunInfo
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.run_folder import RunFolder, StoreError, safe_name
 
-PLAN = Selfcheck(sides=(Cell(method="m", problem=Problem(N=8)),) * 2, verdicts=7)
-
 
 def test_run_json_is_replaced_as_a_whole_or_not_at_all(
     folder: RunFolder, run_info: RunInfo, monkeypatch: pytest.MonkeyPatch
@@ -26,7 +25,6 @@ def test_run_json_is_replaced_as_a_whole_or_not_at_all(
     other = run_info.model_copy(update={"command": "x" * 10_000})
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", refuse)
-        patch.setattr(Path, "replace", refuse)
         with pytest.raises(StoreError, match=r"cannot write .*run.json: Input/output error"):
             folder.rewrite(other)
     assert folder.info() == run_info
@@ -35,16 +33,13 @@ def test_run_json_is_replaced_as_a_whole_or_not_at_all(
     assert {file.name for file in folder.path.iterdir()} == {"run.json"}
 
 
-def test_a_place_that_cannot_be_written_is_a_store_error(tmp_path: Path, run_info: RunInfo) -> None:
-    (tmp_path / "results").write_text("a file where the folder should be")
-    with pytest.raises(StoreError, match=r"cannot create .*results/s/i: Not a directory"):
-        RunFolder.create(tmp_path / "results", run_info)
-
-
-def test_two_runs_of_one_name_are_kept_apart(folder: RunFolder, run_info: RunInfo, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_a_store_error(folder: RunFolder, tmp_path: Path, run_info: RunInfo) -> None:
     with pytest.raises(StoreError, match="File exists"):
-        RunFolder.create(tmp_path / "results", run_info)
+        RunFolder.create(tmp_path / "results", run_info.model_copy(update={"command": "another run of this name"}))
     assert folder.info() == run_info
+    (tmp_path / "other").write_text("a file where the folder should be")
+    with pytest.raises(StoreError, match=r"cannot create .*other/s/i: Not a directory"):
+        RunFolder.create(tmp_path / "other", run_info)
 
 
 @pytest.mark.parametrize(
@@ -67,16 +62,23 @@ def test_a_file_that_cannot_be_read_says_why(folder: RunFolder, name: str, conte
         folder.info() if name == "run.json" else folder.plan()
 
 
+@pytest.mark.parametrize("value", ["0", "-1.0", "NaN", "Infinity"])
+def test_a_roof_of_nothing_is_no_roof(folder: RunFolder, value: str) -> None:
+    file = folder.path / "run.json"
+    roof = f'"roof": {{"float32": {{"flops_per_second": {value}, "bytes_per_second": 1.0}}}}'
+    file.write_text(re.sub(r'"roof": {.*}', roof, file.read_text()))
+    with pytest.raises(StoreError, match=r"surroundings\.roof\.float32\.flops_per_second: Input should be"):
+        folder.info()
+
+
 def test_a_plan_is_found_again_in_its_folder_and_a_folder_without_one_is_none_of_a_selfcheck(folder: RunFolder) -> None:
+    plan = Selfcheck(sides=(Cell(method="m", problem=Problem(N=8)),) * 2, verdicts=7)
     with pytest.raises(StoreError, match="is not the folder of a selfcheck"):
         folder.plan()
-    folder.keep_plan(PLAN)
-    assert folder.plan() == PLAN
-
-
-def test_a_plan_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+    folder.keep_plan(plan)
+    assert folder.plan() == plan
     with pytest.raises(StoreError, match=r"cannot write .*plan.json"):
-        RunFolder(tmp_path / "nowhere").keep_plan(PLAN)
+        RunFolder(folder.path / "nowhere").keep_plan(plan)
 
 
 HOSTILE = [
@@ -93,6 +95,7 @@ def test_any_name_becomes_one_plain_part_of_a_path(name: str) -> None:
     assert 1 <= len(safe) <= 80
     assert safe.isascii()
     assert not safe.startswith(".")
+    assert safe_name("20260102-030405-abcdef") == "20260102-030405-abcdef", "a plain name stays as it is"
 
 
 @pytest.mark.parametrize("name", [name.replace("\ud800", "?") for name in HOSTILE], ids=range(len(HOSTILE)))
@@ -100,7 +103,3 @@ def test_a_run_of_any_name_stays_in_the_folder_of_its_suite(tmp_path: Path, run_
     folder = RunFolder.create(tmp_path / "results", run_info.model_copy(update={"id": name}))
     assert folder.path.resolve().parent == tmp_path / "results" / "s"
     assert folder.info().id == name
-
-
-def test_a_plain_name_stays_as_it_is() -> None:
-    assert safe_name("20260102-030405-abcdef") == "20260102-030405-abcdef"
