@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from attnbench.worker.isolate import Isolation
+from tests.cli.conftest import with_high_roofs
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores"
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +23,9 @@ def warm() -> Iterator[Isolation]:
 def warmed(warm: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever would start a server asks the one that is warm."""
     monkeypatch.setattr(Isolation, "_request", warm._request)
+
+
+@pytest.fixture
+def roofed(warmed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As `warmed`, and roofs are not measured."""
+    with_high_roofs(monkeypatch, tmp_path)

@@ -1,6 +1,6 @@
 """Advice from recorded runs: who qualifies, in which order, what is unknown, and whose numbers these are."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,29 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
 from attnbench.schema.problem import DType
-from attnbench.schema.record import Record
-from attnbench.schema.run import Elsewhere, RunInfo
+from attnbench.schema.run import Elsewhere
 from attnbench.session import machine
 from tests.cli.conftest import keep as keep_run
+from tests.library.conftest import REFERENCE
 from tests.report.conftest import Law, Synthetic
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores"
 RUN = attnbench.read(REFERENCE / "crossover")
 HASHING = attnbench.read(REFERENCE / "peers_lsh")
 RECALL = attnbench.read(REFERENCE / "recall")
 FIDELITY = attnbench.read(REFERENCE / "fidelity")
 ANOTHER = "That is another machine than this one"
-Keep = Callable[[RunInfo, Iterable[Record]], attnbench.Run]
+SDPA = Law("softmax.sdpa", 3e-3, 2.0)
+Keep = Callable[..., attnbench.Run]
 
 
 @pytest.fixture
 def keep(tmp_path: Path) -> Keep:
-    """Store a run."""
+    """Store a run; `changes` are fields of its run.json."""
 
-    def _keep(info: RunInfo, records: Iterable[Record]) -> attnbench.Run:
-        return attnbench.read(keep_run(tmp_path / str(len(list(tmp_path.iterdir()))), info, records))
+    def _keep(run: Synthetic, records: object = None, **changes: object) -> attnbench.Run:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        info = run.run().model_copy(update=changes)
+        return attnbench.read(keep_run(folder, info, run.records() if records is None else records))  # type: ignore[arg-type]
 
     return _keep
 
@@ -62,10 +64,13 @@ def measured(column: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("by", "column"), [("time", "time_s"), ("memory", "memory_bytes")])
-def test_methods_are_ranked_by_the_cost_that_is_asked_for(by: str, column: str) -> None:
+def test_methods_are_ranked_by_the_cost_that_is_asked_for_in_a_table_of_any_form(by: str, column: str, tmp_path: Path) -> None:
     found, figures = advice(by=by), measured(column)
     assert found.qualified == tuple(sorted(figures, key=figures.__getitem__))
     assert f"{found.qualified[0]} has the least {by}" in words(found)
+    found.save(tmp_path / "a.md", tmp_path / "a.tex", tmp_path / "a.csv")
+    assert "| gated.mamba2" in (tmp_path / "a.md").read_text()
+    assert (tmp_path / "a.csv").read_text().startswith("method,time per sample,")
 
 
 def test_who_needs_more_memory_than_there_is_does_not_qualify() -> None:
@@ -75,13 +80,26 @@ def test_who_needs_more_memory_than_there_is_does_not_qualify() -> None:
     assert "needs more than 20.0 MiB" in str(found)
 
 
-def test_a_quality_that_nobody_recorded_is_unknown_and_never_guessed() -> None:
+def test_a_quality_of_a_trained_model_counts_in_any_shape_and_one_that_nobody_recorded_is_never_guessed() -> None:
+    # the models have D=32, the cells that are timed D=64
+    assert {cell.problem.D for cell in RECALL.info.cells} != {cell.problem.D for cell in RUN.info.cells}
     found = advice(RECALL, workload="decode", min=["recall=0.9"])
     assert found.qualified == ("softmax.sdpa",)
     assert {"linear.chunked", "delta.deltanet"} <= set(found.ruled_out)
     assert "gated.mamba2" in found.unknown
     assert "unknown: recall not recorded" in str(found)
     assert "Only softmax.sdpa qualifies at N = 8,192" in str(found)
+    by_accuracy = advice(RECALL, workload="decode", min=["accuracy=0.9"])
+    assert by_accuracy.qualified == ("softmax.sdpa",)
+    assert " at N = 32, recall" in str(by_accuracy)
+
+
+def test_the_front_is_of_methods_that_no_other_beats_in_cost_and_quality() -> None:
+    found = advice(RECALL, workload="decode", min=["recall=0.1"])
+    rows = {row[0]: row[-1] for row in found.tables[0].rows}
+    # delta.deltanet is faster and recalls more than linear.chunked; softmax.sdpa is slower and recalls all
+    assert rows["delta.deltanet"] == rows["softmax.sdpa"] == "qualifies, on the front"
+    assert rows["linear.chunked"] == "qualifies"
 
 
 def test_a_quality_counts_only_of_the_same_parameters_whether_they_were_named_or_not() -> None:
@@ -93,25 +111,15 @@ def test_a_quality_counts_only_of_the_same_parameters_whether_they_were_named_or
     (longest,) = same[(same.N == 1024) & (same.inputs == "normal")].mass_recall
     (row,) = [row for row in found.tables[0].rows if row[0] == "lsh.reformer(rounds=4)"]
     assert any(f"{100 * longest:.1f}% [" in text and text.endswith(" at N = 1k, normal inputs") for text in row)
-
-
-def test_a_quality_of_the_other_mask_is_unknown() -> None:
-    # the same cells of the same run, causal; fidelity was recorded without a mask
-    found = attnbench.advise(HASHING, FIDELITY, N=1024, causal=True, min=["mass_recall=0"])
-    assert found.qualified == ()
-    assert "lsh.reformer(rounds=4)" in found.unknown
-    assert "unknown: mass_recall not recorded" in str(found)
+    # less may be asked for than for a least
+    found = attnbench.advise(HASHING, FIDELITY, N=1024, causal=False, max=["output_error=0.0001"])
+    assert "lsh.reformer(rounds=4)" in found.ruled_out
+    assert "output_error too high" in str(found)
 
 
 @pytest.mark.parametrize(
     ("shape", "is_known"),
-    [
-        ({}, True),
-        ({"N": 64, "B": 2}, True),
-        ({"causal": False}, False),
-        ({"dtype": DType.FLOAT64}, False),
-        ({"D": 32}, False),
-    ],
+    [({}, True), ({"N": 64, "B": 2}, True), ({"causal": False}, False), ({"dtype": DType.FLOAT64}, False), ({"D": 32}, False)],
 )
 def test_a_quality_counts_only_with_the_mask_the_dtype_and_the_width_that_it_is_set_beside(
     keep: Keep, shape: dict[str, Any], is_known: bool
@@ -121,39 +129,17 @@ def test_a_quality_counts_only_with_the_mask_the_dtype_and_the_width_that_it_is_
     other = cell.reshaped(**shape).model_copy(update={"workload": Workload.FIDELITY})
     samples = {name: Series(unit="1", values=(0.1,)) for name in (MASS_RECALL, OUTPUT_ERROR)}
     scored = run.record(other, Measured(samples=samples), phase=Pass.FIDELITY)
-    sources = keep(run.run(), run.records()), keep(run.run().model_copy(update={"id": "f", "cells": (other,)}), [scored])
-    found = attnbench.advise(*sources, N=512, max=["output_error=0.5"])
+    found = attnbench.advise(keep(run), keep(run, [scored], id="f", cells=(other,)), N=512, max=["output_error=0.5"])
     assert (found.qualified, found.unknown) == ((("linear.chunked",), ()) if is_known else ((), ("linear.chunked",)))
-
-
-def test_what_a_trained_model_scored_counts_for_its_method_in_any_shape() -> None:
-    # the models have D=32, the cells that are timed D=64
-    assert {cell.problem.D for cell in RECALL.info.cells} != {cell.problem.D for cell in RUN.info.cells}
-    found = advice(RECALL, workload="decode", min=["accuracy=0.9"])
-    assert found.qualified == ("softmax.sdpa",)
-    assert " at N = 32, recall" in str(found)
-
-
-def test_the_front_is_of_methods_that_no_other_beats_in_cost_and_quality() -> None:
-    found = advice(RECALL, workload="decode", min=["recall=0.1"])
-    rows = {row[0]: row[-1] for row in found.tables[0].rows}
-    # delta.deltanet is faster and recalls more than linear.chunked; softmax.sdpa is slower and recalls all
-    assert rows["delta.deltanet"] == rows["softmax.sdpa"] == "qualifies, on the front"
-    assert rows["linear.chunked"] == "qualifies"
-
-
-def test_less_may_be_asked_for_than_for_a_least() -> None:
-    found = attnbench.advise(HASHING, FIDELITY, N=1024, causal=False, max=["output_error=0.0001"])
-    assert "lsh.reformer(rounds=4)" in found.ruled_out
-    assert "output_error too high" in str(found)
+    assert ("unknown: output_error not recorded" in str(found)) is not is_known
 
 
 def test_a_cell_that_was_not_run_yet_is_unknown_and_the_command_measures_it(keep: Keep) -> None:
-    run = timed(Law("softmax.sdpa", 3e-3, 2.0), Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}), Law("linear.full", 1e-3, 1.0))
+    run = timed(SDPA, Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}), Law("linear.full", 1e-3, 1.0))
     started, pending, halted = run.run().cells
     records = [record for record in run.records() if record.job.cell == started]
     records.append(run.record(halted, Failed(status=Status.INTERRUPTED, reason="interrupted by signal 15")))
-    found = attnbench.advise(keep(run.run(), records), N=512)
+    found = attnbench.advise(keep(run, records), N=512)
     assert found.qualified == ("softmax.sdpa",)
     assert (set(found.unknown), found.ruled_out) == ({"linear.chunked(chunk=64)", "linear.full"}, ())
     assert {row[-1] for row in found.tables[0].rows} == {"qualifies", "unknown: not run", "unknown: interrupted"}
@@ -164,52 +150,41 @@ def test_what_was_refused_there_is_not_offered_to_be_measured(keep: Keep) -> Non
     names = list(registry.catalogue())
     refused = Law(names[0], 1, 1, stop_at=1, status=Status.UNSUPPORTED, reason="it has no causal form")
     absent = Law(names[1], 1, 1, stop_at=1, status=Status.MISSING, reason="not installed; pip install it")
-    run = timed(Law("softmax.sdpa", 3e-3, 2.0), refused, absent)
-    found = words(attnbench.advise(keep(run.run(), run.records()), N=512))
+    found = words(attnbench.advise(keep(timed(SDPA, refused, absent)), N=512))
     assert f"Unknown: {len(names) - 3} methods not measured there" in found
     assert f"--methods {names[2]},{names[3]},{names[4]} " in found
     assert "Not possible there: 2 methods; table.csv of the run says why." in found
 
 
-def on(run: Synthetic, facts: environment.Facts) -> RunInfo:
-    """The run as if it had been measured where these are the facts."""
-    return run.run().model_copy(update={"environment": facts})
+def test_whose_numbers_these_are_is_said(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(**facts: object) -> str:
+        # as a run stores them: torch is asked too
+        stored = environment.gather() | {"threads": 2, "cpu_capability": "AVX512", "omp_num_threads": None} | facts
+        return str(attnbench.advise(keep(timed(SDPA), environment=stored), N=512))
 
-
-def test_whose_numbers_these_are_is_said(keep: Keep) -> None:
-    run = timed(Law("softmax.sdpa", 3e-3, 2.0))
-    # as a run stores them: torch is asked too
-    facts = environment.gather() | {"threads": 2, "cpu_capability": "AVX512", "omp_num_threads": None}
-    assert ANOTHER not in str(attnbench.advise(keep(on(run, facts), run.records()), N=512))
-    for name, other in (("processor", "Another"), ("cores", 4096)):
-        assert ANOTHER in str(attnbench.advise(keep(on(run, {**facts, name: other}), run.records()), N=512))
-
-
-def test_what_was_measured_on_a_gpu_is_of_this_machine_only_where_there_is_such_a_gpu(
-    keep: Keep, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = timed(Law("softmax.sdpa", 3e-3, 2.0))
-    source = keep(on(run, environment.gather() | {"threads": 2, "gpu": "NVIDIA H100"}), run.records())
+    assert ANOTHER not in said()
+    assert ANOTHER in said(processor="Another")
+    assert ANOTHER in said(cores=4096)
+    # what was measured on a GPU is of this machine only where there is such a GPU
     monkeypatch.setattr(machine, "gpu", lambda: [machine.Finding("NVML", "not here")])
-    assert ANOTHER in str(attnbench.advise(source, N=512))
+    assert ANOTHER in said(gpu="NVIDIA H100")
     monkeypatch.setattr(machine, "gpu", lambda: [machine.Finding("NVML", "1 device"), machine.Finding("NVIDIA H100", "idle")])
-    assert ANOTHER not in str(attnbench.advise(source, N=512))
+    assert ANOTHER not in said(gpu="NVIDIA H100")
 
 
 def test_a_part_that_was_measured_elsewhere_is_of_its_own_machine(keep: Keep) -> None:
-    run = timed(Law("softmax.sdpa", 3e-3, 2.0), lengths=(512, 1024))
-    info = on(run, environment.gather() | {"processor": "Another"})
-    surroundings = info.surroundings.model_copy(update={"facts": {"threads": 2}})
-    part = Elsewhere(environment=environment.gather() | {"threads": 2}, surroundings=surroundings)
+    run, here = timed(SDPA, lengths=(512, 1024)), environment.gather()
+    surroundings = run.run().surroundings.model_copy(update={"facts": {"threads": 2}})
+    part = Elsewhere(environment=here | {"threads": 2}, surroundings=surroundings)
     records = [
         record.model_copy(update={"environment": "here"}) if record.job.cell.problem.N == 1024 else record
         for record in run.records()
     ]
-    changes = {"surroundings": surroundings, "elsewhere": {"here": part}}
-    source = keep(info.model_copy(update=changes), records)
-    here, there = (words(attnbench.advise(source, N=N)) for N in (1024, 512))
-    assert (ANOTHER in here, "(Another)" in here) == (False, False)
-    assert (ANOTHER in there, "(Another)" in there) == (True, True)
+    there = here | {"processor": "Another"}
+    source = keep(run, records, environment=there, surroundings=surroundings, elsewhere={"here": part})
+    for N, is_here in ((1024, True), (512, False)):
+        found = words(attnbench.advise(source, N=N))
+        assert (ANOTHER not in found, "(Another)" not in found) == (is_here, is_here)
 
 
 def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_it() -> None:
@@ -222,6 +197,9 @@ def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_
         advice(N="2^20")
 
 
+COSTS = ("time", "energy", "first_call", "tokens", "flops_of_dense", "roof", "selection_share", "deterministic_cost", "speech")
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -231,23 +209,9 @@ def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_
         ({"by": "price"}, "by='price': there are: time, memory, state"),
         ({"workload": "backwards"}, "workload='backwards': did you mean"),
         ({"N": "512..1024"}, "one number is wanted"),
+        *(({"max": [f"{cost}=1"]}, f"max='{cost}': .*there are: copy, recall, .*mass_recall, .*loss") for cost in COSTS),
     ],
 )
 def test_what_cannot_be_asked_is_told(asked: dict[str, object], said: str) -> None:
     with pytest.raises(attnbench.UsageError, match=said):
         advice(**asked)
-
-
-@pytest.mark.parametrize(
-    "cost",
-    ["time", "energy", "first_call", "tokens", "flops_of_dense", "roof", "selection_share", "deterministic_cost", "speech"],
-)
-def test_what_is_no_quality_is_refused_with_the_names_of_those_that_are(cost: str) -> None:
-    with pytest.raises(attnbench.UsageError, match=f"max='{cost}': .*there are: copy, recall, .*mass_recall, .*loss"):
-        advice(max=[f"{cost}=1"])
-
-
-def test_advice_is_a_table_in_any_form(tmp_path: Path) -> None:
-    advice().save(tmp_path / "a.md", tmp_path / "a.tex", tmp_path / "a.csv")
-    assert "| gated.mamba2" in (tmp_path / "a.md").read_text()
-    assert (tmp_path / "a.csv").read_text().startswith("method,time per sample,")

@@ -38,46 +38,43 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     return made
 
 
-def names(folder: Path) -> set[str]:
-    return {file.name for file in folder.iterdir()}
+def collected(tmp_path: Path, requirement: str) -> tuple[tuple[str, ...], set[str]]:
+    """What of a package is left out for another Python and machine, and what is there."""
+    left_out = collect([Requirement(requirement)], tmp_path / "wheels", "3.12", "manylinux_2_28_x86_64")
+    return left_out, {file.name for file in (tmp_path / "wheels").iterdir()}
 
 
 def test_all_that_is_needed_is_there_for_the_other_python_and_what_torch_brings_is_left_out(
     publish: Publish, tmp_path: Path
 ) -> None:
+    nvidia = ("nvidia-cublas", "nvidia-ml-py", "nvidia-cuda-nvcc")
     publish("first", "1.0", "second>=2", "torch>=2", 'old; python_version < "3.12"', 'more; extra == "all"')
-    publish(
-        "second", "2.1", "nvidia-cublas", "nvidia-ml-py", "nvidia-cuda-nvcc", "first", tag="cp312-cp312-manylinux_2_17_x86_64"
-    )
+    publish("second", "2.1", *nvidia, "first", tag="cp312-cp312-manylinux_2_17_x86_64")
     publish("second", "2.2", tag="cp313-cp313-manylinux_2_17_x86_64")
     publish("second", "2.3", tag="cp312-cp312-manylinux_2_34_x86_64")
     publish("nvidia_ml_py", driver := version("nvidia-ml-py"))
     publish("nvidia_cuda_nvcc", "13.5", "nvidia-nvvm")
     publish("more", "1.0", "triton")
-    wheels = tmp_path / "wheels"
-    left_out = collect([Requirement("first[all]")], wheels, "3.12", "manylinux_2_28_x86_64")
-    assert names(wheels) == {
+    left_out, wheels = collected(tmp_path, "first[all]")
+    assert left_out == ("nvidia-cublas", "nvidia-nvvm", "torch", "triton")
+    assert wheels == {
         "first-1.0-py3-none-any.whl",
         "second-2.1-cp312-cp312-manylinux_2_17_x86_64.whl",
         f"nvidia_ml_py-{driver}-py3-none-any.whl",
         "nvidia_cuda_nvcc-13.5-py3-none-any.whl",
         "more-1.0-py3-none-any.whl",
     }
-    assert left_out == ("nvidia-cublas", "nvidia-nvvm", "torch", "triton")
 
 
-def test_a_package_without_a_wheel_for_that_machine_is_named(publish: Publish, tmp_path: Path) -> None:
+def test_versions_are_those_that_are_installed_here_and_a_package_without_a_wheel_for_that_machine_is_named(
+    publish: Publish, tmp_path: Path
+) -> None:
+    publish("pytest", here := pytest.__version__)
+    publish("pytest", "99.0")
+    assert collected(tmp_path, "pytest>=8") == ((), {f"pytest-{here}-py3-none-any.whl"})
     publish("first", "1.0", tag="cp311-cp311-manylinux_2_17_x86_64")
     with pytest.raises(UsageError, match=r"pip wheel first.*|first has no wheel for Python 3.12"):
-        collect([Requirement("first")], tmp_path / "wheels", "3.12", "manylinux_2_28_x86_64")
-
-
-def test_versions_are_those_that_are_installed_here(publish: Publish, tmp_path: Path) -> None:
-    here = pytest.__version__
-    publish("pytest", here)
-    publish("pytest", "99.0")
-    collect([Requirement("pytest>=8")], tmp_path / "wheels", "3.12", "manylinux_2_28_x86_64")
-    assert names(tmp_path / "wheels") == {f"pytest-{here}-py3-none-any.whl"}
+        collected(tmp_path, "first")
 
 
 @pytest.mark.parametrize(
@@ -95,12 +92,11 @@ def test_what_pip_cannot_take_is_refused_before_anything_is_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+def test_a_folder_that_is_there_is_never_overwritten_and_one_is_made_from_a_checkout_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UsageError, match="is there already"):
         attnbench.bundle(tmp_path)
-
-
-def test_an_installed_project_says_that_a_checkout_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     with pytest.raises(UsageError, match="made from a checkout"):
         attnbench.bundle(tmp_path / "new")

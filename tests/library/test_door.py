@@ -13,19 +13,21 @@ from matplotlib.figure import Figure
 
 import attnbench
 from attnbench.library.runs import TABLE_KINDS
+from attnbench.registry import load as load_method
 from attnbench.schema import errors
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.outcome import Failed, Status
 from attnbench.session.asked import Only
+from attnbench.suite.load import load, shipped
 from attnbench.worker.isolate import Isolation
-from tests.cli.conftest import with_high_roofs
+from tests.library.conftest import PLUGINS
 
 ROOT = Path(__file__).parents[2]
-PLUGINS = ROOT / "tests" / "plugins"
+SMALL = {"N": 64, "H": 1, "D": 8, "causal": True}
 SUITE = {
     "name": "mine",
-    "axes": {"N": [64, 128], "H": 1, "D": 8, "causal": True},
+    "axes": {**SMALL, "N": [64, 128]},
     "methods": ["softmax.sdpa", "linear.chunked", "linear.full"],
     "budget": {"seconds": 0.1},
     "replicates": 2,
@@ -47,12 +49,6 @@ class Told(attnbench.Reporter):
         self.steps.append((done, total))
 
 
-@pytest.fixture
-def warmed(warmed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever would start a server asks the one that is warm, and roofs are not measured."""
-    with_high_roofs(monkeypatch, tmp_path)
-
-
 @pytest.fixture(scope="module")
 def told() -> Told:
     return Told()
@@ -66,8 +62,15 @@ def run(warm: Isolation, told: Told, tmp_path_factory: pytest.TempPathFactory) -
         yield attnbench.run(SUITE, device="cpu", results=tmp_path_factory.mktemp("results"), reporter=told)
 
 
-def test_the_door_lists_all_that_it_gives_and_nothing_heavy_is_imported_for_it() -> None:
-    assert {"run", "read", "plan", "methods", "compare", "build", "Problem", "Run", "AttnbenchError"} <= set(dir(attnbench))
+def test_the_door_has_a_function_for_every_command_and_nothing_heavy_is_imported_for_it() -> None:
+    from attnbench.cli.measuring import measuring
+    from attnbench.cli.reading import reading
+
+    commands = [each.callback.__name__ for app in (measuring, reading) for each in app.registered_commands if each.callback]
+    assert len(commands) == 25
+    # `report` is a method of a run
+    others = {"build", "Problem", "Run", "AttnbenchError"}
+    assert (set(commands) - {"report", "plot"}) | others <= set(dir(attnbench))
     assert all(getattr(attnbench, name) is not None for name in dir(attnbench))
     code = (
         "import sys, attnbench; assert not {'numpy', 'pydantic'} & set(sys.modules), 1; attnbench.run, attnbench.trend;"
@@ -76,16 +79,6 @@ def test_the_door_lists_all_that_it_gives_and_nothing_heavy_is_imported_for_it()
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'runs'"):
         _ = attnbench.runs
-
-
-def test_every_command_is_a_function_of_its_name() -> None:
-    from attnbench.cli.measuring import measuring
-    from attnbench.cli.reading import reading
-
-    commands = [each.callback.__name__ for app in (measuring, reading) for each in app.registered_commands if each.callback]
-    # `report` is a method of a run
-    assert set(commands) - {"report", "plot"} <= set(dir(attnbench))
-    assert len(commands) == 25
 
 
 def test_a_run_tells_its_reporter_and_prints_nothing(run: attnbench.Run, told: Told, capfd: pytest.CaptureFixture[str]) -> None:
@@ -100,30 +93,23 @@ def test_a_run_tells_its_reporter_and_prints_nothing(run: attnbench.Run, told: T
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_frame_has_a_row_for_each_cell_and_numbers_that_are_numbers(run: attnbench.Run) -> None:
-    frame = run.frame()
+def test_a_frame_has_a_row_for_each_cell_or_replicate_and_numbers_that_are_numbers(run: attnbench.Run) -> None:
+    frame, each = run.frame(), run.frame(replicates=True)
+    ok = frame[frame.status == "ok"]
+    statuses = {"softmax.sdpa": "ok", "linear.chunked": "ok", "linear.full": "unsupported"}
     assert list(frame.method) == [cell.method for cell in run.info.cells]
-    assert frame.set_index("method").status.to_dict() == {
-        "softmax.sdpa": "ok",
-        "linear.chunked": "ok",
-        "linear.full": "unsupported",
-    }
+    assert frame.set_index("method").status.to_dict() == statuses
     assert frame.time_s.dtype == frame.memory_bytes.dtype == float
     assert frame.N.dtype == int
-    assert (frame[frame.status == "ok"].time_s > 0).all()
+    assert (ok.time_s > 0).all()
     table = pd.read_csv(run.path / "table.csv")
     assert list(table.columns) == list(frame.columns)
     assert table.time_s.to_list() == pytest.approx(frame.time_s.to_list(), nan_ok=True)
-
-
-def test_a_frame_of_replicates_has_a_row_for_each_process_and_one_for_a_failure(run: attnbench.Run) -> None:
-    frame, cells = run.frame(replicates=True), run.frame()
-    assert frame.groupby("method", sort=False).size().to_dict() == {"softmax.sdpa": 4, "linear.chunked": 4, "linear.full": 2}
-    medians = frame.dropna(subset="replicate").groupby("cell").time_s.median()
-    ok = cells[cells.status == "ok"].set_index("cell")
-    assert medians.to_dict() == pytest.approx(ok.time_s.to_dict())
-    times = [r for r in run.records() if r.job.phase is Pass.TIME and r.ok]
-    assert len(times) == len(frame.dropna(subset="time_s"))
+    # a replicate is a process, and a failure has one row
+    assert each.groupby("method", sort=False).size().to_dict() == {"softmax.sdpa": 4, "linear.chunked": 4, "linear.full": 2}
+    medians = each.dropna(subset="replicate").groupby("cell").time_s.median()
+    assert medians.to_dict() == pytest.approx(ok.set_index("cell").time_s.to_dict())
+    assert len([r for r in run.records() if r.job.phase is Pass.TIME and r.ok]) == len(each.dropna(subset="time_s"))
 
 
 def test_the_data_dictionary_has_every_column_and_no_other(run: attnbench.Run) -> None:
@@ -131,7 +117,7 @@ def test_the_data_dictionary_has_every_column_and_no_other(run: attnbench.Run) -
     said, quantities = dict(rows), [run.findings.quantities[name] for name in FIGURES]
     assert len(rows) == len(said)
     replicated = [quantity for quantity in quantities if quantity.is_replicated]
-    counters = {match[1] for name in run.frame().columns if (match := re.fullmatch(r"(\w+)_source", name))}
+    counters = [match[1] for name in run.frame().columns if (match := re.fullmatch(r"(\w+)_source", name))]
     each = {
         "FIGURE_low": [f"{quantity.column}_low" for quantity in replicated],
         "FIGURE_high": [f"{quantity.column}_high" for quantity in replicated],
@@ -164,7 +150,9 @@ def test_a_table_has_every_form(run: attnbench.Run, tmp_path: Path) -> None:
         run.table("tiem")
 
 
-def test_a_plot_is_a_figure_of_matplotlib_and_shows_itself(run: attnbench.Run, tmp_path: Path) -> None:
+def test_a_run_and_its_plots_show_themselves_in_a_notebook(run: attnbench.Run, tmp_path: Path) -> None:
+    assert re.match("<p>.*<table>", run._repr_html_(), re.DOTALL)
+    assert run.summary() == str(run)
     found = run.plot("scaling", method=["softmax.sdpa"])
     assert isinstance(found[0], Figure)
     assert found._repr_html_().startswith('<img src="data:image/png;base64,iVBOR')
@@ -175,13 +163,6 @@ def test_a_plot_is_a_figure_of_matplotlib_and_shows_itself(run: attnbench.Run, t
         run.plot("decode")
 
 
-def test_a_run_is_shown_in_a_notebook_by_its_result_and_tables(run: attnbench.Run) -> None:
-    html = run._repr_html_()
-    assert html.startswith("<p>")
-    assert "<table>" in html
-    assert run.summary() == str(run)
-
-
 def test_reading_a_run_gives_the_same_and_comparing_it_with_itself_no_difference(run: attnbench.Run) -> None:
     again = attnbench.read(run.path)
     pd.testing.assert_frame_equal(again.frame(), run.frame())
@@ -190,36 +171,11 @@ def test_reading_a_run_gives_the_same_and_comparing_it_with_itself_no_difference
     assert {c.ratio.value for c in found.judgement.comparisons if c.ratio} == {1.0}
     assert found.frame().shape[0] == 6
     assert "ABSENT" in str(found)
-    within = attnbench.compare(run, baseline="softmax.sdpa")
-    assert "methods against softmax.sdpa" in str(within)
+    assert "methods against softmax.sdpa" in str(attnbench.compare(run, baseline="softmax.sdpa"))
     assert set(attnbench.crossover(run).frame().over) == {"softmax.sdpa"}
 
 
-@pytest.mark.usefixtures("warmed")
-def test_a_plan_is_a_frame_too() -> None:
-    plan = attnbench.plan(SUITE, device="cpu")
-    frame = plan.frame()
-    assert list(frame.columns) == ["method", "workload", "N", "B", "causal", "dtype", "least_s_per_call", "note"]
-    assert "memory is not predicted" in str(plan)
-    assert frame[frame.method == "linear.full"].note.str.startswith("unsupported").all()
-    assert "6 cells, 4 to be measured, x 2 replicates, on cpu" in str(plan)
-    assert "<table>" in plan._repr_html_()
-
-
-@pytest.mark.usefixtures("warmed")
-def test_a_suite_of_a_million_cells_is_planned_from_some_that_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnbench.library.plan._MOST_ASKED", 90)
-    axes = {"N": list(range(1, 1001)), "H": 1, "D": list(range(1, 334)), "causal": True}
-    plan = attnbench.plan({**SUITE, "axes": axes}, device="cpu")
-    first, second, *_ = plan.summary
-    assert first == "estimated from 90 cells, drawn at random from about 999,000"
-    assert second == "999,000 cells, 666,000 to be measured, x 2 replicates, on cpu"
-    assert [row[1] for row in plan.table.rows] == ["linear.chunked", "linear.full", "softmax.sdpa"]
-    assert [row[3:5] for row in plan.table.rows] == [("333,000", "100%"), ("333,000", "0%"), ("333,000", "100%")]
-    assert plan.table.rows[1][-1].startswith("unsupported")
-
-
-@pytest.mark.usefixtures("warmed")
+@pytest.mark.usefixtures("roofed")
 def test_a_run_goes_on_from_python_after_it_was_interrupted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ask, told = Isolation.ask, Told()
 
@@ -229,7 +185,7 @@ def test_a_run_goes_on_from_python_after_it_was_interrupted(monkeypatch: pytest.
             raise KeyboardInterrupt
         return ask(self, errand, timeout)
 
-    suite = {**SUITE, "axes": {**SUITE["axes"], "N": 64}, "methods": ["softmax.sdpa"]}  # type: ignore[dict-item]
+    suite = {**SUITE, "axes": SMALL, "methods": ["softmax.sdpa"]}
     monkeypatch.setattr(Isolation, "ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         attnbench.run(suite, device="cpu", results=tmp_path, reporter=told)
@@ -255,6 +211,12 @@ def test_a_run_goes_on_as_it_was_begun_and_says_so_where_something_else_is_asked
         goes_on(resume=tmp_path, **given)
 
 
+def _below(kind: type[Any]) -> Iterator[type[Any]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
 def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:
     with pytest.raises(attnbench.UsageError, match="did you mean 'quick'"):
         attnbench.run("qick")
@@ -270,30 +232,54 @@ def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:
     assert errors.BusyError.exit_code == 75
 
 
-def _below(kind: type[Any]) -> Iterator[type[Any]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _below(each)
-
-
-def test_a_method_is_built_by_its_class_as_by_its_name() -> None:
-    from attnbench.registry import load
-
+@pytest.mark.usefixtures("roofed")
+def test_a_class_is_built_and_measured_as_a_method_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     problem = attnbench.Problem(N=16, H=1, D=8, causal=True)
-    by_class, by_name = (attnbench.build(method, problem, chunk=8) for method in (load("linear.chunked"), "linear.chunked"))
+    by_class, by_name = (attnbench.build(one, problem, chunk=8) for one in (load_method("linear.chunked"), "linear.chunked"))
     assert type(by_class) is type(by_name)
     with pytest.raises(attnbench.UsageError, match="FullLinear: "):
-        attnbench.build(load("linear.full"), problem)
-
-
-@pytest.mark.usefixtures("warmed")
-def test_a_class_of_one_s_own_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        attnbench.build(load_method("linear.full"), problem)
     monkeypatch.syspath_prepend(str(PLUGINS))
     from plain import Plain
 
-    suite = {**SUITE, "axes": {"N": 65, "H": 1, "D": 8, "causal": True}, "methods": ["softmax.sdpa"], "replicates": 1}
+    suite = {**SUITE, "axes": {**SMALL, "N": 65}, "methods": ["softmax.sdpa"], "replicates": 1}
     found = attnbench.run(suite, impl=Plain, device="cpu", results=tmp_path).frame()
     assert found.set_index("method").status.to_dict() == {"softmax.sdpa": "ok", "plain:Plain": "ok"}
+
+
+def test_suites_say_what_they_are_for_and_a_copy_is_never_written_over_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = attnbench.suites()
+    assert found.keys() == shipped().keys()
+    assert all(about[0].isupper() and about.endswith((".", "?", ")")) and "#" not in about for about in found.values())
+    monkeypatch.chdir(tmp_path)
+    copy = attnbench.copy_suite("quick")
+    assert copy == Path("quick.yaml")
+    assert load("quick.yaml").suite == load(shipped()["quick"]).suite
+    copy.write_text("mine")
+    with pytest.raises(attnbench.UsageError, match=r"quick\.yaml is there already, and is not overwritten"):
+        attnbench.copy_suite("quick")
+    assert copy.read_text() == "mine"
+    assert attnbench.copy_suite("quick", tmp_path / "b.yaml").is_file()
+    with pytest.raises(attnbench.UsageError, match=r"to=.*: No such file or directory"):
+        attnbench.copy_suite("quick", tmp_path / "none" / "b.yaml")
+    with pytest.raises(attnbench.UsageError, match="did you mean 'quick'"):
+        attnbench.copy_suite("quikc")
+
+
+@pytest.mark.slow
+def test_methods_are_listed_by_pattern_family_and_what_is_installed() -> None:
+    assert list(attnbench.methods("softmax.s*")) == sorted(attnbench.methods("softmax.s*", family="softmax"))
+    assert {name.partition(".")[0] for name in attnbench.methods(family="vq")} == {"vq"}
+    every, there = attnbench.methods("linear.*"), attnbench.methods("linear.*", available=True)
+    assert "linear.performer_pytorch" in every
+    assert "linear.performer_pytorch" not in there
+    assert "linear.chunked" in there
+    with pytest.raises(attnbench.UsageError, match="did you mean 'linear'"):
+        attnbench.methods(family="liner")
+    with pytest.raises(attnbench.UsageError, match=r"no method 'linear\.chunky'"):
+        attnbench.methods("linear.chunky")
 
 
 @pytest.mark.slow
@@ -301,8 +287,7 @@ def test_the_notebook_of_the_documentation_draws_its_picture_in_ten_lines(tmp_pa
     script = (ROOT / "docs" / "notebook.py").read_text(encoding="utf-8")
     lines = [line for line in script.splitlines()[1:] if line.strip() and not line.startswith("#")]
     assert len(lines) <= 10
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "per_token.png").read_bytes().startswith(b"\x89PNG")
