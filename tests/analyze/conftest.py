@@ -1,6 +1,6 @@
 """Records in a few words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -14,8 +14,10 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
 
 T = TypeVar("T")
+InfoOf = Callable[..., RunInfo]
 
 
 def known(value: T | None) -> T:

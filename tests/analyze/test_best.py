@@ -1,6 +1,7 @@
 """Who is the best at a length, and who cannot be told from it: one rule for bold print, stars and sentences."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +17,14 @@ from attnbench.schema.suite import Axes
 from tests.analyze.conftest import Writer
 
 
-def contest(cells: list[CellSummary], name: str = "time") -> Contest:
-    (section,) = sections(cells, Axes(N=(1024,)))
-    return Contest.of(section, quantities(cells)[name])
-
-
 def winners(cells: list[CellSummary], name: str = "time") -> set[str]:
-    held = contest(cells, name)
+    (section,) = sections(cells, Axes(N=(1024,)))
+    held = Contest.of(section, quantities(cells)[name])
     return {label for label in held.labels if held.wins(label, 1024)}
+
+
+def scored(writer: Writer, method: str, name: str, *values: float) -> CellSummary:
+    return CellSummary(writer.cell(method), OK, scores={name: dict(enumerate(values))})
 
 
 def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first(writer: Writer) -> None:
@@ -34,6 +35,7 @@ def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first(write
         writer.summary(cell := writer.cell("d"), [0.1], writer.failed(cell, replicate=1)),
     ]
     assert winners(cells) == {"a", "b"}
+    assert winners(cells[3:]) == set(), "nobody has a figure"
 
 
 def test_from_five_on_it_is_told_by_a_paired_test(writer: Writer) -> None:
@@ -43,32 +45,34 @@ def test_from_five_on_it_is_told_by_a_paired_test(writer: Writer) -> None:
     assert winners(cells) == {"a", "c"}
 
 
-def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(writer: Writer) -> None:
+@pytest.mark.parametrize(
+    ("name", "draw"),
+    [
+        pytest.param("time", lambda chance: chance.lognormvariate(0, 0.03), id="times"),
+        pytest.param(NEEDLE, lambda chance: max(0.0, chance.gauss(0.1, 0.1)), id="scores that are sometimes nothing"),
+    ],
+)
+def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(
+    writer: Writer, name: str, draw: Callable[[random.Random], float]
+) -> None:
     chance, apart, runs = random.Random(1), 0, 60
     for _ in range(runs):
-        cells = [writer.summary(writer.cell(name), [chance.lognormvariate(0, 0.03) for _ in range(6)]) for name in "abcde"]
-        apart += len(winners(cells)) < 5
+        values = {method: [draw(chance) for _ in range(6)] for method in "abcde"}
+        if name == "time":
+            cells = [writer.summary(writer.cell(method), each) for method, each in values.items()]
+        else:
+            cells = [scored(writer, method, name, *each) for method, each in values.items()]
+        apart += len(winners(cells, name)) < 5
     assert apart <= runs / 10
-
-
-def scored(writer: Writer, method: str, name: str, *values: float) -> CellSummary:
-    return CellSummary(writer.cell(method), OK, scores={name: dict(enumerate(values))})
-
-
-@pytest.mark.parametrize(("name", "best"), [(LOSS, {"a", "b"}), (ACCURACY, {"c"})])
-def test_losses_should_be_small_and_accuracies_large(writer: Writer, name: str, best: set[str]) -> None:
-    values = {"a": (0.1, 0.1), "b": (0.1, 0.2), "c": (0.3, 0.3)}
-    assert winners([scored(writer, method, name, *each) for method, each in values.items()], name) == best
-
-
-def test_an_error_of_nothing_beats_all_others_and_needs_no_test(writer: Writer) -> None:
-    cells = [scored(writer, "a", OUTPUT_ERROR, 0.0, 0.0), scored(writer, "b", OUTPUT_ERROR, 1e-9, 1e-9)]
-    assert winners(cells, OUTPUT_ERROR) == {"a"}
 
 
 @pytest.mark.parametrize(
     ("name", "values", "best"),
     [
+        pytest.param(LOSS, {"a": (0.1, 0.1), "b": (0.1, 0.2), "c": (0.3, 0.3)}, {"a", "b"}, id="losses should be small"),
+        pytest.param(ACCURACY, {"a": (0.1, 0.1), "b": (0.1, 0.2), "c": (0.3, 0.3)}, {"c"}, id="accuracies large"),
+        pytest.param(OUTPUT_ERROR, {"a": (0, 0), "b": (1e-9, 1e-9)}, {"a"}, id="an error of nothing beats all others"),
+        # where a replicate has nothing, means are compared and never a part of the replicates
         pytest.param(NEEDLE, {"a": (0, 0, 0.3), "b": (0.2, 0.2, 0.2)}, {"a", "b"}, id="one seed of three leads nobody"),
         pytest.param(NEEDLE, {"a": (0, 0, 0), "b": (0.2, 0.3, 0.2)}, {"b"}, id="nothing at all is behind"),
         pytest.param(NEEDLE, {"a": (0, 0, 0), "b": (0, 0, 0)}, {"a", "b"}, id="nothing and nothing are alike"),
@@ -82,18 +86,10 @@ def test_an_error_of_nothing_beats_all_others_and_needs_no_test(writer: Writer) 
         ),
     ],
 )
-def test_where_a_replicate_has_nothing_means_are_compared_and_never_a_part_of_the_replicates(
+def test_scores_are_compared_in_their_own_direction(
     writer: Writer, name: str, values: dict[str, tuple[float, ...]], best: set[str]
 ) -> None:
     assert winners([scored(writer, method, name, *each) for method, each in values.items()], name) == best
-
-
-def test_alike_methods_that_sometimes_score_nothing_are_told_apart_in_fewer_than_one_of_ten_runs(writer: Writer) -> None:
-    chance, apart, runs = random.Random(1), 0, 60
-    for _ in range(runs):
-        scores = {name: [max(0.0, chance.gauss(0.1, 0.1)) for _ in range(6)] for name in "abcde"}
-        apart += len(winners([scored(writer, name, NEEDLE, *each) for name, each in scores.items()], NEEDLE)) < 5
-    assert apart <= runs / 10
 
 
 def test_bytes_are_exact_and_only_equal_ones_share_the_first_place(writer: Writer) -> None:
@@ -104,12 +100,6 @@ def test_bytes_are_exact_and_only_equal_ones_share_the_first_place(writer: Write
     assert winners([weighed("a", 100), weighed("b", 100), weighed("c", 101)], "memory") == {"a", "b"}
 
 
-def test_where_nobody_has_a_figure_there_is_no_best(writer: Writer) -> None:
-    held = contest([writer.summary(writer.cell())])
-    assert held.bests == {}
-    assert held.wins("linear.full", 1024) is False
-
-
 def at(cost: float, loss: float, label: str = "m", reach: float = 0.0) -> Candidate:
     def around(value: float) -> Estimate:
         return Estimate(value, Interval(value - reach, value + reach, Spread.INTERVAL)) if reach else Estimate.exact(value)
@@ -117,12 +107,9 @@ def at(cost: float, loss: float, label: str = "m", reach: float = 0.0) -> Candid
     return Candidate(label, around(cost), around(loss))
 
 
-def test_the_front_goes_from_the_cheapest_to_the_best() -> None:
+def test_the_front_goes_from_the_cheapest_to_the_best_and_has_both_of_two_alike() -> None:
     cheap, middle, best, beaten = at(1, 0.9), at(2, 0.5), at(9, 0.0), at(3, 0.6)
     assert front([best, beaten, cheap, middle]) == [cheap, middle, best]
-
-
-def test_two_alike_are_both_on_the_front() -> None:
     assert [candidate.label for candidate in front([at(1, 0.5, "a"), at(1, 0.5, "b")])] == ["a", "b"]
 
 
@@ -141,12 +128,9 @@ def test_nobody_on_the_front_is_beaten_and_everybody_else_is(candidates: list[Ca
         assert any(beats(other, candidate) for other in candidates) is (candidate not in best)
 
 
-def test_beyond_chance_an_interval_must_lie_apart_from_the_other() -> None:
+def test_beyond_chance_an_interval_must_lie_apart_from_the_other_and_exact_figures_need_none() -> None:
     near, far, best = at(2, 0.5, reach=0.2), at(4, 0.9, reach=0.2), at(1.9, 0.45, reach=0.2)
     assert not surely_beaten(near, [near, best])
     assert surely_beaten(far, [near, far, best])
-
-
-def test_exact_figures_need_no_interval() -> None:
     assert surely_beaten(at(2, 0.0), [at(1, 0.0)])
     assert not surely_beaten(at(1, 0.0), [at(1, 0.0, "other")])

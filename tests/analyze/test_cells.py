@@ -1,3 +1,5 @@
+"""From records to cells: what a cell came to, its memory, its curve, and what a history keeps of it."""
+
 import math
 from collections.abc import Mapping
 from itertools import permutations
@@ -5,29 +7,27 @@ from itertools import permutations
 import pytest
 
 from attnbench.analyze.cells import CellSummary, learning_curve, summarize
-from attnbench.analyze.main_counter import STATE
+from attnbench.analyze.main_counter import STATE, main_counter
+from attnbench.analyze.points import lacks, points
 from attnbench.analyze.statistics import Spread
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import CURVE, STATE_SOURCE, Counter, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Task, Training
-from tests.analyze.conftest import Writer, known
+from tests.analyze.conftest import InfoOf, Writer, known
 
 
 def test_statistics_are_of_replicate_medians_not_of_pooled_samples(writer: Writer) -> None:
     cell = writer.cell()
+    seven = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 50.0]
     records = [writer.timed(cell, [1.0] * 99, 0), writer.timed(cell, [2.0], 1), writer.timed(cell, [3.0, 3.0, 9.0], 2)]
     (found,) = summarize([cell], records)
     assert (found.status, found.median, dict(found.medians)) == ("ok", 2.0, {0: 1.0, 1: 2.0, 2: 3.0})
     assert (found.replicates, found.samples) == (3, 103)
     assert (known(found.time).ends, known(found.time).interval.kind) == ((1.0, 3.0), Spread.BAND)
-
-
-def test_an_outlier_is_counted_and_stays(writer: Writer) -> None:
-    cell = writer.cell()
-    (found,) = summarize([cell], [writer.timed(cell, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 50.0])])
-    assert (found.outliers, found.samples) == (1, 7)
+    (odd,) = summarize([cell], [writer.timed(cell, seven)])
+    assert (odd.outliers, odd.samples) == (1, 7), "an outlier is counted and stays"
 
 
 def test_the_first_failed_replicate_fails_the_cell_and_keeps_its_numbers_out(writer: Writer) -> None:
@@ -55,14 +55,10 @@ def test_an_interrupted_replicate_beside_a_measured_one_is_one_that_was_not_run(
     assert (writer.summary(cell, (), interrupted).status, writer.summary(cell).status) == ("interrupted", "not_run")
 
 
-def test_a_cell_that_only_records_know_comes_last(writer: Writer) -> None:
+def test_a_cell_that_only_records_know_comes_last_and_a_check_is_no_cell(writer: Writer) -> None:
     planned, other = writer.cell(N=8), writer.cell(N=4)
-    assert [s.cell.problem.N for s in summarize([planned], [writer.timed(other, [1.0])])] == [8, 4]
-
-
-def test_a_check_is_no_cell_of_the_run(writer: Writer) -> None:
-    small = writer.cell(N=64)
-    assert summarize([], [writer.failed(small, Status.INCORRECT, phase=Pass.CHECK)]) == []
+    check = writer.failed(writer.cell(N=64), Status.INCORRECT, phase=Pass.CHECK)
+    assert [s.cell.problem.N for s in summarize([planned], [writer.timed(other, [1.0]), check])] == [8, 4]
 
 
 @pytest.mark.parametrize("values", [[], [1.0, float("nan")], [float("inf")], [0.0]])
@@ -73,28 +69,60 @@ def test_samples_that_are_no_times_are_an_error(writer: Writer, values: list[flo
     assert found.reason
 
 
-def test_a_failed_memory_pass_costs_the_memory_only(writer: Writer) -> None:
+# memory
+
+
+def test_memory_is_the_median_over_its_replicates_and_a_failed_pass_costs_the_memory_only(writer: Writer) -> None:
     cell = writer.cell()
+    weights = [writer.weighed(cell, r, host_rss_peak=Counter(bytes=b, source="VmHWM")) for r, b in enumerate((10, 90, 20))]
+    assert writer.summary(cell, [1.0], *weights).memory.bytes("host_rss_peak") == 20
     found = writer.summary(cell, [1.0], writer.failed(cell, Status.OOM_HOST, "limit", phase=Pass.MEMORY))
     assert (found.status, found.median) == ("ok", 1.0)
     assert found.memory.bytes("host_rss_peak") is None
     assert found.memory.why_not("host_rss_peak") == "oom_host: limit"
 
 
-def test_memory_is_the_median_over_its_replicates(writer: Writer) -> None:
-    cell = writer.cell()
-    weights = [writer.weighed(cell, r, host_rss_peak=Counter(bytes=b, source="VmHWM")) for r, b in enumerate((10, 90, 20))]
-    assert writer.summary(cell, [1.0], *weights).memory.bytes("host_rss_peak") == 20
+RSS, PROFILER = Counter(bytes=4096, source="VmHWM"), Counter(bytes=4000, source="profiler")
+SAMPLED = Counter(bytes=17, source="psutil", reason="no reset of the high-water mark here")
+NO_RESET = "host_rss_peak could not be used: no reset of the high-water mark here"
+ON_GPU = {"torch_allocated_peak": Counter(bytes=7, source="allocator"), "host_rss_peak": Counter(bytes=None, source="VmHWM")}
 
 
-def test_memory_read_in_two_ways_is_never_mixed(writer: Writer) -> None:
-    cell = writer.cell()
-    sampled = Counter(bytes=1, source="sampled", reason="no reset of the high-water mark")
-    sure = Counter(bytes=100, source="VmHWM")
-    found = writer.summary(
-        cell, [1.0], writer.weighed(cell, 0, host_rss_peak=sampled), writer.weighed(cell, 1, host_rss_peak=sure)
-    )
-    assert found.memory.counters["host_rss_peak"] == sure
+@pytest.mark.parametrize(
+    ("device", "counters", "name", "size", "note"),
+    [
+        ("cpu", {"host_rss_peak": RSS, "torch_profiler_peak": PROFILER}, "host_rss_peak", 1024.0, ""),
+        ("cpu", {"host_rss_peak": SAMPLED, "torch_profiler_peak": PROFILER}, "torch_profiler_peak", 1000.0, NO_RESET),
+        ("cpu", {"host_rss_peak": SAMPLED}, "host_rss_peak", 17 / 4, ""),
+        ("cuda:0", ON_GPU, "torch_allocated_peak", 7 / 4, ""),
+    ],
+    ids=["resident", "profiled where that could only be sampled", "sampled with nothing better", "by a GPU's allocator"],
+)
+def test_the_counter_that_is_shown_is_the_usual_one_that_was_read_without_reserve(
+    writer: Writer, device: str, counters: dict[str, Counter], name: str, size: float, note: str
+) -> None:
+    cell = writer.cell(device=device, B=4)
+    found = writer.summary(cell, [1.0], writer.weighed(cell, 0, **counters))
+    counter = known(main_counter([found]))
+    assert (counter.name, counter.per_sample(found), counter.note) == (name, size, note)
+    assert counter.source == counters[name].source
+
+
+def test_memory_read_in_two_ways_is_never_mixed_and_without_a_reading_there_is_none(writer: Writer) -> None:
+    cells = [writer.cell(N=N) for N in (64, 128, 256)]
+    both = [writer.weighed(cells[0], 0, host_rss_peak=SAMPLED), writer.weighed(cells[0], 1, host_rss_peak=RSS)]
+    good = writer.summary(cells[0], [1.0], *both)
+    odd = writer.summary(cells[1], [1.0], writer.weighed(cells[1], host_rss_peak=SAMPLED))
+    failed = writer.summary(cells[2], [], writer.failed(cells[2]), writer.weighed(cells[2], host_rss_peak=RSS))
+    assert good.memory.counters["host_rss_peak"] == RSS
+    counter = known(main_counter([good, odd, failed]))
+    assert [counter.per_sample(each) for each in (good, odd, failed)] == [4096.0, None, None]
+    assert counter.why_not(odd) == "host_rss_peak was read differently: psutil"
+    assert "crashed" in counter.why_not(failed)
+    assert main_counter([]) is main_counter([writer.summary(cells[0], [1.0])]) is None
+
+
+# a batch that was searched for
 
 
 def test_figures_are_per_sample_of_the_batch_that_was_found(writer: Writer) -> None:
@@ -104,13 +132,9 @@ def test_figures_are_per_sample_of_the_batch_that_was_found(writer: Writer) -> N
     assert (found.B, found.per_sample, found.median) == (400, 1 / 400, 2.0)
     assert STATE.per_sample(found) == 10.0
     assert writer.summary(writer.cell(B=4), [1.0]).B == 4, "a stated batch is the problem's"
-
-
-@pytest.mark.parametrize(
-    ("workload", "tokens"), [(Workload.DECODE, 400), (Workload.DECODE_TOTAL, 400 * 1024), (Workload.FORWARD, 400 * 1024)]
-)
-def test_a_step_gives_one_token_a_row_and_any_other_call_n(writer: Writer, workload: Workload, tokens: int) -> None:
-    assert writer.summary(writer.largest(workload=workload), [1.0], B=400).tokens == tokens
+    # a step gives one token a row, and any other call N
+    tokens = {Workload.DECODE: 400, Workload.DECODE_TOTAL: 400 * 1024, Workload.FORWARD: 400 * 1024}
+    assert {each: writer.summary(writer.largest(workload=each), [1.0], B=400).tokens for each in tokens} == tokens
 
 
 def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large(writer: Writer) -> None:
@@ -119,14 +143,13 @@ def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large(write
     for order in permutations(trials):
         assert writer.summary(cell, [1.0], *order, B=4).bound == "budget"
     assert writer.summary(cell, [1.0], trials[0]).bound == ""
-
-
-def test_an_interrupted_trial_bounds_nothing(writer: Writer) -> None:
-    cell = writer.largest()
     cut, full = writer.trial(cell, 4, Status.INTERRUPTED), writer.trial(cell, 16, Status.OOM_HOST)
     assert writer.summary(cell, [1.0], cut, writer.trial(cell, 4), full, B=4).bound == "oom_host"
-    assert writer.summary(cell, [1.0], cut, B=1).bound == ""
+    assert writer.summary(cell, [1.0], cut, B=1).bound == "", "an interrupted trial bounds nothing"
     assert writer.summary(cell, [], writer.trial(cell, 4), full).status == "not_run", "a trial is no time and no failure"
+
+
+# training
 
 
 def trained(status: str = "ok", series: Mapping[str, Mapping[int, tuple[float, ...]]] | None = None) -> CellSummary:
@@ -141,26 +164,51 @@ def curves(updates: Mapping[int, tuple[float, ...]], losses: Mapping[int, tuple[
 
 
 def test_a_curve_is_the_median_of_the_seeds_with_their_range() -> None:
-    losses = {0: (3.0, 1.0), 1: (3.0, 2.0), 2: (3.0, 0.5)}
-    first, last = learning_curve(curves(dict.fromkeys(range(3), (0.0, 100.0)), losses))
+    whole = curves(dict.fromkeys(range(3), (0.0, 100.0)), {0: (3.0, 1.0), 1: (3.0, 2.0), 2: (3.0, 0.5)})
+    first, last = learning_curve(whole)
     assert (first.update, first.middle, first.low, first.high) == (0.0, 3.0, 3.0, 3.0)
     assert (last.update, last.seconds, last.middle, last.low, last.high) == (100.0, 110.0, 1.0, 0.5, 2.0)
+    assert learning_curve(trained()) == ()
+    assert learning_curve(trained("crashed", whole.series)) == ()
 
 
-def test_a_seed_that_was_judged_at_other_updates_or_is_torn_is_not_laid_over_the_others() -> None:
+def test_what_is_torn_no_number_or_of_other_updates_is_no_part_of_a_curve() -> None:
     updates = {0: (0.0, 100.0), 1: (0.0, 50.0), 2: (0.0, 100.0)}
-    losses = {0: (3.0, 1.0), 1: (3.0, 9.0), 2: (3.0,)}
-    assert [(m.middle, m.high) for m in learning_curve(curves(updates, losses))] == [(3.0, 3.0), (1.0, 1.0)]
-
-
-def test_what_is_no_number_is_no_part_of_a_curve() -> None:
+    found = learning_curve(curves(updates, {0: (3.0, 1.0), 1: (3.0, 9.0), 2: (3.0,)}))
+    assert [(moment.middle, moment.high) for moment in found] == [(3.0, 3.0), (1.0, 1.0)]
     losses = {0: (3.0, math.nan, 1.0), 1: (3.0, math.inf, math.nan)}
     found = learning_curve(curves(dict.fromkeys(range(2), (0.0, 1.0, 2.0)), losses))
     assert [(moment.update, moment.middle) for moment in found] == [(0.0, 3.0), (2.0, 1.0)]
 
 
-def test_without_its_series_or_with_a_failure_there_is_no_curve() -> None:
-    assert learning_curve(trained()) == ()
-    whole = {name: {0: (0.0, 1.0)} for name in CURVE}
-    assert len(learning_curve(trained(series=whole))) == 2
-    assert learning_curve(trained(status="crashed", series=whole)) == ()
+# what a history keeps, and what a run lacks to be whole
+
+
+def test_a_point_holds_every_figure_of_its_cell_the_spread_of_its_times_and_the_main_counter(
+    writer: Writer, info_of: InfoOf
+) -> None:
+    cell, failed, *others = (writer.cell(N=N, B=2) for N in (8, 16, 32, 64))
+    records = [writer.timed(cell, [value] * 3, i) for i, value in enumerate((2.0, 4.0, 8.0))]
+    records.append(writer.weighed(cell, host_rss_peak=Counter(bytes=2**20, source="VmHWM")))
+    records += [writer.failed(failed, Status.OOM_HOST, "too large"), writer.failed(others[0], Status.INTERRUPTED, "SIGINT")]
+    found = points(info_of([cell, failed, *others]), records)
+    point, bad = found.points
+    assert (point.key, point.status, point.figures["time"]) == (cell.key, "ok", 2.0)
+    assert point.spread == pytest.approx(math.log(2))
+    assert (point.figures["memory"], point.counter) == (2**19, "host_rss_peak (VmHWM)")
+    assert (point.figures["throughput"], point.figures["host_rss_peak"]) == (0.5, 2**19)
+    assert (bad.status, bad.reason, bad.figures) == ("oom_host", "too large", {})
+    assert found.unfinished == 2, "cells that were not run or only interrupted have no point"
+    (point,) = points(info_of([cell]), [writer.timed(cell, [2.0])]).points
+    assert (point.figures["time"], point.spread, point.counter) == (1.0, None, "")
+    assert "memory" not in point.figures
+
+
+def test_a_run_is_whole_when_every_cell_has_all_replicates_or_a_failure(writer: Writer, info_of: InfoOf) -> None:
+    cells = [writer.cell(N=N) for N in (8, 16)]
+    records = [writer.failed(cells[1]), *(writer.timed(cells[0], [1.0], i) for i in range(3))]
+    assert lacks(info_of(cells, {"replicates": 3}), records) == []
+    assert lacks(info_of(cells, {"replicates": 3}), records[:-1]) == ["1 cells have fewer than 3 replicates"]
+    assert lacks(info_of(cells, {"replicates": 3}), records[1:]) == ["1 of 2 cells were not run"]
+    # a comparison goes on only with what is unclear, and is whole
+    assert lacks(info_of(cells[:1], {"replicates": 20}, interleaved="x"), records[1:]) == []

@@ -19,14 +19,13 @@ from tests.analyze.conftest import Writer, known
 def records(
     writer: Writer,
     plan: Selfcheck,
-    seed: int = 0,
     spread: float = 0.02,
     drift: float = 0.0,
     between: Sequence[float] = (0.0, 0.0),
     flags: tuple[str, ...] = (),
 ) -> list[Record]:
     """One sample a process; `between` is the logarithm by which each side is off."""
-    noise = random.Random(seed)
+    noise = random.Random(0)
     found = []
     for number in range(plan.processes):
         place = plan.place(number)
@@ -42,27 +41,15 @@ def planned(writer: Writer, verdicts: int = 24, replicates: int = 10, injected: 
 
 def test_both_names_of_one_method_are_told_apart_by_their_numbers_alone(writer: Writer) -> None:
     plan = planned(writer)
-    found = calibrate(plan, records(writer, plan, between=(0.0, 0.2)), 0.05)
-    assert found.paired[-1].slower == Hits(24, 24)
-    assert found.unpaired[-1].slower == Hits(24, 24)
-    assert known(found.overall).value == pytest.approx(math.exp(0.2), rel=0.006)
-
-
-def test_where_nothing_differs_little_is_found(writer: Writer) -> None:
-    plan = planned(writer)
-    found = calibrate(plan, records(writer, plan), 0.05)
-    assert found.paired[-1].alarms == found.unpaired[-1].alarms == found.together == Hits(0, 24)
-    assert found.overall is not None
-    assert known(found.overall.interval).low < 1 < known(found.overall.interval).high
-    assert found.seconds == pytest.approx(2e-3, rel=0.01)
-    assert found.processes == pytest.approx(0.02, rel=0.1)
-    assert (found.lost, found.reason) == (0, "")
-
-
-def test_rounds_are_cut_into_verdicts_of_fewer_replicates_that_share_no_process(writer: Writer) -> None:
-    plan = planned(writer, verdicts=20)
-    found = calibrate(plan, records(writer, plan), 0.05)
-    assert [(power.replicates, power.slower.of) for power in found.paired] == [(3, 60), (5, 40), (10, 20)]
+    off = calibrate(plan, records(writer, plan, between=(0.0, 0.2)), 0.05)
+    assert off.paired[-1].slower == off.unpaired[-1].slower == Hits(24, 24)
+    assert known(off.overall).value == pytest.approx(math.exp(0.2), rel=0.006)
+    alike = calibrate(plan, records(writer, plan), 0.05)
+    assert alike.paired[-1].alarms == alike.unpaired[-1].alarms == alike.together == Hits(0, 24)
+    interval = known(known(alike.overall).interval)
+    assert interval.low < 1 < interval.high
+    assert (alike.seconds, alike.processes) == (pytest.approx(2e-3, rel=0.01), pytest.approx(0.02, rel=0.1))
+    assert (alike.lost, alike.reason) == (0, "")
 
 
 @pytest.mark.parametrize(("replicates", "counts"), [(2, [2]), (3, [3]), (4, [3, 4]), (7, [3, 5, 7]), (25, [3, 5, 10, 20, 25])])
@@ -79,21 +66,17 @@ def test_what_falls_on_both_sides_of_a_round_is_seen_by_unpaired_verdicts_only(w
     assert found.processes == pytest.approx(0.02, rel=0.1), "drift is no difference between processes"
 
 
-def test_a_process_that_failed_costs_its_verdict_and_is_said(writer: Writer) -> None:
+def test_rounds_are_cut_into_verdicts_that_share_no_process_and_what_failed_or_is_missing_costs_its_own(writer: Writer) -> None:
     plan = planned(writer, verdicts=20)
-    lost = plan.number(Place(7, 1, 6))
     every = records(writer, plan)
-    every[lost] = writer.failed(plan.cell(lost), Status.TIMEOUT, "no answer within 62 s", lost)
-    found = calibrate(plan, every, 0.05)
+    whole = calibrate(plan, every, 0.05)
+    assert [(power.replicates, power.slower.of) for power in whole.paired] == [(3, 60), (5, 40), (10, 20)]
+    lost = plan.number(Place(7, 1, 6))
+    failed = writer.failed(plan.cell(lost), Status.TIMEOUT, "no answer within 62 s", lost)
+    found = calibrate(plan, [*every[:lost], failed, *every[lost + 1 :]], 0.05)
     assert [power.slower.of for power in found.paired] == [59, 39, 19]
-    assert (found.lost, found.reason) == (1, "timeout: no answer within 62 s")
-    assert found.measured == plan.processes - 1
-
-
-def test_what_is_unfinished_gives_what_there_is(writer: Writer) -> None:
-    plan = planned(writer, verdicts=20)
-    half = [record for record in records(writer, plan) if plan.place(record.job.replicate).replicate < 6]
-    found = calibrate(plan, half, 0.05)
+    assert (found.lost, found.reason, found.measured) == (1, "timeout: no answer within 62 s", plan.processes - 1)
+    found = calibrate(plan, [record for record in every if plan.place(record.job.replicate).replicate < 6], 0.05)
     assert [power.slower.of for power in found.paired] == [40, 20, 0]
     assert found.lost == 20 * 2 * 4
 
@@ -116,36 +99,30 @@ def test_a_repeated_process_counts_by_its_last_attempt_and_a_check_is_no_process
     assert found.seconds == pytest.approx(2e-3 * (5.0 / 2e-3) ** (1 / 8), rel=0.05)
 
 
-def test_the_noise_floor_is_of_paired_verdicts_without_a_margin(writer: Writer) -> None:
+def test_the_noise_floor_is_of_enough_paired_verdicts_without_a_margin_or_a_slow_down_made_on_purpose(writer: Writer) -> None:
     plan = planned(writer, verdicts=120)
-    found = dict(calibrate(plan, records(writer, plan, spread=0.03), 0.5).floor)
+    floor = dict(calibrate(plan, records(writer, plan, spread=0.03), 0.5).floor)
     # 3.6 standard errors: what a t test at 9 degrees finds nine times in ten
-    assert found[10] == pytest.approx(math.expm1(3.63 * 0.03 * math.sqrt(2 / 10)), rel=0.15)
-    assert found[3] > found[5] > found[10]
-
-
-def test_of_too_few_verdicts_there_is_no_noise_floor(writer: Writer) -> None:
-    plan = planned(writer, verdicts=40)
-    assert set(dict(calibrate(plan, records(writer, plan), 0.05).floor)) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
-
-
-def test_a_slow_down_made_on_purpose_is_counted_and_gives_no_noise_floor(writer: Writer) -> None:
+    assert floor[10] == pytest.approx(math.expm1(3.63 * 0.03 * math.sqrt(2 / 10)), rel=0.15)
+    assert floor[3] > floor[5] > floor[10]
+    few = planned(writer, verdicts=40)
+    assert set(dict(calibrate(few, records(writer, few), 0.05).floor)) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
     plan = planned(writer, verdicts=120, replicates=5, injected=0.1)
-    found = calibrate(plan, records(writer, plan, between=(0.0, math.log1p(0.1))), 0.05)
-    assert found.paired[-1].slower.hits > 110
-    assert found.floor == ()
-    assert found.processes == pytest.approx(0.02, rel=0.1), "the slow-down is no spread"
+    slowed = calibrate(plan, records(writer, plan, between=(0.0, math.log1p(0.1))), 0.05)
+    assert slowed.paired[-1].slower.hits > 110
+    assert slowed.floor == ()
+    assert slowed.processes == pytest.approx(0.02, rel=0.1), "the slow-down is no spread"
 
 
 SPREAD = 0.03
 
 
-def alike(verdicts: int, replicates: int, seed: int = 0, spread: float = SPREAD, factor: float = 1.0) -> list[Sides]:
+def alike(verdicts: int, replicates: int, factor: float = 1.0) -> list[Sides]:
     """Two sides of one truth (B times a factor), with lognormal noise."""
-    noise = random.Random(seed)
+    noise = random.Random(0)
 
     def side(scale: float) -> dict[int, float]:
-        return {r: scale * math.exp(noise.gauss(0, spread)) for r in range(replicates)}
+        return {r: scale * math.exp(noise.gauss(0, SPREAD)) for r in range(replicates)}
 
     return [(side(1e-3), side(1e-3 * factor)) for _ in range(verdicts)]
 
@@ -174,6 +151,9 @@ def test_where_nothing_differs_one_in_twenty_is_significant_and_none_is_beyond_a
     assert found.significant.share == pytest.approx(0.05, abs=0.04)
     assert found.alarms == Hits(0, 400)
     assert found.same.hits >= 396
+    degrees = 9 if paired else 18
+    want = special.stdtrit(degrees, 0.975) * SPREAD * math.sqrt(2 / 10)
+    assert found.half_width == pytest.approx(want, rel=0.1), "it is that of the t interval"
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05])
@@ -192,25 +172,15 @@ def test_a_slow_down_of_the_margins_size_is_found_half_the_time_and_one_well_bey
     shares = dict(zip(INJECTED, (hits.share for hits in found.at_margin), strict=True))
     assert shares[0.1] == pytest.approx(0.5, abs=0.1)
     assert shares[0.15] == pytest.approx(1.0, abs=0.02)
-
-
-def test_what_everybody_asks_for_is_looked_for_at_half_its_size() -> None:
+    # so what everybody asks for is looked for at half its size
     assert [margin for _, margin in SOUGHT] == [effect / 2 for effect, _ in SOUGHT]
-    found = power(alike(200, 10), 10, 0.3, paired=True)
     assert [hits.share for hits in found.sought] == pytest.approx([0.9, 1.0], abs=0.07)
 
 
-def test_the_half_width_is_that_of_the_t_interval() -> None:
-    found = power(alike(200, 10), 10, 0.05, paired=False)
-    want = special.stdtrit(18, 0.975) * SPREAD * math.sqrt(2 / 10)
-    assert found.half_width == pytest.approx(want, rel=0.1)
-
-
 def test_a_slow_side_b_is_counted_as_slower_and_a_fast_one_as_faster() -> None:
-    slow, fast = (power(alike(50, 5, factor=factor), 5, 0.05, paired=True) for factor in (1.3, 1 / 1.3))
+    slow, fast = (power(alike(50, 5, factor), 5, 0.05, paired=True) for factor in (1.3, 1 / 1.3))
     assert (slow.slower, slow.faster) == (Hits(50, 50), Hits(0, 50))
-    assert (fast.slower, fast.faster) == (Hits(0, 50), Hits(50, 50))
-    assert fast.alarms == Hits(50, 50)
+    assert (fast.slower, fast.faster, fast.alarms) == (Hits(0, 50), Hits(50, 50), Hits(50, 50))
 
 
 def curve(*shares: float) -> list[Hits]:
@@ -222,16 +192,10 @@ def curve(*shares: float) -> list[Hits]:
 def test_the_smallest_slow_down_lies_on_a_line_between_two_that_were_tried() -> None:
     found = smallest(curve(0, 0.2, 0.7, 1.0), SURE)
     assert found.effect == pytest.approx(0.02 + 0.01 * 2 / 3)
-    assert smallest(curve(0, 0.2, 0.7, 1.0), LIKELY).effect == pytest.approx(0.02 + 0.01 / 3)
     assert known(found.low) < 0.02 + 0.01 * 2 / 3 < known(found.high)
-
-
-def test_one_that_is_never_found_often_enough_is_not_known() -> None:
-    assert smallest(curve(0, 0.5), SURE).effect is None
+    assert smallest(curve(0, 0.2, 0.7, 1.0), LIKELY).effect == pytest.approx(0.02 + 0.01 / 3)
+    assert smallest(curve(0, 0.5), SURE).effect is None, "it is never found often enough"
+    assert smallest(curve(0.95), SURE).effect == 0.0, "what is always said to be slower needs no slow-down"
     nearly = smallest(curve(0, 0.91), SURE)
     assert known(nearly.effect) > 0
     assert nearly.high is None, "it may be that even the largest is found less often"
-
-
-def test_what_is_always_said_to_be_slower_needs_no_slow_down() -> None:
-    assert smallest(curve(0.95), SURE).effect == 0.0

@@ -1,11 +1,13 @@
-from collections.abc import Sequence
+"""Against whom methods are held, and how much faster they are."""
+
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from attnbench.analyze.cells import OK, CellSummary
 from attnbench.analyze.sections import Section, sections, sections_of
 from attnbench.analyze.speedup import baseline, baselines, speedup, strongest_exact, without_cache
-from attnbench.analyze.statistics import Estimate, Spread
+from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Description
 from attnbench.schema.suite import Axes
@@ -13,7 +15,8 @@ from attnbench.training.reading import ANEW, STEP_BY_STEP
 from tests.analyze.conftest import Writer, compared, known
 from tests.report.conftest import Synthetic
 
-SDPA, RECOMPUTE = "softmax.sdpa", "softmax.recompute"
+SDPA, NAIVE, RECOMPUTE, LINEAR = "softmax.sdpa", "softmax.naive", "softmax.recompute", "linear.full"
+COMPILED = f"{SDPA}+compile"
 LENGTHS = (512, 1024, 2048)
 
 
@@ -22,32 +25,24 @@ def section_of(summaries: Sequence[CellSummary], named: Sequence[str] = ()) -> S
     return compared(found, named)
 
 
-def test_the_baseline_is_the_fastest_exact_kernel_that_ran(writer: Writer) -> None:
-    naive = writer.summary(writer.cell("softmax.naive"), [5.0])
-    sdpa = writer.summary(writer.cell("softmax.sdpa"), [2.0])
+def test_the_baseline_is_the_exact_kernel_of_least_time_per_sample_that_ran(writer: Writer) -> None:
+    naive, sdpa, linear = (writer.summary(writer.cell(name), [t]) for name, t in ((NAIVE, 5.0), (SDPA, 2.0), (LINEAR, 1.0)))
     broken = writer.summary(cell := writer.cell("softmax.broken"), [0.1], writer.failed(cell, replicate=1))
-    linear = writer.summary(writer.cell("linear.full"), [1.0])
     assert strongest_exact(section_of([naive, sdpa, broken, linear]), 1024) is sdpa
     assert strongest_exact(section_of([linear]), 1024) is None
-
-
-def test_the_fastest_kernel_is_that_of_least_time_per_sample_where_batches_differ(writer: Writer) -> None:
-    few = writer.summary(writer.largest("softmax.naive"), [1.0], B=10)
-    many = writer.summary(writer.largest("softmax.sdpa"), [2.0], B=100)
+    few = writer.summary(writer.largest(NAIVE), [1.0], B=10)
+    many = writer.summary(writer.largest(SDPA), [2.0], B=100)
     assert strongest_exact(section_of([few, many]), 1024) is many
-    ratio = known(speedup(few, many))
-    assert ratio.value == pytest.approx(5.0)
+    assert known(speedup(few, many)).value == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(
     ("searched", "seconds", "want"),
     [
-        pytest.param(
-            True, {"linear.full": 1.0, RECOMPUTE: 9.0, SDPA: 2.0}, [SDPA, RECOMPUTE], id="one without a cache is second"
-        ),
+        pytest.param(True, {LINEAR: 1.0, RECOMPUTE: 9.0, SDPA: 2.0}, [SDPA, RECOMPUTE], id="one without a cache is second"),
         pytest.param(True, {RECOMPUTE: 1.0, SDPA: 2.0}, [SDPA, RECOMPUTE], id="and no first, however fast"),
         pytest.param(True, {RECOMPUTE: 1.0}, [RECOMPUTE], id="unless it is the only one"),
-        pytest.param(True, {"linear.full": 1.0}, [], id="without any exact one there is none"),
+        pytest.param(True, {LINEAR: 1.0}, [], id="without any exact one there is none"),
         pytest.param(False, {SDPA: 2.0, RECOMPUTE: 3.0}, [SDPA], id="at once there is no second"),
     ],
 )
@@ -58,9 +53,6 @@ def test_in_decoding_a_speedup_over_a_cache_and_over_none_are_two_numbers(
     summaries = [writer.summary(cell, [time]) for cell, time in zip(cells, seconds.values(), strict=True)]
     found = baselines(section_of(summaries), 1024)
     assert [each.cell.method for each in found] == want
-
-
-COMPILED = f"{SDPA}+compile"
 
 
 @pytest.mark.parametrize(
@@ -99,43 +91,27 @@ def test_what_is_called_softmax_and_computes_something_else_is_no_baseline(write
     assert known(strongest_exact(section, 1024)).cell.method == "softmax.fox", "of a run that did not ask, by its name"
 
 
-def test_a_speedup_pairs_replicates_of_one_number(writer: Writer) -> None:
-    base, fast = writer.summary(writer.cell("a"), [2.0, 20.0, 4.0]), writer.summary(writer.cell("b"), [1.0, 10.0, 1.0])
-    found = known(speedup(base, fast))
-    assert found.interval is not None
-    assert (found.value, found.interval.low, found.interval.high) == (2.0, 2.0, 4.0)
-    assert found.interval.kind is Spread.BAND
-
-
-def test_replicates_without_a_partner_leave_the_medians_and_no_range(writer: Writer) -> None:
+def test_a_speedup_pairs_replicates_of_one_number_and_is_of_the_medians_where_none_has_a_partner(writer: Writer) -> None:
     cell = writer.cell("b")
-    other = writer.summary(cell, [], writer.timed(cell, [1.0], replicate=7))
-    found = known(speedup(writer.summary(writer.cell("a"), [3.0]), other))
-    assert found == Estimate.exact(3.0)
+    base, fast = writer.summary(writer.cell("a"), [2.0, 20.0, 4.0]), writer.summary(cell, [1.0, 10.0, 1.0])
+    assert speedup(base, fast) == Estimate(2.0, Interval(2.0, 4.0, Spread.BAND))
+    assert speedup(base, writer.summary(cell, [], writer.timed(cell, [1.0], replicate=7))) == Estimate.exact(4.0)
+    failed = writer.summary(cell)
+    assert speedup(base, failed) is speedup(failed, base) is None
 
 
-def test_a_failed_cell_has_no_speedup(writer: Writer) -> None:
-    good, bad = writer.summary(writer.cell("a"), [1.0]), writer.summary(writer.cell("b"))
-    assert speedup(good, bad) is None
-    assert speedup(bad, good) is None
-
-
-def test_the_baseline_is_the_strongest_exact_one_where_the_most_methods_ran(writer: Writer) -> None:
-    cells = [
-        *(writer.summary(writer.cell("softmax.sdpa", N), [3.0]) for N in LENGTHS[:2]),
-        writer.summary(writer.cell("softmax.naive", 512), [1.0]),
-        writer.summary(writer.cell("softmax.naive", 1024), [4.0]),
-        *(writer.summary(writer.cell("linear.full", N), [1.0]) for N in LENGTHS),
-    ]
-    assert baseline(section_of(cells)) == "softmax.sdpa"
-    assert baseline(section_of(cells, ["softmax.naive"])) == "softmax.naive"
-    assert baseline(section_of(cells[4:])) is None
-
-
-def test_with_no_exact_one_at_the_common_length_the_longest_length_of_one_counts(writer: Writer) -> None:
-    cells = [
-        writer.summary(writer.cell("softmax.sdpa", 512), [3.0]),
-        *(writer.summary(writer.cell("a", N), [1.0]) for N in LENGTHS),
-        *(writer.summary(writer.cell("b", N), [1.0]) for N in LENGTHS[1:]),
-    ]
-    assert baseline(section_of(cells)) == "softmax.sdpa"
+@pytest.mark.parametrize(
+    ("times", "named", "want"),
+    [
+        ({SDPA: {512: 3, 1024: 3}, NAIVE: {512: 1, 1024: 4}, LINEAR: {512: 1, 1024: 1, 2048: 1}}, (), SDPA),
+        ({SDPA: {512: 3, 1024: 3}, NAIVE: {512: 1, 1024: 4}, LINEAR: {512: 1, 1024: 1, 2048: 1}}, (NAIVE,), NAIVE),
+        ({LINEAR: {512: 1, 1024: 1, 2048: 1}}, (), None),
+        # none is exact at the length that the most reach: the longest length of one counts
+        ({SDPA: {512: 3}, "a": {512: 1, 1024: 1, 2048: 1}, "b": {1024: 1, 2048: 1}}, (), SDPA),
+    ],
+)
+def test_the_baseline_of_a_section_is_named_or_the_strongest_exact_one_where_the_most_methods_ran(
+    writer: Writer, times: Mapping[str, Mapping[int, float]], named: tuple[str, ...], want: str | None
+) -> None:
+    cells = [writer.summary(writer.cell(method, N), [t]) for method, row in times.items() for N, t in row.items()]
+    assert baseline(section_of(cells, named)) == want

@@ -14,16 +14,13 @@ from attnbench.schema.problem import Problem
 from tests.analyze.conftest import known
 
 OOM = ("oom_host", "memory limit reached")
-
-
-def entries(count: int) -> list[Entry]:
-    """A run a day, from the first of January on."""
-    day = np.datetime64("2026-01-01")
-    return [Entry(f"s/{i}", "s", f"run{i}", f"{day + i}T00:00:00+00:00", "m") for i in range(count)]
+FAILS, UNTIMED = math.nan, math.inf
+# a run a day, from the first of January on
+DAYS = np.datetime64("2026-01-01") + np.arange(100)
+ENTRIES = [Entry(f"s/{i}", "s", f"run{i}", f"{day}T00:00:00+00:00", "m") for i, day in enumerate(DAYS)]
 
 
 def track(numbers: Sequence[float], runs: Sequence[int] | None = None, counters: Sequence[int] = ()) -> Track:
-    """NaN is a failure, infinity a cell that was measured and has no such number."""
     values = np.array(numbers, dtype=float)
     count = len(values)
     return Track(
@@ -41,7 +38,7 @@ def track(numbers: Sequence[float], runs: Sequence[int] | None = None, counters:
 
 
 def found(*tracks: Track, metric: str = "time", since: str = "") -> Trends:
-    return look(entries(100), tracks, quantity_called(metric), 0.05, since)
+    return look(ENTRIES, tracks, quantity_called(metric), 0.05, since)
 
 
 def trend(*arguments: object, **more: object) -> Trend:
@@ -49,8 +46,9 @@ def trend(*arguments: object, **more: object) -> Trend:
     return only
 
 
-def verdicts(only: Trend) -> list[Verdict]:
-    return [turn.verdict for turn in only.turns]
+def noise(deviation: float, count: int) -> Floats:
+    """A second each, off by a factor of that size."""
+    return np.exp(np.random.default_rng(3).normal(0, deviation, count))
 
 
 def test_a_step_up_is_slower_from_its_first_run_on() -> None:
@@ -59,30 +57,24 @@ def test_a_step_up_is_slower_from_its_first_run_on() -> None:
     assert (turn.verdict, turn.last, turn.first, only.state) == (Verdict.SLOWER, 9, 10, Verdict.SLOWER)
     assert [turn.before, turn.after, turn.factor] == pytest.approx([0.010, 0.013, 1.3])
     assert known(turn.interval).low < 1.3 < known(turn.interval).high
+    # runs that lack the cell are not between the two that are named
+    (turn,) = trend([0.010] * 8 + [0.013] * 8, [*range(8), *range(20, 28)]).turns
+    assert (turn.last, turn.first) == (7, 20)
 
 
-def noise(deviation: float, count: int) -> Floats:
-    """A second each, off by a factor of that size."""
-    return np.exp(np.random.default_rng(3).normal(0, deviation, count))
-
-
-def test_noise_that_could_hide_a_change_leaves_a_series_unclear_and_says_what_it_could_show() -> None:
-    """±37 % from run to run hide 60 %: that is no series without a change."""
+def test_a_series_is_the_same_only_where_noise_and_few_runs_could_not_hide_a_change() -> None:
+    quiet = trend(list(noise(0.005, 40)))
+    assert (quiet.state, quiet.smallest) == (Verdict.SAME, 0.05)
+    # ±37 % from run to run hide 60 %
     values = noise(0.37, 12)
     values[6:] *= 1.6
-    only = trend(list(values))
-    assert (only.turns, only.state) == ((), Verdict.UNCLEAR)
-    assert 0.6 < only.smallest < math.inf
-
-
-def test_a_quiet_series_of_many_runs_stays_the_same() -> None:
-    only = trend(list(noise(0.005, 40)))
-    assert (only.state, only.smallest) == (Verdict.SAME, 0.05)
-
-
-def test_too_few_runs_could_show_no_change_at_all() -> None:
-    only = trend([1.0, 1.0, 1.0])
-    assert (only.state, only.smallest) == (Verdict.UNCLEAR, math.inf)
+    loud = trend(list(values))
+    assert (loud.turns, loud.state) == ((), Verdict.UNCLEAR)
+    assert 0.6 < loud.smallest < math.inf
+    few, one = trend([1.0, 1.0, 1.0]), trend([0.01])
+    assert (few.state, few.smallest) == (Verdict.UNCLEAR, math.inf)
+    assert (one.state, one.noise, one.newest) == (Verdict.UNCLEAR, 0.0, 0.01)
+    assert found().trends == ()
 
 
 def test_a_change_of_the_smallest_size_that_could_be_seen_is_seen_nine_times_in_ten() -> None:
@@ -95,34 +87,29 @@ def test_a_change_of_the_smallest_size_that_could_be_seen_is_seen_nine_times_in_
         hits += trend(list(still)).state is Verdict.SLOWER
     assert 0.8 <= hits / 200 <= 1.0
     assert 0.1 < np.median(sizes) < 0.3
-
-
-def test_among_many_series_a_change_has_to_be_larger_to_be_seen() -> None:
+    # among many series it has to be larger
     one, *_ = found(track(list(noise(0.05, 24)))).trends
     first, *_ = found(*(track(list(noise(0.05, 24))) for _ in range(100))).trends
     assert first.smallest > one.smallest
 
 
-FAILS = math.nan
+WENT_BACK = [1.0] * 10 + [1.3] * 8 + [1.0] * 8
+CAME_BACK = [0.010] * 5 + [FAILS] * 4 + [0.010] * 5
+CAME_BACK_SLOWER = [0.010] * 8 + [FAILS] * 4 + [0.015] * 8
 
 
 @pytest.mark.parametrize(
     ("numbers", "want", "regressed"),
     [
         pytest.param([0.013] * 10 + [0.010] * 8, [Verdict.FASTER], False, id="a step down is faster"),
-        pytest.param([1.0] * 10 + [1.3] * 8 + [1.0] * 8, [Verdict.SLOWER, Verdict.FASTER], False, id="what went back is told"),
+        pytest.param(WENT_BACK, [Verdict.SLOWER, Verdict.FASTER], False, id="what went back is told"),
         pytest.param([0.010] * 10 + [FAILS], [Verdict.LOST], True, id="a failure of the newest run is said at once"),
         pytest.param([0.010] * 5 + [FAILS] + [0.010] * 5, [], False, id="a failure that passed is no change"),
-        pytest.param([0.010] * 5 + [FAILS] * 4 + [0.010] * 5, [Verdict.LOST, Verdict.GAINED], False, id="a cell comes back"),
+        pytest.param(CAME_BACK, [Verdict.LOST, Verdict.GAINED], False, id="a cell comes back"),
         pytest.param([FAILS] * 4 + [0.010] * 5, [Verdict.GAINED], False, id="a cell runs at last"),
-        pytest.param(
-            [0.010] * 8 + [FAILS] * 4 + [0.015] * 8,
-            [Verdict.LOST, Verdict.GAINED, Verdict.SLOWER],
-            True,
-            id="of a cell that comes back slower the last word is that",
-        ),
+        pytest.param(CAME_BACK_SLOWER, [Verdict.LOST, Verdict.GAINED, Verdict.SLOWER], True, id="the last word is slower"),
         pytest.param([FAILS] * 6, [], False, id="a cell that never ran is no regression"),
-        pytest.param([math.inf] * 6, [], False, id="nor is one that is not timed"),
+        pytest.param([UNTIMED] * 6, [], False, id="nor is one that is not timed"),
     ],
 )
 def test_all_changes_are_told_and_only_those_for_the_worse_that_stayed_are_regressions(
@@ -130,42 +117,28 @@ def test_all_changes_are_told_and_only_those_for_the_worse_that_stayed_are_regre
 ) -> None:
     seen = found(track(numbers))
     (only,) = seen.trends
-    assert verdicts(only) == want
+    assert [turn.verdict for turn in only.turns] == want
     assert bool(seen.regressed) is regressed
     assert only.state is (want[-1] if want else Verdict.SAME if np.isfinite(numbers).any() else Verdict.ABSENT)
     assert only.passing == (numbers.count(FAILS) if not want and only.state is Verdict.SAME else 0)
 
 
-def test_runs_that_lack_the_cell_are_not_between_the_two_that_are_named() -> None:
-    only = trend([0.010] * 8 + [0.013] * 8, [*range(8), *range(20, 28)])
-    assert [(turn.last, turn.first) for turn in only.turns] == [(7, 20)]
-
-
 def test_a_cell_that_fails_from_a_run_on_is_lost_with_its_reason() -> None:
-    seen = found(track([0.010] * 10 + [math.nan] * 3))
+    seen = found(track([0.010] * 10 + [FAILS] * 3))
     (turn,) = seen.trends[0].turns
     assert (turn.verdict, turn.last, turn.first) == (Verdict.LOST, 9, 10)
-    assert (turn.before, turn.status, turn.reason) == (0.010, *OOM)
-    assert turn.interval is None
+    assert (turn.before, turn.status, turn.reason, turn.interval) == (0.010, *OOM, None)
     assert seen.regressed == [seen.trends[0]]
-
-
-def test_a_cell_that_is_lost_at_0_has_no_factor() -> None:
     (turn,) = trend([0.0] * 10 + [FAILS] * 3, metric="run_difference").turns
-    assert (turn.verdict, turn.before) == (Verdict.LOST, 0.0)
-    assert math.isnan(turn.factor)
-
-
-def test_a_cell_that_never_ran_has_no_newest_number_and_fails_unless_it_is_not_timed() -> None:
-    never, untimed = trend([FAILS] * 6), trend([math.inf] * 6)
+    assert (turn.verdict, turn.before, math.isnan(turn.factor)) == (Verdict.LOST, 0.0, True)
+    never, untimed = trend([FAILS] * 6), trend([UNTIMED] * 6)
     assert (math.isnan(never.newest), never.failing, untimed.failing) == (True, True, False)
 
 
 @pytest.mark.parametrize(("since", "told"), [("", 1), ("2026-01-11T00:00:00+00:00", 1), ("2026-01-12T00:00:00+00:00", 0)])
 def test_only_changes_since_a_date_are_told_and_older_runs_still_count(since: str, told: int) -> None:
     seen = found(track([0.010] * 10 + [0.013] * 8), since=since)
-    assert len(seen.trends[0].turns) == told
-    assert len(seen.regressed) == told
+    assert len(seen.trends[0].turns) == len(seen.regressed) == told
     assert len(seen.trends[0].steps) == 1
 
 
@@ -176,29 +149,25 @@ def test_memory_is_followed_by_the_counter_that_was_read_last() -> None:
     assert (turn.verdict, only.other_counters, only.newest) == (Verdict.SLOWER, 3, 3e8)
 
 
-@pytest.mark.parametrize(("metric", "turns"), [("memory", 0), ("torch_profiler_peak", 0), ("state", 1)])
-def test_a_few_pages_of_memory_are_no_change_and_of_a_state_that_is_counted_by_shape_they_are(metric: str, turns: int) -> None:
-    assert len(trend([1e3] * 8 + [900e3] * 8, metric=metric).turns) == turns
-
-
 @pytest.mark.parametrize(
-    ("metric", "verdict"), [("loss", Verdict.SLOWER), ("accuracy", Verdict.FASTER), ("flops", Verdict.FASTER)]
+    ("metric", "before", "after", "want"),
+    [
+        # whether more is better decides what a change is
+        ("loss", 0.5, 0.8, [Verdict.SLOWER]),
+        ("accuracy", 0.5, 0.8, [Verdict.FASTER]),
+        ("flops", 0.5, 0.8, [Verdict.FASTER]),
+        # a few pages of memory are none, and of a state that is counted by shape they are
+        ("memory", 1e3, 900e3, []),
+        ("torch_profiler_peak", 1e3, 900e3, []),
+        ("state", 1e3, 900e3, [Verdict.SLOWER]),
+    ],
 )
-def test_whether_more_is_better_decides_what_a_change_is(metric: str, verdict: Verdict) -> None:
-    seen = found(track([0.5] * 8 + [0.8] * 8), metric=metric)
-    assert verdicts(seen.trends[0]) == [verdict]
-    assert bool(seen.regressed) is (verdict is Verdict.SLOWER)
+def test_what_a_change_is_depends_on_the_figure(metric: str, before: float, after: float, want: list[Verdict]) -> None:
+    seen = found(track([before] * 8 + [after] * 8), metric=metric)
+    assert [turn.verdict for turn in seen.trends[0].turns] == want
+    assert bool(seen.regressed) is (want == [Verdict.SLOWER])
 
 
 def test_numbers_of_0_have_no_ratio_and_are_left_out_and_counted() -> None:
     only = trend([0.5] * 8 + [0.0, -0.1] + [0.5] * 8, metric="cosine")
     assert (only.turns, only.not_positive, len(only.used)) == ((), 2, 16)
-
-
-def test_a_history_of_one_run_has_no_change() -> None:
-    only = trend([0.01])
-    assert (only.state, only.noise, only.newest) == (Verdict.UNCLEAR, 0.0, 0.01)
-
-
-def test_no_tracks_have_no_trends() -> None:
-    assert found().trends == ()
