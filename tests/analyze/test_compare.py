@@ -1,3 +1,5 @@
+"""Comparisons: which cells of two sides belong together, what is said of each, and of all."""
+
 import pytest
 
 from attnbench.analyze.cells import OK, CellSummary
@@ -24,9 +26,10 @@ from attnbench.schema.outcome import Counter, Status
 from tests.analyze.conftest import Writer, known
 
 STEADY = (1.0, 1.001, 0.999, 1.0005, 0.9995)
-PEAK = MainCounter("torch_profiler_peak", "profiler")
-TIMES = Figures(*2 * (quantities([])["time"],))
+KNOWN = quantities([])
+TIMES = Figures(KNOWN["time"], KNOWN["time"])
 PAIRED = Terms(margin=0.05, paired=True)
+OOM = "no number (oom_host: no room)"
 
 
 def slower(factor: float) -> list[float]:
@@ -36,40 +39,29 @@ def slower(factor: float) -> list[float]:
 def test_cells_of_one_key_are_compared_and_the_others_are_told(writer: Writer) -> None:
     old = [writer.summary(writer.cell(N=N), STEADY) for N in (64, 128)]
     new = [writer.summary(writer.cell(N=N), STEADY) for N in (128, 256)]
-    pairs = same_cells(old, new)
-    assert [(p.old and p.old.cell.problem.N, p.new and p.new.cell.problem.N) for p in pairs] == [
-        (128, 128),
-        (None, 256),
-        (64, None),
+    found = compare(same_cells(old, new), PAIRED, TIMES)
+    assert [(c.pair.any.cell.problem.N, c.verdict, c.reason, is_lost(c)) for c in found] == [
+        (128, Verdict.SAME, "", False),
+        (256, Verdict.ABSENT, "no such cell on the old side", False),
+        (64, Verdict.ABSENT, "no such cell on the new side", True),
     ]
-    found = compare(pairs, PAIRED, TIMES)
-    assert [(c.verdict, c.reason) for c in found] == [
-        (Verdict.SAME, ""),
-        (Verdict.ABSENT, "no such cell on the old side"),
-        (Verdict.ABSENT, "no such cell on the new side"),
-    ]
-    assert [is_lost(c) for c in found] == [False, False, True]
 
 
-def test_a_lost_and_a_gained_cell_say_why(writer: Writer) -> None:
-    cell = writer.cell()
-    ok = writer.summary(cell, STEADY)
-    failed = writer.summary(cell, (), writer.failed(cell, Status.INCORRECT, reason="o differs"))
-    lost, gained, neither = compare([Pair(ok, failed), Pair(failed, ok), Pair(failed, failed)], PAIRED, TIMES)
-    assert (lost.verdict, lost.reason) == (Verdict.LOST, "incorrect: o differs")
-    assert (gained.verdict, gained.reason) == (Verdict.GAINED, "before, incorrect: o differs")
-    assert (neither.verdict, neither.reason) == (Verdict.ABSENT, "incorrect: o differs")
-
-
-def test_of_the_methods_of_one_run_none_is_lost_or_gained_and_the_side_without_a_number_is_named(writer: Writer) -> None:
+def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_or_gained(writer: Writer) -> None:
     ok, cell = writer.summary(writer.cell("a"), STEADY), writer.cell("b")
     failed = writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST, reason="no room"))
+    pairs = [Pair(ok, failed), Pair(failed, ok), Pair(failed, failed)]
+    assert [(each.verdict, each.reason) for each in compare(pairs, PAIRED, TIMES)] == [
+        (Verdict.LOST, "oom_host: no room"),
+        (Verdict.GAINED, "before, oom_host: no room"),
+        (Verdict.ABSENT, "oom_host: no room"),
+    ]
     terms = Terms(margin=0.05, paired=True, of_methods=True)
-    found = compare([Pair(ok, failed), Pair(failed, ok), Pair(failed, failed), Pair(None, ok)], terms, TIMES)
+    found = compare([*pairs, Pair(None, ok)], terms, TIMES)
     assert [(each.verdict, each.reason) for each in found] == [
-        (Verdict.FAILS, "the method has no number (oom_host: no room)"),
-        (Verdict.RUNS, "the baseline has no number (oom_host: no room)"),
-        (Verdict.ABSENT, "the baseline has no number (oom_host: no room); the method has no number (oom_host: no room)"),
+        (Verdict.FAILS, f"the method has {OOM}"),
+        (Verdict.RUNS, f"the baseline has {OOM}"),
+        (Verdict.ABSENT, f"the baseline has {OOM}; the method has {OOM}"),
         (Verdict.ABSENT, "no baseline has a number here"),
     ]
     assert exit_of(found) is Exit.UNCLEAR
@@ -86,81 +78,62 @@ def test_replicates_are_paired_only_where_the_terms_say_so(writer: Writer) -> No
 
 @pytest.mark.parametrize(
     ("old", "new", "want"),
-    [(100, 120, Verdict.SLOWER), (120, 100, Verdict.FASTER), (100, 104, Verdict.SAME), (1, 1.5, Verdict.SAME)],
+    [
+        (100, 120, Verdict.SLOWER),
+        (120, 100, Verdict.FASTER),
+        (100, 104, Verdict.SAME),
+        (1, 1.5, Verdict.SAME),
+        (8, 9.1, Verdict.SLOWER),
+    ],
 )
-def test_memory_is_judged_by_the_margin_and_a_megabyte(writer: Writer, old: float, new: float, want: Verdict) -> None:
-    cell = writer.cell()
+def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(
+    writer: Writer, old: float, new: float, want: Verdict
+) -> None:
+    cell, counter = writer.cell(), MainCounter("host_rss_peak", "profiler")
 
-    def weighed(mebibytes: float) -> Counter:
-        return Counter(bytes=int(mebibytes * 2**20), source="profiler")
+    def weighed(mebibytes: float, source: str = "profiler") -> CellSummary:
+        read = Counter(bytes=int(mebibytes * 2**20), source=source)
+        return writer.summary(cell, STEADY, writer.weighed(cell, host_rss_peak=read))
 
-    sides = [writer.summary(cell, STEADY, writer.weighed(cell, torch_profiler_peak=weighed(size))) for size in (old, new)]
-    (found,) = compare([Pair(*sides)], PAIRED, TIMES, PEAK)
-    assert (known(found.memory).verdict, found.verdict) == (want, Verdict.SAME)
-    assert is_regression(found) == (want is Verdict.SLOWER)
-
-
-def test_counters_of_two_sources_are_never_compared(writer: Writer) -> None:
-    cell = writer.cell()
-    counters = [Counter(bytes=2**30, source="profiler"), Counter(bytes=2**20, source="sampled")]
-    sides = [writer.summary(cell, STEADY, writer.weighed(cell, torch_profiler_peak=counter)) for counter in counters]
-    (found,) = compare([Pair(*sides)], PAIRED, TIMES, PEAK)
-    assert found.memory is None
-
-
-def test_what_needs_a_look_comes_first(writer: Writer) -> None:
-    cells = [writer.cell(N=N) for N in (1, 2, 3, 4, 5)]
-    ok = [writer.summary(cell, STEADY) for cell in cells]
-    new = [
-        writer.summary(cells[0], slower(1.01)),
-        writer.summary(cells[1], slower(0.5)),
-        writer.summary(cells[2], slower(1.3)),
-        writer.summary(cells[3], (), writer.failed(cells[3])),
-        writer.summary(cells[4], slower(2.0)),
-    ]
-    found = worst_first(compare([Pair(*pair) for pair in zip(ok, new, strict=True)], PAIRED, TIMES))
-    assert [c.pair.any.cell.problem.N for c in found] == [4, 5, 3, 2, 1]
+    sides = Pair(weighed(old), weighed(new))
+    (beside,) = compare([sides], PAIRED, TIMES, counter)
+    assert (known(beside.memory).verdict, beside.verdict, is_regression(beside)) == (want, Verdict.SAME, want is Verdict.SLOWER)
+    memory = quantities([weighed(old)])["memory"]
+    (alone,) = compare([sides], PAIRED, Figures(memory, memory))
+    assert (alone.verdict, known(alone.ratio).interval) == (want, None)
+    assert known(alone.ratio).value == pytest.approx(new / old)
+    # counters of two sources are never compared
+    (apart,) = compare([Pair(weighed(old), weighed(new, "sampled"))], PAIRED, TIMES, counter)
+    assert apart.memory is None
 
 
 def test_of_what_should_be_much_less_is_worse(writer: Writer) -> None:
-    rate = quantities([])["tokens"]
     old, new = writer.summary(writer.cell(), STEADY), writer.summary(writer.cell(), slower(1.25))
-    (found,) = compare([Pair(old, new)], PAIRED, Figures(rate, rate))
+    (found,) = compare([Pair(old, new)], PAIRED, Figures(KNOWN["tokens"], KNOWN["tokens"]))
     assert known(found.ratio).value == pytest.approx(0.8)
     assert found.verdict is Verdict.SLOWER
     assert is_regression(found)
 
 
-@pytest.mark.parametrize(("old", "new", "want"), [(8, 9, Verdict.SLOWER), (9, 8, Verdict.FASTER), (8, 8.1, Verdict.SAME)])
-def test_what_is_read_once_is_judged_by_its_size(writer: Writer, old: float, new: float, want: Verdict) -> None:
-    cell = writer.cell()
-    counters = [Counter(bytes=int(size * 2**20 * 4), source="profiler") for size in (old, new)]
-    sides = [writer.summary(cell, STEADY, writer.weighed(cell, host_rss_peak=counter)) for counter in counters]
-    memory = quantities(sides)["memory"]
-    (found,) = compare([Pair(*sides)], PAIRED, Figures(memory, memory))
-    assert (found.verdict, known(found.ratio).interval) == (want, None)
-    assert known(found.ratio).value == pytest.approx(new / old)
-
-
 def test_a_figure_that_is_missing_or_nothing_has_no_ratio(writer: Writer) -> None:
     cell = writer.cell()
-    known = quantities([])
-    sides = Pair(writer.summary(cell, STEADY), writer.summary(cell, STEADY))
-    (missing,) = compare([sides], PAIRED, Figures(known["loss"], known["loss"]))
+    timed = writer.summary(cell, STEADY)
+    (missing,) = compare([Pair(timed, timed)], PAIRED, Figures(KNOWN["loss"], KNOWN["loss"]))
     assert (missing.verdict, missing.reason) == (Verdict.ABSENT, "no held-out loss was recorded")
     nothing = CellSummary(cell, OK, scores={"output_error": {0: 0.0}})
-    (none,) = compare([Pair(nothing, nothing)], PAIRED, Figures(known["output_error"], known["output_error"]))
+    (none,) = compare([Pair(nothing, nothing)], PAIRED, Figures(KNOWN["output_error"], KNOWN["output_error"]))
     assert none.reason == "output error is 0 or less on a side, and has no ratio"
 
 
 def judged(writer: Writer, *news: float | str | None) -> list[Comparison]:
-    """Cells that took a second, and now take so many, are `lost`, are `noisy`, or are no longer planned."""
+    """Cells that took a second, and now take so many, are `lost`, `noisy` or `new`, or are no longer planned."""
     pairs = []
     for i, new in enumerate(news):
         cell = writer.cell(N=64 * (i + 1))
         fails = [writer.failed(cell, Status.OOM_HOST)] if new == "lost" else []
-        medians = [1.0, 1.4, 0.7, 1.2, 0.8] if new == "noisy" else slower(new) if isinstance(new, float) else []
-        pairs.append(Pair(writer.summary(cell, STEADY), None if new is None else writer.summary(cell, medians, *fails)))
+        medians = [1.0, 1.4, 0.7, 1.2, 0.8] if new == "noisy" else slower(new) if isinstance(new, float) else STEADY
+        now = None if new is None else writer.summary(cell, () if fails else medians, *fails)
+        pairs.append(Pair(None if new == "new" else writer.summary(cell, STEADY), now))
     return compare(pairs, PAIRED, TIMES)
 
 
@@ -173,27 +146,24 @@ def judged(writer: Writer, *news: float | str | None) -> list[Comparison]:
         pytest.param([None, 1.0], Exit.LOST, id="a cell is no longer planned"),
         pytest.param(["lost", 1.3], Exit.REGRESSION, id="a proven regression is said before lost cells"),
         pytest.param(["noisy", 1.0], Exit.UNCLEAR, id="what cannot be told"),
+        pytest.param(["new"], Exit.UNCLEAR, id="of new cells there is nothing to judge"),
         pytest.param([], Exit.UNCLEAR, id="nothing to judge is not fine"),
     ],
 )
 def test_one_exit_code_stands_for_all_cells(writer: Writer, news: list[float | str | None], want: Exit) -> None:
-    assert exit_of(judged(writer, *news)) is want
+    found = judged(writer, *news)
+    assert exit_of(found) is want
+    assert unclear(found) == ({writer.cell(N=64).key} if "noisy" in news else set()), "that can be asked again"
 
 
-def test_of_cells_that_are_new_there_is_nothing_to_judge(writer: Writer) -> None:
-    assert exit_of(compare([Pair(None, writer.summary(writer.cell(), STEADY))], PAIRED, TIMES)) is Exit.UNCLEAR
-
-
-def test_what_is_unclear_can_be_asked_again(writer: Writer) -> None:
-    assert unclear(judged(writer, "noisy", 1.0)) == {writer.cell(N=64).key}
+def test_what_needs_a_look_comes_first(writer: Writer) -> None:
+    found = worst_first(judged(writer, 1.01, 0.5, 1.3, "lost", 2.0))
+    assert [c.pair.any.cell.problem.N // 64 for c in found] == [4, 5, 3, 2, 1]
 
 
 @pytest.mark.parametrize(
     ("most", "want"), [(2, [2]), (5, [5]), (6, [6]), (10, [5, 10]), (20, [5, 10, 20]), (25, [5, 10, 25]), (40, [5, 10, 20, 40])]
 )
-def test_looks_double_up_to_the_most(most: int, want: list[int]) -> None:
+def test_looks_double_up_to_the_most_and_together_keep_to_the_level_of_one(most: int, want: list[int]) -> None:
     assert looks(most) == want
-
-
-def test_all_looks_together_keep_to_the_level_of_one() -> None:
-    assert level_of(3) * 3 == pytest.approx(LEVEL)
+    assert level_of(len(want)) * len(want) == pytest.approx(LEVEL)

@@ -10,18 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.analyze.cells import OK, CellSummary
-from attnbench.analyze.crossover import (
-    NO_FIGURE,
-    NOT_PLANNED,
-    Crossing,
-    Crossover,
-    Lead,
-    Values,
-    Versus,
-    crossover,
-)
+from attnbench.analyze.crossover import NO_FIGURE, NOT_PLANNED, Crossing, Crossover, Lead, Values, Versus, crossover
 from attnbench.analyze.quantities import recorded
-from attnbench.analyze.sections import Section, sections
+from attnbench.analyze.sections import sections
 from attnbench.schema.outcome import NEEDLE, Counter, Status
 from attnbench.schema.suite import Axes
 from tests.analyze.conftest import Writer, known
@@ -61,17 +52,11 @@ def only(found: Crossover) -> Crossing:
 @given(st.floats(600, 60_000), st.floats(0.2, 2), st.floats(1e-9, 1e3))
 def test_of_two_power_laws_the_crossing_is_found_wherever_it_lies(truth: float, steeper: float, scale: float) -> None:
     found = only(crossover(exact(lambda N: scale * N), exact(lambda N: scale * N * (N / truth) ** steeper)))
-    assert found.length == pytest.approx(truth, rel=1e-6)
-    assert found.gained
-    assert found.bracket[0] <= truth * (1 + 1e-9)
-    assert truth <= found.bracket[1] * (1 + 1e-9)
-
-
-def test_without_noise_the_interval_is_the_point() -> None:
-    found = only(crossover(exact(linear), exact(quadratic(3000))))
-    assert (known(found.interval).low, found.length, known(found.interval).high) == pytest.approx((3000, 3000, 3000))
-    assert found.bracket == (2048, 4096)
-    assert found.reach == pytest.approx(1.0)
+    interval, (low, high) = known(found.interval), found.bracket
+    # without noise the interval is the point
+    assert [interval.low, found.length, interval.high] == pytest.approx([truth] * 3, rel=1e-6)
+    assert low * (1 - 1e-9) <= truth <= high * (1 + 1e-9)
+    assert (found.gained, found.reach) == (True, pytest.approx(1.0))
 
 
 @given(st.integers(0, 10**6))
@@ -94,33 +79,22 @@ def test_who_leads_everywhere_has_no_crossing_but_one_stretch_and_who_stays_behi
 def test_every_change_of_places_is_told() -> None:
     found = table({N: [ratio] * 5 for N, ratio in zip(LENGTHS, (2, 0.5, 0.5, 2, 2, 0.5, 2, 0.5), strict=True)})
     assert [c.gained for c in found.crossings] == [True, False, True, False, True]
-    first, second, third = found.stretches
-    assert first == found.crossings[:2]
-    assert second == found.crossings[2:4]
-    assert third == (found.crossings[4], None)
+    assert found.stretches == [found.crossings[:2], found.crossings[2:4], (found.crossings[4], None)]
     assert found.crossings[0].length == pytest.approx(math.sqrt(512 * 1024))
-
-
-def test_a_stretch_that_begins_at_the_shortest_length_has_no_start() -> None:
+    # a stretch that begins at the shortest length has no start
     found = table({512: [0.5] * 5, 1024: [2.0] * 5, 2048: [2.0] * 5})
     assert found.stretches == [(None, only(found))]
 
 
-def test_lengths_that_only_one_has_are_not_compared() -> None:
+def test_lengths_and_replicates_that_only_one_has_are_not_compared() -> None:
     found = crossover(exact(linear), exact(quadratic(3000), lengths=LENGTHS[:5]))
     assert found.lengths == LENGTHS[:5]
     assert crossover(exact(linear), {}) == Crossover({}, (), 0)
-
-
-def test_replicates_are_paired_by_number_and_those_without_a_partner_do_not_count() -> None:
     of = {N: {0: 1.0, 1: 9.0, 2: 1.0} for N in (512, 1024)}
     found = crossover(of, {512: {0: 0.5, 2: 0.5}, 1024: {0: 2.0, 2: 2.0, 7: 1e9}})
     assert found.replicates == 2
     assert only(found).length == pytest.approx(math.sqrt(512 * 1024))
     assert crossover({512: {0: 1.0}}, {512: {1: 1.0}}).lengths == ()
-
-
-def test_a_value_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match=r"math domain|expected a positive"):
         crossover({512: {0: 0.0}}, {512: {0: 1.0}})
 
@@ -132,42 +106,33 @@ def test_below_five_replicates_there_is_a_bracket_and_no_interval(replicates: in
     assert found.reach == pytest.approx(math.sqrt(2))
 
 
-def test_in_a_first_look_who_leads_is_told_only_where_all_replicates_agree() -> None:
-    found = table({512: [1.5, 1.2, 1.1], 1024: [0.9, 1.3, 0.8], 2048: [1.0, 0.9, 0.9], 4096: [0.9, 0.5, 0.7]})
-    assert list(found.leads.values()) == [Lead.OVER, Lead.TIE, Lead.TIE, Lead.OF]
-    assert only(found).bracket == (512, 4096)
-    assert found.ties == ()
-
-
-def test_from_five_replicates_on_chance_decides_who_leads() -> None:
-    found = table({512: [1.01, 1.3, 1.2, 1.1, 0.99], 1024: [1.1, 1.2, 1.1, 1.2, 1.1], 2048: [1.1, 0.9, 1.05, 0.95, 1.0]})
-    assert list(found.leads.values()) == [Lead.TIE, Lead.OVER, Lead.TIE]
-    assert found.ties == (512, 2048)
-    assert found.crossings == ()
+def test_who_leads_is_told_where_a_few_replicates_all_agree_and_from_five_on_by_chance() -> None:
+    few = table({512: [1.5, 1.2, 1.1], 1024: [0.9, 1.3, 0.8], 2048: [1.0, 0.9, 0.9], 4096: [0.9, 0.5, 0.7]})
+    assert list(few.leads.values()) == [Lead.OVER, Lead.TIE, Lead.TIE, Lead.OF]
+    assert (only(few).bracket, few.ties) == ((512, 4096), ())
+    many = table({512: [1.01, 1.3, 1.2, 1.1, 0.99], 1024: [1.1, 1.2, 1.1, 1.2, 1.1], 2048: [1.1, 0.9, 1.05, 0.95, 1.0]})
+    assert list(many.leads.values()) == [Lead.TIE, Lead.OVER, Lead.TIE]
+    assert (many.crossings, many.ties) == ((), (512, 2048))
 
 
 def test_a_tie_between_different_leads_lies_in_the_bracket_and_the_interval_may_reach_over_it() -> None:
     spread = [1.1, 0.9, 1.05, 0.95, 1.02]
-    found = table({512: [2 * s for s in spread], 1024: spread, 2048: [s / 2 for s in spread]})
-    crossing = only(found)
+    crossing = only(table({512: [2 * s for s in spread], 1024: spread, 2048: [s / 2 for s in spread]}))
     assert crossing.bracket == (512, 2048)
     assert 512 < known(crossing.interval).low < 1024 < known(crossing.interval).high < 2048
 
 
 def test_where_the_mean_turns_three_times_the_middle_turn_counts() -> None:
     wide = [4.0, 0.25, 3.0, 0.3, 1.0]
-    found = table(
-        {512: [2.0] * 5, 1024: [0.98 * w for w in wide], 2048: [1.3 * w for w in wide], 4096: [0.5] * 5}
-    )  # fmt: skip
-    crossing = only(found)
+    turns = {512: [2.0] * 5, 1024: [0.98 * w for w in wide], 2048: [1.3 * w for w in wide], 4096: [0.5] * 5}
+    crossing = only(table(turns))
     assert crossing.bracket == (512, 4096)
     low, high = (statistics.fmean(math.log(factor * w) for w in wide) for factor in (0.98, 1.3))
     assert crossing.length == pytest.approx(1024 * 2 ** (low / (low - high)))
 
 
 def test_one_length_with_fewer_replicates_takes_the_interval_from_its_crossing_only() -> None:
-    ratios = {512: [2.0] * 5, 1024: [0.5] * 3, 2048: [0.5] * 5, 4096: [2.0] * 5}
-    first, second = table(ratios).crossings
+    first, second = table({512: [2.0] * 5, 1024: [0.5] * 3, 2048: [0.5] * 5, 4096: [2.0] * 5}).crossings
     assert first.interval is None
     assert second.interval is not None
 
@@ -206,60 +171,45 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says(replicates: int
 @pytest.mark.parametrize("replicates", [5, 10, 20])
 @pytest.mark.parametrize("together", [0.0, 0.03])
 def test_the_interval_covers_the_truth_in_95_of_100_cases(replicates: int, together: float) -> None:
-    found = share(10_000, replicates, together)
-    assert 0.94 <= found <= 0.96
+    assert 0.94 <= share(10_000, replicates, together) <= 0.96
 
 
 THREE = (512, 1024, 2048)
 
 
-def section(summaries: Sequence[CellSummary]) -> Section:
-    (found,) = sections(summaries, Axes(N=THREE))
-    return found
+def versus(cells: Sequence[CellSummary], of: str = "a", over: str = "b", quantity: str = "time") -> Versus:
+    (section,) = sections(cells, Axes(N=THREE))
+    return Versus(section, of, over, recorded(cells)[quantity])
 
 
 def test_lengths_without_a_figure_of_both_are_told_with_their_statuses(writer: Writer) -> None:
-    dense = [writer.cell("softmax.naive", N) for N in THREE]
-    fast = [writer.cell("linear.full", N) for N in THREE[:2]]
+    dense = [writer.cell("b", N) for N in THREE]
     cells = [
         writer.summary(dense[0], [1.0]),
-        writer.summary(dense[1], (), writer.failed(dense[1], Status.OOM_HOST)),
-        writer.summary(dense[2], (), writer.failed(dense[2], Status.OOM_HOST)),
-        *(writer.summary(cell, [0.5]) for cell in fast),
+        *(writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST)) for cell in dense[1:]),
+        *(writer.summary(writer.cell("a", N), [0.5]) for N in THREE[:2]),
     ]
-    versus = Versus(section(cells), "linear.full", "softmax.naive", recorded(cells)["time"])
-    assert versus.crossover.lengths == (512,)
-    assert versus.gaps == {1024: ("", "oom_host"), 2048: (NOT_PLANNED, "oom_host")}
-    assert len(versus.cells) == 5
+    found = versus(cells)
+    assert found.crossover.lengths == (512,)
+    assert found.gaps == {1024: ("", "oom_host"), 2048: (NOT_PLANNED, "oom_host")}
+    assert len(found.cells) == 5
 
 
-def test_a_cell_that_ran_but_whose_counter_was_not_read_says_so(writer: Writer) -> None:
+def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so(writer: Writer) -> None:
+    readings = {name: Counter(bytes=size, source="VmHWM") for name, size in (("a", 10), ("b", None))}
     cells = [
-        writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))
-        for cell, size in ((writer.cell("a"), 10), (writer.cell("b"), None))
+        writer.summary(writer.cell(m), [1.0], writer.weighed(writer.cell(m), host_rss_peak=c)) for m, c in readings.items()
     ]
-    versus = Versus(section(cells), "a", "b", recorded(cells)["memory"])
-    assert versus.gaps == {1024: ("", NO_FIGURE)}
-
-
-def test_a_length_at_which_a_replicate_has_nothing_is_not_told(writer: Writer) -> None:
-    found = {512: {"a": (0.0, 0.0, 0.3), "b": (0.2, 0.2, 0.2)}, 1024: {"a": (0.4, 0.5, 0.4), "b": (0.2, 0.2, 0.2)}}
-    cells = [
-        CellSummary(writer.cell(name, N), OK, scores={NEEDLE: dict(enumerate(values))})
-        for N, each in found.items()
-        for name, values in each.items()
-    ]
-    versus = Versus(section(cells), "a", "b", recorded(cells)[NEEDLE])
-    assert versus.crossover.leads == {1024: Lead.OF}
-    assert versus.gaps == {512: (NO_FIGURE, "")}
+    assert versus(cells, quantity="memory").gaps == {1024: ("", NO_FIGURE)}
+    scores = {(512, "a"): (0, 0, 0.3), (512, "b"): (0.2, 0.2, 0.2), (1024, "a"): (0.4, 0.5, 0.4), (1024, "b"): (0.2, 0.2, 0.2)}
+    cells = [CellSummary(writer.cell(m, N), OK, scores={NEEDLE: dict(enumerate(each))}) for (N, m), each in scores.items()]
+    found = versus(cells, quantity=NEEDLE)
+    assert found.crossover.leads == {1024: Lead.OF}
+    assert found.gaps == {512: (NO_FIGURE, "")}
 
 
 @pytest.mark.parametrize("batches", [(1, 8), (8, 1)])
 def test_methods_that_ran_with_different_batches_are_compared_per_sample(writer: Writer, batches: tuple[int, int]) -> None:
-    cells = [
-        writer.summary(writer.cell(name, N, B=B), [B * seconds] * 5)
-        for name, B, seconds in (("a", batches[0], 1.0), ("b", batches[1], 2.0))
-        for N in THREE
-    ]
-    versus = Versus(section(cells), "a", "b", recorded(cells)["time"])
-    assert {lead.value for lead in versus.crossover.leads.values()} == {"of"}
+    sides = (("a", batches[0], 1.0), ("b", batches[1], 2.0))
+    cells = [writer.summary(writer.cell(name, N, B=B), [B * seconds] * 5) for name, B, seconds in sides for N in THREE]
+    assert {lead.value for lead in versus(cells).crossover.leads.values()} == {"of"}

@@ -17,9 +17,7 @@ from attnbench.schema.training import Task, Training
 from tests.analyze.conftest import compared, known
 
 LENGTHS = (512, 1024, 2048, 4096)
-BASE = "softmax.sdpa"
-# mean 2 %, p = 0.034 by the paired t test
-DOUBTFUL = tuple(math.exp(d) for d in (0.00, 0.02, 0.02, 0.04, 0.02))
+BASE, A, X, Y = "softmax.sdpa", "softmax.a", "x", "y"
 NOISY = (1.1, 0.9, 1.0, 1.2, 0.95)
 Times = Mapping[str, Mapping[int, Sequence[float]]]
 """By method and length the replicates; none where the cell failed."""
@@ -43,73 +41,69 @@ def summary(method: str, N: int, values: Sequence[float], workload: Workload, ca
     return CellSummary(cell, OK, medians=by_replicate)
 
 
-def alike(value: float, lengths: Sequence[int] = LENGTHS, replicates: int = 5) -> dict[int, list[float]]:
-    return {N: [value] * replicates for N in lengths}
-
-
-def rising(*values: float, replicates: int = 5) -> dict[int, list[float]]:
+def rising(*values: float, replicates: int = 5) -> dict[int, Sequence[float]]:
     """One value a length; 0 is a failure."""
     return {N: [value] * replicates if value else [] for N, value in zip(LENGTHS, values, strict=False)}
 
 
-def led(found: Statement) -> tuple[str, str, tuple[int, ...]]:
-    """The best, whom it leads, and where."""
-    return known(found.best).labels[0], known(found.reach).over, known(found.reach).led
-
-
-def test_the_best_is_held_against_the_strongest_exact_one_where_it_leads_it() -> None:
-    found = statement(section({"softmax.a": rising(1, 2, 4, 8), "x": rising(1.5, 1.5, 1.5, 1.5), "y": rising(3, 3, 3, 3)}))
-    assert led(found) == ("x", "softmax.a", (1024, 2048, 4096))
-    assert known(known(found.reach).start).bracket == (512, 1024)
-    assert known(found.best).alone
-
-
-A, X, Y = "softmax.a", "x", "y"
+ALIKE, SLOW = rising(1, 1, 1, 1), rising(3, 3, 3, 3)
 
 
 @pytest.mark.parametrize(
-    ("times", "named", "want"),
+    ("times", "named", "want", "bracket"),
     [
         pytest.param(
-            {A: rising(1, 2, 4, 8), X: rising(2, 2, 2, 2), Y: rising(3, 3, 3, 3)},
+            {A: rising(1, 2, 4, 8), X: rising(1.5, 1.5, 1.5, 1.5), Y: SLOW},
+            (),
+            (X, A, (1024, 2048, 4096)),
+            (512, 1024),
+            id="the best is held against the strongest exact one where it leads it",
+        ),
+        pytest.param(
+            {A: rising(1, 2, 4, 8), X: rising(2, 2, 2, 2), Y: SLOW},
             (Y,),
             (X, Y, LENGTHS),
+            None,
             id="a baseline that the suite names comes before the exact one",
         ),
-        pytest.param({X: rising(3, 3, 3, 3), Y: rising(2, 2, 2, 2)}, (), (Y, X, LENGTHS), id="neither of two is exact"),
+        pytest.param({X: SLOW, Y: rising(2, 2, 2, 2)}, (), (Y, X, LENGTHS), None, id="neither of two is exact"),
         pytest.param(
             {A: rising(1, 2, 0, 0), X: rising(0.9, 1, 2, 4), Y: rising(3, 3, 3, 6)},
             (),
             (X, A, (512, 1024)),
+            None,
             id="a baseline that fails early is led as far as it ran",
+        ),
+        pytest.param(
+            {A: ALIKE, X: {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}},
+            (),
+            (X, A, (4096,)),
+            None,
+            id="a lead ends before a length at which it cannot be told; it may lead there too, so that is no crossing",
         ),
     ],
 )
-def test_whom_the_best_leads_and_where(times: Times, named: Sequence[str], want: tuple[str, str, tuple[int, ...]]) -> None:
-    assert led(statement(section(times, named=named))) == want
+def test_whom_the_best_leads_and_where(
+    times: Times, named: Sequence[str], want: tuple[str, str, tuple[int, ...]], bracket: tuple[int, int] | None
+) -> None:
+    found = statement(section(times, named=named))
+    best, reach = known(found.best), known(found.reach)
+    assert best.alone
+    assert (best.labels[0], reach.over, reach.led) == want
+    assert (reach.start and reach.start.bracket) == bracket
 
 
-def test_a_lead_ends_before_a_length_at_which_it_cannot_be_told() -> None:
-    found = statement(section({"softmax.a": alike(1.0), "x": {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}}))
-    assert led(found) == ("x", "softmax.a", (4096,))
-    assert known(found.reach).start is None, "no crossing: it may lead at 2048 too"
-
-
-def test_a_best_that_never_led_the_baseline_is_not_said_to() -> None:
-    found = statement(section({"softmax.a": rising(0.1, 0.1, 0, 0), "x": rising(1, 1, 2, 4), "y": rising(0, 0, 3, 6)}))
+@pytest.mark.parametrize(
+    ("times", "best", "behind"),
+    [
+        pytest.param({A: rising(0.1, 0.1, 0, 0), X: rising(1, 1, 2, 4), Y: rising(0, 0, 3, 6)}, {X}, (Y,), id="it never led"),
+        pytest.param({A: ALIKE, X: dict.fromkeys(LENGTHS, NOISY), Y: SLOW}, {A, X}, (Y,), id="it cannot be told"),
+    ],
+)
+def test_a_best_that_does_not_lead_the_baseline_is_not_said_to(times: Times, best: set[str], behind: tuple[str, ...]) -> None:
+    found = statement(section(times))
     assert found.reach is None
-    assert known(found.best).labels == ("x",)
-
-
-def test_where_the_best_cannot_be_told_from_the_baseline_it_leads_nowhere() -> None:
-    found = statement(section({"softmax.a": alike(1.0), "x": dict.fromkeys(LENGTHS, NOISY), "y": alike(3.0)}))
-    assert found.reach is None
-    assert (set(known(found.best).labels), known(found.best).behind) == ({"softmax.a", "x"}, ("y",))
-
-
-def test_the_fewest_replicates_count() -> None:
-    three = {512: [1.0] * 5, 1024: [1.0] * 3}
-    assert statement(section({"softmax.a": alike(2.0, (512, 1024)), "x": three})).replicates == 3
+    assert (set(known(found.best).labels), known(found.best).behind) == (best, behind)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +120,11 @@ def test_without_two_methods_at_one_length_there_is_no_best(times: Times, labels
     assert (found.labels, found.best) == (labels, None)
 
 
+def test_the_fewest_replicates_count() -> None:
+    few = {**rising(1, 1), 1024: [1.0] * 3}
+    assert statement(section({A: rising(2, 2), X: few})).replicates == 3
+
+
 # training
 
 
@@ -134,30 +133,27 @@ def learning(losses: Losses, named: Sequence[str] = ()) -> Statement:
 
 
 @pytest.mark.parametrize(
-    ("losses", "standing"),
+    ("losses", "named", "base", "standings"),
     [
         # sure, but too small to be worth a word
-        ([0.54, 0.54, 0.541], Standing.REACHES),
-        ([0.46, 0.46, 0.461], Standing.REACHES),
+        ({BASE: [0.5] * 3, X: [0.54, 0.54, 0.541]}, (), BASE, {X: Standing.REACHES}),
+        ({BASE: [0.5] * 3, X: [0.46, 0.46, 0.461]}, (), BASE, {X: Standing.REACHES}),
         # mean 0.04, interval beyond 0.05
-        ([0.53, 0.55, 0.54], Standing.UNTOLD),
+        ({BASE: [0.5] * 3, X: [0.53, 0.55, 0.54]}, (), BASE, {X: Standing.UNTOLD}),
         # fewer seeds than the other has, and than three
-        ([0.9, 0.9], Standing.UNTOLD),
+        ({BASE: [0.5] * 3, X: [0.9, 0.9]}, (), BASE, {X: Standing.UNTOLD}),
+        # a loss of nothing is a loss too
+        ({BASE: [0.0] * 3, X: [0.0] * 3}, (), BASE, {X: Standing.REACHES}),
+        # a named model comes before the exact one, and without either the least loss is the measure
+        ({BASE: [0.1] * 3, X: [0.5] * 3, Y: [0.5] * 3}, (Y,), Y, {BASE: Standing.BELOW, X: Standing.REACHES}),
+        ({X: [0.5] * 3, Y: [0.2] * 3, BASE: []}, (), Y, {X: Standing.ABOVE}),
     ],
 )
-def test_a_standing_goes_by_the_interval_and_what_is_worth_a_word(losses: list[float], standing: Standing) -> None:
-    assert learning({BASE: [0.5] * 3, "x": losses}).standings == {"x": standing}
-
-
-def test_a_loss_of_nothing_is_a_loss_too() -> None:
-    assert learning({BASE: [0.0] * 3, "x": [0.0] * 3}).standings == {"x": Standing.REACHES}
-
-
-def test_a_named_model_comes_before_the_exact_one_and_without_either_the_least_loss_is_the_measure() -> None:
-    found = learning({BASE: [0.1] * 3, "x": [0.5] * 3, "y": [0.5] * 3}, ["y"])
-    assert (found.base, found.standings) == ("y", {BASE: Standing.BELOW, "x": Standing.REACHES})
-    found = learning({"x": [0.5] * 3, "y": [0.2] * 3, BASE: []})
-    assert (found.base, found.standings) == ("y", {"x": Standing.ABOVE})
+def test_a_standing_goes_by_the_interval_and_what_is_worth_a_word(
+    losses: Losses, named: Sequence[str], base: str, standings: dict[str, Standing]
+) -> None:
+    found = learning(losses, named)
+    assert (found.base, found.standings) == (base, standings)
 
 
 @pytest.mark.parametrize("truth", [0.0, 2 * NEAR, -2 * NEAR, 6 * NEAR])
@@ -168,17 +164,14 @@ def test_what_is_said_of_a_loss_is_rarely_wrong(truth: float) -> None:
     source, wrong = random.Random(str(truth)), 0
     for _ in range(400):
         base = [0.5 + source.gauss(0, 0.05) for _ in range(3)]
-        wrong += (
-            learning({BASE: base, "x": [loss + truth + source.gauss(0, 0.05) for loss in base]}).standings["x"] not in right
-        )
-    # 5 % of 400, and three standard errors
-    assert wrong <= 33
+        other = [loss + truth + source.gauss(0, 0.05) for loss in base]
+        wrong += learning({BASE: base, X: other}).standings[X] not in right
+    assert wrong <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95), "5 %, and three standard errors"
 
 
 # which section comes first
 
-
-TWO = {"softmax.a": rising(1, 1), "x": rising(2, 2)}
+TWO = {A: rising(1, 1), X: rising(2, 2)}
 
 
 def test_the_backward_pass_comes_before_the_rest() -> None:
@@ -189,28 +182,19 @@ def test_the_backward_pass_comes_before_the_rest() -> None:
     assert order == [*whole, *in_models, Workload.DECODE, Workload.VERIFY, Workload.DECODE_TOTAL]
 
 
+LEARNT = section({BASE: {128: [0.5] * 3}, X: {128: [0.5] * 3}}, Workload.TRAIN)
+ALONE = section({A: rising(1, 1), X: rising(0, 0)}, Workload.FORWARD_BACKWARD)
+
+
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "causal_first"),
     [
-        pytest.param(
-            section({BASE: {128: [0.5] * 3}, "x": {128: [0.5] * 3}}, Workload.TRAIN),
-            section(TWO),
-            id="what was learnt, how fast",
-        ),
-        pytest.param(
-            section(TWO),
-            section({"softmax.a": rising(1, 1), "x": rising(0, 0)}, Workload.FORWARD_BACKWARD),
-            id="something to compare, nothing to compare",
-        ),
-        pytest.param(section({**TWO, "y": rising(3, 3)}), section(TWO), id="more methods, fewer methods"),
+        pytest.param(LEARNT, section(TWO), True, id="what was learnt, how fast"),
+        pytest.param(section(TWO), ALONE, True, id="something to compare, nothing to compare"),
+        pytest.param(section({**TWO, Y: rising(3, 3)}), section(TWO), True, id="more methods, fewer methods"),
+        pytest.param(section(TWO), section(TWO, causal=False), True, id="the suite names the mask first"),
+        pytest.param(section(TWO, causal=False), section(TWO), False, id="the suite names no mask first"),
     ],
 )
-def test_the_more_telling_section_comes_first(before: Section, after: Section) -> None:
-    assert [found for found, _ in ranked([after, before], causal_first=True)] == [before, after]
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_the_mask_that_the_suite_names_first_comes_first(causal: bool) -> None:
-    masked, unmasked = section(TWO), section(TWO, causal=False)
-    (first, _), _ = ranked([unmasked, masked], causal_first=causal)
-    assert first is (masked if causal else unmasked)
+def test_the_more_telling_section_comes_first(before: Section, after: Section, causal_first: bool) -> None:
+    assert [found for found, _ in ranked([after, before], causal_first=causal_first)] == [before, after]

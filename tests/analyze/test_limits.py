@@ -1,15 +1,17 @@
 """What the trials of a search come to: the largest that fits, what ended it, and whether it came to its end."""
 
+from functools import partial
+
 import pytest
 
 from attnbench.analyze.limits import Limit, limits, precise, search_of
-from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Counter, Failed, Measured, Status
 from attnbench.schema.record import Record
 from tests.analyze.conftest import Writer
 
 MOST = 2**16
+OOM = Status.OOM_HOST
 
 
 def trial(writer: Writer, N: int, status: Status | None = None, method: str = "a") -> Record:
@@ -24,50 +26,42 @@ def of_a(writer: Writer, *records: Record, most: int = MOST) -> Limit:
 
 
 def test_a_search_is_named_by_all_but_the_length_unless_the_batch_is_what_is_searched_for(writer: Writer) -> None:
-    assert search_of(writer.cell("a", 512)) == search_of(writer.cell("a", 4096))
-    others: list[Cell] = [writer.cell("a", 512, B=2), writer.cell("b", 512), writer.cell("a", 512, causal=True)]
-    assert len({search_of(cell) for cell in (writer.cell("a", 512), *others)}) == 4
+    cell = partial(writer.cell, "a")
+    assert search_of(cell(512)) == search_of(cell(4096))
+    others = [cell(512), cell(512, B=2), writer.cell("b", 512), cell(512, causal=True)]
+    assert len({search_of(each) for each in others}) == 4
     assert search_of(writer.largest("a", 512)) != search_of(writer.largest("a", 1024))
 
 
-def test_the_largest_that_fits_counts_with_what_ended_it_and_the_time_of_a_call(writer: Writer) -> None:
-    found = of_a(
-        writer,
-        trial(writer, 512),
-        trial(writer, 2048, Status.BUDGET),
-        trial(writer, 1024),
-        trial(writer, 1088, Status.OOM_HOST),
-    )
+def test_the_largest_that_fits_counts_with_what_ended_it_the_time_of_a_call_and_its_memory(writer: Writer) -> None:
+    peaks = [writer.weighed(writer.cell("a", N), host_rss_peak=Counter(bytes=N, source="VmHWM")) for N in (512, 1024)]
+    trials = [trial(writer, 512), trial(writer, 2048, Status.BUDGET), trial(writer, 1024), trial(writer, 1088, OOM)]
+    found = of_a(writer, *trials, *peaks)
     assert (found.value, found.bound_at, found.finished) == (1024, 1088, True)
-    assert found.bound == Failed(status=Status.OOM_HOST, reason="why at 1088")
+    assert found.bound == Failed(status=OOM, reason="why at 1088")
     assert (found.summary.cell.problem.N, found.summary.ok, found.seconds) == (1024, True, 0.25)
-
-
-def test_the_memory_is_that_of_the_largest(writer: Writer) -> None:
-    peaks = [
-        writer.weighed(writer.cell("a", N), host_rss_peak=Counter(bytes=N, source="VmHWM")) for N in (512, 1024)
-    ]  # fmt: skip
-    found = of_a(writer, trial(writer, 512), trial(writer, 1024), trial(writer, 1088, Status.OOM_HOST), *peaks)
     assert found.summary.memory.bytes("host_rss_peak") == 1024
+    failed = writer.failed(writer.cell("a", 1024), OOM, "full", phase=Pass.MEMORY)
+    assert of_a(writer, *trials, failed).summary.memory.reason == "oom_host: full"
+    # a crash below a length that fits does not end the search
+    found = of_a(writer, trial(writer, 512, Status.CRASHED), *trials[2:])
+    assert (found.value, found.bound_at) == (1024, 1088)
 
 
-def test_where_the_memory_pass_failed_the_reason_is_kept(writer: Writer) -> None:
-    failed = writer.failed(writer.cell("a", 1024), Status.OOM_HOST, "full", phase=Pass.MEMORY)
-    found = of_a(writer, trial(writer, 1024), trial(writer, 1025, Status.OOM_HOST), failed)
-    assert (found.value, found.summary.memory.reason) == (1024, "oom_host: full")
-
-
-def test_a_search_that_reached_its_limit_is_finished_without_a_bound(writer: Writer) -> None:
-    found = of_a(writer, trial(writer, 512), trial(writer, 1024), most=1024)
-    assert (found.value, found.bound, found.finished) == (1024, None, True)
-
-
-@pytest.mark.parametrize("status", [None, Status.OOM_HOST, Status.INTERRUPTED])
-def test_a_search_that_was_cut_says_so(writer: Writer, status: Status | None) -> None:
-    found = of_a(writer, trial(writer, 512), trial(writer, 1024, status))
-    assert found.value == (512 if status else 1024)
-    assert not found.finished
-    assert (found.bound is None) == (status is not Status.OOM_HOST)
+@pytest.mark.parametrize(
+    ("status", "most", "value", "is_bound", "finished"),
+    [
+        pytest.param(None, 1024, 1024, False, True, id="it reached its limit"),
+        pytest.param(None, MOST, 1024, False, False, id="it was cut"),
+        pytest.param(OOM, MOST, 512, True, False, id="cut within a bracket"),
+        pytest.param(Status.INTERRUPTED, MOST, 512, False, False, id="cut within a trial"),
+    ],
+)
+def test_a_search_that_was_cut_says_so_and_one_that_reached_its_limit_is_finished_without_a_bound(
+    writer: Writer, status: Status | None, most: int, value: int, is_bound: bool, finished: bool
+) -> None:
+    found = of_a(writer, trial(writer, 512), trial(writer, 1024, status), most=most)
+    assert (found.value, found.bound is not None, found.finished) == (value, is_bound, finished)
 
 
 def test_where_nothing_fits_or_was_tried_the_reason_stands(writer: Writer) -> None:
@@ -83,18 +77,11 @@ def test_where_nothing_fits_or_was_tried_the_reason_stands(writer: Writer) -> No
         assert (nothing.value, nothing.summary.status, nothing.finished) == (0, "not_run", False)
 
 
-def test_a_crash_below_a_length_that_fits_does_not_end_the_search(writer: Writer) -> None:
-    found = of_a(writer, trial(writer, 512, Status.CRASHED), trial(writer, 1024), trial(writer, 1088, Status.OOM_HOST))
-    assert (found.value, found.bound_at) == (1024, 1088)
-
-
 def test_a_largest_batch_is_found_for_each_length(writer: Writer) -> None:
-    cells = [writer.largest("a", N) for N in (512, 1024)]
-    records = [
-        writer.trial(cells[0], 16), writer.trial(cells[0], 17, Status.OOM_HOST),
-        writer.trial(cells[1], 1, Status.OOM_HOST), writer.failed(cells[1], Status.OOM_HOST, "not even one"),
-    ]  # fmt: skip
-    short, long = limits(cells, records, MOST)
+    first, second = (writer.largest("a", N) for N in (512, 1024))
+    fits = [writer.trial(first, 16), writer.trial(first, 17, OOM)]
+    fails = [writer.trial(second, 1, OOM), writer.failed(second, OOM, "not even one")]
+    short, long = limits([first, second], fits + fails, MOST)
     assert (short.value, short.bound_at, short.summary.B) == (16, 17, 16)
     assert (long.value, long.summary.status, long.finished) == (0, "oom_host", True)
 

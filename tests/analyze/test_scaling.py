@@ -1,3 +1,5 @@
+"""Growth: the exponent over the upper lengths, and its interval, by known laws and by another library."""
+
 import math
 from collections.abc import Callable, Sequence
 
@@ -17,15 +19,11 @@ LENGTHS = tuple(2**i for i in range(9, 17))
 
 
 def series(
-    writer: Writer,
-    seconds: Callable[[int], float],
-    lengths: Sequence[int] = LENGTHS,
-    factors: Sequence[float] = (1.0,),
-    tokens: int = 1,
+    writer: Writer, seconds: Callable[[int], float], lengths: Sequence[int] = LENGTHS, tokens: int = 1
 ) -> list[CellSummary]:
-    """A method whose call of B = tokens // N samples takes B times `seconds`, times a factor per replicate."""
+    """A method whose call of B = tokens // N samples takes B times `seconds`."""
     cells = [writer.cell(N=N, B=max(1, tokens // N)) for N in lengths]
-    return [writer.summary(c, [c.problem.B * seconds(c.problem.N) * f for f in factors]) for c in cells]
+    return [writer.summary(cell, [cell.problem.B * seconds(cell.problem.N)]) for cell in cells]
 
 
 def growth(cells: Sequence[CellSummary], name: str = "time") -> Exponent | None:
@@ -37,45 +35,29 @@ def test_a_power_law_gives_its_own_exponent(power: float, scale: float) -> None:
     assert slope({N: scale * N**power for N in LENGTHS}) == pytest.approx(power, abs=1e-6)
 
 
-def test_a_batch_that_shrinks_with_the_length_does_not_hide_the_growth(writer: Writer) -> None:
-    fit = known(growth(series(writer, lambda N: 1e-9 * N**2, tokens=65536)))
-    assert fit.value == pytest.approx(2.0)
-
-
-def test_only_the_upper_half_of_the_lengths_counts(writer: Writer) -> None:
+def test_only_the_upper_half_of_the_lengths_counts_and_a_batch_that_shrinks_with_the_length_hides_nothing(
+    writer: Writer,
+) -> None:
     fit = known(growth(series(writer, lambda N: 1e-3 if N < 8192 else 1e-3 * N / 8192)))
-    assert fit.lengths == (8192, 16384, 32768, 65536)
-    assert fit.value == pytest.approx(1.0)
+    assert (fit.lengths, fit.value) == ((8192, 16384, 32768, 65536), pytest.approx(1.0))
+    assert known(growth(series(writer, lambda N: 1e-9 * N**2, tokens=65536))).value == pytest.approx(2.0)
 
 
-def test_three_lengths_are_fitted_and_two_are_not(writer: Writer) -> None:
+def test_three_lengths_are_fitted_and_two_are_not_and_those_that_failed_do_not_count(writer: Writer) -> None:
     assert growth(series(writer, float, LENGTHS[:3])) is not None
     assert growth(series(writer, float, LENGTHS[:2])) is None
     assert growth([]) is None
-
-
-def test_failed_lengths_do_not_count(writer: Writer) -> None:
-    cells = series(writer, float, LENGTHS[:4])
     bad = [writer.summary(cell := writer.cell(N=N), [1e9], writer.failed(cell, replicate=1)) for N in LENGTHS[4:]]
-    fit = known(growth([*cells, *bad]))
-    assert fit.lengths == LENGTHS[1:4]
-    assert fit.value == pytest.approx(1.0)
+    fit = known(growth([*series(writer, float, LENGTHS[:4]), *bad]))
+    assert (fit.lengths, fit.value) == (LENGTHS[1:4], pytest.approx(1.0))
 
 
-def test_from_five_replicates_on_the_exponent_has_an_interval_and_not_before(writer: Writer) -> None:
-    few = known(growth(series(writer, float, factors=(1.0, 1.1, 0.9, 1.2))))
-    enough = known(growth(series(writer, float, factors=(1.0, 1.1, 0.9, 1.2, 1.3))))
-    assert few.interval is None
-    # a factor per replicate shifts its line and does not tilt it
-    assert (known(enough.interval).low, known(enough.interval).high) == pytest.approx((1.0, 1.0))
-
-
-def test_the_interval_is_that_of_the_replicates_slopes(writer: Writer) -> None:
+def test_from_five_replicates_on_the_interval_is_that_of_their_slopes(writer: Writer) -> None:
     powers = (1.0, 1.1, 1.2, 1.3, 1.4)
-    cells = [writer.summary(writer.cell(N=N), [N**p for p in powers]) for N in LENGTHS]
-    fit = known(growth(cells))
-    half = 2.7764 * 0.158114 / 5**0.5
-    assert (known(fit.interval).low, known(fit.interval).high) == pytest.approx((1.2 - half, 1.2 + half), abs=1e-4)
+    few, enough = ([writer.summary(writer.cell(N=N), [N**p for p in powers[:n]]) for N in LENGTHS] for n in (4, 5))
+    assert known(growth(few)).interval is None
+    interval = known(known(growth(enough)).interval)
+    assert (interval.low, interval.high) == pytest.approx(stats.t.interval(0.95, 4, loc=1.2, scale=stats.sem(powers)))
 
 
 def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out(writer: Writer) -> None:
@@ -85,8 +67,7 @@ def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out(writer: Writer)
 
     cells = [*(weighed(N, 2 * N * N) for N in LENGTHS[:3]), weighed(LENGTHS[3], 0)]
     fit = known(growth(cells, "memory"))
-    assert fit.value == pytest.approx(2.0)
-    assert (fit.interval, fit.lengths) == (None, LENGTHS[:3])
+    assert (fit.value, fit.interval, fit.lengths) == (pytest.approx(2.0), None, LENGTHS[:3])
     assert growth(cells[1:], "memory") is None
 
 
