@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import pytest
-
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.sections import Section
 from attnbench.schema.cell import Batch, Cell, Workload
@@ -87,7 +85,4 @@ class Writer:
         return found
 
 
-@pytest.fixture
-def writer() -> Writer:
-    """Records of cells."""
-    return Writer()
+writer = Writer()

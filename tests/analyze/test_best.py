@@ -14,7 +14,7 @@ from attnbench.analyze.sections import sections
 from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.schema.outcome import ACCURACY, COSINE, LOSS, NEEDLE, OUTPUT_ERROR, RUN_DIFFERENCE, Counter
 from attnbench.schema.suite import Axes
-from tests.analyze.conftest import Writer
+from tests.analyze.conftest import writer
 
 
 def winners(cells: list[CellSummary], name: str = "time") -> set[str]:
@@ -23,11 +23,11 @@ def winners(cells: list[CellSummary], name: str = "time") -> set[str]:
     return {label for label in held.labels if held.wins(label, 1024)}
 
 
-def scored(writer: Writer, method: str, name: str, *values: float) -> CellSummary:
+def scored(method: str, name: str, *values: float) -> CellSummary:
     return CellSummary(writer.cell(method), OK, scores={name: dict(enumerate(values))})
 
 
-def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first(writer: Writer) -> None:
+def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first() -> None:
     cells = [
         writer.summary(writer.cell("a"), [1.0, 1.2, 1.4]),
         writer.summary(writer.cell("b"), [1.3, 1.5, 1.6]),
@@ -38,7 +38,7 @@ def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first(write
     assert winners(cells[3:]) == set(), "nobody has a figure"
 
 
-def test_from_five_on_it_is_told_by_a_paired_test(writer: Writer) -> None:
+def test_from_five_on_it_is_told_by_a_paired_test() -> None:
     # all three vary alike from replicate to replicate, and b is always a little behind
     noise = [1.0, 1.5, 0.8, 1.2, 2.0]
     cells = [writer.summary(writer.cell(name), [f * x for x in noise]) for name, f in (("a", 1.0), ("b", 1.05), ("c", 1.0))]
@@ -52,16 +52,14 @@ def test_from_five_on_it_is_told_by_a_paired_test(writer: Writer) -> None:
         pytest.param(NEEDLE, lambda chance: max(0.0, chance.gauss(0.1, 0.1)), id="scores that are sometimes nothing"),
     ],
 )
-def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(
-    writer: Writer, name: str, draw: Callable[[random.Random], float]
-) -> None:
+def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(name: str, draw: Callable[[random.Random], float]) -> None:
     chance, apart, runs = random.Random(1), 0, 60
     for _ in range(runs):
         values = {method: [draw(chance) for _ in range(6)] for method in "abcde"}
         if name == "time":
             cells = [writer.summary(writer.cell(method), each) for method, each in values.items()]
         else:
-            cells = [scored(writer, method, name, *each) for method, each in values.items()]
+            cells = [scored(method, name, *each) for method, each in values.items()]
         apart += len(winners(cells, name)) < 5
     assert apart <= runs / 10
 
@@ -86,13 +84,11 @@ def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(
         ),
     ],
 )
-def test_scores_are_compared_in_their_own_direction(
-    writer: Writer, name: str, values: dict[str, tuple[float, ...]], best: set[str]
-) -> None:
-    assert winners([scored(writer, method, name, *each) for method, each in values.items()], name) == best
+def test_scores_are_compared_in_their_own_direction(name: str, values: dict[str, tuple[float, ...]], best: set[str]) -> None:
+    assert winners([scored(method, name, *each) for method, each in values.items()], name) == best
 
 
-def test_bytes_are_exact_and_only_equal_ones_share_the_first_place(writer: Writer) -> None:
+def test_bytes_are_exact_and_only_equal_ones_share_the_first_place() -> None:
     def weighed(method: str, size: int) -> CellSummary:
         cell = writer.cell(method)
         return writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))

@@ -15,10 +15,10 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import CURVE, STATE_SOURCE, Counter, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Task, Training
-from tests.analyze.conftest import InfoOf, Writer, known
+from tests.analyze.conftest import InfoOf, known, writer
 
 
-def test_statistics_are_of_replicate_medians_not_of_pooled_samples(writer: Writer) -> None:
+def test_statistics_are_of_replicate_medians_not_of_pooled_samples() -> None:
     cell = writer.cell()
     seven = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 50.0]
     records = [writer.timed(cell, [1.0] * 99, 0), writer.timed(cell, [2.0], 1), writer.timed(cell, [3.0, 3.0, 9.0], 2)]
@@ -30,7 +30,7 @@ def test_statistics_are_of_replicate_medians_not_of_pooled_samples(writer: Write
     assert (odd.outliers, odd.samples) == (1, 7), "an outlier is counted and stays"
 
 
-def test_the_first_failed_replicate_fails_the_cell_and_keeps_its_numbers_out(writer: Writer) -> None:
+def test_the_first_failed_replicate_fails_the_cell_and_keeps_its_numbers_out() -> None:
     cell = writer.cell()
     fails = [writer.failed(cell, Status.TIMEOUT, "second", 2), writer.failed(cell, Status.OOM_HOST, "first", 1)]
     (found,) = summarize([cell], [writer.timed(cell, [1.0], 0), *fails])
@@ -39,7 +39,7 @@ def test_the_first_failed_replicate_fails_the_cell_and_keeps_its_numbers_out(wri
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_last_attempt_counts_wherever_it_stands_unless_it_was_interrupted(writer: Writer, order: int) -> None:
+def test_the_last_attempt_counts_wherever_it_stands_unless_it_was_interrupted(order: int) -> None:
     cell = writer.cell()
     records = [writer.timed(cell, [9.0], attempt=0, flags=("throttled",)), writer.timed(cell, [1.0], attempt=1)]
     for more in ([], [writer.failed(cell, Status.INTERRUPTED, attempt=2)]):
@@ -47,7 +47,7 @@ def test_the_last_attempt_counts_wherever_it_stands_unless_it_was_interrupted(wr
         assert (found.status, found.median, found.flags) == ("ok", 1.0, ())
 
 
-def test_an_interrupted_replicate_beside_a_measured_one_is_one_that_was_not_run(writer: Writer) -> None:
+def test_an_interrupted_replicate_beside_a_measured_one_is_one_that_was_not_run() -> None:
     cell = writer.cell()
     interrupted = writer.failed(cell, Status.INTERRUPTED, replicate=1)
     (found,) = summarize([cell], [writer.timed(cell, [1.0]), interrupted])
@@ -55,14 +55,14 @@ def test_an_interrupted_replicate_beside_a_measured_one_is_one_that_was_not_run(
     assert (writer.summary(cell, (), interrupted).status, writer.summary(cell).status) == ("interrupted", "not_run")
 
 
-def test_a_cell_that_only_records_know_comes_last_and_a_check_is_no_cell(writer: Writer) -> None:
+def test_a_cell_that_only_records_know_comes_last_and_a_check_is_no_cell() -> None:
     planned, other = writer.cell(N=8), writer.cell(N=4)
     check = writer.failed(writer.cell(N=64), Status.INCORRECT, phase=Pass.CHECK)
     assert [s.cell.problem.N for s in summarize([planned], [writer.timed(other, [1.0]), check])] == [8, 4]
 
 
 @pytest.mark.parametrize("values", [[], [1.0, float("nan")], [float("inf")], [0.0]])
-def test_samples_that_are_no_times_are_an_error(writer: Writer, values: list[float]) -> None:
+def test_samples_that_are_no_times_are_an_error(values: list[float]) -> None:
     cell = writer.cell()
     (found,) = summarize([cell], [writer.timed(cell, values)])
     assert (found.status, found.median) == ("error", None)
@@ -72,7 +72,7 @@ def test_samples_that_are_no_times_are_an_error(writer: Writer, values: list[flo
 # memory
 
 
-def test_memory_is_the_median_over_its_replicates_and_a_failed_pass_costs_the_memory_only(writer: Writer) -> None:
+def test_memory_is_the_median_over_its_replicates_and_a_failed_pass_costs_the_memory_only() -> None:
     cell = writer.cell()
     weights = [writer.weighed(cell, r, host_rss_peak=Counter(bytes=b, source="VmHWM")) for r, b in enumerate((10, 90, 20))]
     assert writer.summary(cell, [1.0], *weights).memory.bytes("host_rss_peak") == 20
@@ -99,7 +99,7 @@ ON_GPU = {"torch_allocated_peak": Counter(bytes=7, source="allocator"), "host_rs
     ids=["resident", "profiled where that could only be sampled", "sampled with nothing better", "by a GPU's allocator"],
 )
 def test_the_counter_that_is_shown_is_the_usual_one_that_was_read_without_reserve(
-    writer: Writer, device: str, counters: dict[str, Counter], name: str, size: float, note: str
+    device: str, counters: dict[str, Counter], name: str, size: float, note: str
 ) -> None:
     cell = writer.cell(device=device, B=4)
     found = writer.summary(cell, [1.0], writer.weighed(cell, 0, **counters))
@@ -108,7 +108,7 @@ def test_the_counter_that_is_shown_is_the_usual_one_that_was_read_without_reserv
     assert counter.source == counters[name].source
 
 
-def test_memory_read_in_two_ways_is_never_mixed_and_without_a_reading_there_is_none(writer: Writer) -> None:
+def test_memory_read_in_two_ways_is_never_mixed_and_without_a_reading_there_is_none() -> None:
     cells = [writer.cell(N=N) for N in (64, 128, 256)]
     both = [writer.weighed(cells[0], 0, host_rss_peak=SAMPLED), writer.weighed(cells[0], 1, host_rss_peak=RSS)]
     good = writer.summary(cells[0], [1.0], *both)
@@ -125,7 +125,7 @@ def test_memory_read_in_two_ways_is_never_mixed_and_without_a_reading_there_is_n
 # a batch that was searched for
 
 
-def test_figures_are_per_sample_of_the_batch_that_was_found(writer: Writer) -> None:
+def test_figures_are_per_sample_of_the_batch_that_was_found() -> None:
     cell = writer.largest()
     state = Counter(bytes=4000, source=STATE_SOURCE)
     found = writer.summary(cell, [2.0], writer.trial(cell, 400), writer.weighed(cell, state_bytes=state), B=400)
@@ -137,7 +137,7 @@ def test_figures_are_per_sample_of_the_batch_that_was_found(writer: Writer) -> N
     assert {each: writer.summary(writer.largest(workload=each), [1.0], B=400).tokens for each in tokens} == tokens
 
 
-def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large(writer: Writer) -> None:
+def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large() -> None:
     cell = writer.largest()
     trials = [writer.trial(cell, 1), writer.trial(cell, 64, Status.OOM_HOST), writer.trial(cell, 8, Status.BUDGET)]
     for order in permutations(trials):
@@ -184,9 +184,7 @@ def test_what_is_torn_no_number_or_of_other_updates_is_no_part_of_a_curve() -> N
 # what a history keeps, and what a run lacks to be whole
 
 
-def test_a_point_holds_every_figure_of_its_cell_the_spread_of_its_times_and_the_main_counter(
-    writer: Writer, info_of: InfoOf
-) -> None:
+def test_a_point_holds_every_figure_of_its_cell_the_spread_of_its_times_and_the_main_counter(info_of: InfoOf) -> None:
     cell, failed, *others = (writer.cell(N=N, B=2) for N in (8, 16, 32, 64))
     records = [writer.timed(cell, [value] * 3, i) for i, value in enumerate((2.0, 4.0, 8.0))]
     records.append(writer.weighed(cell, host_rss_peak=Counter(bytes=2**20, source="VmHWM")))
@@ -204,7 +202,7 @@ def test_a_point_holds_every_figure_of_its_cell_the_spread_of_its_times_and_the_
     assert "memory" not in point.figures
 
 
-def test_a_run_is_whole_when_every_cell_has_all_replicates_or_a_failure(writer: Writer, info_of: InfoOf) -> None:
+def test_a_run_is_whole_when_every_cell_has_all_replicates_or_a_failure(info_of: InfoOf) -> None:
     cells = [writer.cell(N=N) for N in (8, 16)]
     records = [writer.failed(cells[1]), *(writer.timed(cells[0], [1.0], i) for i in range(3))]
     assert lacks(info_of(cells, {"replicates": 3}), records) == []

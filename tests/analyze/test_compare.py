@@ -23,7 +23,7 @@ from attnbench.analyze.main_counter import MainCounter
 from attnbench.analyze.quantities import quantities
 from attnbench.analyze.verdict import LEVEL, Verdict
 from attnbench.schema.outcome import Counter, Status
-from tests.analyze.conftest import Writer, known
+from tests.analyze.conftest import known, writer
 
 STEADY = (1.0, 1.001, 0.999, 1.0005, 0.9995)
 KNOWN = quantities([])
@@ -36,7 +36,7 @@ def slower(factor: float) -> list[float]:
     return [value * factor for value in STEADY]
 
 
-def test_cells_of_one_key_are_compared_and_the_others_are_told(writer: Writer) -> None:
+def test_cells_of_one_key_are_compared_and_the_others_are_told() -> None:
     old = [writer.summary(writer.cell(N=N), STEADY) for N in (64, 128)]
     new = [writer.summary(writer.cell(N=N), STEADY) for N in (128, 256)]
     found = compare(same_cells(old, new), PAIRED, TIMES)
@@ -47,7 +47,7 @@ def test_cells_of_one_key_are_compared_and_the_others_are_told(writer: Writer) -
     ]
 
 
-def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_or_gained(writer: Writer) -> None:
+def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_or_gained() -> None:
     ok, cell = writer.summary(writer.cell("a"), STEADY), writer.cell("b")
     failed = writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST, reason="no room"))
     pairs = [Pair(ok, failed), Pair(failed, ok), Pair(failed, failed)]
@@ -68,7 +68,7 @@ def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_
     assert exit_of([*found, *compare([Pair(ok, ok)], terms, TIMES)]) is Exit.FINE
 
 
-def test_replicates_are_paired_only_where_the_terms_say_so(writer: Writer) -> None:
+def test_replicates_are_paired_only_where_the_terms_say_so() -> None:
     drift = [1.0, 2.0, 4.0, 8.0, 16.0]
     old, new = writer.summary(writer.cell(), drift), writer.summary(writer.cell(), [1.2 * value for value in drift])
     (paired,) = compare([Pair(old, new)], PAIRED, TIMES)
@@ -86,9 +86,7 @@ def test_replicates_are_paired_only_where_the_terms_say_so(writer: Writer) -> No
         (8, 9.1, Verdict.SLOWER),
     ],
 )
-def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(
-    writer: Writer, old: float, new: float, want: Verdict
-) -> None:
+def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(old: float, new: float, want: Verdict) -> None:
     cell, counter = writer.cell(), MainCounter("host_rss_peak", "profiler")
 
     def weighed(mebibytes: float, source: str = "profiler") -> CellSummary:
@@ -107,7 +105,7 @@ def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(
     assert apart.memory is None
 
 
-def test_of_what_should_be_much_less_is_worse(writer: Writer) -> None:
+def test_of_what_should_be_much_less_is_worse() -> None:
     old, new = writer.summary(writer.cell(), STEADY), writer.summary(writer.cell(), slower(1.25))
     (found,) = compare([Pair(old, new)], PAIRED, Figures(KNOWN["tokens"], KNOWN["tokens"]))
     assert known(found.ratio).value == pytest.approx(0.8)
@@ -115,7 +113,7 @@ def test_of_what_should_be_much_less_is_worse(writer: Writer) -> None:
     assert is_regression(found)
 
 
-def test_a_figure_that_is_missing_or_nothing_has_no_ratio(writer: Writer) -> None:
+def test_a_figure_that_is_missing_or_nothing_has_no_ratio() -> None:
     cell = writer.cell()
     timed = writer.summary(cell, STEADY)
     (missing,) = compare([Pair(timed, timed)], PAIRED, Figures(KNOWN["loss"], KNOWN["loss"]))
@@ -125,7 +123,7 @@ def test_a_figure_that_is_missing_or_nothing_has_no_ratio(writer: Writer) -> Non
     assert none.reason == "output error is 0 or less on a side, and has no ratio"
 
 
-def judged(writer: Writer, *news: float | str | None) -> list[Comparison]:
+def judged(*news: float | str | None) -> list[Comparison]:
     """Cells that took a second, and now take so many, are `lost`, `noisy` or `new`, or are no longer planned."""
     pairs = []
     for i, new in enumerate(news):
@@ -150,14 +148,14 @@ def judged(writer: Writer, *news: float | str | None) -> list[Comparison]:
         pytest.param([], Exit.UNCLEAR, id="nothing to judge is not fine"),
     ],
 )
-def test_one_exit_code_stands_for_all_cells(writer: Writer, news: list[float | str | None], want: Exit) -> None:
-    found = judged(writer, *news)
+def test_one_exit_code_stands_for_all_cells(news: list[float | str | None], want: Exit) -> None:
+    found = judged(*news)
     assert exit_of(found) is want
     assert unclear(found) == ({writer.cell(N=64).key} if "noisy" in news else set()), "that can be asked again"
 
 
-def test_what_needs_a_look_comes_first(writer: Writer) -> None:
-    found = worst_first(judged(writer, 1.01, 0.5, 1.3, "lost", 2.0))
+def test_what_needs_a_look_comes_first() -> None:
+    found = worst_first(judged(1.01, 0.5, 1.3, "lost", 2.0))
     assert [c.pair.any.cell.problem.N // 64 for c in found] == [4, 5, 3, 2, 1]
 
 

@@ -15,7 +15,7 @@ from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import sections
 from attnbench.schema.outcome import NEEDLE, Counter, Status
 from attnbench.schema.suite import Axes
-from tests.analyze.conftest import Writer, known
+from tests.analyze.conftest import known, writer
 
 LENGTHS = tuple(2**i for i in range(9, 17))
 Law = Callable[[int], float]
@@ -182,7 +182,7 @@ def versus(cells: Sequence[CellSummary], of: str = "a", over: str = "b", quantit
     return Versus(section, of, over, recorded(cells)[quantity])
 
 
-def test_lengths_without_a_figure_of_both_are_told_with_their_statuses(writer: Writer) -> None:
+def test_lengths_without_a_figure_of_both_are_told_with_their_statuses() -> None:
     dense = [writer.cell("b", N) for N in THREE]
     cells = [
         writer.summary(dense[0], [1.0]),
@@ -195,7 +195,7 @@ def test_lengths_without_a_figure_of_both_are_told_with_their_statuses(writer: W
     assert len(found.cells) == 5
 
 
-def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so(writer: Writer) -> None:
+def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so() -> None:
     readings = {name: Counter(bytes=size, source="VmHWM") for name, size in (("a", 10), ("b", None))}
     cells = [
         writer.summary(writer.cell(m), [1.0], writer.weighed(writer.cell(m), host_rss_peak=c)) for m, c in readings.items()
@@ -209,7 +209,7 @@ def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so(wr
 
 
 @pytest.mark.parametrize("batches", [(1, 8), (8, 1)])
-def test_methods_that_ran_with_different_batches_are_compared_per_sample(writer: Writer, batches: tuple[int, int]) -> None:
+def test_methods_that_ran_with_different_batches_are_compared_per_sample(batches: tuple[int, int]) -> None:
     sides = (("a", batches[0], 1.0), ("b", batches[1], 2.0))
     cells = [writer.summary(writer.cell(name, N, B=B), [B * seconds] * 5) for name, B, seconds in sides for N in THREE]
     assert {lead.value for lead in versus(cells).crossover.leads.values()} == {"of"}

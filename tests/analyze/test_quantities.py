@@ -32,7 +32,7 @@ from attnbench.schema.outcome import (
 )
 from attnbench.schema.problem import Problem
 from attnbench.schema.run import RunInfo
-from tests.analyze.conftest import InfoOf, Writer, known
+from tests.analyze.conftest import InfoOf, known, writer
 
 CELL = Cell(method="m.x", problem=Problem(N=64, B=2))
 COST = Cost(nominal_flops=4e9, exact_flops=2e9, executed_flops=1e9, traffic_bytes=1e8)
@@ -117,7 +117,7 @@ def test_what_is_faster_than_its_roof_is_above_and_says_why(info: RunInfo) -> No
     ],
 )
 def test_what_is_recorded_beside_the_time_is_a_figure_of_its_own(
-    writer: Writer, name: str, unit: str, value: float, B: int, want: float
+    name: str, unit: str, value: float, B: int, want: float
 ) -> None:
     cell, time = writer.cell(), {"time": Series(unit="s", values=(1.0,))}
     samples = {**time, name: Series(unit=unit, values=(value,))}
@@ -155,7 +155,7 @@ def test_an_interval_ends_where_the_figure_must(name: str, values: tuple[float, 
     assert all(end is None or end == got for end, got in zip(ends, found.ends, strict=True))
 
 
-def test_bytes_are_read_once_and_exact_and_every_counter_has_its_name(writer: Writer) -> None:
+def test_bytes_are_read_once_and_exact_and_every_counter_has_its_name() -> None:
     cell = writer.cell(B=4)
     counters = {"host_rss_peak": Counter(bytes=400, source="rss"), "torch_profiler_peak": Counter(bytes=200, source="profiler")}
     summary = writer.summary(cell, [1.0], writer.weighed(cell, 0, **counters))
@@ -166,7 +166,7 @@ def test_bytes_are_read_once_and_exact_and_every_counter_has_its_name(writer: Wr
     assert not found["memory"].is_replicated
 
 
-def test_a_figure_that_a_cell_does_not_have_is_not_recorded(writer: Writer) -> None:
+def test_a_figure_that_a_cell_does_not_have_is_not_recorded() -> None:
     assert set(recorded([writer.summary(writer.cell(), [1.0])])) == {"time", "tokens", "throughput"}
     assert recorded([writer.summary(writer.cell())]) == {}
     assert estimate(LOSS, scored(1.0, status="budget")) is None
@@ -193,7 +193,7 @@ def test_methods_are_ranked_by_a_loss_itself_and_by_the_inverse_of_what_should_b
 
 
 @pytest.mark.parametrize(("size", "ranks"), [(64, {0: 64.0}), (0, {}), (None, {})])
-def test_a_counter_of_zero_or_none_has_no_rank(writer: Writer, size: int | None, ranks: dict[int, float]) -> None:
+def test_a_counter_of_zero_or_none_has_no_rank(size: int | None, ranks: dict[int, float]) -> None:
     cell = writer.cell()
     summary = writer.summary(cell, [1.0], writer.weighed(cell, state_bytes=Counter(bytes=size, source=STATE_SOURCE)))
     assert quantities([summary])["state"].ranked(summary) == ranks
@@ -214,7 +214,7 @@ def kept(recall: float, error: float = 0.5) -> Measured:
     ],
 )
 def test_a_cell_that_is_not_timed_has_scores_and_fails_by_a_replicate_without_numbers(
-    writer: Writer, outcome: Outcome, status: str, reason: str
+    outcome: Outcome, status: str, reason: str
 ) -> None:
     cell = writer.cell().model_copy(update={"workload": Workload.FIDELITY})
     jobs = [Job(cell=cell, phase=Pass.FIDELITY, replicate=i) for i in range(2)]

@@ -13,14 +13,12 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import quantities
 from attnbench.analyze.scaling import Exponent, exponent, fit_interval, slope
 from attnbench.schema.outcome import Counter
-from tests.analyze.conftest import Writer, known
+from tests.analyze.conftest import known, writer
 
 LENGTHS = tuple(2**i for i in range(9, 17))
 
 
-def series(
-    writer: Writer, seconds: Callable[[int], float], lengths: Sequence[int] = LENGTHS, tokens: int = 1
-) -> list[CellSummary]:
+def series(seconds: Callable[[int], float], lengths: Sequence[int] = LENGTHS, tokens: int = 1) -> list[CellSummary]:
     """A method whose call of B = tokens // N samples takes B times `seconds`."""
     cells = [writer.cell(N=N, B=max(1, tokens // N)) for N in lengths]
     return [writer.summary(cell, [cell.problem.B * seconds(cell.problem.N)]) for cell in cells]
@@ -35,24 +33,22 @@ def test_a_power_law_gives_its_own_exponent(power: float, scale: float) -> None:
     assert slope({N: scale * N**power for N in LENGTHS}) == pytest.approx(power, abs=1e-6)
 
 
-def test_only_the_upper_half_of_the_lengths_counts_and_a_batch_that_shrinks_with_the_length_hides_nothing(
-    writer: Writer,
-) -> None:
-    fit = known(growth(series(writer, lambda N: 1e-3 if N < 8192 else 1e-3 * N / 8192)))
+def test_only_the_upper_half_of_the_lengths_counts_and_a_batch_that_shrinks_with_the_length_hides_nothing() -> None:
+    fit = known(growth(series(lambda N: 1e-3 if N < 8192 else 1e-3 * N / 8192)))
     assert (fit.lengths, fit.value) == ((8192, 16384, 32768, 65536), pytest.approx(1.0))
-    assert known(growth(series(writer, lambda N: 1e-9 * N**2, tokens=65536))).value == pytest.approx(2.0)
+    assert known(growth(series(lambda N: 1e-9 * N**2, tokens=65536))).value == pytest.approx(2.0)
 
 
-def test_three_lengths_are_fitted_and_two_are_not_and_those_that_failed_do_not_count(writer: Writer) -> None:
-    assert growth(series(writer, float, LENGTHS[:3])) is not None
-    assert growth(series(writer, float, LENGTHS[:2])) is None
+def test_three_lengths_are_fitted_and_two_are_not_and_those_that_failed_do_not_count() -> None:
+    assert growth(series(float, LENGTHS[:3])) is not None
+    assert growth(series(float, LENGTHS[:2])) is None
     assert growth([]) is None
     bad = [writer.summary(cell := writer.cell(N=N), [1e9], writer.failed(cell, replicate=1)) for N in LENGTHS[4:]]
-    fit = known(growth([*series(writer, float, LENGTHS[:4]), *bad]))
+    fit = known(growth([*series(float, LENGTHS[:4]), *bad]))
     assert (fit.lengths, fit.value) == (LENGTHS[1:4], pytest.approx(1.0))
 
 
-def test_from_five_replicates_on_the_interval_is_that_of_their_slopes(writer: Writer) -> None:
+def test_from_five_replicates_on_the_interval_is_that_of_their_slopes() -> None:
     powers = (1.0, 1.1, 1.2, 1.3, 1.4)
     few, enough = ([writer.summary(writer.cell(N=N), [N**p for p in powers[:n]]) for N in LENGTHS] for n in (4, 5))
     assert known(growth(few)).interval is None
@@ -60,7 +56,7 @@ def test_from_five_replicates_on_the_interval_is_that_of_their_slopes(writer: Wr
     assert (interval.low, interval.high) == pytest.approx(stats.t.interval(0.95, 4, loc=1.2, scale=stats.sem(powers)))
 
 
-def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out(writer: Writer) -> None:
+def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out() -> None:
     def weighed(N: int, size: int) -> CellSummary:
         cell = writer.cell(N=N, B=2)
         return writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))

@@ -13,11 +13,10 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 from attnbench.schema.selfcheck import Place, Selfcheck
-from tests.analyze.conftest import Writer, known
+from tests.analyze.conftest import known, writer
 
 
 def records(
-    writer: Writer,
     plan: Selfcheck,
     spread: float = 0.02,
     drift: float = 0.0,
@@ -34,17 +33,17 @@ def records(
     return found
 
 
-def planned(writer: Writer, verdicts: int = 24, replicates: int = 10, injected: float = 0.0) -> Selfcheck:
+def planned(verdicts: int = 24, replicates: int = 10, injected: float = 0.0) -> Selfcheck:
     cell, slow = writer.cell(), writer.cell("slow")
     return Selfcheck(sides=(cell, slow if injected else cell), verdicts=verdicts, replicates=replicates, injected=injected)
 
 
-def test_both_names_of_one_method_are_told_apart_by_their_numbers_alone(writer: Writer) -> None:
-    plan = planned(writer)
-    off = calibrate(plan, records(writer, plan, between=(0.0, 0.2)), 0.05)
+def test_both_names_of_one_method_are_told_apart_by_their_numbers_alone() -> None:
+    plan = planned()
+    off = calibrate(plan, records(plan, between=(0.0, 0.2)), 0.05)
     assert off.paired[-1].slower == off.unpaired[-1].slower == Hits(24, 24)
     assert known(off.overall).value == pytest.approx(math.exp(0.2), rel=0.006)
-    alike = calibrate(plan, records(writer, plan), 0.05)
+    alike = calibrate(plan, records(plan), 0.05)
     assert alike.paired[-1].alarms == alike.unpaired[-1].alarms == alike.together == Hits(0, 24)
     interval = known(known(alike.overall).interval)
     assert interval.low < 1 < interval.high
@@ -53,22 +52,22 @@ def test_both_names_of_one_method_are_told_apart_by_their_numbers_alone(writer: 
 
 
 @pytest.mark.parametrize(("replicates", "counts"), [(2, [2]), (3, [3]), (4, [3, 4]), (7, [3, 5, 7]), (25, [3, 5, 10, 20, 25])])
-def test_counts_below_what_was_planned_are_shown_too(writer: Writer, replicates: int, counts: list[int]) -> None:
-    plan = planned(writer, verdicts=2, replicates=replicates)
-    assert [power.replicates for power in calibrate(plan, records(writer, plan), 0.05).unpaired] == counts
+def test_counts_below_what_was_planned_are_shown_too(replicates: int, counts: list[int]) -> None:
+    plan = planned(verdicts=2, replicates=replicates)
+    assert [power.replicates for power in calibrate(plan, records(plan), 0.05).unpaired] == counts
 
 
-def test_what_falls_on_both_sides_of_a_round_is_seen_by_unpaired_verdicts_only(writer: Writer) -> None:
-    plan = planned(writer)
-    found = calibrate(plan, records(writer, plan, drift=0.03), 0.05)
+def test_what_falls_on_both_sides_of_a_round_is_seen_by_unpaired_verdicts_only() -> None:
+    plan = planned()
+    found = calibrate(plan, records(plan, drift=0.03), 0.05)
     assert known(found.unpaired[-1].half_width) > 3 * known(found.paired[-1].half_width)
     assert found.rounds == pytest.approx(math.expm1(9 * 0.03), abs=0.02)
     assert found.processes == pytest.approx(0.02, rel=0.1), "drift is no difference between processes"
 
 
-def test_rounds_are_cut_into_verdicts_that_share_no_process_and_what_failed_or_is_missing_costs_its_own(writer: Writer) -> None:
-    plan = planned(writer, verdicts=20)
-    every = records(writer, plan)
+def test_rounds_are_cut_into_verdicts_that_share_no_process_and_what_failed_or_is_missing_costs_its_own() -> None:
+    plan = planned(verdicts=20)
+    every = records(plan)
     whole = calibrate(plan, every, 0.05)
     assert [(power.replicates, power.slower.of) for power in whole.paired] == [(3, 60), (5, 40), (10, 20)]
     lost = plan.number(Place(7, 1, 6))
@@ -81,17 +80,17 @@ def test_rounds_are_cut_into_verdicts_that_share_no_process_and_what_failed_or_i
     assert found.lost == 20 * 2 * 4
 
 
-def test_no_records_at_all_give_no_figures(writer: Writer) -> None:
-    found = calibrate(planned(writer), [], 0.05)
+def test_no_records_at_all_give_no_figures() -> None:
+    found = calibrate(planned(), [], 0.05)
     assert (found.measured, found.paired[-1].alarms.share, found.paired[-1].half_width) == (0, None, None)
     assert smallest(found.paired[-1].bare, SURE).effect is None
     assert (found.seconds, found.processes, found.rounds, found.overall) == (None, None, None, None)
     assert found.floor == ()
 
 
-def test_a_repeated_process_counts_by_its_last_attempt_and_a_check_is_no_process(writer: Writer) -> None:
-    plan = planned(writer, verdicts=2, replicates=2)
-    every = records(writer, plan, flags=("loaded", "noisy"))
+def test_a_repeated_process_counts_by_its_last_attempt_and_a_check_is_no_process() -> None:
+    plan = planned(verdicts=2, replicates=2)
+    every = records(plan, flags=("loaded", "noisy"))
     again = writer.timed(plan.sides[0], [5.0], 0, attempt=1, flags=("throttled",))
     check = writer.failed(writer.cell(N=64), Status.INCORRECT, "wrong", phase=Pass.CHECK)
     found = calibrate(plan, [check, *every, again], 0.05)
@@ -99,16 +98,16 @@ def test_a_repeated_process_counts_by_its_last_attempt_and_a_check_is_no_process
     assert found.seconds == pytest.approx(2e-3 * (5.0 / 2e-3) ** (1 / 8), rel=0.05)
 
 
-def test_the_noise_floor_is_of_enough_paired_verdicts_without_a_margin_or_a_slow_down_made_on_purpose(writer: Writer) -> None:
-    plan = planned(writer, verdicts=120)
-    floor = dict(calibrate(plan, records(writer, plan, spread=0.03), 0.5).floor)
+def test_the_noise_floor_is_of_enough_paired_verdicts_without_a_margin_or_a_slow_down_made_on_purpose() -> None:
+    plan = planned(verdicts=120)
+    floor = dict(calibrate(plan, records(plan, spread=0.03), 0.5).floor)
     # 3.6 standard errors: what a t test at 9 degrees finds nine times in ten
     assert floor[10] == pytest.approx(math.expm1(3.63 * 0.03 * math.sqrt(2 / 10)), rel=0.15)
     assert floor[3] > floor[5] > floor[10]
-    few = planned(writer, verdicts=40)
-    assert set(dict(calibrate(few, records(writer, few), 0.05).floor)) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
-    plan = planned(writer, verdicts=120, replicates=5, injected=0.1)
-    slowed = calibrate(plan, records(writer, plan, between=(0.0, math.log1p(0.1))), 0.05)
+    few = planned(verdicts=40)
+    assert set(dict(calibrate(few, records(few), 0.05).floor)) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
+    plan = planned(verdicts=120, replicates=5, injected=0.1)
+    slowed = calibrate(plan, records(plan, between=(0.0, math.log1p(0.1))), 0.05)
     assert slowed.paired[-1].slower.hits > 110
     assert slowed.floor == ()
     assert slowed.processes == pytest.approx(0.02, rel=0.1), "the slow-down is no spread"

@@ -12,7 +12,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Description
 from attnbench.schema.suite import Axes
 from attnbench.training.reading import ANEW, STEP_BY_STEP
-from tests.analyze.conftest import Writer, compared, known
+from tests.analyze.conftest import compared, known, writer
 from tests.report.conftest import Synthetic
 
 SDPA, NAIVE, RECOMPUTE, LINEAR = "softmax.sdpa", "softmax.naive", "softmax.recompute", "linear.full"
@@ -25,7 +25,7 @@ def section_of(summaries: Sequence[CellSummary], named: Sequence[str] = ()) -> S
     return compared(found, named)
 
 
-def test_the_baseline_is_the_exact_kernel_of_least_time_per_sample_that_ran(writer: Writer) -> None:
+def test_the_baseline_is_the_exact_kernel_of_least_time_per_sample_that_ran() -> None:
     naive, sdpa, linear = (writer.summary(writer.cell(name), [t]) for name, t in ((NAIVE, 5.0), (SDPA, 2.0), (LINEAR, 1.0)))
     broken = writer.summary(cell := writer.cell("softmax.broken"), [0.1], writer.failed(cell, replicate=1))
     assert strongest_exact(section_of([naive, sdpa, broken, linear]), 1024) is sdpa
@@ -47,7 +47,7 @@ def test_the_baseline_is_the_exact_kernel_of_least_time_per_sample_that_ran(writ
     ],
 )
 def test_in_decoding_a_speedup_over_a_cache_and_over_none_are_two_numbers(
-    writer: Writer, searched: bool, seconds: dict[str, float], want: list[str]
+    searched: bool, seconds: dict[str, float], want: list[str]
 ) -> None:
     cells = [(writer.largest if searched else writer.cell)(method) for method in seconds]
     summaries = [writer.summary(cell, [time]) for cell, time in zip(cells, seconds.values(), strict=True)]
@@ -63,9 +63,7 @@ def test_in_decoding_a_speedup_over_a_cache_and_over_none_are_two_numbers(
         pytest.param({SDPA: 2.0, "lsh.reformer": 1.0}, [SDPA], id="what is not exact is no baseline"),
     ],
 )
-def test_a_model_generates_without_a_cache_where_its_record_says_so(
-    writer: Writer, seconds: dict[str, float], want: list[str]
-) -> None:
+def test_a_model_generates_without_a_cache_where_its_record_says_so(seconds: dict[str, float], want: list[str]) -> None:
     cells = []
     for method, time in seconds.items():
         cell = writer.cell(method, causal=True).model_copy(update={"workload": Workload.GENERATE})
@@ -75,7 +73,7 @@ def test_a_model_generates_without_a_cache_where_its_record_says_so(
     assert [without_cache(cell) for cell in cells] == [method != SDPA for method in seconds]
 
 
-def test_what_is_called_softmax_and_computes_something_else_is_no_baseline(writer: Writer) -> None:
+def test_what_is_called_softmax_and_computes_something_else_is_no_baseline() -> None:
     seconds = {SDPA: 3.0, "softmax.fox": 2.0, "softmax.new": 4.0, "mine:Exact": 1.0}
     cells = [writer.summary(writer.cell(method), [time]) for method, time in seconds.items()]
     say: dict[str, bool | None] = {SDPA: True, "softmax.fox": False, "mine:Exact": True, "softmax.new": None}
@@ -91,7 +89,7 @@ def test_what_is_called_softmax_and_computes_something_else_is_no_baseline(write
     assert known(strongest_exact(section, 1024)).cell.method == "softmax.fox", "of a run that did not ask, by its name"
 
 
-def test_a_speedup_pairs_replicates_of_one_number_and_is_of_the_medians_where_none_has_a_partner(writer: Writer) -> None:
+def test_a_speedup_pairs_replicates_of_one_number_and_is_of_the_medians_where_none_has_a_partner() -> None:
     cell = writer.cell("b")
     base, fast = writer.summary(writer.cell("a"), [2.0, 20.0, 4.0]), writer.summary(cell, [1.0, 10.0, 1.0])
     assert speedup(base, fast) == Estimate(2.0, Interval(2.0, 4.0, Spread.BAND))
@@ -111,7 +109,7 @@ def test_a_speedup_pairs_replicates_of_one_number_and_is_of_the_medians_where_no
     ],
 )
 def test_the_baseline_of_a_section_is_named_or_the_strongest_exact_one_where_the_most_methods_ran(
-    writer: Writer, times: Mapping[str, Mapping[int, float]], named: tuple[str, ...], want: str | None
+    times: Mapping[str, Mapping[int, float]], named: tuple[str, ...], want: str | None
 ) -> None:
     cells = [writer.summary(writer.cell(method, N), [t]) for method, row in times.items() for N, t in row.items()]
     assert baseline(section_of(cells, named)) == want
