@@ -107,9 +107,7 @@ def test_intervals_hold_the_truth_of_ten_thousand_trials(case: Case) -> None:
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("replicates", REPLICATES)
 @pytest.mark.parametrize("noise", WIDEST)
-def test_where_one_side_alone_has_a_tail_intervals_fall_short_on_the_side_of_the_tail(
-    noise: str, replicates: int, paired: bool
-) -> None:
+def test_where_one_side_alone_has_a_tail_intervals_fall_short_on_that_side(noise: str, replicates: int, paired: bool) -> None:
     """No t interval can do better on so few: most sets of five hold nothing of the tail that their mean should have."""
     rng = np.random.default_rng([replicates, paired])
     truth = math.exp(float(NOISES[noise](rng, (1_000_000,)).mean()))
@@ -172,9 +170,7 @@ def suites(share: float, margin: float, count: int, *, paired: bool = True) -> t
 @pytest.mark.parametrize(
     ("margin", "most"), [pytest.param(0.0, 0.11, id="5 % and four standard errors"), pytest.param(0.05, 0.04, id="a margin")]
 )
-def test_of_what_is_told_apart_in_a_suite_few_are_false_and_with_a_margin_hardly_any(
-    share: float, margin: float, most: float
-) -> None:
+def test_few_of_what_is_told_apart_are_false_and_with_a_margin_hardly_any(share: float, margin: float, most: float) -> None:
     false, found, wrong_way = suites(share, margin, 200)
     assert false <= most
     assert found > 0.95 or not share

@@ -46,41 +46,26 @@ def rising(*values: float, replicates: int = 5) -> dict[int, Sequence[float]]:
     return {N: [value] * replicates if value else [] for N, value in zip(LENGTHS, values, strict=False)}
 
 
-ALIKE, SLOW = rising(1, 1, 1, 1), rising(3, 3, 3, 3)
+def flat(value: float) -> dict[int, Sequence[float]]:
+    return rising(*[value] * 4)
+
+
+BREAKS_OFF = {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}
 
 
 @pytest.mark.parametrize(
     ("times", "named", "want", "bracket"),
     [
-        pytest.param(
-            {A: rising(1, 2, 4, 8), X: rising(1.5, 1.5, 1.5, 1.5), Y: SLOW},
-            (),
-            (X, A, (1024, 2048, 4096)),
-            (512, 1024),
-            id="the best is held against the strongest exact one where it leads it",
-        ),
-        pytest.param(
-            {A: rising(1, 2, 4, 8), X: rising(2, 2, 2, 2), Y: SLOW},
-            (Y,),
-            (X, Y, LENGTHS),
-            None,
-            id="a baseline that the suite names comes before the exact one",
-        ),
-        pytest.param({X: SLOW, Y: rising(2, 2, 2, 2)}, (), (Y, X, LENGTHS), None, id="neither of two is exact"),
-        pytest.param(
-            {A: rising(1, 2, 0, 0), X: rising(0.9, 1, 2, 4), Y: rising(3, 3, 3, 6)},
-            (),
-            (X, A, (512, 1024)),
-            None,
-            id="a baseline that fails early is led as far as it ran",
-        ),
-        pytest.param(
-            {A: ALIKE, X: {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}},
-            (),
-            (X, A, (4096,)),
-            None,
-            id="a lead ends before a length at which it cannot be told; it may lead there too, so that is no crossing",
-        ),
+        # the strongest exact one is the baseline
+        ({A: rising(1, 2, 4, 8), X: flat(1.5), Y: flat(3)}, (), (X, A, LENGTHS[1:]), (512, 1024)),
+        # one that the suite names comes before it
+        ({A: rising(1, 2, 4, 8), X: flat(2), Y: flat(3)}, (Y,), (X, Y, LENGTHS), None),
+        # neither of two is exact
+        ({X: flat(3), Y: flat(2)}, (), (Y, X, LENGTHS), None),
+        # one that fails early is led as far as it ran
+        ({A: rising(1, 2, 0, 0), X: rising(0.9, 1, 2, 4), Y: rising(3, 3, 3, 6)}, (), (X, A, LENGTHS[:2]), None),
+        # a lead ends before a length at which it cannot be told; it may lead there too, so that is no crossing
+        ({A: flat(1), X: BREAKS_OFF}, (), (X, A, LENGTHS[3:]), None),
     ],
 )
 def test_whom_the_best_leads_and_where(
@@ -97,7 +82,7 @@ def test_whom_the_best_leads_and_where(
     ("times", "best", "behind"),
     [
         pytest.param({A: rising(0.1, 0.1, 0, 0), X: rising(1, 1, 2, 4), Y: rising(0, 0, 3, 6)}, {X}, (Y,), id="it never led"),
-        pytest.param({A: ALIKE, X: dict.fromkeys(LENGTHS, NOISY), Y: SLOW}, {A, X}, (Y,), id="it cannot be told"),
+        pytest.param({A: flat(1), X: dict.fromkeys(LENGTHS, NOISY), Y: flat(3)}, {A, X}, (Y,), id="it cannot be told"),
     ],
 )
 def test_a_best_that_does_not_lead_the_baseline_is_not_said_to(times: Times, best: set[str], behind: tuple[str, ...]) -> None:

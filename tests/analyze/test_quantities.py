@@ -12,24 +12,7 @@ from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Job, Pass, Roof, Surroundings
 from attnbench.schema.figures import FIGURES
-from attnbench.schema.outcome import (
-    ACCURACY,
-    BITS,
-    COSINE,
-    ERROR_RATE,
-    LOSS,
-    MASS_RECALL,
-    NEEDLE,
-    OUTPUT_ERROR,
-    STATE_SOURCE,
-    TOP_OVERLAP,
-    Counter,
-    Failed,
-    Measured,
-    Outcome,
-    Series,
-    Status,
-)
+from attnbench.schema.outcome import STATE_SOURCE, Counter, Failed, Measured, Outcome, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.run import RunInfo
 from tests.analyze.conftest import InfoOf, known, writer
@@ -40,7 +23,7 @@ ROOF = Roof(flops_per_second=5e10, bytes_per_second=1e10)
 HERE = Surroundings(device="cpu", facts={}, memory_bytes=1, roof={"float32": ROOF})
 
 
-def scored(*replicates: float, name: str = LOSS, status: str = OK) -> CellSummary:
+def scored(*replicates: float, name: str = "loss", status: str = OK) -> CellSummary:
     return CellSummary(CELL, status, scores={name: dict(enumerate(replicates))})
 
 
@@ -63,7 +46,7 @@ def test_the_vocabulary_is_what_suites_may_write_and_no_two_figures_share_a_colu
     assert set(every) == set(FIGURES)
     assert len({quantity.column for quantity in every.values()}) == len(every)
     assert all(quantity.verb.endswith((" than", " in direction than")) for quantity in every.values())
-    main = {Workload.FORWARD: "time", Workload.FIDELITY: OUTPUT_ERROR, Workload.NUMERICS: "rounding", Workload.TRAIN: LOSS}
+    main = {Workload.FORWARD: "time", Workload.FIDELITY: "output_error", Workload.NUMERICS: "rounding", Workload.TRAIN: "loss"}
     assert {workload: main_quantity(workload) for workload in main} == main
 
 
@@ -127,9 +110,9 @@ def test_what_is_recorded_beside_the_time_is_a_figure_of_its_own(
     assert estimate(name, without) is None
 
 
-@pytest.mark.parametrize(("name", "t"), [(MASS_RECALL, 2.776445), (LOSS, 4.302653), (ACCURACY, 4.302653)])
+@pytest.mark.parametrize(("name", "t"), [("mass_recall", 2.776445), ("loss", 4.302653), ("accuracy", 4.302653)])
 def test_scores_have_a_mean_and_its_t_interval_from_five_on_or_of_trained_models_from_three(name: str, t: float) -> None:
-    enough = 5 if name == MASS_RECALL else 3
+    enough = 5 if name == "mass_recall" else 3
     values = [0.1 * i for i in range(1, enough + 1)]
     assert known(estimate(name, scored(*values[:-1], name=name))).interval == Interval(values[0], values[-2], Spread.BAND)
     found = known(estimate(name, scored(*values, name=name)))
@@ -142,15 +125,15 @@ def test_scores_have_a_mean_and_its_t_interval_from_five_on_or_of_trained_models
 @pytest.mark.parametrize(
     ("name", "values", "ends"),
     [
-        (MASS_RECALL, (1.0, 1.0, 1.0, 1.0, 0.5), (None, 1.0)),
-        (OUTPUT_ERROR, (0.0, 0.0, 0.0, 0.0, 0.5), (0.0, None)),
-        (COSINE, (-1.0, -1.0, -1.0, -1.0, 0.0), (-1.0, None)),
-        (TOP_OVERLAP, (0.0, 0.0, 0.0, 0.0, 1.0), (0.0, None)),
+        ("mass_recall", (1.0, 1.0, 1.0, 1.0, 0.5), (None, 1.0)),
+        ("output_error", (0.0, 0.0, 0.0, 0.0, 0.5), (0.0, None)),
+        ("cosine", (-1.0, -1.0, -1.0, -1.0, 0.0), (-1.0, None)),
+        ("top_overlap", (0.0, 0.0, 0.0, 0.0, 1.0), (0.0, None)),
         ("missed_mass", (1.0, 1.0, 1.0, 1.0, 0.5), (0.0, None)),
     ],
 )
 def test_an_interval_ends_where_the_figure_must(name: str, values: tuple[float, ...], ends: tuple[float | None, ...]) -> None:
-    source = MASS_RECALL if name == "missed_mass" else name
+    source = "mass_recall" if name == "missed_mass" else name
     found = known(estimate(name, scored(*values, name=source)))
     assert all(end is None or end == got for end, got in zip(ends, found.ends, strict=True))
 
@@ -169,19 +152,19 @@ def test_bytes_are_read_once_and_exact_and_every_counter_has_its_name() -> None:
 def test_a_figure_that_a_cell_does_not_have_is_not_recorded() -> None:
     assert set(recorded([writer.summary(writer.cell(), [1.0])])) == {"time", "tokens", "throughput"}
     assert recorded([writer.summary(writer.cell())]) == {}
-    assert estimate(LOSS, scored(1.0, status="budget")) is None
-    assert estimate(LOSS, scored(1.0, name=ACCURACY)) is None
+    assert estimate("loss", scored(1.0, status="budget")) is None
+    assert estimate("loss", scored(1.0, name="accuracy")) is None
     assert quantities([])["time"].estimate(None) is None
 
 
 @pytest.mark.parametrize(
     ("name", "values", "ranks"),
     [
-        *((name, (0.25,), {0: 0.25}) for name in (LOSS, BITS, ERROR_RATE, OUTPUT_ERROR)),
-        *((name, (0.25,), {0: 4.0}) for name in (ACCURACY, MASS_RECALL, COSINE, TOP_OVERLAP)),
+        *((name, (0.25,), {0: 0.25}) for name in ("loss", "bits", "error_rate", "output_error")),
+        *((name, (0.25,), {0: 4.0}) for name in ("accuracy", "mass_recall", "cosine", "top_overlap")),
         # what has no ratio is not ranked, nor a cell by those of its replicates that have one; its number stays
-        *((COSINE, (value,), {}) for value in (0.0, -0.5)),
-        (NEEDLE, (0.0, 0.0, 0.3), {}),
+        *(("cosine", (value,), {}) for value in (0.0, -0.5)),
+        ("needle", (0.0, 0.0, 0.3), {}),
     ],
 )
 def test_methods_are_ranked_by_a_loss_itself_and_by_the_inverse_of_what_should_be_much(
@@ -195,12 +178,16 @@ def test_methods_are_ranked_by_a_loss_itself_and_by_the_inverse_of_what_should_b
 @pytest.mark.parametrize(("size", "ranks"), [(64, {0: 64.0}), (0, {}), (None, {})])
 def test_a_counter_of_zero_or_none_has_no_rank(size: int | None, ranks: dict[int, float]) -> None:
     cell = writer.cell()
-    summary = writer.summary(cell, [1.0], writer.weighed(cell, state_bytes=Counter(bytes=size, source=STATE_SOURCE)))
+    summary = writer.summary(
+        cell,
+        [1.0],
+        writer.weighed(cell, state_bytes=Counter(bytes=size, source=STATE_SOURCE)),
+    )
     assert quantities([summary])["state"].ranked(summary) == ranks
 
 
 def kept(recall: float, error: float = 0.5) -> Measured:
-    values = {MASS_RECALL: recall, OUTPUT_ERROR: error}
+    values = {"mass_recall": recall, "output_error": error}
     return Measured(samples={name: Series(unit="1", values=(value,)) for name, value in values.items()})
 
 
@@ -220,7 +207,7 @@ def test_a_cell_that_is_not_timed_has_scores_and_fails_by_a_replicate_without_nu
     jobs = [Job(cell=cell, phase=Pass.FIDELITY, replicate=i) for i in range(2)]
     (found,) = summarize([cell], [writer.record(jobs[0], kept(0.2)), writer.record(jobs[1], outcome)])
     assert (found.status, found.reason) == (status, reason)
-    assert (estimate("time", found), estimate(COSINE, found)) == (None, None)
+    assert (estimate("time", found), estimate("cosine", found)) == (None, None)
     want = Estimate(0.4, Interval(0.2, 0.6, Spread.BAND)) if found.ok else None
-    assert estimate(MASS_RECALL, found) == want
+    assert estimate("mass_recall", found) == want
     assert not found.ok or (found.replicates, found.samples) == (2, 2)
