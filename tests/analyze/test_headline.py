@@ -134,7 +134,7 @@ def learning(losses: Losses, named: Sequence[str] = ()) -> Statement:
         ({X: [0.5] * 3, Y: [0.2] * 3, BASE: []}, (), Y, {X: Standing.ABOVE}),
     ],
 )
-def test_a_standing_goes_by_the_interval_and_what_is_worth_a_word(
+def test_a_standing_goes_by_the_interval(
     losses: Losses, named: Sequence[str], base: str, standings: dict[str, Standing]
 ) -> None:
     found = learning(losses, named)

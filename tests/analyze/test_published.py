@@ -107,9 +107,7 @@ MADE = timed("a", 0.5, workload=Workload.GENERATE, training=PIXELS)
         ("bits", "train", scored("a", "bits", 1.0, training=PIXELS), 1.0, "bits/dim"),
     ],
 )
-def test_rates_are_per_sample_of_the_batch_or_per_token_and_units_are_of_what_they_are(
-    metric: str, workload: str, cell: CellSummary, value: float, unit: str
-) -> None:
+def test_rates_are_per_sample_or_per_token(metric: str, workload: str, cell: CellSummary, value: float, unit: str) -> None:
     found = known(row(published(ours=ours(metric, "a", workload)), cell).figure)
     assert (found.value, found.unit) == (pytest.approx(value), unit)
 
@@ -175,7 +173,7 @@ def test_the_longest_length_says_what_ended_the_row() -> None:
         ((0.98, 1.0, 1.02), {"at_most": "printed"}, Finding.NOT_REPRODUCED),
     ],
 )
-def test_the_verdict_is_where_the_whole_interval_lies(
+def test_the_verdict_goes_by_the_interval(
     values: tuple[float, ...], band: dict[str, float | str] | None, finding: Finding
 ) -> None:
     found = row(published(ours=ours("loss", "a", "train"), number=0.9, reproduced=band), scored("a", "loss", *values))

@@ -99,9 +99,7 @@ def test_what_is_faster_than_its_roof_is_above_and_says_why(info: RunInfo) -> No
         pytest.param("selection_share", "1", 0.25, 1, 0.25, id="the share of choosing"),
     ],
 )
-def test_what_is_recorded_beside_the_time_is_a_figure_of_its_own(
-    name: str, unit: str, value: float, B: int, want: float
-) -> None:
+def test_what_is_recorded_beside_the_time_is_a_figure_too(name: str, unit: str, value: float, B: int, want: float) -> None:
     cell, time = writer.cell(), {"time": Series(unit="s", values=(1.0,))}
     samples = {**time, name: Series(unit=unit, values=(value,))}
     (with_it,) = summarize([cell], [writer.record(Job(cell=cell, B=B), Measured(samples=samples, facts={"B": B}))])
@@ -167,9 +165,7 @@ def test_a_figure_that_a_cell_does_not_have_is_not_recorded() -> None:
         ("needle", (0.0, 0.0, 0.3), {}),
     ],
 )
-def test_methods_are_ranked_by_a_loss_itself_and_by_the_inverse_of_what_should_be_much(
-    name: str, values: tuple[float, ...], ranks: dict[int, float]
-) -> None:
+def test_methods_rank_by_losses_and_inverse_scores(name: str, values: tuple[float, ...], ranks: dict[int, float]) -> None:
     cell = scored(*values, name=name)
     assert recorded([cell])[name].ranked(cell) == ranks
     assert known(estimate(name, cell)).value == pytest.approx(sum(values) / len(values))
@@ -200,9 +196,7 @@ def kept(recall: float, error: float = 0.5) -> Measured:
         (kept(0.5, math.inf), "error", "a sample of output_error is not a finite number"),
     ],
 )
-def test_a_cell_that_is_not_timed_has_scores_and_fails_by_a_replicate_without_numbers(
-    outcome: Outcome, status: str, reason: str
-) -> None:
+def test_a_cell_that_is_not_timed_fails_by_a_replicate_without_numbers(outcome: Outcome, status: str, reason: str) -> None:
     cell = writer.cell().model_copy(update={"workload": Workload.FIDELITY})
     jobs = [Job(cell=cell, phase=Pass.FIDELITY, replicate=i) for i in range(2)]
     (found,) = summarize([cell], [writer.record(jobs[0], kept(0.2)), writer.record(jobs[1], outcome)])

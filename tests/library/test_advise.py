@@ -121,9 +121,7 @@ def test_a_quality_counts_only_of_the_same_parameters_whether_they_were_named_or
     ("shape", "is_known"),
     [({}, True), ({"N": 64, "B": 2}, True), ({"causal": False}, False), ({"dtype": DType.FLOAT64}, False), ({"D": 32}, False)],
 )
-def test_a_quality_counts_only_with_the_mask_the_dtype_and_the_width_that_it_is_set_beside(
-    keep: Keep, shape: dict[str, Any], is_known: bool
-) -> None:
+def test_a_quality_counts_only_with_its_own_mask_dtype_and_width(keep: Keep, shape: dict[str, Any], is_known: bool) -> None:
     run = timed(Law("linear.chunked", 2e-3, 1.0))
     (cell,) = run.run().cells
     other = cell.reshaped(**shape).model_copy(update={"workload": Workload.FIDELITY})

@@ -44,9 +44,7 @@ def collected(tmp_path: Path, requirement: str) -> tuple[tuple[str, ...], set[st
     return left_out, {file.name for file in (tmp_path / "wheels").iterdir()}
 
 
-def test_all_that_is_needed_is_there_for_the_other_python_and_what_torch_brings_is_left_out(
-    publish: Publish, tmp_path: Path
-) -> None:
+def test_all_that_is_needed_is_there_for_the_other_python_but_what_torch_brings(publish: Publish, tmp_path: Path) -> None:
     nvidia = ("nvidia-cublas", "nvidia-ml-py", "nvidia-cuda-nvcc")
     publish("first", "1.0", "second>=2", "torch>=2", 'old; python_version < "3.12"', 'more; extra == "all"')
     publish("second", "2.1", *nvidia, "first", tag="cp312-cp312-manylinux_2_17_x86_64")
@@ -66,9 +64,7 @@ def test_all_that_is_needed_is_there_for_the_other_python_and_what_torch_brings_
     }
 
 
-def test_versions_are_those_that_are_installed_here_and_a_package_without_a_wheel_for_that_machine_is_named(
-    publish: Publish, tmp_path: Path
-) -> None:
+def test_versions_are_those_installed_here_and_a_package_without_a_wheel_is_named(publish: Publish, tmp_path: Path) -> None:
     publish("pytest", here := pytest.__version__)
     publish("pytest", "99.0")
     assert collected(tmp_path, "pytest>=8") == ((), {f"pytest-{here}-py3-none-any.whl"})
@@ -84,17 +80,13 @@ def test_versions_are_those_that_are_installed_here_and_a_package_without_a_whee
         ({"also": ["a b"]}, "also='a b': pip takes no such requirement"),
     ],
 )
-def test_what_pip_cannot_take_is_refused_before_anything_is_written(
-    options: dict[str, object], said: str, tmp_path: Path
-) -> None:
+def test_what_pip_cannot_take_is_refused_before_a_file_is_made(options: dict[str, object], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         attnbench.bundle(tmp_path / "new", **options)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_is_there_is_never_overwritten_and_one_is_made_from_a_checkout_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_folder_is_overwritten_and_one_is_made_from_a_checkout_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="is there already"):
         attnbench.bundle(tmp_path)
     monkeypatch.setattr(module, "ROOT", tmp_path)

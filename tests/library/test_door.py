@@ -202,9 +202,7 @@ def test_a_run_goes_on_from_python_after_it_was_interrupted(monkeypatch: pytest.
     "given", [{"replicates": 9}, {"device": "cpu"}, {"impl": "softmax.sdpa"}, {"causal": False}, {"N": 64}]
 )
 @pytest.mark.parametrize("goes_on", [attnbench.run, attnbench.submit])
-def test_a_run_goes_on_as_it_was_begun_and_says_so_where_something_else_is_asked_for(
-    goes_on: Callable[..., object], given: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_run_goes_on_as_it_was_begun(goes_on: Callable[..., object], given: dict[str, Any], tmp_path: Path) -> None:
     if goes_on is attnbench.submit:
         given = {"only": Only(**given)} if {"causal", "N"} & given.keys() else given
     with pytest.raises(attnbench.UsageError, match="a run goes on as it was begun; leave out"):
@@ -247,9 +245,7 @@ def test_a_class_is_built_and_measured_as_a_method_is(monkeypatch: pytest.Monkey
     assert found.set_index("method").status.to_dict() == {"softmax.sdpa": "ok", "plain:Plain": "ok"}
 
 
-def test_suites_say_what_they_are_for_and_a_copy_is_never_written_over_what_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_suites_say_what_they_are_for_and_a_copy_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = attnbench.suites()
     assert found.keys() == shipped().keys()
     assert all(about[0].isupper() and about.endswith((".", "?", ")")) and "#" not in about for about in found.values())

@@ -22,9 +22,7 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.mark.parametrize("changed", ["family/one.py", "family/shared.py", "__init__.py"])
-def test_an_answer_is_known_until_any_file_of_its_package_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
-) -> None:
+def test_an_answer_is_known_until_its_package_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     package = tmp_path / "asked_package"
     (package / "family").mkdir(parents=True)

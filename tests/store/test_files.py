@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.store.files import open_to_read, open_to_write, write_durably, write_named, write_within
+from attnbench.store.files import write_durably, write_named, write_within
 
 
 @pytest.fixture
@@ -99,16 +99,3 @@ def test_a_device_that_a_user_names_is_written_into_and_that_it_is_full_is_told(
     (tmp_path / "out").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):
         write_named(tmp_path / "out", b"new")
-
-
-def test_a_pipe_or_a_device_is_not_waited_for_and_no_file_is_changed_through_a_link(tmp_path: Path, mine: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "zero").symlink_to("/dev/zero")
-    for name in ("pipe", "zero"):
-        with pytest.raises(OSError, match="it is not a regular file"):
-            open_to_read(tmp_path / name)
-    with pytest.raises(OSError, match="it is not a regular file"):
-        open_to_write(tmp_path / "pipe", os.O_RDWR)
-    (tmp_path / "link").symlink_to(mine)
-    with pytest.raises(OSError, match="it is a link, and nothing is written through a link"):
-        open_to_write(tmp_path / "link", os.O_RDWR | os.O_CREAT)

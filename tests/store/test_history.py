@@ -38,9 +38,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[History]
     MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
-def test_a_run_that_was_added_is_read_back_with_everything_but_the_lock_and_what_is_half_written(
-    history: History, run: Path, run_info: RunInfo, numbered: Numbered
-) -> None:
+def test_a_run_that_was_added_is_read_back_whole(history: History, run: Path, run_info: RunInfo, numbered: Numbered) -> None:
     place = place_of(run_info)
     with pytest.raises(HistoryError, match=r"is not a folder|nothing is at"):
         history.places()
@@ -75,9 +73,7 @@ def test_two_names_of_one_folder_are_one_history(tmp_path: Path, monkeypatch: py
     assert len({open_history(name).address for name in names}) == 1
 
 
-def test_what_is_there_is_never_overwritten_and_a_copy_that_fails_leaves_nothing(
-    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_overwritten_or_left_half_copied(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = LocalHistory(tmp_path / "h")
     history.put(run, "s/i")
     (tmp_path / "h/s/i/records.jsonl").write_text("other")
@@ -117,9 +113,7 @@ def test_an_upload_that_is_cut_off_is_no_run_and_can_be_made_again(run: Path, mo
     assert history.holds("s/i")
 
 
-def test_folders_that_are_no_runs_are_passed_over_and_the_stamp_of_a_run_changes_with_its_records(
-    folder: RunFolder, tmp_path: Path, numbered: Numbered
-) -> None:
+def test_only_runs_are_listed_with_a_stamp_of_their_records(folder: RunFolder, tmp_path: Path, numbered: Numbered) -> None:
     results = tmp_path / "results"
     for name in ("reference/machine/s/i", "s/.i.1234.partial", ".hidden/run"):
         (results / name).mkdir(parents=True)

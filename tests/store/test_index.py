@@ -91,9 +91,7 @@ def test_only_the_tracks_and_the_quantity_that_are_wanted_are_given(history: His
     assert np.isnan(everything(history, quantity="loss").tracks[0].values).all()
 
 
-def test_a_second_look_reads_only_what_is_new_or_went_on_and_forgets_what_is_gone(
-    history: History, reader: Reader, add: Add, tmp_path: Path, numbered: Numbered
-) -> None:
+def test_only_what_changed_is_read_anew(history: History, reader: Reader, add: Add, tmp_path: Path, numbered: Numbered) -> None:
     said: list[tuple[int, int]] = []
     everything(history, reader)
     everything(history, reader)
@@ -121,9 +119,7 @@ def test_a_second_look_reads_only_what_is_new_or_went_on_and_forgets_what_is_gon
     ],
     ids=["torn", "newer", "empty", "without a date"],
 )
-def test_a_run_that_cannot_be_read_says_why_and_is_tried_again(
-    history: History, tmp_path: Path, change: Callable[[str], str], words: str
-) -> None:
+def test_an_unreadable_run_is_tried_again(history: History, tmp_path: Path, change: Callable[[str], str], words: str) -> None:
     file = tmp_path / "h/s/run2/run.json"
     whole = file.read_text()
     file.write_text(change(whole))
@@ -134,9 +130,7 @@ def test_a_run_that_cannot_be_read_says_why_and_is_tried_again(
     assert [entry.problem for entry in everything(history).entries] == [""] * 3
 
 
-def test_machines_and_suites_have_tracks_of_their_own_and_what_changed_between_versions_is_told(
-    history: History, add: Add, run_info: RunInfo
-) -> None:
+def test_machines_and_suites_have_own_tracks_and_versions_do_not(history: History, add: Add, run_info: RunInfo) -> None:
     add(4, environment={"processor": "Q", "torch": "2"})
     add(5, environment={"processor": "P", "torch": "3", "cuda": "13"})
     add(6, suite=run_info.suite.model_copy(update={"name": "t"}))
@@ -196,9 +190,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_an_index_that_is_damaged_or_of_another_version_is_made_anew(
-    history: History, reader: Reader, damage: Callable[[Path], None]
-) -> None:
+def test_an_index_that_is_damaged_is_made_anew(history: History, reader: Reader, damage: Callable[[Path], None]) -> None:
     whole = everything(history)
     damage(index_file(history))
     assert same(everything(history, reader), whole)
@@ -237,9 +229,7 @@ def test_what_is_interrupted_goes_on_where_it_was(history: History, reader: Read
     assert reader.read == ["run1", "run2", "run3"]
 
 
-def test_a_history_at_a_url_is_read_once_and_a_run_that_is_still_being_uploaded_is_tried_again(
-    add: Add, reader: Reader
-) -> None:
+def test_a_history_at_a_url_is_read_once_and_what_is_still_being_uploaded_is_tried_again(add: Add, reader: Reader) -> None:
     history = open_history("memory://indexed")
     MemoryFileSystem().pipe_file("/indexed/s/run1/records.jsonl", b"")
     assert "FileNotFoundError" in everything(history, reader).entries[0].problem

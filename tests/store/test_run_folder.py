@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,6 @@ import pytest
 from attnbench.schema.record import VERSION, Record
 from attnbench.store.run_folder import RunFolder, StoreError
 from tests.store.conftest import Numbered
-
-
-def notes(records: list[Record]) -> list[int]:
-    return [int(record.note) for record in records]
 
 
 def refusing(number: int) -> Callable[..., int]:
@@ -28,33 +25,40 @@ def refusing(number: int) -> Callable[..., int]:
     return refuse
 
 
-@pytest.fixture
-def file(folder: RunFolder) -> Path:
-    """Where the records are."""
-    return folder.path / "records.jsonl"
+def notes(records: list[Record]) -> list[int]:
+    return [int(record.note) for record in records]
+
+
+@dataclass
+class Kept:
+    """A run folder with records that have numbers."""
+
+    folder: RunFolder
+    record: Numbered
+
+    def __post_init__(self) -> None:
+        self.file, self.aside = self.folder.path / "records.jsonl", self.folder.path / "records.aside"
+
+    def append(self, *numbers: int) -> bytes:
+        """Append records; the whole file then."""
+        for number in numbers:
+            self.folder.append(self.record(number))
+        return self.file.read_bytes()
 
 
 @pytest.fixture
-def aside(folder: RunFolder) -> Path:
-    """Where lines are that are no records."""
-    return folder.path / "records.aside"
-
-
-@pytest.fixture
-def whole(folder: RunFolder, numbered: Numbered, file: Path) -> bytes:
-    """The folder has three records; the bytes of their file."""
-    for number in range(3):
-        folder.append(numbered(number))
-    return file.read_bytes()
+def kept(folder: RunFolder, numbered: Numbered) -> Kept:
+    """A folder with three records."""
+    kept = Kept(folder, numbered)
+    kept.append(0, 1, 2)
+    return kept
 
 
 def test_what_is_appended_is_read_back_in_order_and_reading_makes_no_file(folder: RunFolder, numbered: Numbered) -> None:
     assert folder.records() == folder.repair() == []
     assert {file.name for file in folder.path.iterdir()} == {"run.json"}
-    records = [numbered(number) for number in range(3)]
-    for record in records:
-        folder.append(record)
-    assert folder.records() == folder.repair() == records
+    Kept(folder, numbered).append(0, 1, 2)
+    assert folder.records() == folder.repair() == [numbered(number) for number in range(3)]
     assert folder.set_aside == []
 
 
@@ -72,17 +76,16 @@ def pack(file: Path, ending: str) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
-def test_compressed_records_are_read_and_expanded_before_more_are_added(
-    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, ending: str
-) -> None:
-    packed = pack(file, ending)
-    assert notes(RunFolder(folder.path).records()) == [0, 1, 2]
+def test_compressed_records_are_read_and_expanded_before_more_are_added(kept: Kept, ending: str) -> None:
+    whole = kept.file.read_bytes()
+    packed = pack(kept.file, ending)
+    kept.folder = RunFolder(kept.folder.path)
+    assert notes(kept.folder.records()) == [0, 1, 2]
     assert packed.exists()
-    again = RunFolder(folder.path)
-    assert notes(again.repair()) == [0, 1, 2]
-    assert (file.read_bytes(), packed.exists()) == (whole, False)
-    again.append(numbered(3))
-    assert notes(again.records()) == [0, 1, 2, 3]
+    assert notes(kept.folder.repair()) == [0, 1, 2]
+    assert (kept.file.read_bytes(), packed.exists()) == (whole, False)
+    kept.append(3)
+    assert notes(kept.folder.records()) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -90,20 +93,16 @@ def test_compressed_records_are_read_and_expanded_before_more_are_added(
 )
 @pytest.mark.parametrize("call", ["records", "repair"])
 @pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
-@pytest.mark.usefixtures("whole")
-def test_compressed_records_that_are_torn_are_a_store_error_and_stay(
-    folder: RunFolder, file: Path, call: str, ending: str, spoil: Callable[[bytes], bytes]
-) -> None:
-    packed = pack(file, ending)
+def test_compressed_records_that_are_torn_stay(kept: Kept, call: str, ending: str, spoil: Callable[[bytes], bytes]) -> None:
+    packed = pack(kept.file, ending)
     packed.write_bytes(spoil(packed.read_bytes()))
     with pytest.raises(StoreError, match=r"cannot read .*records\."):
-        getattr(RunFolder(folder.path), call)()
+        getattr(RunFolder(kept.folder.path), call)()
     assert packed.exists()
 
 
-def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
-    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, aside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = kept.file.read_bytes()
     # some dozens of repairs; what they leave in the files is the matter here, not the disk
     monkeypatch.setattr(os, "fsync", id)
     start = whole.rindex(b"\n", 0, -1) + 1
@@ -111,13 +110,12 @@ def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
     letters = [at for at in range(start, len(whole)) if whole[at] > 127]
     assert len(letters) == 9
     for cut in sorted({start + 1, start + 2, len(whole) - 2, *range(start + 1, len(whole) - 1, 41), *letters}):
-        file.write_bytes(whole[:cut])
-        assert notes(folder.repair()) == [0, 1]
-        assert file.read_bytes() == whole[:start]
-        assert aside.read_bytes().endswith(b"\n" + whole[start:cut] + b"\n")
-        assert len(folder.set_aside) == 1
-    folder.append(numbered(2))
-    assert file.read_bytes() == whole
+        kept.file.write_bytes(whole[:cut])
+        assert notes(kept.folder.repair()) == [0, 1]
+        assert kept.file.read_bytes() == whole[:start]
+        assert kept.aside.read_bytes().endswith(b"\n" + whole[start:cut] + b"\n")
+        assert len(kept.folder.set_aside) == 1
+    assert kept.append(2) == whole
 
 
 @pytest.mark.parametrize(
@@ -127,14 +125,12 @@ def test_a_last_line_torn_at_any_byte_is_set_aside_and_the_rest_is_kept(
         pytest.param(lambda whole: b"\n\n" + whole.replace(b"\n", b"\n\n") + b"  \n", id="empty lines are no error"),
     ],
 )
-def test_lines_that_are_whole_are_kept_and_the_next_is_not_glued_to_them(
-    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, aside: Path, change: Callable[[bytes], bytes]
-) -> None:
-    file.write_bytes(change(whole))
-    assert notes(folder.repair()) == [0, 1, 2]
-    folder.append(numbered(3))
-    assert notes(folder.records()) == [0, 1, 2, 3]
-    assert not aside.exists()
+def test_lines_that_are_whole_are_kept_and_the_next_is_not_glued_to_them(kept: Kept, change: Callable[[bytes], bytes]) -> None:
+    kept.file.write_bytes(change(kept.file.read_bytes()))
+    assert notes(kept.folder.repair()) == [0, 1, 2]
+    kept.append(3)
+    assert notes(kept.folder.records()) == [0, 1, 2, 3]
+    assert not kept.aside.exists()
 
 
 NEWER = json.dumps({"schema_version": VERSION + 1, "job": {}}).encode()
@@ -153,41 +149,37 @@ SPOILT: dict[str, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize(("line", "reason"), SPOILT.values(), ids=SPOILT)
 def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason(
-    folder: RunFolder, whole: bytes, file: Path, aside: Path, line: bytes, reason: bytes
+    kept: Kept, line: bytes, reason: bytes
 ) -> None:
+    whole, folder = kept.file.read_bytes(), kept.folder
     first, second, third = whole.splitlines(keepends=True)
-    file.write_bytes(first + line + b"\n" + second + third)
+    kept.file.write_bytes(first + line + b"\n" + second + third)
     assert notes(folder.records()) == [0, 1, 2]
-    assert line in file.read_bytes(), "reading alone changes nothing"
+    assert line in kept.file.read_bytes(), "reading alone changes nothing"
     assert notes(folder.repair()) == [0, 1, 2]
-    assert file.read_bytes() == whole
-    said, kept = aside.read_bytes().split(b"\n", 1)
+    assert kept.file.read_bytes() == whole
+    said, stayed = kept.aside.read_bytes().split(b"\n", 1)
     assert said.startswith(b"# ")
     assert reason in said
-    assert kept == line + b"\n"
-    assert len(folder.set_aside) == 1
-    assert reason.decode() in folder.set_aside[0]
-    assert len(folder.set_aside[0]) < 600
-
-
-@pytest.mark.usefixtures("whole")
-def test_lines_that_were_set_aside_stay_there(folder: RunFolder, file: Path, aside: Path) -> None:
-    for spoilt in (b"first", b"second"):
-        with file.open("ab") as more:
-            more.write(spoilt + b"\n")
-        folder.repair()
-    assert [line for line in aside.read_bytes().splitlines() if not line.startswith(b"#")] == [b"first", b"second"]
+    assert stayed == line + b"\n"
+    (words,) = folder.set_aside
+    assert reason.decode() in words
+    assert len(words) < 600
+    # what was set aside stays there, and so does the next
+    kept.file.write_bytes(whole + b"next\n")
+    folder.repair()
+    assert [each for each in kept.aside.read_bytes().splitlines() if not each.startswith(b"#")] == [line, b"next"]
     assert folder.repair()
     assert folder.set_aside == []
 
 
-FULL, HALF = os.strerror(errno.ENOSPC), os.write
+FULL, WRITE = os.strerror(errno.ENOSPC), os.write
 
 
 @pytest.mark.parametrize(
     ("call", "fault", "words"),
     [
-        pytest.param("write", lambda descriptor, data: HALF(descriptor, data[:10]), FULL, id="full in the middle"),
+        pytest.param("write", lambda descriptor, data: WRITE(descriptor, data[:10]), FULL, id="full in the middle"),
         *(
             (call, refusing(number), os.strerror(number))
             for call in ("write", "fsync")
@@ -196,28 +188,28 @@ FULL, HALF = os.strerror(errno.ENOSPC), os.write
     ],
 )
 def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line(
-    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path, call: str, fault: Callable[..., int], words: str
+    kept: Kept, call: str, fault: Callable[..., int], words: str
 ) -> None:
+    whole = kept.file.read_bytes()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, call, fault)
         with pytest.raises(StoreError, match=rf"cannot write .*records.jsonl: {words}; what was recorded so far is kept"):
-            folder.append(numbered(3))
-    assert file.read_bytes() == whole
-    folder.append(numbered(3))
-    assert notes(folder.records()) == [0, 1, 2, 3]
+            kept.append(3)
+    assert kept.file.read_bytes() == whole
+    kept.append(3)
+    assert notes(kept.folder.records()) == [0, 1, 2, 3]
 
 
-def test_text_that_cannot_be_stored_and_a_folder_that_is_gone_are_store_errors(
-    folder: RunFolder, numbered: Numbered, whole: bytes, file: Path
-) -> None:
+def test_text_that_cannot_be_stored_and_a_folder_that_is_gone_are_store_errors(kept: Kept) -> None:
+    whole, record = kept.file.read_bytes(), kept.record(3)
     with pytest.raises(StoreError, match="cannot write"):
-        folder.append(numbered(3).model_copy(update={"note": "half a surrogate \ud800"}))
+        kept.folder.append(record.model_copy(update={"note": "half a surrogate \ud800"}))
     with pytest.raises(StoreError, match="not JSON compliant"):
-        folder.append(numbered(3).model_copy(update={"seconds": float("nan")}))
-    assert file.read_bytes() == whole
-    gone = RunFolder(folder.path / "gone")
+        kept.folder.append(record.model_copy(update={"seconds": float("nan")}))
+    assert kept.file.read_bytes() == whole
+    gone = RunFolder(kept.folder.path / "gone")
     with pytest.raises(StoreError, match="No such file or directory"):
-        gone.append(numbered(0))
+        gone.append(record)
     with pytest.raises(StoreError, match="is not a run folder"):
         gone.info()
 
@@ -233,38 +225,32 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.parametrize("resumed", [False, True])
-@pytest.mark.usefixtures("whole")
-def test_records_that_another_program_touched_are_noticed_before_the_next_is_added(
-    folder: RunFolder, numbered: Numbered, change: str, resumed: bool
-) -> None:
+def test_records_that_another_program_touched_are_noticed_before_one_is_added(kept: Kept, change: str, resumed: bool) -> None:
     if resumed:
-        folder = RunFolder(folder.path)
-        folder.repair()
-    subprocess.run(change, shell=True, cwd=folder.path, check=True)
-    before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+        kept.folder = RunFolder(kept.folder.path)
+        kept.folder.repair()
+    subprocess.run(change, shell=True, cwd=kept.folder.path, check=True)
+    before = {file.name: file.read_bytes() for file in kept.folder.path.iterdir()}
     with pytest.raises(StoreError, match=r"records\.jsonl was removed, replaced or changed by another program"):
-        folder.append(numbered(3))
-    assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+        kept.append(3)
+    assert {file.name: file.read_bytes() for file in kept.folder.path.iterdir()} == before
 
 
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (os.mkfifo, "it is not a regular file"),
-        (lambda file: file.symlink_to("/dev/zero"), "it is not a regular file"),
-        (Path.mkdir, "Is a directory"),
+        pytest.param(os.mkfifo, "it is not a regular file", id="pipe"),
+        pytest.param(lambda file: file.symlink_to("/dev/zero"), "it is not a regular file", id="device"),
+        pytest.param(Path.mkdir, "Is a directory", id="folder"),
     ],
-    ids=["pipe", "device", "folder"],
 )
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [("records.jsonl", "records"), ("records.jsonl", "repair"), ("run.json", "info"), ("plan.json", "plan")],
-)
-def test_what_is_no_file_in_the_place_of_one_is_refused_and_not_read(
-    folder: RunFolder, name: str, call: str, place: Callable[[Path], None], words: str
+@pytest.mark.parametrize("call", ["records", "repair", "info", "plan"])
+def test_what_is_no_file_is_refused_and_not_read(
+    folder: RunFolder, call: str, place: Callable[[Path], None], words: str
 ) -> None:
-    (folder.path / name).unlink(missing_ok=True)
-    place(folder.path / name)
+    file = folder.path / {"info": "run.json", "plan": "plan.json"}.get(call, "records.jsonl")
+    file.unlink(missing_ok=True)
+    place(file)
     with pytest.raises(StoreError, match=words):
         getattr(folder, call)()
 
@@ -279,9 +265,7 @@ def test_nothing_is_added_to_what_a_link_in_the_folder_leads_to(folder: RunFolde
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_a_record_is_on_the_disk_before_append_returns(
-    folder: RunFolder, numbered: Numbered, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_is_on_the_disk_before_append_returns(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[tuple[str, int]] = []
     fsync = os.fsync
 
@@ -290,35 +274,36 @@ def test_a_record_is_on_the_disk_before_append_returns(
         synced.append((os.path.realpath(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor).st_size))
 
     monkeypatch.setattr(os, "fsync", spy)
-    folder.append(numbered(0))
-    assert synced[0] == (str(file), file.stat().st_size)
-    assert synced[1][0] == str(folder.path), "a file that is new is on the disk only with its folder"
+    kept.append(3)
+    assert synced == [(str(kept.file), kept.file.stat().st_size)]
     synced.clear()
-    folder.append(numbered(1))
-    assert synced == [(str(file), file.stat().st_size)]
+    kept.file.unlink()
+    new = Kept(RunFolder(kept.folder.path), kept.record)
+    new.append(0)
+    (file, size), (folder, _) = synced
+    assert (file, size) == (str(new.file), new.file.stat().st_size)
+    assert folder == str(new.folder.path), "a file that is new is on the disk only with its folder"
 
 
-@pytest.mark.usefixtures("whole")
-def test_an_interruption_while_a_record_is_written_lets_another_be_appended(folder: RunFolder, numbered: Numbered) -> None:
+def test_an_interruption_while_a_record_is_written_lets_another_be_appended(kept: Kept) -> None:
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            folder.append(numbered(3))
-    folder.append(numbered(4))
-    assert notes(folder.records()) == [0, 1, 2, 3, 4]
+            kept.append(3)
+    kept.append(4)
+    assert notes(kept.folder.records()) == [0, 1, 2, 3, 4]
 
 
-def test_lines_are_in_the_aside_file_before_they_leave_the_records(
-    folder: RunFolder, whole: bytes, file: Path, aside: Path
-) -> None:
-    file.write_bytes(whole + b"spoilt\n")
+def test_lines_are_in_the_aside_file_before_they_leave_the_records(kept: Kept) -> None:
+    whole = kept.file.read_bytes() + b"spoilt\n"
+    kept.file.write_bytes(whole)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "replace", refusing(errno.EIO))
         with pytest.raises(StoreError, match="cannot repair"):
-            folder.repair()
-    assert b"spoilt" in aside.read_bytes()
-    assert file.read_bytes() == whole + b"spoilt\n"
-    assert notes(folder.repair()) == [0, 1, 2]
+            kept.folder.repair()
+    assert b"spoilt" in kept.aside.read_bytes()
+    assert kept.file.read_bytes() == whole
+    assert notes(kept.folder.repair()) == [0, 1, 2]
