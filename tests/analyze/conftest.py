@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.sections import Section
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
-from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
@@ -51,29 +50,21 @@ class Writer:
         cell: Cell,
         values: Sequence[float],
         replicate: int = 0,
-        attempt: int = 0,
-        flags: tuple[str, ...] = (),
+        flags: Sequence[str] = (),
         B: int | None = None,
+        **job: Any,
     ) -> Record:
         series = {"time": Series(unit="s", values=tuple(values))}
-        facts: dict[str, Scalar | None] = {} if B is None else {"B": B}
-        job = Job(cell=cell, replicate=replicate, attempt=attempt, B=B)
-        return self.record(job, Measured(samples=series, flags=flags, facts=facts))
+        outcome = Measured(samples=series, flags=flags, facts={} if B is None else {"B": B})
+        return self.record(Job(cell=cell, replicate=replicate, **job), outcome)
 
     def weighed(self, cell: Cell, replicate: int = 0, **counters: Counter) -> Record:
         return self.record(Job(cell=cell, phase=Pass.MEMORY, replicate=replicate), Measured(memory=counters))
 
     def failed(
-        self,
-        cell: Cell,
-        status: Status = Status.CRASHED,
-        reason: str = "killed",
-        replicate: int = 0,
-        phase: Pass = Pass.TIME,
-        attempt: int = 0,
+        self, cell: Cell, status: Status = Status.CRASHED, reason: str = "killed", replicate: int = 0, **job: Any
     ) -> Record:
-        job = Job(cell=cell, phase=phase, replicate=replicate, attempt=attempt)
-        return self.record(job, Failed(status=status, reason=reason))
+        return self.record(Job(cell=cell, replicate=replicate, **job), Failed(status=status, reason=reason))
 
     def record(self, job: Job, outcome: Measured | Failed) -> Record:
         return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")

@@ -32,7 +32,7 @@ def scored(method: str, name: str, *values: float) -> CellSummary:
     return CellSummary(writer.cell(method), OK, scores={name: dict(enumerate(values))})
 
 
-def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first() -> None:
+def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first_and_from_there_on_a_paired_test_tells() -> None:
     cells = [
         writer.summary(writer.cell("a"), [1.0, 1.2, 1.4]),
         writer.summary(writer.cell("b"), [1.3, 1.5, 1.6]),
@@ -41,9 +41,6 @@ def test_below_five_replicates_the_best_is_whoever_overlaps_with_the_first() -> 
     ]
     assert winners(cells) == {"a", "b"}
     assert winners(cells[3:]) == set(), "nobody has a figure"
-
-
-def test_from_five_on_it_is_told_by_a_paired_test() -> None:
     # all three vary alike from replicate to replicate, and b is always a little behind
     noise = [1.0, 1.5, 0.8, 1.2, 2.0]
     cells = [writer.summary(writer.cell(name), [f * x for x in noise]) for name, f in (("a", 1.0), ("b", 1.05), ("c", 1.0))]
@@ -108,10 +105,15 @@ def at(cost: float, loss: float, label: str = "m", reach: float = 0.0) -> Candid
     return Candidate(label, around(cost), around(loss))
 
 
-def test_the_front_goes_from_the_cheapest_to_the_best_and_has_both_of_two_alike() -> None:
+def test_the_front_goes_from_the_cheapest_to_the_best_and_beyond_chance_an_interval_must_lie_apart() -> None:
     cheap, middle, best, beaten = at(1, 0.9), at(2, 0.5), at(9, 0.0), at(3, 0.6)
     assert front([best, beaten, cheap, middle]) == [cheap, middle, best]
     assert [candidate.label for candidate in front([at(1, 0.5, "a"), at(1, 0.5, "b")])] == ["a", "b"]
+    near, far, best = at(2, 0.5, reach=0.2), at(4, 0.9, reach=0.2), at(1.9, 0.45, reach=0.2)
+    assert not surely_beaten(near, [near, best])
+    assert surely_beaten(far, [near, far, best])
+    assert surely_beaten(at(2, 0.0), [at(1, 0.0)])
+    assert not surely_beaten(at(1, 0.0), [at(1, 0.0, "other")])
 
 
 figures = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
@@ -127,14 +129,6 @@ def test_nobody_on_the_front_is_beaten_and_everybody_else_is(candidates: list[Ca
     best = front(candidates)
     for candidate in candidates:
         assert any(beats(other, candidate) for other in candidates) is (candidate not in best)
-
-
-def test_beyond_chance_an_interval_must_lie_apart_from_the_other_and_exact_figures_need_none() -> None:
-    near, far, best = at(2, 0.5, reach=0.2), at(4, 0.9, reach=0.2), at(1.9, 0.45, reach=0.2)
-    assert not surely_beaten(near, [near, best])
-    assert surely_beaten(far, [near, far, best])
-    assert surely_beaten(at(2, 0.0), [at(1, 0.0)])
-    assert not surely_beaten(at(1, 0.0), [at(1, 0.0, "other")])
 
 
 # against whom methods are held

@@ -33,12 +33,17 @@ def test_statistics_are_of_replicate_medians_not_of_pooled_samples() -> None:
     assert (odd.outliers, odd.samples) == (1, 7), "an outlier is counted and stays"
 
 
-def test_the_first_failed_replicate_fails_the_cell_and_keeps_its_numbers_out() -> None:
+def test_the_first_failed_replicate_fails_the_cell_and_an_interrupted_one_is_one_that_was_not_run() -> None:
     cell = writer.cell()
     fails = [writer.failed(cell, Status.TIMEOUT, "second", 2), writer.failed(cell, Status.OOM_HOST, "first", 1)]
     (found,) = summarize([cell], [writer.timed(cell, [1.0], 0), *fails])
     assert (found.status, found.reason, found.median, found.time) == ("oom_host", "first", None, None)
     assert dict(found.medians) == {0: 1.0}
+    cell = writer.cell()
+    interrupted = writer.failed(cell, Status.INTERRUPTED, replicate=1)
+    (found,) = summarize([cell], [writer.timed(cell, [1.0]), interrupted])
+    assert (found.status, found.replicates) == ("ok", 1)
+    assert (writer.summary(cell, (), interrupted).status, writer.summary(cell).status) == ("interrupted", "not_run")
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -48,14 +53,6 @@ def test_the_last_attempt_counts_wherever_it_stands_unless_it_was_interrupted(or
     for more in ([], [writer.failed(cell, Status.INTERRUPTED, attempt=2)]):
         (found,) = summarize([cell], [*records, *more][::order])
         assert (found.status, found.median, found.flags) == ("ok", 1.0, ())
-
-
-def test_an_interrupted_replicate_beside_a_measured_one_is_one_that_was_not_run() -> None:
-    cell = writer.cell()
-    interrupted = writer.failed(cell, Status.INTERRUPTED, replicate=1)
-    (found,) = summarize([cell], [writer.timed(cell, [1.0]), interrupted])
-    assert (found.status, found.replicates) == ("ok", 1)
-    assert (writer.summary(cell, (), interrupted).status, writer.summary(cell).status) == ("interrupted", "not_run")
 
 
 def test_a_cell_that_only_records_know_comes_last_and_a_check_is_no_cell() -> None:
@@ -164,16 +161,13 @@ def curves(updates: Mapping[int, tuple[float, ...]], losses: Mapping[int, tuple[
     return trained(series=dict(zip(CURVE, (updates, seconds, losses), strict=True)))
 
 
-def test_a_curve_is_the_median_of_the_seeds_with_their_range() -> None:
+def test_a_curve_is_the_median_of_the_seeds_with_their_range_without_what_is_torn_or_no_number() -> None:
     whole = curves(dict.fromkeys(range(3), (0.0, 100.0)), {0: (3.0, 1.0), 1: (3.0, 2.0), 2: (3.0, 0.5)})
     first, last = learning_curve(whole)
     assert (first.update, first.middle, first.low, first.high) == (0.0, 3.0, 3.0, 3.0)
     assert (last.update, last.seconds, last.middle, last.low, last.high) == (100.0, 110.0, 1.0, 0.5, 2.0)
     assert learning_curve(trained()) == ()
     assert learning_curve(trained("crashed", whole.series)) == ()
-
-
-def test_what_is_torn_no_number_or_of_other_updates_is_no_part_of_a_curve() -> None:
     updates = {0: (0.0, 100.0), 1: (0.0, 50.0), 2: (0.0, 100.0)}
     found = learning_curve(curves(updates, {0: (3.0, 1.0), 1: (3.0, 9.0), 2: (3.0,)}))
     assert [(moment.middle, moment.high) for moment in found] == [(3.0, 3.0), (1.0, 1.0)]
@@ -248,6 +242,8 @@ def test_the_largest_that_fits_counts_with_what_ended_it_the_time_of_a_call_and_
     assert found.summary.memory.bytes("host_rss_peak") == 1024
     failed = writer.failed(writer.cell("a", 1024), OOM, "full", phase=Pass.MEMORY)
     assert of_a(*trials, failed).summary.memory.reason == "oom_host: full"
+    # one part in sixteen is near enough
+    assert [precise(*each) for each in ((1024, 1088), (1024, 1089), (3, 4), (3, 5))] == [True, False, True, False]
     # a crash below a length that fits does not end the search
     found = of_a(trial(512, Status.CRASHED), *trials[2:])
     assert (found.value, found.bound_at) == (1024, 1088)
@@ -287,8 +283,3 @@ def test_a_largest_batch_is_found_for_each_length() -> None:
     short, long = limits([first, second], fits + fails, MOST)
     assert (short.value, short.bound_at, short.summary.B) == (16, 17, 16)
     assert (long.value, long.summary.status, long.finished) == (0, "oom_host", True)
-
-
-@pytest.mark.parametrize(("good", "bad", "known"), [(1024, 1088, True), (1024, 1089, False), (3, 4, True), (3, 5, False)])
-def test_one_part_in_sixteen_is_near_enough(good: int, bad: int, known: bool) -> None:
-    assert precise(good, bad) is known

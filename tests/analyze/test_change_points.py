@@ -33,12 +33,11 @@ def with_bad_runs(rng: np.random.Generator, n: int) -> Floats:
 
 
 # Student's t of three degrees, of the same deviation: now and then a run is bad by many of them
-NOISES = {
+NOISES: dict[str, Noise] = {
     "normal": normal,
     "heavy": lambda rng, n: NOISE * rng.standard_t(3, n) / math.sqrt(3),
     "with bad runs": with_bad_runs,
 }
-each_noise = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
 
 
 def still(seed: int, n: int) -> Floats:
@@ -76,24 +75,24 @@ def many(count: int, steps: Sequence[int], noise: Noise, seed: int) -> list[tupl
     return [trial(rng, steps[number % len(steps)], noise) for number in range(count)]
 
 
-@each_noise
-def test_steps_of_ten_per_cent_are_found_in_three_per_cent_of_noise_to_one_run_and_noise_alone_has_none(noise: Noise) -> None:
-    precision, recall, _ = score(many(300, (1, 2), noise, seed=1))
-    assert precision >= 0.95
-    assert recall >= 0.95
-    *_, false = score(many(300, (0,), noise, seed=2))
-    assert false <= 2
+SLOW = (pytest.mark.slow, pytest.mark.timeout(1200))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@each_noise
-def test_the_same_of_ten_thousand_series(noise: Noise) -> None:
-    precision, recall, _ = score(many(10_000, (0, 1, 2), noise, seed=3))
+@pytest.mark.parametrize(
+    ("noise", "trials", "steps", "alarms"),
+    [
+        *((noise, 300, (1, 2), 2) for noise in NOISES),
+        *(pytest.param(noise, 10_000, (0, 1, 2), 20 if noise == "normal" else 200, marks=SLOW) for noise in NOISES),
+    ],
+)
+def test_steps_of_ten_per_cent_are_found_in_three_per_cent_of_noise_to_one_run_and_noise_alone_has_none(
+    noise: str, trials: int, steps: Sequence[int], alarms: int
+) -> None:
+    precision, recall, _ = score(many(trials, steps, NOISES[noise], seed=1))
     assert precision >= 0.95
     assert recall >= 0.95
-    *_, false = score(many(10_000, (0,), noise, seed=4))
-    assert false <= (20 if noise is normal else 200)
+    *_, false = score(many(trials, (0,), NOISES[noise], seed=2))
+    assert false <= alarms
 
 
 @pytest.mark.parametrize("factor", [1.1, 1.25, 2.0, 10.0])

@@ -73,7 +73,7 @@ def place(info: RunInfo, seconds: float, facts: dict[str, int] | None = None, **
     return known(placed(timed(seconds, facts=facts or {}), info.model_copy(update={"costs": costs})))
 
 
-def test_a_cell_stands_under_the_roof_where_its_executed_flops_and_its_bytes_put_it(info: RunInfo) -> None:
+def test_a_cell_stands_under_the_roof_where_its_flops_and_bytes_put_it_and_above_says_why(info: RunInfo) -> None:
     found, larger = place(info, 0.05), place(info, 0.05, {"B": 6})
     assert (found.intensity, found.flops_per_second) == pytest.approx((10.0, 2e10))
     assert (larger.intensity, larger.flops_per_second, larger.floor_seconds) == pytest.approx((10.0, 6e10, 0.06))
@@ -81,9 +81,6 @@ def test_a_cell_stands_under_the_roof_where_its_executed_flops_and_its_bytes_put
     assert placed(timed(0.05), info.model_copy(update={"costs": {}})) is None
     assert placed(timed(0.05), info.model_copy(update={"surroundings": bare})) is None
     assert placed(CellSummary(CELL, "oom_host"), info) is None
-
-
-def test_what_is_faster_than_its_roof_is_above_and_says_why(info: RunInfo) -> None:
     # 1e9 FLOPs take 20 ms, 1e8 bytes 10 ms
     assert (place(info, 0.05).above, place(info, 0.05).warning) == (False, "")
     assert "an error of measurement" in place(info, 0.01).warning
@@ -145,6 +142,10 @@ def test_bytes_are_read_once_and_exact_and_every_counter_has_its_name() -> None:
     assert found["torch_profiler_peak"].estimate(summary) == Estimate.exact(50.0)
     assert (found["memory"].about, found["memory"].unit) == ("host_rss_peak", Unit.BYTES)
     assert not found["memory"].is_replicated
+    # a counter of zero or none has no rank
+    for size, ranks in ((64, {0: 16.0}), (0, {}), (None, {})):
+        state = writer.summary(cell, [1.0], writer.weighed(cell, state_bytes=Counter(bytes=size, source=STATE_SOURCE)))
+        assert quantities([state])["state"].ranked(state) == ranks
 
 
 def test_a_figure_that_a_cell_does_not_have_is_not_recorded() -> None:
@@ -169,17 +170,6 @@ def test_methods_rank_by_losses_and_inverse_scores(name: str, values: tuple[floa
     cell = scored(*values, name=name)
     assert recorded([cell])[name].ranked(cell) == ranks
     assert known(estimate(name, cell)).value == pytest.approx(sum(values) / len(values))
-
-
-@pytest.mark.parametrize(("size", "ranks"), [(64, {0: 64.0}), (0, {}), (None, {})])
-def test_a_counter_of_zero_or_none_has_no_rank(size: int | None, ranks: dict[int, float]) -> None:
-    cell = writer.cell()
-    summary = writer.summary(
-        cell,
-        [1.0],
-        writer.weighed(cell, state_bytes=Counter(bytes=size, source=STATE_SOURCE)),
-    )
-    assert quantities([summary])["state"].ranked(summary) == ranks
 
 
 def kept(recall: float, error: float = 0.5) -> Measured:

@@ -65,17 +65,15 @@ def test_a_batch_that_is_searched_for_is_a_section_that_says_so(B: tuple[Any, ..
     assert found == {names[each]: [cells[each]] for each in B}
 
 
-def test_methods_are_compared_at_the_longest_length_that_the_most_reach() -> None:
+def test_methods_are_compared_at_the_longest_length_that_the_most_reach_and_lines_end_where_they_fail() -> None:
     lengths = {"a": (512, 1024, 2048), "b": (512, 1024)}
     cells = [writer.summary(writer.cell(method, N=N), [1.0]) for method, each in lengths.items() for N in each]
     (section,) = sections(cells, Axes(N=(512, 1024, 2048)))
     assert section.common_length == 1024
     assert longest(section.series["a"]) is section.at("a", 2048)
     (without_numbers,) = sections([writer.summary(writer.cell())], AXES)
-    assert without_numbers.common_length is longest(without_numbers.series["linear.full"]) is None
-
-
-def test_a_line_ends_where_the_first_of_each_status_stands() -> None:
+    assert without_numbers.common_length is None
+    assert longest(without_numbers.series["linear.full"]) is None
     first, *rest = (writer.cell(N=N) for N in (512, 1024, 2048))
     failed = [writer.summary(cell, [], writer.failed(cell, Status.OOM_HOST)) for cell in rest]
     assert stops([writer.summary(first, [1.0]), *failed]) == {"oom_host": [1024, 2048]}

@@ -142,11 +142,13 @@ def test_only_changes_since_a_date_are_told_and_older_runs_still_count(since: st
     assert len(seen.trends[0].steps) == 1
 
 
-def test_memory_is_followed_by_the_counter_that_was_read_last() -> None:
+def test_numbers_of_another_counter_or_without_a_ratio_are_left_out_and_counted() -> None:
     only = trend([9e9] * 3 + [2e8] * 8 + [3e8] * 8, None, [1] * 3 + [0] * 16, metric="memory")
     (turn,) = only.turns
     assert [turn.first, turn.before, turn.after] == pytest.approx([11, 2e8, 3e8])
     assert (turn.verdict, only.other_counters, only.newest) == (Verdict.SLOWER, 3, 3e8)
+    only = trend([0.5] * 8 + [0.0, -0.1] + [0.5] * 8, metric="cosine")
+    assert (only.turns, only.not_positive, len(only.used)) == ((), 2, 16)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +168,3 @@ def test_what_a_change_is_depends_on_the_figure(metric: str, before: float, afte
     seen = found(track([before] * 8 + [after] * 8), metric=metric)
     assert [turn.verdict for turn in seen.trends[0].turns] == want
     assert bool(seen.regressed) is (want == [Verdict.SLOWER])
-
-
-def test_numbers_of_0_have_no_ratio_and_are_left_out_and_counted() -> None:
-    only = trend([0.5] * 8 + [0.0, -0.1] + [0.5] * 8, metric="cosine")
-    assert (only.turns, only.not_positive, len(only.used)) == ((), 2, 16)

@@ -108,13 +108,6 @@ def test_an_unpaired_ratio_is_that_of_welch() -> None:
     assert found.replicates == 4
 
 
-def test_pairing_takes_away_what_both_sides_share() -> None:
-    drift = {i: 2.0**i for i in range(5)}
-    slower = {i: value * 1.1 * (1 + 0.001 * (i % 2)) for i, value in drift.items()}
-    assert ratio(drift, slower, paired=True).p < 1e-6
-    assert ratio(drift, slower, paired=False).p > 0.5
-
-
 @pytest.mark.parametrize("paired", [True, False])
 def test_one_replicate_says_nothing_of_chance_no_spread_all_and_none_is_an_error(paired: bool) -> None:
     one = ratio({0: 1.0}, {0: 3.0}, paired=paired)
@@ -246,15 +239,12 @@ def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(old: float,
     assert apart.memory is None
 
 
-def test_of_what_should_be_much_less_is_worse() -> None:
+def test_of_what_should_be_much_less_is_worse_and_what_is_missing_or_nothing_has_no_ratio() -> None:
     old, new = writer.summary(writer.cell(), STEADY), writer.summary(writer.cell(), slower(1.25))
     (found,) = compare([Pair(old, new)], PAIRED, Figures(KNOWN["tokens"], KNOWN["tokens"]))
     assert known(found.ratio).value == pytest.approx(0.8)
     assert found.verdict is Verdict.SLOWER
     assert is_regression(found)
-
-
-def test_a_figure_that_is_missing_or_nothing_has_no_ratio() -> None:
     cell = writer.cell()
     timed = writer.summary(cell, STEADY)
     (missing,) = compare([Pair(timed, timed)], PAIRED, Figures(KNOWN["loss"], KNOWN["loss"]))
@@ -293,9 +283,7 @@ def test_one_exit_code_stands_for_all_cells(news: list[float | str | None], want
     found = judged(*news)
     assert exit_of(found) is want
     assert unclear(found) == ({writer.cell(N=64).key} if "noisy" in news else set()), "that can be asked again"
-
-
-def test_what_needs_a_look_comes_first() -> None:
+    # what needs a look comes first
     found = worst_first(judged(1.01, 0.5, 1.3, "lost", 2.0))
     assert [c.pair.any.cell.problem.N // 64 for c in found] == [4, 5, 3, 2, 1]
 

@@ -67,10 +67,14 @@ def test_a_run_that_is_being_written_or_has_a_link_in_it_is_not_taken(history: H
     assert history.holds("s/i")
 
 
-def test_two_names_of_one_folder_are_one_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_one_folder_are_one_history_and_a_password_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names = ("h", "./h", str(tmp_path / "h"), f"file://{tmp_path / 'h'}")
     assert len({open_history(name).address for name in names}) == 1
+    with pytest.raises(HistoryError, match=r"nothing is at memory://host/runs;"):
+        open_history("memory://user:secret@host/runs").places()
 
 
 def test_nothing_is_overwritten_or_left_half_copied(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,11 +143,6 @@ def test_only_runs_are_listed_with_a_stamp_of_their_records(folder: RunFolder, t
 def test_a_url_of_which_nothing_is_known_is_refused_in_words(url: str, words: str) -> None:
     with pytest.raises(HistoryError, match=words):
         open_history(url)
-
-
-def test_a_password_in_a_url_is_not_told() -> None:
-    with pytest.raises(HistoryError, match=r"nothing is at memory://host/runs;"):
-        open_history("memory://user:secret@host/runs").places()
 
 
 def test_a_local_history_needs_no_library_for_urls() -> None:

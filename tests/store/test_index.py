@@ -67,7 +67,7 @@ def everything(history: History, reader: Reader | None = None, quantity: str = "
     return look_up(history, reader or Reader(), lambda *_: True, quantity)
 
 
-def test_runs_are_in_the_order_in_which_they_were_started_and_tracks_hold_what_each_came_to(history: History) -> None:
+def test_runs_are_in_the_order_of_their_start_and_tracks_hold_what_each_came_to(history: History, reader: Reader) -> None:
     found = everything(history)
     first, *_ = found.entries
     assert [entry.run for entry in found.entries] == ["run1", "run2", "run3"]
@@ -82,9 +82,6 @@ def test_runs_are_in_the_order_in_which_they_were_started_and_tracks_hold_what_e
     assert all(map(math.isnan, failed.values))
     assert [failed.reasons[i] for i in failed.failures] == [("oom_host", f"too large by {day}") for day in (1, 2, 3)]
     assert failed.counters.tolist() == [-1] * 3
-
-
-def test_only_the_tracks_and_the_quantity_that_are_wanted_are_given(history: History, reader: Reader) -> None:
     found = look_up(history, reader, lambda suite, cell: suite == "s" and cell.method == "b", "memory")
     assert [track.cell for track in found.tracks] == CELLS[2:]
     assert found.tracks[0].values.tolist() == [2**20] * 3

@@ -26,12 +26,17 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_folder_is_gone_afterwards_whatever_happened(temporary: Path) -> None:
+def test_a_folder_is_gone_afterwards_whatever_happened_and_never_before(temporary: Path) -> None:
     with pytest.raises(NotADirectoryError), scratch() as folder:  # noqa: PT012 - the folder is filled first
         (folder / "below").mkdir()
         (folder / "errand.json").touch()
         (folder / "errand.json" / "below").mkdir()
     assert list(temporary.iterdir()) == []
+    with scratch() as first, scratch() as second:
+        with scratch():
+            pass
+        assert first.is_dir()
+        assert second.is_dir()
 
 
 def test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_one_uses_stays(
@@ -46,14 +51,6 @@ def test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_o
         assert set(temporary.iterdir()) == {folder, Path(used)}
         assert (Path(used) / "errand.json").is_file()
     assert living.poll() is None
-
-
-def test_several_folders_of_one_process_do_not_take_each_other_for_left_behind() -> None:
-    with scratch() as first, scratch() as second:
-        with scratch():
-            pass
-        assert first.is_dir()
-        assert second.is_dir()
 
 
 def test_what_only_resembles_a_folder_left_behind_is_left_alone(temporary: Path) -> None:
