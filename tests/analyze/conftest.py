@@ -45,17 +45,9 @@ class Writer:
         outcome = Measured(facts={"B": B}) if status is None else Failed(status=status, reason="too large")
         return self.record(Job(cell=cell, phase=Pass.FIT, B=B), outcome)
 
-    def timed(
-        self,
-        cell: Cell,
-        values: Sequence[float],
-        replicate: int = 0,
-        flags: Sequence[str] = (),
-        B: int | None = None,
-        **job: Any,
-    ) -> Record:
-        series = {"time": Series(unit="s", values=tuple(values))}
-        outcome = Measured(samples=series, flags=flags, facts={} if B is None else {"B": B})
+    def timed(self, cell: Cell, values: Sequence[float], replicate: int = 0, flags: Sequence[str] = (), **job: Any) -> Record:
+        series, facts = {"time": Series(unit="s", values=tuple(values))}, {"B": job["B"]} if job.get("B") else {}
+        outcome = Measured(samples=series, flags=tuple(flags), facts=facts)
         return self.record(Job(cell=cell, replicate=replicate, **job), outcome)
 
     def weighed(self, cell: Cell, replicate: int = 0, **counters: Counter) -> Record:
