@@ -16,7 +16,7 @@ from attnbench.schema.outcome import Status
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "codes.md").read_text(encoding="utf-8")
-INTERRUPTED = {128 + number for number in (signal.SIGINT, signal.SIGTERM)}
+ENDS = {"sys.exit", "os._exit", "SystemExit", "typer.Exit", "exit"}
 
 
 def table(heading: str) -> list[list[str]]:
@@ -27,7 +27,6 @@ def table(heading: str) -> list[list[str]]:
 
 
 HEAD, *ROWS = table("Exit codes of commands")
-COMMANDS = {row[0].strip("`"): dict(zip(HEAD[1:], row[1:], strict=True)) for row in ROWS}
 
 
 def commands(group: typer.Typer, before: str = "") -> Iterator[tuple[str, set[str]]]:
@@ -47,40 +46,27 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[tuple[str, set[st
 def exits(file: Path) -> Iterator[ast.expr]:
     """With what a file ends the process."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {
-            "sys.exit",
-            "os._exit",
-            "SystemExit",
-            "typer.Exit",
-            "exit",
-        }:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ENDS:
             yield from node.args[:1] or [keyword.value for keyword in node.keywords]
 
 
-def test_every_command_has_its_row_and_no_other() -> None:
-    assert set(COMMANDS) == dict(commands(app)).keys()
+def test_every_command_and_no_other_has_its_row_with_a_code_for_all_that_it_can_end_with() -> None:
+    rows = {row[0].strip("`"): dict(zip(HEAD[1:], row[1:], strict=True)) for row in ROWS}
+    assert set(rows) == dict(commands(app)).keys()
+    for name, parameters in commands(app):
+        row = rows[name]
+        assert all(row[code] for code in ("0", "1", "2", "130, 143")), name
+        assert bool(row["75"]) == ("no_wait" in parameters), name
+        assert bool(row["3"]) == bool(row["4"]) == (name in {"gate", "compare"}), name
 
 
-def test_every_exit_code_has_its_column_and_no_other() -> None:
+def test_every_exit_code_has_its_column_and_no_command_ends_with_a_number_that_has_no_name() -> None:
     named = {value for name, value in vars(terminal).items() if name.isupper() and isinstance(value, int)}
-    assert {int(code) for column in HEAD[1:] for code in column.split(",")} == {0} | named | set(Exit) | INTERRUPTED
-
-
-def test_no_command_ends_with_a_number_that_has_no_name() -> None:
+    interrupted = {128 + signal.SIGINT, 128 + signal.SIGTERM}
+    assert {int(code) for column in HEAD[1:] for code in column.split(",")} == {0} | named | set(Exit) | interrupted
     # but children and servers, whose codes no user sees
     files = [file for file in (ROOT / "attnbench").rglob("*.py") if file.parent.name != "worker"]
     assert [file.name for file in files for code in exits(file) if isinstance(code, ast.Constant)] == []
-
-
-def test_a_command_has_a_code_for_what_it_can_end_with() -> None:
-    for name, parameters in commands(app):
-        row = COMMANDS[name]
-        assert row["0"], name
-        assert row["1"], name
-        assert row["2"], name
-        assert bool(row["75"]) == ("no_wait" in parameters), name
-        assert bool(row["3"]) == bool(row["4"]) == (name in {"gate", "compare"}), name
-        assert row["130, 143"], name
 
 
 def test_every_status_has_its_row_in_the_words_of_tables_and_no_other() -> None:

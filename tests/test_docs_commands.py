@@ -1,6 +1,6 @@
-"""The commands that the pages of docs/ show: each is run as it stands there, on runs and suites that take seconds.
+"""The commands that docs/ shows, run as they stand there: those of pages in a lab where all is small, and tutorials whole.
 
-The tutorials, the peers and the recipes have tests of their own.
+The peers and the recipes have tests of their own.
 """
 
 import os
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = {"peers.md", "pytest.md", "scale.md"}
 """Pages whose commands need what others test: packages of others, a file of pytest, clusters."""
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SUITE = """name: {name}
 axes: {{N: [128, 256], H: 1, D: 16, causal: true}}
@@ -36,24 +36,24 @@ SMALLER = {
 }
 """What is added to commands that would search up to the size of this machine, or for half an hour."""
 STORED = "20260102-030405-abcdef", "20260203-040506-fedcba"
+COMMANDS = list(
+    dict.fromkeys(
+        (page.name, line.partition("  #")[0].strip())
+        for page in PAGES
+        for language, block in BLOCK.findall(page.read_text(encoding="utf-8"))
+        for line in block.splitlines()
+        if not language and line.startswith("attnbench ")
+    )
+)
 
 
-def shown() -> Iterator[tuple[str, str]]:
-    for page in PAGES:
-        for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-            for line in block.splitlines():
-                if not language and line.startswith("attnbench "):
-                    yield page.name, line.partition("  #")[0].strip()
-
-
-COMMANDS = list(dict.fromkeys(shown()))
-
-
-def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+def shell(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as a user's shell would, with this environment's commands on the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     who = {f"GIT_{role}_{what}": "x@y.z" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     env = {**os.environ, **who, "PATH": path, "BROWSER": "true"}
-    return subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    line = ["bash", "-euo", "pipefail", "-c", script]
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +91,40 @@ def test_a_command_of_the_docs_does_what_it_says(lab: Path, page: str, command: 
 
 def test_pages_show_commands() -> None:
     assert len(COMMANDS) > 30
-    assert {page for page, _ in COMMANDS} >= {
-        "advise.md",
-        "crossover.md",
-        "figures.md",
-        "history.md",
-        "judging.md",
-        "suites.md",
-    }
+
+
+WRITTEN = re.compile(r"[Ww]rite `([\w./]+)`")
+"""The name of a file, where the text says that the next block is to be written into it."""
+NAMED = re.compile(r"[A-Z]+=")
+SET_UP = re.compile(r"^(python3 -m venv .*|\. \.venv/bin/activate)$\n?", re.MULTILINE)
+"""What CI's own set-up has done already."""
+ATTENTION = """name: attention
+axes: {N: [128, 256], H: 2, D: 32, causal: true}
+methods: [softmax.sdpa, linear.chunked]
+budget: {seconds: 0.05}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_newcomer_gets_through_a_tutorial(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / "attention.yaml").write_text(ATTENTION)
+    shell(tmp_path, "git init -q && git add . && git commit -qm one && git commit -qm two --allow-empty")
+    text, end, ran, named = page.read_text(encoding="utf-8"), 0, 0, ""
+    for block in BLOCK.finditer(text):
+        written, language, content = WRITTEN.findall(text[end : block.start()]), block[1], block[2]
+        end = block.end()
+        if written and language in {"yaml", "python"}:
+            (tmp_path / written[-1]).write_text(content)
+        elif not language:
+            script = named + SET_UP.sub("", content)
+            done = shell(tmp_path, script)
+            # a gate may find that two commits alike are UNCLEAR on a busy machine
+            codes = {0, 3} if "attnbench gate" in content else {0}
+            assert done.returncode in codes, f"{script}\n{done.stdout}{done.stderr}"
+            # a newcomer types all blocks into one shell, which knows what was named before
+            named = "".join(f"{line}\n" for line in script.splitlines() if NAMED.match(line))
+            ran += 1
+    assert ran

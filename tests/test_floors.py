@@ -1,12 +1,10 @@
 """The architecture as a test: imports point down only, and rooms on one floor do not import each other."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 # lowest first
@@ -100,28 +98,21 @@ def called(file: Path) -> set[str]:
     return {f"{function.value.id}.{function.attr}" for function in dotted if isinstance(function.value, ast.Name)}
 
 
-def in_each(top: str, files: Callable[[str], bool] = bool) -> pytest.MarkDecorator:
-    """The files of each folder of the first level, together."""
-    folders: dict[str, list[Path]] = {}
-    for file in FILES:
-        first, second, *_ = file.relative_to(ROOT).with_suffix("").parts
-        if first.startswith(top) and files(second):
-            folders.setdefault(f"{first}/{second}", []).append(file)
-    return pytest.mark.parametrize("files", [pytest.param(found, id=folder) for folder, found in folders.items()])
+def within(*tops: str) -> list[Path]:
+    return [file for file in FILES if file.relative_to(ROOT).with_suffix("").parts[: len(tops)] == tops]
 
 
-def offences(files: list[Path], of: Callable[[Path], set[str]]) -> dict[str, set[str]]:
+def offences(files: Iterable[Path], of: Callable[[Path], set[str]]) -> dict[str, set[str]]:
     """By file, where there is one."""
     return {str(file.relative_to(ROOT)): found for file in files if (found := of(file))}
 
 
-@in_each("attnbench")
-def test_imports_point_down(files: list[Path]) -> None:
+def test_imports_point_down() -> None:
     def up(file: Path) -> set[str]:
         own, reached = rooms(file)
         return reached - allowed_in(own)
 
-    assert offences(files, up) == {}
+    assert offences(within("attnbench"), up) == {}
 
 
 def test_within_report_imports_point_down_and_no_question_imports_another() -> None:
@@ -137,18 +128,17 @@ def test_within_report_imports_point_down_and_no_question_imports_another() -> N
         reached = {part(name) for name in imported(file) if name.startswith("attnbench.report.")}
         return {name for name in reached - {own} if name.split(".")[0] not in below}
 
-    report = ROOT / "attnbench" / "report"
-    assert offences([file for file in FILES if file.is_relative_to(report) and file.name != "__init__.py"], up) == {}
+    assert offences([file for file in within("attnbench", "report") if file.name != "__init__.py"], up) == {}
 
 
 def test_no_folder_of_report_has_more_entries_than_a_reader_finds_the_way_in() -> None:
-    for folder in {file.parent for file in FILES if file.is_relative_to(ROOT / "attnbench" / "report")}:
+    for folder in {file.parent for file in within("attnbench", "report")}:
         entries = [path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
         assert len(entries) <= MOST_ENTRIES, folder
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in FILES if "impls" not in file.parts[:-1]}
+    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in within("attnbench")}
     below = {
         module: {name if name in modules else name.rpartition(".")[0] for name in imported(file)} & modules.keys()
         for module, file in modules.items()
@@ -157,64 +147,31 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     TopologicalSorter(below).prepare()
 
 
-def family(file: Path) -> str:
-    """The folder of impls/ that a file is in, whatever its folder there."""
-    return file.relative_to(ROOT / "impls").parts[0]
-
-
-@in_each("impls")
-def test_an_attention_imports_the_small_api_and_its_own_family_only(files: list[Path]) -> None:
+def test_an_attention_imports_the_small_api_and_its_own_family_only_and_nobody_else_imports_it_by_name() -> None:
     def other(file: Path) -> set[str]:
-        own = ("attnbench.api.", *SHARED, f"attnbench_impls.{family(file)}.")
-        ours = {name for name in imported(file) if name.startswith(("attnbench", "impls", "tests"))}
-        return {name for name in ours if not name.startswith(own)}
+        top, family, *_ = file.relative_to(ROOT).parts
+        if top != "impls":
+            return {name for name in imported(file) if name.split(".")[0] in {"impls", "attnbench_impls"}}
+        own = ("attnbench.api.", *SHARED, f"attnbench_impls.{family}.")
+        return {
+            name for name in imported(file) if name.startswith(("attnbench", "impls", "tests")) and not name.startswith(own)
+        }
 
-    assert offences(files, other) == {}
-
-
-@in_each("")
-def test_no_attention_is_imported_by_name(files: list[Path]) -> None:
-    def by_name(file: Path) -> set[str]:
-        own = (f"attnbench_impls.{family(file)}.", *SHARED) if file.is_relative_to(ROOT / "impls") else ()
-        reached = {name for name in imported(file) if name.split(".")[0] in {"impls", "attnbench_impls"}}
-        return {name for name in reached if not name.startswith(own)}
-
-    assert offences(files, by_name) == {}
+    assert offences(FILES, other) == {}
 
 
-@in_each("", WITHOUT_TORCH.__contains__)
-def test_rooms_that_only_talk_never_import_torch(files: list[Path]) -> None:
+def test_rooms_that_only_talk_never_import_torch() -> None:
+    files = [file for room in WITHOUT_TORCH for file in within("attnbench", room)]
     assert offences(files, lambda file: {name.split(".")[0] for name in imported(file)} & {"torch"}) == {}
 
 
-@in_each("")
-def test_nothing_is_pickled(files: list[Path]) -> None:
-    assert offences(files, lambda file: {name.split(".")[0] for name in imported(file)} & PICKLES) == {}
+def test_nothing_is_pickled() -> None:
+    assert offences(FILES, lambda file: {name.split(".")[0] for name in imported(file)} & PICKLES) == {}
     stored = {"torch.save", "torch.load", "np.save", "np.load", "numpy.load"}
-    assert offences(files, lambda file: called(file) & stored) == {}
-    assert [file for file in files if "pickle" in file.read_text().lower()] == []
+    assert offences(FILES, lambda file: called(file) & stored) == {}
+    assert [file for file in FILES if "pickle" in file.read_text().lower()] == []
 
 
 def test_every_room_stands_on_one_floor() -> None:
     tops = {path.stem for path in (ROOT / "attnbench").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert sorted(tops - {"__init__"}) == sorted(room for floor in FLOORS for room in floor)
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("import a.b, c", {"a.b", "c"}),
-        ("from a.b import c, d", {"a.b.c", "a.b.d"}),
-        ("def f():\n    from a import b", {"a.b"}),
-        ("if TYPE_CHECKING:\n    import a", {"a"}),
-        ("from . import load\nfrom ..store import lock", {"attnbench.suite.load", "attnbench.store.lock"}),
-    ],
-)
-def test_every_form_of_import_is_seen_by_its_full_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, names: set[str]
-) -> None:
-    file = tmp_path / "attnbench" / "suite" / "x.py"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
-    monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    assert set(imported(file)) == names

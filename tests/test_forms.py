@@ -46,17 +46,17 @@ def test_its_first_call_compiles_from_nothing_whatever_was_compiled_before() -> 
     assert counters["stats"]["unique_graphs"] == 1
 
 
-def test_it_is_described_as_its_own_and_refuses_what_is_no_eager_method() -> None:
+def test_a_compiled_method_is_described_as_its_own_and_refuses_what_is_no_eager_method_or_has_no_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refusal(name: str) -> str | None:
+        return registry.load(name).refusal(Cell(method=name, problem=PROBLEM))
+
     method = registry.load("linear.chunked+compile")
     assert (method.tier, method.paper, method.decodes) == ("compiled", registry.load("linear.chunked").paper, False)
-    cell = Cell(method="softmax.sdpa+compile", problem=PROBLEM)
-    assert registry.load(cell.method).refusal(cell) == "its tier is library: only eager methods are compiled"
-
-
-def test_without_a_compiler_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal("softmax.sdpa+compile") == "its tier is library: only eager methods are compiled"
     monkeypatch.setattr("shutil.which", lambda _: None)
-    cell = Cell(method="softmax.naive+compile", problem=PROBLEM)
-    assert registry.load(cell.method).refusal(cell) == "torch.compile needs a C++ compiler: g++, clang++, c++"
+    assert refusal("softmax.naive+compile") == "torch.compile needs a C++ compiler: g++, clang++, c++"
 
 
 def test_a_padded_batch_is_built_as_one_row() -> None:

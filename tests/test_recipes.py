@@ -19,7 +19,6 @@ from attnbench.cli.app import app
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "docs" / "recipes"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-OURS = [ROOT / "docs" / "ci.md", ROOT / "docs" / "pytest.md"]
 BEFORE = {"if", "!", "then", "do", "else", "{", "time", "exec", "sudo", "run:", "-", "$"}
 _PUNCTUATION = ";|&()<>"
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -55,14 +54,6 @@ def _simple_commands(line: str) -> Iterator[list[str]]:
             words.append(token)
 
 
-def shown(page: Path) -> list[list[str]]:
-    """The commands of a page's blocks and of its running text."""
-    text = page.read_text(encoding="utf-8")
-    blocks = FENCE.findall(text)
-    inline = INLINE.findall(FENCE.sub("", text))
-    return [words for script in (*blocks, *inline) for words in commands(script)]
-
-
 @cache
 def command_line() -> Any:
     """All commands, as typer makes them."""
@@ -84,116 +75,61 @@ def complaint(words: list[str]) -> str | None:
     return f"{command.name} has no {', '.join(unknown)}" if unknown else None
 
 
-def parse(words: list[str]) -> None:
-    """As the command line would, without running anything; raises its usage errors."""
-    command = command_line()
-    while hasattr(command, "commands"):
-        command, words = command.commands[words[0]], words[1:]
-    command.make_context(command.name, list(words))
-
-
-def scripts(workflow: Path) -> list[str]:
-    """What its steps run."""
-    jobs = YAML(typ="safe", pure=True).load(workflow)["jobs"].values()
-    return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
-
-
-# -- the reader itself
-
-
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("attnbench run quick", [["run", "quick"]]),
-        ("cd x && .venv/bin/attnbench run quick  # a minute", [["run", "quick"]]),
-        ("A=1 attnbench run \\\n  quick > out.txt", [["run", "quick"]]),
-        ("if ! attnbench plan quick; then attnbench doctor; fi", [["plan", "quick"], ["doctor"]]),
-        ('{ echo; attnbench report "$A b"/*/; } | tee x', [["report", "$A b/*/"]]),
-        ("pip install attnbench", []),
-        ("# attnbench run quick", []),
-    ],
-)
-def test_commands_are_found_in_a_script(script: str, words: list[list[str]]) -> None:
-    assert commands(script) == words
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("run quick --replicates 5", None),
-        ("run SUITE [--device cuda] …", None),
-        ("…", None),
-        ("runs quick", "no command 'runs'"),
-        ("run quick --replicate 5", "run has no --replicate"),
-        ("--version", None),
-    ],
-)
-def test_what_the_command_line_lacks_is_complained_of(command: str, words: str | None) -> None:
-    assert complaint(command.split()) == words
-
-
-def test_a_page_shows_commands_in_blocks_and_in_its_text(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("Say `attnbench doctor`, or:\n\n```\nattnbench run quick\nit's done\n```\n\nthe attnbench command\n")
-    assert sorted(shown(page)) == [["doctor"], ["run", "quick"]]
-
-
-# -- what it reads
+def parse_all(script: str) -> list[str]:
+    """As the command line would, without running anything; raises its usage errors. Gives the names of the commands."""
+    names = []
+    for words in commands(script):
+        command, left = command_line(), list(words)
+        while hasattr(command, "commands"):
+            command, left = command.commands[left[0]], left[1:]
+        command.make_context(command.name, left)
+        names.append(words[0])
+    return names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_of_a_page_exists(page: Path) -> None:
-    complaints = {" ".join(words): complaint(words) for words in shown(page)}
+def test_every_command_of_a_page_exists_and_its_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    prose = FENCE.sub("", text)
+    shown = [words for script in (*FENCE.findall(text), *INLINE.findall(prose)) for words in commands(script)]
+    complaints = {" ".join(words): complaint(words) for words in shown}
     assert {words: said for words, said in complaints.items() if said} == {}
-
-
-@pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
-def test_every_block_of_our_pages_parses(page: Path) -> None:
-    for block in FENCE.findall(page.read_text(encoding="utf-8")):
-        for words in commands(block):
-            parse(words)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", FENCE.sub("", page.read_text(encoding="utf-8")))
+    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose)
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_the_workflow_is_made_of_steps_that_parse() -> None:
+@pytest.mark.parametrize("name", ["ci.md", "pytest.md"])
+def test_every_block_of_our_pages_parses(name: str) -> None:
+    for block in FENCE.findall((ROOT / "docs" / name).read_text(encoding="utf-8")):
+        parse_all(block)
+
+
+def test_the_workflow_gates_keeps_and_looks_back_in_steps_that_parse() -> None:
     workflow = YAML(typ="safe", pure=True).load(RECIPES / "attention.yml")
     assert set(workflow["on"]) == {"pull_request", "push"}
     assert set(workflow["jobs"]) == {"gate", "trend"}
-    for job in workflow["jobs"].values():
-        assert {"if", "runs-on", "timeout-minutes", "steps"} <= set(job)
-        for step in job["steps"]:
-            assert ("run" in step) != ("uses" in step)
-            assert re.fullmatch(r"actions/[\w-]+@v\d+", step.get("uses", "actions/none@v1"))
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    assert all({"if", "runs-on", "timeout-minutes"} <= set(job) for job in workflow["jobs"].values())
+    assert all(("run" in step) != ("uses" in step) for step in steps)
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    scripts = [step["run"] for step in steps if "run" in step]
+    assert [script for script in scripts if "${{" in script] == [], "what comes from outside is pasted into a script"
+    assert all(is_shell(script) for script in scripts)
+    assert [name for script in scripts for name in parse_all(script)] == ["gate", "run", "history", "trend"]
 
 
-def test_no_step_pastes_what_comes_from_outside_into_a_script() -> None:
-    assert [script for script in scripts(RECIPES / "attention.yml") if "${{" in script] == []
+def is_shell(script: str) -> bool:
+    return subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False).returncode == 0
 
 
-def test_the_workflow_gates_keeps_and_looks_back() -> None:
-    used = [words[0] for script in scripts(RECIPES / "attention.yml") for words in commands(script)]
-    assert used == ["gate", "run", "history", "trend"]
-
-
-@pytest.mark.parametrize(
-    "script", [*scripts(RECIPES / "attention.yml"), (RECIPES / "nightly.sh").read_text()], ids=lambda s: s[:20]
-)
-def test_scripts_are_shell_and_their_commands_parse(script: str) -> None:
-    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    for words in commands(script):
-        parse(words)
-
-
-def test_the_night_checks_itself_measures_keeps_and_looks_back() -> None:
-    used = [words[0] for words in commands((RECIPES / "nightly.sh").read_text())]
-    assert used == ["selfcheck", "run", "history", "trend"]
-    assert os.access(RECIPES / "nightly.sh", os.X_OK)
+def test_the_night_checks_itself_measures_keeps_and_looks_back_and_says_what_it_needs() -> None:
+    night = RECIPES / "nightly.sh"
+    assert os.access(night, os.X_OK)
+    assert is_shell(night.read_text())
+    assert parse_all(night.read_text()) == ["selfcheck", "run", "history", "trend"]
+    done = subprocess.run([str(night)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "usage: nightly.sh CHECKOUT STATE [SUITE]" in done.stderr
 
 
 STAND_IN = """#!/usr/bin/env bash
@@ -220,12 +156,6 @@ def test_the_night_goes_through_with_commands_that_only_say_so(tmp_path: Path) -
     assert said[0] == ["git pull", "pip install", "attnbench selfcheck", *night]
     assert said[1] == ["git pull", "pip install", *night]
     assert sorted(path.name for path in state.iterdir()) == ["selfcheck.done"]
-
-
-def test_the_night_says_what_it_needs() -> None:
-    done = subprocess.run([str(RECIPES / "nightly.sh")], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "usage: nightly.sh CHECKOUT STATE [SUITE]" in done.stderr
 
 
 def test_the_timer_starts_the_night() -> None:

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from attnbench import registry
+from attnbench import Problem, build, registry
 from attnbench.registry import MissingPackageError, UnknownMethodError
 
 Install = Callable[..., None]
@@ -46,32 +46,39 @@ class Method:
         """Can everything."""
 
 
-def test_methods_are_listed_in_the_order_of_their_names(installed: Install) -> None:
-    installed(("b.y", "some:Y"), ("a.x", "some:X"))
+LISTED = "attnbench methods lists the {} there are; one's own: module:Class"
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "said"),
+    [
+        (("b.chunked", "a.naive"), "b.chunkd", f"no method 'b.chunkd'; did you mean 'b.chunked'? {LISTED.format(2)}"),
+        (("b.chunked",), "xyzzy", f"no method 'xyzzy'; {LISTED.format(1)}"),
+        (
+            ("b.aa", "b.ab", "b.ac", "b.ad"),
+            "b.a",
+            f"no method 'b.a'; did you mean 'b.ad', 'b.ac' or 'b.ab'? {LISTED.format(4)}",
+        ),
+    ],
+    ids=["one is near", "none is near", "three at most"],
+)
+def test_a_wrong_name_offers_the_nearest_and_says_where_all_stand(
+    installed: Install, names: Sequence[str], asked: str, said: str
+) -> None:
+    installed(*((name, "some:X") for name in names))
+    with pytest.raises(UnknownMethodError) as error:
+        registry.load(asked)
+    assert str(error.value) == said
+
+
+def test_methods_are_listed_by_name_and_two_of_one_name_are_an_error_that_names_both(installed: Install) -> None:
+    # one that is found twice is no error
+    installed(("b.y", "some:Y"), ("a.x", "some:X"), ("a.x", "some:X"))
+    assert {name: entry.value for name, entry in registry.catalogue().items()} == {"a.x": "some:X", "b.y": "some:Y"}
     assert list(registry.catalogue()) == ["a.x", "b.y"]
-
-
-def test_a_wrong_name_offers_the_nearest_and_says_where_all_stand(installed: Install) -> None:
-    installed(("linear.chunked", "some:X"), ("softmax.naive", "some:Y"))
-    with pytest.raises(UnknownMethodError) as error:
-        registry.load("linear.chunkd")
-    assert str(error.value) == (
-        "no method 'linear.chunkd'; did you mean 'linear.chunked'? "
-        "attnbench methods lists the 2 there are; one's own: module:Class"
-    )
-
-
-def test_a_name_that_resembles_none_offers_none(installed: Install) -> None:
-    installed(("linear.chunked", "some:X"))
-    with pytest.raises(UnknownMethodError, match=r"^no method 'xyzzy'; attnbench methods lists the 1 there are; "):
-        registry.find("xyzzy")
-
-
-def test_at_most_three_names_are_offered(installed: Install) -> None:
-    installed(*((f"linear.chunk{i}", "some:X") for i in range(9)))
-    with pytest.raises(UnknownMethodError) as error:
-        registry.find("linear.chunk")
-    assert str(error.value).count("'linear.chunk") == 4
+    installed(("a.b", "one:X"), ("a.b", "two:X"))
+    with pytest.raises(LookupError, match=r"two methods are called 'a.b': one:X and two:X"):
+        registry.catalogue()
 
 
 def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: types.ModuleType) -> None:
@@ -81,54 +88,36 @@ def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: type
     assert found is Method
 
 
-def test_what_is_no_attention_is_refused_with_the_base_class_named(installed: Install, module: types.ModuleType) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a.b", r"some_module:thing is not an attention: subclass attnbench.api.Attention"),
+        ("nobody:Knows", r"^there is no module 'nobody', here or installed$"),
+        ("some_module:Mien", r"^some_module has no 'Mien'; did you mean 'Mine'\? it has Mine$"),
+        ("absent.py:Mine", r"there is no file .*absent\.py$"),
+    ],
+)
+def test_an_address_that_leads_to_no_method_says_why(
+    installed: Install, module: types.ModuleType, name: str, said: str
+) -> None:
     installed(("a.b", "some_module:thing"))
-    module.thing = object()  # type: ignore[attr-defined]
-    with pytest.raises(UnknownMethodError, match=r"some_module:thing is not an attention: subclass attnbench.api.Attention"):
-        registry.load("a.b")
+    module.thing, module.Mine, module.Other = object(), Method, int  # type: ignore[attr-defined]
+    with pytest.raises(UnknownMethodError, match=said):
+        registry.load(name)
 
 
-def test_two_methods_of_one_name_are_an_error_that_names_both(installed: Install) -> None:
-    installed(("a.b", "one:X"), ("a.b", "two:X"))
-    with pytest.raises(LookupError, match=r"two methods are called 'a.b': one:X and two:X"):
-        registry.catalogue()
-
-
-def test_one_method_that_is_found_twice_is_no_error(installed: Install) -> None:
-    installed(("a.b", "one:X"), ("a.b", "one:X"))
-    assert registry.catalogue()["a.b"].value == "one:X"
-
-
-def test_a_module_that_a_method_imports_and_that_is_absent_is_a_pip_line(
+def test_a_module_that_a_method_imports_and_that_is_absent_is_a_pip_line_but_its_own_is_not(
     installed: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "needs_one_more.py").write_text("import no_such_package_at_all.part\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    installed(("a.b", "needs_one_more:X"))
+    installed(("a.b", "needs_one_more:X"), ("a.c", "no_such_module_at_all.part:X"))
     with pytest.raises(MissingPackageError) as error:
         registry.load("a.b")
     assert str(error.value) == "a.b needs the module 'no_such_package_at_all': pip install no_such_package_at_all"
-
-
-def test_a_method_whose_own_module_is_absent_is_not_a_missing_package(installed: Install) -> None:
-    installed(("a.b", "no_such_module_at_all.part:X"))
-    with pytest.raises(ModuleNotFoundError) as error:
-        registry.load("a.b")
-    assert not isinstance(error.value, MissingPackageError)
-
-
-def test_an_address_whose_module_is_absent_says_so(installed: Install) -> None:
-    installed()
-    with pytest.raises(UnknownMethodError, match=r"^there is no module 'nobody', here or installed$"):
-        registry.load("nobody:Knows")
-
-
-def test_a_module_without_that_class_says_which_it_has(installed: Install, module: types.ModuleType) -> None:
-    installed()
-    module.Mine, module.Other = Method, int  # type: ignore[attr-defined]
-    said = r"^some_module has no 'Mien'; did you mean 'Mine'\? it has Mine$"
-    with pytest.raises(UnknownMethodError, match=said):
-        registry.load("some_module:Mien")
+    with pytest.raises(ModuleNotFoundError) as other:
+        registry.load("a.c")
+    assert not isinstance(other.value, MissingPackageError)
 
 
 def test_a_file_is_an_address_too_whatever_it_is_called(installed: Install, tmp_path: Path) -> None:
@@ -139,33 +128,20 @@ def test_a_file_is_an_address_too_whatever_it_is_called(installed: Install, tmp_
     assert vars(mine)["word"] == "beside"
     assert registry.load(f"{tmp_path}/random.py:Mine") is mine
     assert str(tmp_path) not in str(sys.modules["random"])
-    with pytest.raises(UnknownMethodError, match=r"there is no file .*absent\.py$"):
-        registry.load(f"{tmp_path}/absent.py:Mine")
 
 
-def test_requirements_that_are_absent_or_too_old_are_missing() -> None:
+def test_building_a_method_whose_packages_are_absent_or_too_old_tells_what_to_type(
+    installed: Install, module: types.ModuleType
+) -> None:
     class Demanding(Method):
-        requires = ("pytest", "no-such-package-at-all>=1", "pytest>=9999", "pytest>=1,<9999")
-
-    assert registry.missing(Demanding) == ("no-such-package-at-all>=1", "pytest>=9999")  # type: ignore[arg-type]
-
-
-def test_building_a_method_whose_package_is_absent_tells_what_to_type(installed: Install, module: types.ModuleType) -> None:
-    from attnbench import Problem, build
-
-    class Demanding(Method):
-        requires = ("no-such-package>=1", "another-one")
+        requires = ("pytest", "no-such-package>=1", "pytest>=9999", "pytest>=1,<9999", "another-one")
 
     module.Demanding = Demanding  # type: ignore[attr-defined]
     installed(("a.b", "some_module:Demanding"))
     with pytest.raises(MissingPackageError) as error:
         build("a.b", Problem(N=8))
-    wanted = "a.b needs no-such-package>=1, another-one: pip install 'no-such-package>=1' another-one"
-    assert str(error.value) == wanted
-
-
-def test_the_installed_methods_are_those_of_the_project_at_least() -> None:
-    assert {"softmax.naive", "softmax.sdpa", "linear.chunked", "linear.full"} <= set(registry.catalogue())
+    wanted = "a.b needs no-such-package>=1, pytest>=9999, another-one: pip install"
+    assert str(error.value) == f"{wanted} 'no-such-package>=1' 'pytest>=9999' another-one"
 
 
 def test_neither_what_only_talks_nor_reading_the_catalogue_imports_anything_heavy() -> None:
