@@ -1,0 +1,166 @@
+"""`attnbench history`, `trend` and `site`: from run folders to what changed, and to a folder of pages."""
+
+import random
+import re
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from attnbench.schema.errand import Pass
+from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.record import Record
+from attnbench.store.lock import FolderLock
+from tests.cli.conftest import NIGHTLY, InfoOf, Refused, Run, Stored, as_record, keep, memory, times
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def write(nightly: InfoOf) -> Stored:
+    """Write a run of a day; `factors` are those of the cells, 0 for one that fails."""
+
+    def _write(day: int, factors: Sequence[float] = (1.0,) * 4, noise: float = 0.0, replicates: int = 2, **run: str) -> Path:
+        info, records = nightly(day, **run), list[Record]()
+        for number, (cell, factor) in enumerate(zip(NIGHTLY, factors, strict=True)):
+            if not factor:
+                records.append(as_record(cell, Failed(status=Status.OOM_HOST, reason="memory limit reached")))
+                continue
+            for replicate in range(replicates):
+                wobble = 1 + noise * random.Random(f"{info.id} {number} {replicate}").uniform(-1, 1)
+                records.append(as_record(cell, times(*[0.010 * (number + 1) * factor * wobble] * 3), replicate))
+            records.append(as_record(cell, memory(1e9 * factor), phase=Pass.MEMORY))
+        return keep(Path("results") / info.suite.name / info.id, info, records)
+
+    return _write
+
+
+@pytest.fixture
+def thirty(write: Stored) -> list[Path]:
+    """Thirty runs: from the twentieth on one cell is slower, with another torch; the last cell fails from the 25th on."""
+    return [
+        write(day, [1.2 if day >= 20 else 1.0, 1.0, 1.0, float(day < 25)], 0.01, torch="2.13.0" if day >= 20 else "2.12.1")
+        for day in range(30)
+    ]
+
+
+@pytest.mark.usefixtures("thirty")
+def test_results_are_a_history_as_they_are_and_the_second_look_reads_no_run_again(run: Run, tmp_path: Path) -> None:
+    done = run("trend", "results", "--html", "trend.html", "--png", "trend.png")
+    assert done.returncode == 0, done.stderr
+    assert "reading 30 new runs" in done.stderr
+    text = " ".join(done.stdout.split())
+    assert "nightly, 2026-01-21, run 20260121-030405-000014, commit 19191919..20202020" in text
+    assert "torch 2.12.1 → 2.13.0" in text
+    assert re.search(r"SLOWER linear.full, N=512 (9.9|10.0)\d? ms 1[12].\d ms 1.(19|20)× ±0.\d%", text)
+    assert "LOST softmax.sdpa, N=1k" in text
+    assert "1 LOST, 1 SLOWER; 2 of 4 series without a change: " in text
+    assert done.stdout.splitlines()[-2:] == ["trend.html", "trend.png"]
+    assert (tmp_path / "trend.html").read_text(encoding="utf-8").count("<img ") == 4
+    assert (tmp_path / "trend.png").read_bytes().startswith(b"\x89PNG")
+    again = run("trend", "results")
+    assert (again.stdout, again.stderr) == (done.stdout.removesuffix("trend.html\ntrend.png\n"), "")
+    (index,) = (tmp_path / "cache" / "attnbench").glob("history-*.sqlite")
+    with sqlite3.connect(index) as base:
+        assert base.execute("select count(*) from points").fetchone() == (120,)
+    base.close()
+
+
+@pytest.mark.usefixtures("thirty")
+def test_a_regression_fails_only_where_that_is_asked_for_and_only_of_what_is_looked_at(run: Run, write: Stored) -> None:
+    assert run("trend", "results").returncode == 0
+    for words, code in {
+        "": 1,
+        "--since 2026-02-05": 0,
+        "--margin 30% --method linear.*": 0,
+        # a fall of what should be high is one too
+        "--method linear.* --metric throughput": 1,
+        "--method linear.* --metric accuracy": 0,
+    }.items():
+        assert run("trend", "results", "--fail-on", "regression", *words.split()).returncode == code, words
+    write(40, suite="other")
+    assert "2 series" in run("trend", "results", "--method", "softmax*").stdout
+    assert "8 series" in run("trend", "results").stdout
+    assert "30 runs, 2026-01-01 to 2026-02-02; 4 series" in run("trend", "results", "--suite", "nightly").stdout
+    wrong = run("trend", "results", "--method", "linear.ful")
+    assert (wrong.returncode, "did you mean 'linear.full'?" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("thirty")
+def test_the_list_has_a_row_for_every_run(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "results/nightly/broken").mkdir()
+    (tmp_path / "results/nightly/broken/run.json").write_text("{")
+    lines = run("history", "list", "results").stdout.splitlines()
+    assert len(lines) == 2 + 31
+    assert lines[2].split()[:6] == ["nightly", "20260101-030405-000000", "2026-01-01", "03:04", "AMD", "EPYC"]
+    assert lines[2].rstrip().endswith("00000000  4 ok")
+    assert lines[-2].rstrip().endswith("29292929  3 ok, 1 failed")
+    assert "nightly/broken" in lines[-1]
+    assert "cannot be read" in lines[-1]
+
+
+@pytest.mark.parametrize("to", ["kept/runs", "memory://commands/runs", "file://{here}/by-url"])
+def test_runs_are_added_to_a_folder_or_a_url_and_found_again(to: str, run: Run, write: Stored, tmp_path: Path) -> None:
+    folders, place = [write(1), write(2)], to.format(here=tmp_path)
+    done = run("history", "add", *folders, "--to", place)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"nightly/{folder.name}" for folder in folders]
+    _, _, *rows = run("history", "list", place).stdout.splitlines()
+    assert [row.split()[1] for row in rows] == [folder.name for folder in folders]
+    assert "2 runs" in run("trend", place).stdout
+
+
+def test_a_run_that_is_there_already_not_whole_or_being_written_is_refused_before_anything_is_copied(
+    refused: Refused, run: Run, write: Stored, tmp_path: Path
+) -> None:
+    first, second, short = write(1), write(2), write(3, replicates=1)
+    run("history", "add", first, "--to", "kept")
+    add = ("history", "add", "--to", "kept")
+    assert "is in kept already" in refused(*add, second, first)
+    assert "are the same run" in refused(*add, second, second)
+    words = refused(*add, second, short)
+    assert "is not whole: 4 cells have fewer than 2 replicates" in words
+    assert f"attnbench run --resume {short}" in words
+    with FolderLock(second / "run.lock"):
+        assert "still being written" in refused(*add, second)
+    assert [path.name for path in (tmp_path / "kept/nightly").iterdir()] == [first.name]
+
+
+def test_a_folder_of_runs_becomes_a_folder_of_pages(run: Run, write: Stored, tmp_path: Path) -> None:
+    for day, suite in enumerate(("nightly", "nightly", "other")):
+        write(day, (1.0, 1.0, 1.0, 0.0), suite=suite)
+    (tmp_path / "results/broken").mkdir()
+    (tmp_path / "results/broken/run.json").write_text("{")
+    done = run("site", "results", "public/site")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["3 runs of 2 suites on 1 machine, 2026-01-01 to 2026-01-03", "public/site/index.html"]
+    assert done.stderr.startswith("left out: broken: run.json cannot be read: ")
+    site = tmp_path / "public/site"
+    shelf = "amd-epyc-9b14-2-cores-2-threads"
+    assert (site / "nightly" / shelf / "trend.html").is_file()
+    assert "linear.full" in (site / "other" / shelf / "20260103-030405-000002/index.html").read_text(encoding="utf-8")
+    assert "4 cells: 3 ok, 1 failed" in (site / "index.html").read_text(encoding="utf-8")
+    assert not list(site.rglob("*.jsonl"))
+
+
+def test_a_site_is_brought_up_to_date_with_records_where_asked_for_and_a_folder_of_the_users_left_alone(
+    run: Run, refused: Refused, write: Stored, tmp_path: Path
+) -> None:
+    folder = write(1)
+    assert run("site", "results", "site").returncode == 0
+    write(2)
+    done = run("site", "results", "site", "--records")
+    assert done.stdout.startswith("2 runs of 1 suite")
+    copies = {file.read_bytes() for file in (tmp_path / "site").rglob("records.jsonl")}
+    assert (folder / "records.jsonl").read_bytes() in copies
+    assert {each.name for each in tmp_path.iterdir()} <= {"results", "site", "cache"}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("years of work")
+    assert "mine holds thesis.tex, which attnbench site did not make" in refused("site", "results", "mine")
+    assert (tmp_path / "mine/thesis.tex").read_text() == "years of work"
