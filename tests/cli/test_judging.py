@@ -7,7 +7,6 @@ noisy to tell, as the intervals show, UNCLEAR is right too. ATTNBENCH_TRIES=10 m
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.outcome import Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import InfoOf, Run, Shared, Write, as_record, committed, keep
+from tests.cli.conftest import Find, InfoOf, Run, Stored, Write, as_record, committed, keep
 
 # what takes this long takes it whatever else the machine does
 SLEEPS = """
@@ -113,119 +112,71 @@ def test_compare_live_prints_what_gate_judges_and_exits_with_zero(project: Calla
     assert "mine:Mine" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def measured(shared: Shared) -> Path:
-    """The folder of a run that was measured on this machine; nobody changes it."""
-    folder, _ = shared("run", "s.yaml", files={"s.yaml": SUITE.replace("mine:Mine", "plain:Plain")})
-    (run,) = folder.glob("results/*/*")
-    return run
-
-
 @pytest.fixture
-def kept(info_of: InfoOf, tmp_path: Path) -> Path:
-    """The folder of a run of two methods, as if they had been measured."""
+def kept(info_of: InfoOf, tmp_path: Path) -> Stored:
+    """Write a run of two methods as if they had been measured; each takes so many times as long."""
     cells = [Cell(method=method, problem=Problem(N=65)) for method in ("plain:Plain", "plain:WithParameter")]
-    records = []
-    for replicate in range(2):
-        for number, cell in enumerate(cells, 1):
-            median = 0.001 * number * (1 + 0.01 * replicate)
-            samples = {"time": (0.99 * median, median, 1.01 * median), "first_call": (2 * median,)}
-            series = {name: Series(unit="s", values=values) for name, values in samples.items()}
-            records.append(as_record(cell, Measured(samples=series), replicate))
-    return keep(tmp_path / "kept", info_of(cells, {"name": "judged", "replicates": 2}), records)
+
+    def _write(name: str, slower: float = 1.0) -> Path:
+        records = []
+        for replicate in range(2):
+            for number, cell in enumerate(cells, 1):
+                median = 0.001 * slower * number * (1 + 0.01 * replicate)
+                samples = {"time": (0.99 * median, median, 1.01 * median), "first_call": (2 * median,)}
+                series = {name: Series(unit="s", values=values) for name, values in samples.items()}
+                records.append(as_record(cell, Measured(samples=series), replicate))
+        return keep(tmp_path / name, info_of(cells, {"name": "judged", "replicates": 2}), records)
+
+    return _write
 
 
-def slowed(run: Path, to: Path) -> Path:
-    """The run as another one, in which everything took half as long again."""
-    shutil.copytree(run, to)
-    lines = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
-    for series in (series for line in lines for series in line["outcome"].get("samples", {}).values()):
-        series["values"] = [1.5 * value for value in series["values"]]
-    (to / "records.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    return to
-
-
-def test_stored_runs_and_the_methods_of_one_are_compared(here: Run, kept: Path, tmp_path: Path) -> None:
-    old, new = kept, slowed(kept, tmp_path / "slowed")
+def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure_that_they_have(
+    here: Run, kept: Stored, tmp_path: Path
+) -> None:
+    old, new = kept("old"), kept("new", 1.5)
     outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
-    done = here("compare", str(old), str(new), *outs)
+    done = here("compare", old, new, *outs)
     assert done.returncode == 0, done.stderr
     assert "one after the other" in " ".join(done.stdout.split())
-    assert all(file.stat().st_size > 100 for file in (tmp_path / "out").iterdir())
-    assert len(list((tmp_path / "out").iterdir())) == 6
-    within = here("compare", str(old), "--baseline", "plain:Plain")
-    assert within.returncode == 0, within.stderr
-    assert "plain:WithParameter" in within.stdout
-
-
-def test_stored_runs_are_compared_by_any_figure_that_they_have(here: Run, kept: Path, tmp_path: Path) -> None:
-    old, new = str(kept), str(slowed(kept, tmp_path / "slowed"))
+    assert [file.stat().st_size > 100 for file in (tmp_path / "out").iterdir()] == [True] * 6
     calls = here("compare", old, new, "--metric", "first_call")
     assert calls.returncode == 0, calls.stderr
     assert ", by first call" in " ".join(calls.stdout.split())
     assert "memory" not in calls.stdout.lower().replace("gib memory", "")
-    unknown = here("compare", old, new, "--metric", "speed")
-    assert unknown.returncode == 2
-    assert "--metric speed: no cell of the runs has that; they have: time, first_call" in unknown.stderr
+    within = here("compare", old, "--baseline", "plain:Plain")
+    assert within.returncode == 0, within.stderr
+    assert "plain:WithParameter" in within.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("compare",), "name two runs, or one"),
-        (("compare", "a", "b", "c"), "name two runs, or one"),
-        (("compare", "nowhere"), "is not a run folder"),
-        (("compare", "a", "b", "--out", "x.docx"), "must end in one of .md, .tex"),
-        (("compare", "a", "b", "--margin", "-3%"), "write a share, for example 8% or 0.08"),
-        (("compare", "--suite", "quick"), "name both, a suite to measure and a commit"),
-        (("compare", "--live", "HEAD"), "name both, a suite to measure and a commit"),
-        (("compare", "a", "--live", "HEAD", "--suite", "quick"), "takes neither runs nor --baseline"),
-        (("compare", "a", "b", "--baseline", "x"), "with two runs the first is the baseline"),
-        (("gate",), "name a suite and --base GIT_REF"),
-        (("gate", "quick", "--base", "HEAD", "--stored", "a", "b"), "or --stored BASE_RUN NEW_RUN"),
-        (("gate", "quick", "--base", "HEAD"), "not a git repository"),
-    ],
-)
-def test_bad_words_are_explained(
-    here: Run, arguments: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # the folder of temporary files may lie in a repository of somebody's
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    done = here(*arguments)
-    assert done.returncode in {1, 2}
-    assert says in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, kept: Path, tmp_path: Path) -> None:
-    shutil.copytree(kept, elsewhere := tmp_path / "elsewhere")
+def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, kept: Stored) -> None:
+    one, elsewhere = kept("one"), kept("elsewhere")
     info = json.loads((elsewhere / "run.json").read_text())
     info["environment"]["processor"] = "another processor"
     (elsewhere / "run.json").write_text(json.dumps(info))
     for command in (("gate", "--stored"), ("compare", "--exit-code")):
-        done = here(*command, str(kept), str(elsewhere))
+        done = here(*command, one, elsewhere)
         assert done.returncode == 2, done.stdout
         assert "the runs are of unlike machines" in done.stderr
         assert "another processor" in done.stderr
-        asked_for = here(*command, str(kept), str(elsewhere), "--across-machines", "--margin", "1%")
+        asked_for = here(*command, one, elsewhere, "--across-machines", "--margin", "1%")
         assert asked_for.returncode in {0, 3}, asked_for.stderr
         assert "Not alike: environment.processor" in " ".join(asked_for.stdout.split())
-    assert here("compare", str(kept), str(elsewhere)).returncode == 0
+    assert here("compare", one, elsewhere).returncode == 0
 
 
 @pytest.mark.slow
 def test_a_margin_finer_than_the_machine_resolves_is_refused(
-    project: Callable[[float], None], attnbench: Run, measured: Path, tmp_path: Path
+    project: Callable[[float], None], attnbench: Run, only_run: Find, tmp_path: Path
 ) -> None:
     project(0.010)
-    digest = RunFolder(measured).info().environment_digest
-    cache = tmp_path / "cache" / "attnbench"
-    cache.mkdir(parents=True, exist_ok=True)
+    assert attnbench("run", "s.yaml").returncode == 0
+    digest = RunFolder(only_run()).info().environment_digest
     known = {"environment": digest, "device": "cpu", "about": "x", "run": "r", "verdicts": 200, "smallest": [[2, 0.12]]}
-    (cache / f"noise-floor-{digest}.json").write_text(json.dumps(known))
+    (tmp_path / "cache" / "attnbench" / f"noise-floor-{digest}.json").write_text(json.dumps(known))
     # 12 % with the two replicates that were stored; with twenty, by the square root
-    for arguments, least in ((("s.yaml", "--base", "HEAD"), "3.79%"), (("--stored", str(measured), str(measured)), "12%")):
-        done = attnbench("gate", *arguments, "--margin", "3%", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    stored = str(only_run())
+    for arguments, least in ((("s.yaml", "--base", "HEAD"), "3.79%"), (("--stored", stored, stored), "12%")):
+        done = attnbench("gate", *arguments, "--margin", "3%")
         assert done.returncode == 2
         assert f"tells {least} from chance" in done.stderr
 
@@ -259,29 +210,19 @@ report: {tables: [summary], plots: []}
 """
 
 
-@pytest.fixture
-def changing(tmp_path: Path, suite: Write) -> Callable[[int], None]:
-    """A repository with two attentions in it; each call commits it with another amount of work in one of them."""
-    (tmp_path / ".gitignore").write_text("results\n__pycache__\n*.json\n")
-    suite(STEADY_SUITE)
-    (tmp_path / "steady.py").write_text(WORKS.format(name="Steady", times=20))
-
-    def _commit(times: int) -> None:
-        (tmp_path / "changing.py").write_text(WORKS.format(name="Changing", times=times))
-        committed(tmp_path, f"{times}")
-
-    return _commit
-
-
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("times", "code"), [(23, 1), (20, 0)], ids=["planted", "clean"])
 def test_a_planted_slow_down_of_15_percent_is_found_and_a_clean_change_passes_unless_noise_hides_either(
-    times: int, code: int, changing: Callable[[int], None], attnbench: Run, tmp_path: Path
+    times: int, code: int, attnbench: Run, suite: Write, tmp_path: Path
 ) -> None:
-    changing(20)
-    changing(times)
+    (tmp_path / ".gitignore").write_text("results\n__pycache__\n*.json\n")
+    (tmp_path / "steady.py").write_text(WORKS.format(name="Steady", times=20))
+    suite(STEADY_SUITE)
+    for each in (20, times):
+        (tmp_path / "changing.py").write_text(WORKS.format(name="Changing", times=each))
+        committed(tmp_path, f"{each}")
     wrong = []
     for number in range(TRIES):
         done = attnbench(*GATE, "--json", "gate.json")

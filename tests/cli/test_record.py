@@ -1,5 +1,6 @@
 """`attnbench record`: which training is meant is said in words, and its weights become inputs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from attnbench.workloads.recording import Recording
 from attnbench.workloads.train import measure_training
 
 
-def cell_of(method: str = "softmax.sdpa", N: int = 16, **fields: Any) -> Cell:
-    plan = {"task": "copy", "layers": 2, "feedforward": 2, "updates": 2, "evaluations": 1, "held_out": 4, **fields}
+def cell_of(N: int = 16) -> Cell:
+    plan = Training(task="copy", layers=2, feedforward=2, updates=2, evaluations=1, held_out=4)
     problem = Problem(B=2, H=2, N=N, D=8, causal=True)
-    return Cell(method=method, problem=problem, workload=Workload.TRAIN, training=Training.model_validate(plan))
+    return Cell(method="softmax.sdpa", problem=problem, workload=Workload.TRAIN, training=plan)
 
 
 @pytest.fixture
@@ -27,8 +28,7 @@ def asked(tmp_path: Path, info_of: Any) -> Any:
     """Record from a run of these cells."""
 
     def _record(*cells: Cell, **options: Any) -> Any:
-        info = info_of(cells, id=str(len(list(tmp_path.glob("t/*")))))
-        folder = RunFolder.create(tmp_path, info)
+        folder = RunFolder.create(tmp_path, info_of(cells))
         if (tmp_path / "checkpoints").exists():
             (tmp_path / "checkpoints").rename(folder.checkpoints)
         given = {"method": "softmax.sdpa", "out": tmp_path / "out.safetensors", "sequences": 3}
@@ -39,8 +39,7 @@ def asked(tmp_path: Path, info_of: Any) -> Any:
 
 def test_a_trained_model_becomes_inputs_of_other_cells(tmp_path: Path, asked: Any) -> None:
     cell = cell_of()
-    job = Job(cell=cell, phase=Pass.TRAIN, seed=1, folder=str(tmp_path / "checkpoints"), limits=Limits(seconds=100))
-    measure_training(job)
+    measure_training(Job(cell=cell, phase=Pass.TRAIN, seed=1, folder=str(tmp_path / "checkpoints"), limits=Limits(seconds=100)))
     assert asked(cell) == dict.fromkeys("qkv", (3, 4, 16, 8))
     out = tmp_path / "out.safetensors"
     assert set(load_file(out)) == {"q", "k", "v"}
@@ -53,7 +52,7 @@ TWO = (cell_of(), cell_of(N=32))
 @pytest.mark.parametrize(
     ("cells", "options", "says"),
     [
-        ((Cell(method="softmax.sdpa", problem=Problem(N=16)),), {}, "nothing was trained in this run"),
+        ([Cell(method="softmax.sdpa", problem=Problem(N=16))], {}, "nothing was trained in this run"),
         (TWO[:1], {"method": "linear"}, r"method='linear': not among the methods; .*there are: softmax.sdpa"),
         (TWO, {}, "choose one by --task and --N: copy with N=16 and 2 layers; copy with N=32 and 2 layers"),
         (TWO, {"task": "recall"}, "no such training of softmax.sdpa; there are: copy with N=16"),
@@ -64,7 +63,7 @@ TWO = (cell_of(), cell_of(N=32))
     ids=["nothing trained", "no such method", "several", "no such task", "no weights", "no such replicate", "no such form"],
 )
 def test_what_cannot_be_recorded_is_said_in_words(
-    asked: Any, cells: tuple[Cell, ...], options: dict[str, Any], says: str
+    asked: Any, cells: Sequence[Cell], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(attnbench.UsageError, match=says):
         asked(*cells, **options)
