@@ -58,10 +58,9 @@ FAULTS: dict[str, list[str]] = {
         STORM,
     ],
     "Ctrl-C once: saved, exit 130; twice: at once, and still consistent": [
-        "cli/test_run.py::test_an_interrupted_run_saves_says_how_to_go_on_and_can",
-        "cli/test_run.py::test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on",
+        "cli/test_run.py::test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can",
     ],
-    "SIGTERM: saved, exit 143": ["cli/test_run.py::test_an_interrupted_run_saves_says_how_to_go_on_and_can"],
+    "SIGTERM: saved, exit 143": ["cli/test_run.py::test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can"],
     "power fails in the middle of a write, a flush or a renaming: nothing lost, nothing torn": [
         "store/test_killed_writers.py::test_a_run_that_is_killed_at_its_kth_call_can_be_continued",
         "store/test_killed_writers.py::test_no_record_is_lost_torn_or_glued_by_twenty_kills",
@@ -89,8 +88,8 @@ FAULTS: dict[str, list[str]] = {
         "store/test_lock.py::test_a_lock_file_with_garbage_is_an_unknown_process",
     ],
     "two runs on one device: one waits and says for whom, or leaves at once": [
-        "cli/test_waiting.py::test_a_run_that_waits_says_for_whom_and_goes_on_once_the_other_is_gone",
-        "cli/test_waiting.py::test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own",
+        "cli/test_side_by_side.py::test_a_run_that_waits_says_for_whom_and_goes_on_once_the_other_is_gone",
+        "cli/test_side_by_side.py::test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own",
     ],
     "the clock jumps: durations do not": [
         "measure/test_loop.py::test_a_wall_clock_that_jumps_changes_nothing",
@@ -127,7 +126,7 @@ FAULTS: dict[str, list[str]] = {
         "workloads/test_check.py::test_wrong_values_are_incorrect",
         "workloads/test_check.py::test_a_causal_call_that_sees_the_future_is_incorrect",
         "report/test_tables.py::test_a_wrong_method_is_never_the_best",
-        "cli/test_scores_run.py::test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result",
+        "cli/test_kinds_of_runs.py::test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result",
     ],
     "hostile YAML: alias bombs, deep nesting, a thousand million cells, keys twice, objects of Python, a gibibyte": [
         "suite/test_hostile_files.py::test_a_hostile_file_is_a_suite_error_that_names_it",
@@ -166,7 +165,7 @@ FAULTS: dict[str, list[str]] = {
         "store/test_run_json.py::test_a_place_that_cannot_be_written_is_a_store_error",
     ],
     "the C locale, no terminal, NO_COLOR, 40 columns: no crash, and files are UTF-8": [
-        "cli/test_run.py::test_the_plainest_locale_will_do",
+        "cli/test_run.py::test_a_run_leaves_records_tables_and_plots_also_in_the_plainest_locale",
         "cli/test_run.py::test_any_locale_and_terminal_will_do",
     ],
     "somebody else comes to the GPU in mid-run: flagged as shared, and measured again": [

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -36,23 +36,17 @@ MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
 PLAINEST = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
 
 FAULTS = {
-    method: status
-    for status, methods in {
-        "ok": ("plain:Plain", "faulty:ChangesTheWorld", "faulty:Chatters", "plain:Marked"),
-        "crashed": ("faulty:Segfaults", "faulty:Aborts", "faulty:Killed"),
-        "error": (
-            *("faulty:Exits", "faulty:Raises", "faulty:RaisesInItsCheck", "faulty:StickyCudaError"),
-            *(f"import_{what}:Method" for what in ("raises", "exits", "dies", "chatters", "wanders")),
-        ),
-        "oom_device": ("faulty:OutOfDeviceMemory",),
-        "oom_host": ("faulty:RaisesMemoryError", "faulty:AllocatesWithoutEnd"),
-        "timeout": ("faulty:Hangs",),
-        "unfair": ("faulty:LeavesChildren",),
-        "incorrect": ("faulty:NaNs", "faulty:WrongShape", "faulty:WrongValues", "faulty:Leaks"),
-        "unsupported": ("faulty:Declines",),
-        "missing": ("faulty:NeedsAPackage", "import_needs:Method"),
-    }.items()
-    for method in methods
+    **dict.fromkeys(("plain:Plain", "faulty:ChangesTheWorld", "faulty:Chatters", "plain:Marked"), "ok"),
+    **dict.fromkeys(("faulty:Segfaults", "faulty:Aborts", "faulty:Killed"), "crashed"),
+    **dict.fromkeys(("faulty:Exits", "faulty:Raises", "faulty:RaisesInItsCheck", "faulty:StickyCudaError"), "error"),
+    **{f"import_{what}:Method": "error" for what in ("raises", "exits", "dies", "chatters", "wanders")},
+    "faulty:OutOfDeviceMemory": "oom_device",
+    **dict.fromkeys(("faulty:RaisesMemoryError", "faulty:AllocatesWithoutEnd"), "oom_host"),
+    "faulty:Hangs": "timeout",
+    "faulty:LeavesChildren": "unfair",
+    **dict.fromkeys(("faulty:NaNs", "faulty:WrongShape", "faulty:WrongValues", "faulty:Leaks"), "incorrect"),
+    "faulty:Declines": "unsupported",
+    **dict.fromkeys(("faulty:NeedsAPackage", "import_needs:Method"), "missing"),
 }
 
 
@@ -143,7 +137,7 @@ def copied(small: tuple[Path, str], tmp_path: Path) -> Path:
     return copy
 
 
-def test_a_run_leaves_records_tables_and_plots(small: tuple[Path, str]) -> None:
+def test_a_run_leaves_records_tables_and_plots_also_in_the_plainest_locale(small: tuple[Path, str]) -> None:
     folder, said = small
     names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     plots = {f"forward/{kind}.{ending}" for kind in ("time", "memory") for ending in ("png", "svg", "pdf")}
@@ -151,6 +145,9 @@ def test_a_run_leaves_records_tables_and_plots(small: tuple[Path, str]) -> None:
     found = statuses(read(folder))
     assert found == {"mine:Mine": {"ok"}, "faulty:Slow": {"ok", "budget"}, "faulty:Raises": {"error"}}
     assert "mine:Mine" in said
+    assert said.isascii()
+    assert "\x1b[" not in said
+    assert "forward, causal" in (folder / "table.md").read_text(encoding="utf-8")
 
 
 def test_report_remakes_everything_from_the_records_alone(here: Run, copied: Path) -> None:
@@ -168,31 +165,21 @@ def test_report_remakes_everything_from_the_records_alone(here: Run, copied: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
-    number: signal.Signals, code: int, start: Start, attnbench: Run, only_run: Find, suite: Write
+@pytest.mark.parametrize(
+    ("numbers", "code", "told"),
+    [([signal.SIGINT], 130, True), ([signal.SIGTERM], 143, True), ([signal.SIGINT, signal.SIGINT], 130, False)],
+    ids=["Ctrl-C", "SIGTERM", "Ctrl-C twice"],
+)
+def test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can(
+    numbers: list[signal.Signals], code: int, told: bool, start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
     process = start("run", suite(BRIEF))
     wait_for_records(only_run, 2)
-    process.send_signal(number)
+    for number in numbers:
+        process.send_signal(number)
     _, err = process.communicate(timeout=5)
     assert process.returncode == code, err
-    assert f"attnbench run --resume {only_run().relative_to(only_run().parents[2])}" in err
-    assert no_orphans()
-    assert attnbench("run", "--resume", str(only_run())).returncode == 0
-    assert set(finished(read(only_run())).values()) == {1}
-
-
-@pytest.mark.slow
-def test_a_second_interruption_ends_at_once_and_leaves_a_run_that_goes_on(
-    start: Start, attnbench: Run, only_run: Find, suite: Write
-) -> None:
-    process = start("run", suite(BRIEF))
-    wait_for_records(only_run, 1)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=5)
-    assert process.returncode == 130
+    assert not told or f"attnbench run --resume {only_run().relative_to(only_run().parents[2])}" in err
     assert no_orphans()
     assert attnbench("run", "--resume", str(only_run())).returncode == 0
     assert set(finished(read(only_run())).values()) == {1}
@@ -281,32 +268,22 @@ def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(here: Ru
     assert (only_run() / "table.md").exists()
 
 
-@pytest.fixture
-def kills(tmp_path: Path) -> Callable[[int], dict[str, str]]:
-    """The environment in which so many processes that import a method are killed outright."""
-
-    def _arrange(count: int) -> dict[str, str]:
+@pytest.mark.slow
+def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again_and_else_when_the_run_goes_on(
+    attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
+) -> None:
+    def kill(count: int) -> dict[str, str]:
+        """The environment in which so many processes that import the method are killed outright."""
         (tmp_path / "kills").write_text(str(count))
         return {"ATTNBENCH_TEST_KILLS": str(tmp_path / "kills")}
 
-    return _arrange
-
-
-@pytest.mark.slow
-def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again(
-    attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
-) -> None:
-    done = attnbench("run", suite(ONE.replace("plain:Plain", "import_killed:Method")), **kills(2))
+    suite(ONE.replace('"plain:Plain"', '"plain:Plain", "import_killed:Method"'))
+    done = attnbench("run", "s.yaml", "--results", "twice", **kill(2))
     assert done.returncode == 0, done.stderr
-    assert statuses(read(only_run())) == {"import_killed:Method": {"ok"}}
+    (twice,) = (tmp_path / "twice").glob("*/*")
+    assert statuses(read(twice)) == {"plain:Plain": {"ok"}, "import_killed:Method": {"ok"}}
 
-
-@pytest.mark.slow
-def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
-    attnbench: Run, only_run: Find, suite: Write, kills: Callable[[int], dict[str, str]]
-) -> None:
-    both = ONE.replace('"plain:Plain"', '"plain:Plain", "import_killed:Method"')
-    done = attnbench("run", suite(both), **(never := kills(3)))
+    done = attnbench("run", "s.yaml", **(never := kill(3)))
     assert done.returncode == 0, done.stderr
     before = read(only_run())
     assert statuses(before) == {"plain:Plain": {"ok"}, "import_killed:Method": {"crashed"}}
@@ -315,17 +292,10 @@ def test_a_run_that_could_not_ask_a_method_can_be_resumed_and_learns_what_it_is(
     assert again.returncode == 0, again.stderr
     assert set(RunFolder(only_run()).info().methods) == {"plain:Plain", "import_killed:Method"}
     assert read(only_run()) == before
-    kills(3)
+    kill(3)
     silent = attnbench("run", "--resume", str(only_run()), **never)
     assert silent.returncode == 2
     assert "what could be asked then, and cannot now:\n  method.import_killed:Method: SIGKILL" in silent.stderr
-
-
-def test_the_plainest_locale_will_do(small: tuple[Path, str]) -> None:
-    folder, said = small
-    assert said.isascii()
-    assert "\x1b[" not in said
-    assert "forward, causal" in (folder / "table.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -347,10 +317,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(
         "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))\n"
     )
-    import os
-
-    path = os.environ["PYTHONPATH"]
-    done = attnbench("run", suite(SMALL), PYTHONPATH=f"{tmp_path}:{path}")
+    done = attnbench("run", suite(SMALL), PYTHONPATH=f"{tmp_path}:{os.environ['PYTHONPATH']}")
     assert done.returncode == 1, done.stderr
     assert "what was recorded so far is kept" in done.stderr
     assert "Traceback" not in done.stderr
