@@ -87,72 +87,54 @@ def test_a_suite_puts_a_method_beside_itself_compiled(attnbench: Run, suite: Wri
     assert "its tier is library: only eager methods are compiled" in table
 
 
-KEPT = """
-name: kept
-axes: {N: [64, 128], H: 2, D: 16, causal: true}
-workloads: [fidelity]
+SCORED = """
+name: scored
+axes: {N: 64, B: 2, H: 2, D: 16, dtype: [float32, bfloat16], causal: true}
+workloads: [fidelity, numerics]
 methods:
   - plain:Plain
   - faulty:WrongValues
   - linear.full
+  - linear.chunked
   - {name: lsh.reformer_pytorch, params: {bucket_size: 8, rounds: [1, 4]}}
-budget: {seconds: 0.2, timeout: 60}
-replicates: 2
-report: {tables: [summary, fidelity], plots: [fidelity]}
-"""
-
-
-def drawn(kind: str) -> set[str]:
-    return {f"{kind}.{form}" for form in ("png", "svg", "pdf", "txt")}
-
-
-def test_fidelity_is_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
-    done = here("run", suite(KEPT))
-    assert done.returncode == 0, done.stderr
-    folder = only_run()
-    table = pd.read_csv(folder / "table.csv").set_index(["method", "params", "N"]).sort_index()
-    assert table["status"].groupby("method").agg(set).to_dict() == {
-        "faulty:WrongValues": {"incorrect"},
-        "linear.full": {"unsupported"},
-        "lsh.reformer_pytorch": {"ok"},
-        "plain:Plain": {"ok"},
-    }
-    plain = table.loc["plain:Plain"]
-    assert plain["mass_recall"].tolist() == pytest.approx([1, 1])
-    assert (plain["output_error"] < 1e-5).all()
-    hashing = table.loc["lsh.reformer_pytorch"]["mass_recall"].unstack()
-    assert (hashing.loc["bucket_size=8 rounds=1"] < hashing.loc["bucket_size=8 rounds=4"]).all()
-    assert "output error, mean of replicates" in " ".join(done.stdout.split())
-    assert {file.name for file in (folder / "fidelity").iterdir()} == drawn("fidelity")
-
-
-DIGITS = """
-name: digits
-axes: {N: 64, B: 2, H: 2, D: 8, dtype: [float32, bfloat16], causal: true}
-workloads: [numerics]
-methods: ["plain:Plain", "faulty:WrongValues", linear.full, linear.chunked]
 budget: {seconds: 0.1, timeout: 60}
 replicates: 1
-report: {tables: [summary, numerics], plots: [numerics]}
+report: {tables: [summary, fidelity, numerics], plots: [fidelity, numerics]}
 """
 
 
-def test_numerics_are_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
-    done = here("run", suite(DIGITS))
+def test_fidelity_and_numerics_are_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
+    done = here("run", suite(SCORED))
     assert done.returncode == 0, done.stderr
-    assert "rounding, mean of replicates" in " ".join(done.stdout.split())
-    table = pd.read_csv(only_run() / "table.csv").set_index(["method", "dtype"]).sort_index()
-    assert table["status"].groupby("method").agg(set).to_dict() == {
+    table = pd.read_csv(only_run() / "table.csv").set_index(["workload", "method", "params", "dtype"]).sort_index()
+    assert table["status"].groupby(["workload", "method"]).agg(lambda found: " ".join(sorted(set(found)))).to_dict() == {
+        # fidelity is of the definition, and so not of bfloat16
+        ("fidelity", "plain:Plain"): "ok unsupported",
+        ("fidelity", "faulty:WrongValues"): "incorrect unsupported",
+        ("fidelity", "linear.full"): "unsupported",
+        ("fidelity", "linear.chunked"): "ok unsupported",
+        ("fidelity", "lsh.reformer_pytorch"): "ok unsupported",
+        ("numerics", "plain:Plain"): "ok",
         # a thousandth is less than bfloat16 rounds
-        "faulty:WrongValues": {"incorrect", "ok"},
-        "linear.full": {"unsupported"},
-        "linear.chunked": {"ok"},
-        "plain:Plain": {"ok"},
+        ("numerics", "faulty:WrongValues"): "incorrect ok",
+        ("numerics", "linear.full"): "unsupported",
+        ("numerics", "linear.chunked"): "ok",
+        ("numerics", "lsh.reformer_pytorch"): "ok unsupported",
     }
+    plain = table.loc["fidelity", "plain:Plain"].xs("float32", level="dtype")
+    assert plain["mass_recall"].tolist() == pytest.approx([1])
+    assert (plain["output_error"] < 1e-5).all()
+    recall = table.loc["fidelity", "lsh.reformer_pytorch"].xs("float32", level="dtype")["mass_recall"]
+    assert recall["bucket_size=8 rounds=1"] < recall["bucket_size=8 rounds=4"]
     for method in ("linear.chunked", "plain:Plain"):
-        few, many = table["rounding"].to_dict()[method, "bfloat16"], table["rounding"].to_dict()[method, "float32"]
-        assert 0 < many < 1e-6 < 1e-4 < few < 0.02
-    assert {file.name for file in (only_run() / "numerics").iterdir()} == drawn("numerics")
+        rounding = table.loc["numerics", method].droplevel("params")["rounding"]
+        assert 0 < rounding["float32"] < 1e-6 < 1e-4 < rounding["bfloat16"] < 0.02
+    said = " ".join(done.stdout.split())
+    assert "output error, mean of replicates" in said
+    assert "rounding, mean of replicates" in said
+    for kind in ("fidelity", "numerics"):
+        names = {f"{kind}.{form}" for form in ("png", "svg", "pdf", "txt")}
+        assert {file.name for file in (only_run() / kind).iterdir()} == names
 
 
 CHEATS = """
