@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from attnbench.places.station import Station
-from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass, Roof, Surroundings
-from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
@@ -26,13 +25,11 @@ PLUGINS = Path(__file__).parents[1] / "plugins"
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
 Start = Callable[..., subprocess.Popen[str]]
-Shared = Callable[..., tuple[Path, Done]]
 Write = Callable[[str], str]
 Find = Callable[[], Path]
 Stored = Callable[..., Path]
 InfoOf = Callable[..., RunInfo]
 Refused = Callable[..., str]
-Written = Callable[[Path, float, int], Path]
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
 
@@ -90,22 +87,6 @@ def start(plugins: Path, tmp_path: Path) -> Start:
         return begin(tmp_path, *arguments, **env)
 
     return _start
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
-    """Run `attnbench …` to its end, beside files, for several tests of a module: the folder, and what was printed."""
-
-    def _run(*arguments: str, files: dict[str, str] | None = None, **env: str) -> tuple[Path, Done]:
-        folder = tmp_path_factory.mktemp("shared")
-        for name, text in (files or {}).items():
-            (folder / name).write_text(text, encoding="utf-8")
-        path = os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")])
-        done = end(begin(folder, *arguments, PYTHONPATH=path, XDG_CACHE_HOME=str(folder / "cache"), **env))
-        assert done.returncode == 0, done.stderr
-        return folder, done
-
-    return _run
 
 
 @pytest.fixture
@@ -196,33 +177,6 @@ def as_record(cell: Cell, outcome: Measured | Failed, replicate: int = 0, phase:
     return Record(job=job, outcome=outcome, environment="e", started="2026-01-01T03:04:06+00:00")
 
 
-NIGHTLY = tuple(Cell(method=method, problem=Problem(N=N)) for method in ("linear.full", "softmax.sdpa") for N in (512, 1024))
-
-
-@pytest.fixture
-def nightly(info_of: InfoOf) -> InfoOf:
-    """Describe a run of the cells NIGHTLY, so many days after the first of January."""
-
-    def _describe(day: int, suite: str = "nightly", torch: str = "2.12.1") -> RunInfo:
-        month, date = divmod(day, 28)
-        facts = {"processor": "AMD EPYC 9B14", "cores": 2, "threads": 2, "torch": torch}
-        about = {"paper": "", "tier": "eager", "causality": "full", "summary": "", "version": "0"}
-        return info_of(
-            NIGHTLY,
-            {"name": suite, "replicates": 2},
-            id=f"2026{month + 1:02}{date + 1:02}-030405-{day:06x}",
-            command=f"attnbench run {suite}",
-            started=f"2026-{month + 1:02}-{date + 1:02}T03:04:05+00:00",
-            environment=facts,
-            environment_digest="8f49cfc01159",
-            git={"commit": f"{day:02}" * 20, "dirty": False},
-            surroundings={"device": "cpu", "facts": facts, "memory_bytes": 2**34, "roof": {}},
-            methods={cell.method: {"method": cell.method, **about} for cell in NIGHTLY},
-        )
-
-    return _describe
-
-
 @pytest.fixture
 def stored(info_of: InfoOf) -> Stored:
     """Store a small run of two methods at two lengths: where results are, its name, its plots (none: they take their time)."""
@@ -238,43 +192,3 @@ def stored(info_of: InfoOf) -> Stored:
         return folder.path
 
     return _stored
-
-
-# what a worker on a CPU says beside fifty samples
-FACTS: dict[str, Scalar | None] = {
-    **{"clock": "wall", "stop": "budget", "warmup_calls": 20, "loop_seconds": 0.4964159409937565, "batch": 3, "threads": 2},
-    **{"deterministic": False, "others_percent": 0.145, "load_1min": 1.697265625, "steal_percent": 0.0},
-    **{"cgroup_throttled": None, "governor": None},
-}
-COUNTERS = {
-    **{f"counter_{i}": Counter(bytes=None, source="torch's CUDA allocator", reason="this cell ran on a CPU") for i in range(9)},
-    "torch_profiler_peak": Counter(bytes=2**26, source="running sum of the memory events of torch's profiler"),
-}
-
-
-@pytest.fixture
-def written(info_of: InfoOf) -> Written:
-    """Write a run of 160 cells as workers do: its folder, a factor on all times, time passes a cell; three memory passes."""
-    cells = [
-        Cell(method=f"made.up_{i}", problem=Problem(N=2**power), workload=workload)
-        for power in range(9, 17)
-        for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD)
-        for i in range(10)
-    ]
-
-    def _write(folder: Path, slower: float, replicates: int) -> Path:
-        folder.mkdir()
-        info = info_of(cells, {"name": "large", "replicates": 3}, id=folder.name)
-        (folder / "run.json").write_text(info.model_dump_json())
-        with (folder / "records.jsonl").open("w") as file:
-            for number, cell in enumerate(cells):
-                values = tuple(slower * (1 + number) * (1e-3 + 1e-6 * ((i * 7919) % 50)) for i in range(50))
-                samples = {"time": values, "warmup": values[:8], "first_call": values[:1]}
-                series = {name: Series(unit="s", values=found) for name, found in samples.items()}
-                timed = as_record(cell, Measured(samples=series, facts=FACTS)).line()
-                measured = as_record(cell, Measured(memory=COUNTERS), phase=Pass.MEMORY).line()
-                for line, count in ((timed, replicates), (measured, 3)):
-                    file.writelines(line.replace('"replicate":0', f'"replicate":{r}') + "\n" for r in range(count))
-        return folder
-
-    return _write

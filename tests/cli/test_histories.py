@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.store.lock import FolderLock
-from tests.cli.conftest import NIGHTLY, InfoOf, Refused, Run, Stored, as_record, keep, memory, times
+from tests.cli.conftest import InfoOf, Refused, Run, Stored, as_record, keep, memory, times
 
 
 @pytest.fixture(autouse=True)
@@ -23,31 +25,44 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def write(nightly: InfoOf) -> Stored:
-    """Write a run of a day; `factors` are those of the cells, 0 for one that fails."""
+def write(info_of: InfoOf) -> Stored:
+    """Write a run, so many days after the first of January; `factors` are those of the cells, 0 for one that fails."""
+    cells = [Cell(method=method, problem=Problem(N=N)) for method in ("linear.full", "softmax.sdpa") for N in (512, 1024)]
 
-    def _write(day: int, factors: Sequence[float] = (1.0,) * 4, noise: float = 0.0, replicates: int = 2, **run: str) -> Path:
-        info, records = nightly(day, **run), list[Record]()
-        for number, (cell, factor) in enumerate(zip(NIGHTLY, factors, strict=True)):
+    def _write(day: int, factors: Sequence[float] = (1.0,) * 4, replicates: int = 2, suite: str = "nightly") -> Path:
+        month, date = divmod(day, 28)
+        facts = {"processor": "AMD EPYC 9B14", "cores": 2, "threads": 2, "torch": "2.13.0" if day >= 20 else "2.12.1"}
+        about = {"paper": "", "tier": "eager", "causality": "full", "summary": "", "version": "0"}
+        info = info_of(
+            cells,
+            {"name": suite, "replicates": 2},
+            id=f"2026{month + 1:02}{date + 1:02}-030405-{day:06x}",
+            command=f"attnbench run {suite}",
+            started=f"2026-{month + 1:02}-{date + 1:02}T03:04:05+00:00",
+            environment=facts,
+            git={"commit": f"{day:02}" * 20, "dirty": False},
+            surroundings={"device": "cpu", "facts": facts, "memory_bytes": 2**34, "roof": {}},
+            methods={cell.method: {"method": cell.method, **about} for cell in cells},
+        )
+        records = list[Record]()
+        for number, (cell, factor) in enumerate(zip(cells, factors, strict=True)):
             if not factor:
                 records.append(as_record(cell, Failed(status=Status.OOM_HOST, reason="memory limit reached")))
                 continue
             for replicate in range(replicates):
-                wobble = 1 + noise * random.Random(f"{info.id} {number} {replicate}").uniform(-1, 1)
+                wobble = 1 + 0.01 * random.Random(f"{info.id} {number} {replicate}").uniform(-1, 1)
                 records.append(as_record(cell, times(*[0.010 * (number + 1) * factor * wobble] * 3), replicate))
             records.append(as_record(cell, memory(1e9 * factor), phase=Pass.MEMORY))
-        return keep(Path("results") / info.suite.name / info.id, info, records)
+        return keep(Path("results") / suite / info.id, info, records)
 
     return _write
 
 
 @pytest.fixture
-def thirty(write: Stored) -> list[Path]:
+def thirty(write: Stored) -> None:
     """Thirty runs: from the twentieth on one cell is slower, with another torch; the last cell fails from the 25th on."""
-    return [
-        write(day, [1.2 if day >= 20 else 1.0, 1.0, 1.0, float(day < 25)], 0.01, torch="2.13.0" if day >= 20 else "2.12.1")
-        for day in range(30)
-    ]
+    for day in range(30):
+        write(day, (1.2 if day >= 20 else 1.0, 1.0, 1.0, float(day < 25)))
 
 
 @pytest.mark.usefixtures("thirty")

@@ -1,25 +1,28 @@
 """A hundred thousand records, never all in memory; and a trend of ten thousand indexed runs, which takes seconds."""
 
-import json
 import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.errand import Pass
 from attnbench.schema.history import Entry, Facts, Point
+from attnbench.schema.noun import Scalar
+from attnbench.schema.outcome import Counter, Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.store.history import LocalHistory
 from attnbench.store.index import Index, index_file
-from tests.cli.conftest import Written
+from tests.cli.conftest import InfoOf, as_record
 
 GIBIBYTE = 2**20
 """In KiB, as the kernel counts the memory of a process."""
-RUNS, SERIES, CELLS = 10_000, 200, 160
+RUNS, SERIES = 10_000, 200
 
 
 def used_by(arguments: list[str], out: Path) -> resource.struct_rusage:
@@ -34,28 +37,55 @@ def used_by(arguments: list[str], out: Path) -> resource.struct_rusage:
     return used
 
 
-@pytest.mark.slow
-@pytest.mark.alone
-def test_a_hundred_thousand_records_are_compared_within_a_gibibyte(tmp_path: Path, written: Written) -> None:
-    runs = [written(tmp_path / name, slower, 310) for name, slower in (("old", 1.0), ("new", 1.1))]
-    assert sum(map(lines, runs)) > 100_000
-    assert used_by(["compare", *map(str, runs), "--out", str(tmp_path / "c.csv")], tmp_path / "out").ru_maxrss < GIBIBYTE
-    assert (tmp_path / "c.csv").read_text().count("SLOWER") == CELLS
+# what a worker on a CPU says beside fifty samples
+FACTS: dict[str, Scalar | None] = {
+    **{"clock": "wall", "stop": "budget", "warmup_calls": 20, "loop_seconds": 0.4964159409937565, "batch": 3, "threads": 2},
+    **{"deterministic": False, "others_percent": 0.145, "load_1min": 1.697265625, "steal_percent": 0.0},
+    **{"cgroup_throttled": None, "governor": None},
+}
+COUNTERS = {
+    **{f"counter_{i}": Counter(bytes=None, source="torch's CUDA allocator", reason="this cell ran on a CPU") for i in range(9)},
+    "torch_profiler_peak": Counter(bytes=2**26, source="running sum of the memory events of torch's profiler"),
+}
+
+
+def written(folder: Path, info_of: InfoOf, slower: float, replicates: int) -> str:
+    """Write a run of 160 cells as workers do: its folder, a factor on all times, time passes a cell; three memory passes."""
+    cells = [
+        Cell(method=f"made.up_{i}", problem=Problem(N=2**power), workload=workload)
+        for power in range(9, 17)
+        for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD)
+        for i in range(10)
+    ]
+    folder.mkdir()
+    (folder / "run.json").write_text(info_of(cells, {"name": "large", "replicates": 3}, id=folder.name).model_dump_json())
+    with (folder / "records.jsonl").open("w") as file:
+        for number, cell in enumerate(cells):
+            values = tuple(slower * (1 + number) * (1e-3 + 1e-6 * ((i * 7919) % 50)) for i in range(50))
+            samples = {"time": values, "warmup": values[:8], "first_call": values[:1]}
+            series = {name: Series(unit="s", values=found) for name, found in samples.items()}
+            timed = as_record(cell, Measured(samples=series, facts=FACTS)).line()
+            measured = as_record(cell, Measured(memory=COUNTERS), phase=Pass.MEMORY).line()
+            for line, count in ((timed, replicates), (measured, 3)):
+                file.writelines(line.replace('"replicate":0', f'"replicate":{r}') + "\n" for r in range(count))
+    return str(folder)
 
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_a_hundred_thousand_records_are_reported_within_a_gibibyte(tmp_path: Path, written: Written) -> None:
-    run = written(tmp_path / "run", 1.0, 622)
-    assert lines(run) == 100_000
-    assert used_by(["report", str(run)], tmp_path / "out").ru_maxrss < GIBIBYTE
-    assert json.loads((run / "run.json").read_text())["id"] == "run"
-    assert (run / "table.csv").read_text().count(",ok,") == CELLS
-
-
-def lines(run: Path) -> int:
-    """Of its records."""
-    return (run / "records.jsonl").read_bytes().count(b"\n")
+@pytest.mark.parametrize(
+    ("command", "runs", "replicates", "file", "said"),
+    [("compare", ("old", "new"), 310, "c.csv", "SLOWER"), ("report", ("run",), 622, "run/table.csv", ",ok,")],
+    ids=["compared", "reported"],
+)
+def test_a_hundred_thousand_records_take_a_gibibyte(
+    command: str, runs: Sequence[str], replicates: int, file: str, said: str, tmp_path: Path, info_of: InfoOf
+) -> None:
+    folders = [written(tmp_path / name, info_of, 1.1 if name == "new" else 1.0, replicates) for name in runs]
+    assert sum((Path(folder) / "records.jsonl").read_bytes().count(b"\n") for folder in folders) >= 100_000
+    outs = ["--out", str(tmp_path / file)] if command == "compare" else []
+    assert used_by([command, *folders, *outs], tmp_path / "out").ru_maxrss < GIBIBYTE
+    assert (tmp_path / file).read_text().count(said) == 160
 
 
 def fill(history: LocalHistory, cache: Path) -> None:
