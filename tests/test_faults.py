@@ -43,7 +43,7 @@ FAULTS: dict[str, list[str]] = {
         "worker/test_isolate.py::test_processes_that_a_method_leaves_behind_are_ended_and_its_times_do_not_count",
     ],
     "the runner is killed with -9: its children die too, and the run goes on with no cell twice": [
-        "cli/test_run.py::test_a_second_run_in_one_folder_is_refused_and_names_the_first",
+        "cli/test_run.py::test_a_second_run_is_refused_and_names_the_first",
         "schedule/test_rounds.py::test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice",
         STORM,
     ],
@@ -58,9 +58,9 @@ FAULTS: dict[str, list[str]] = {
         STORM,
     ],
     "Ctrl-C once: saved, exit 130; twice: at once, and still consistent": [
-        "cli/test_run.py::test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can",
+        "cli/test_run.py::test_an_interrupted_run_saves_says_how_to_go_on_and_can",
     ],
-    "SIGTERM: saved, exit 143": ["cli/test_run.py::test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can"],
+    "SIGTERM: saved, exit 143": ["cli/test_run.py::test_an_interrupted_run_saves_says_how_to_go_on_and_can"],
     "power fails in the middle of a write, a flush or a renaming: nothing lost, nothing torn": [
         "store/test_killed_writers.py::test_a_run_that_is_killed_at_its_kth_call_can_be_continued",
         "store/test_killed_writers.py::test_no_record_is_lost_torn_or_glued_by_twenty_kills",
@@ -68,8 +68,8 @@ FAULTS: dict[str, list[str]] = {
         "store/test_run_json.py::test_run_json_is_replaced_as_a_whole_or_not_at_all",
     ],
     "the disk is full: a clear error, what was recorded is whole, and the run goes on once there is room": [
-        "cli/test_run.py::test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room",
-        "cli/test_full_disks.py::test_a_disk_that_fills_while_a_report_is_written_leaves_records_and_the_old_page",
+        "cli/test_run.py::test_a_full_disk_is_told_and_the_run_can_go_on",
+        "cli/test_full_disks.py::test_a_disk_that_fills_during_a_report_leaves_records_and_the_old_page",
         "store/test_killed_writers.py::test_a_disk_that_is_full_at_the_kth_record_ends_the_run_in_words_and_keeps_the_others",
         "store/test_run_folder.py::test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line",
     ],
@@ -79,17 +79,17 @@ FAULTS: dict[str, list[str]] = {
         "store/test_run_folder.py::test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason",
     ],
     "two runs in one folder: the second is refused, and told process and host of the first": [
-        "cli/test_run.py::test_a_second_run_in_one_folder_is_refused_and_names_the_first",
+        "cli/test_run.py::test_a_second_run_is_refused_and_names_the_first",
         "store/test_lock.py::test_a_second_process_is_refused_until_the_first_is_gone",
     ],
     "the lock of a process that is gone: taken over, and said": [
-        "cli/test_run.py::test_a_second_run_in_one_folder_is_refused_and_names_the_first",
+        "cli/test_run.py::test_a_second_run_is_refused_and_names_the_first",
         "store/test_lock.py::test_a_second_process_is_refused_until_the_first_is_gone",
         "store/test_lock.py::test_a_lock_file_with_garbage_is_an_unknown_process",
     ],
     "two runs on one device: one waits and says for whom, or leaves at once": [
-        "cli/test_side_by_side.py::test_a_run_that_waits_says_for_whom_and_goes_on_once_the_other_is_gone",
-        "cli/test_side_by_side.py::test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own",
+        "cli/test_side_by_side.py::test_a_run_that_waits_says_for_whom_and_goes_on",
+        "cli/test_side_by_side.py::test_who_does_not_wait_leaves_at_once",
     ],
     "the clock jumps: durations do not": [
         "measure/test_loop.py::test_a_wall_clock_that_jumps_changes_nothing",
@@ -126,7 +126,7 @@ FAULTS: dict[str, list[str]] = {
         "workloads/test_check.py::test_wrong_values_are_incorrect",
         "workloads/test_check.py::test_a_causal_call_that_sees_the_future_is_incorrect",
         "report/test_tables.py::test_a_wrong_method_is_never_the_best",
-        "cli/test_kinds_of_runs.py::test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result",
+        "cli/test_kinds_of_runs.py::test_cheats_are_shown_and_neither_ranked_nor_named_in_the_result",
     ],
     "hostile YAML: alias bombs, deep nesting, a thousand million cells, keys twice, objects of Python, a gibibyte": [
         "suite/test_hostile_files.py::test_a_hostile_file_is_a_suite_error_that_names_it",

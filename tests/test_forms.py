@@ -46,7 +46,7 @@ def test_its_first_call_compiles_from_nothing_whatever_was_compiled_before() -> 
     assert counters["stats"]["unique_graphs"] == 1
 
 
-def test_a_compiled_method_is_described_as_its_own_and_refuses_what_is_no_eager_method_or_has_no_compiler(
+def test_a_compiled_method_is_described_as_its_own_and_refuses_what_is_not_eager(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refusal(name: str) -> str | None:

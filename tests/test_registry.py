@@ -62,9 +62,7 @@ LISTED = "attnbench methods lists the {} there are; one's own: module:Class"
     ],
     ids=["one is near", "none is near", "three at most"],
 )
-def test_a_wrong_name_offers_the_nearest_and_says_where_all_stand(
-    installed: Install, names: Sequence[str], asked: str, said: str
-) -> None:
+def test_a_wrong_name_offers_the_nearest(installed: Install, names: Sequence[str], asked: str, said: str) -> None:
     installed(*((name, "some:X") for name in names))
     with pytest.raises(UnknownMethodError) as error:
         registry.load(asked)
@@ -97,18 +95,14 @@ def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: type
         ("absent.py:Mine", r"there is no file .*absent\.py$"),
     ],
 )
-def test_an_address_that_leads_to_no_method_says_why(
-    installed: Install, module: types.ModuleType, name: str, said: str
-) -> None:
+def test_an_address_without_a_method_says_why(installed: Install, module: types.ModuleType, name: str, said: str) -> None:
     installed(("a.b", "some_module:thing"))
     module.thing, module.Mine, module.Other = object(), Method, int  # type: ignore[attr-defined]
     with pytest.raises(UnknownMethodError, match=said):
         registry.load(name)
 
 
-def test_a_module_that_a_method_imports_and_that_is_absent_is_a_pip_line_but_its_own_is_not(
-    installed: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_is_absent_is_a_pip_line(installed: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needs_one_more.py").write_text("import no_such_package_at_all.part\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(("a.b", "needs_one_more:X"), ("a.c", "no_such_module_at_all.part:X"))
@@ -130,9 +124,7 @@ def test_a_file_is_an_address_too_whatever_it_is_called(installed: Install, tmp_
     assert str(tmp_path) not in str(sys.modules["random"])
 
 
-def test_building_a_method_whose_packages_are_absent_or_too_old_tells_what_to_type(
-    installed: Install, module: types.ModuleType
-) -> None:
+def test_building_without_its_packages_tells_what_to_type(installed: Install, module: types.ModuleType) -> None:
     class Demanding(Method):
         requires = ("pytest", "no-such-package>=1", "pytest>=9999", "pytest>=1,<9999", "another-one")
 

@@ -150,9 +150,7 @@ def test_all_commands_find_ones_own_class_in_the_folder_they_are_given_in(attnbe
 
 
 @pytest.mark.slow
-def test_a_third_party_package_with_one_entry_point_is_listed_beside_all_others_and_runs(
-    attnbench: Run, suite: Write, only_run: Find, tmp_path: Path
-) -> None:
+def test_a_package_with_an_entry_point_is_listed_and_runs(attnbench: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
     source = tmp_path / "package"
     (source / "their_attention").mkdir(parents=True)
     (source / "their_attention" / "__init__.py").write_text(OWN.replace("Mine", "Theirs"))
@@ -174,9 +172,7 @@ def test_a_third_party_package_with_one_entry_point_is_listed_beside_all_others_
 
 
 @pytest.mark.slow
-def test_the_attention_that_contributing_shows_runs_beside_the_others(
-    attnbench: Run, suite: Write, only_run: Find, tmp_path: Path
-) -> None:
+def test_the_attention_of_contributing_runs_beside_others(attnbench: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert found is not None

@@ -131,9 +131,7 @@ def test_runs_are_added_to_a_folder_or_a_url_and_found_again(to: str, run: Run, 
     assert "2 runs" in run("trend", place).stdout
 
 
-def test_a_run_that_is_there_already_not_whole_or_being_written_is_refused_before_anything_is_copied(
-    refused: Refused, run: Run, write: Stored, tmp_path: Path
-) -> None:
+def test_a_run_that_is_not_added_leaves_a_history_as_it_was(refused: Refused, run: Run, write: Stored, tmp_path: Path) -> None:
     first, second, short = write(1), write(2), write(3, replicates=1)
     run("history", "add", first, "--to", "kept")
     add = ("history", "add", "--to", "kept")
@@ -164,7 +162,7 @@ def test_a_folder_of_runs_becomes_a_folder_of_pages(run: Run, write: Stored, tmp
     assert not list(site.rglob("*.jsonl"))
 
 
-def test_a_site_is_brought_up_to_date_with_records_where_asked_for_and_a_folder_of_the_users_left_alone(
+def test_a_site_is_brought_up_to_date_and_nothing_else_touched(
     run: Run, refused: Refused, write: Stored, tmp_path: Path
 ) -> None:
     folder = write(1)

@@ -89,7 +89,7 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_a_change_that_changes_nothing_passes_and_a_broken_one_loses_cells(
+def test_no_change_passes_and_a_broken_one_loses_cells(
     project: Callable[[float], None], attnbench: Run, tmp_path: Path
 ) -> None:
     project(0.010)
@@ -130,9 +130,7 @@ def kept(info_of: InfoOf, tmp_path: Path) -> Stored:
     return _write
 
 
-def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure_that_they_have(
-    here: Run, kept: Stored, tmp_path: Path
-) -> None:
+def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure(here: Run, kept: Stored, tmp_path: Path) -> None:
     old, new = kept("old"), kept("new", 1.5)
     outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
     done = here("compare", old, new, *outs)

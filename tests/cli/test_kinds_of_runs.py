@@ -35,9 +35,7 @@ def trials(folder: Path) -> Counter[tuple[str, int]]:
     return Counter((job.cell.key, job.B or 0) for job in jobs if job.phase is Pass.FIT)
 
 
-def test_a_run_killed_in_a_search_for_the_batch_goes_on_and_ends_with_rows_states_and_plots(
-    start: Start, attnbench: Run, suite: Write, only_run: Find
-) -> None:
+def test_a_run_killed_in_a_search_for_the_batch_goes_on(start: Start, attnbench: Run, suite: Write, only_run: Find) -> None:
     process = start("run", suite(DECODE))
     wait_for_records(only_run, 3, lambda record: record.job.phase is Pass.FIT)
     process.kill()
@@ -146,9 +144,7 @@ replicates: 1
 """
 
 
-def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_sentence_of_result(
-    roofed: Run, suite: Write, only_run: Find
-) -> None:
+def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_result(roofed: Run, suite: Write, only_run: Find) -> None:
     done = roofed("run", suite(CHEATS))
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(only_run() / "table.csv").set_index("method")
@@ -177,9 +173,7 @@ report: {tables: [summary], plots: []}
 """
 
 
-def test_a_cell_is_measured_again_by_the_command_in_its_row_or_by_its_method_and_looked_at_under_a_profiler(
-    here: Run, suite: Write, tmp_path: Path
-) -> None:
+def test_a_cell_is_measured_again_or_looked_at_under_a_profiler(here: Run, suite: Write, tmp_path: Path) -> None:
     def runs() -> set[Path]:
         return set((tmp_path / "results" / "s").iterdir())
 

@@ -24,9 +24,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_run_gets_its_page_beside_its_tables_or_elsewhere_and_shows_it_on_request_alone(
-    stored: Stored, opened: list[str], tmp_path: Path, command: Run
-) -> None:
+def test_a_run_gets_its_page_and_shows_it_on_request(stored: Stored, opened: list[str], tmp_path: Path, command: Run) -> None:
     run = stored(tmp_path, "one")
     done = command("report", run)
     page = (run / "index.html").read_text(encoding="utf-8")
@@ -80,9 +78,7 @@ def test_plot_draws_what_the_run_can_give_and_says_why_it_cannot_the_rest(plotte
     assert "pareto: not drawn: " in said
 
 
-def test_a_figure_is_as_it_is_asked_for_and_the_command_in_its_caption_draws_it_again(
-    plotted: Path, tmp_path: Path, command: Run
-) -> None:
+def test_a_figure_is_as_asked_for_and_its_caption_draws_it_again(plotted: Path, tmp_path: Path, command: Run) -> None:
     out = tmp_path / "deep" / "figures"
     hashing = "lsh.reformer(bucket_size=64, rounds=4)"
     options = ["--methods", f"{hashing},softmax.sdpa", "--width", "5.5in", "--height", "2.5in", "--no-failures"]

@@ -68,9 +68,7 @@ def test_the_page_of_the_documentation_is_up_to_date(run: Run, monkeypatch: pyte
     assert done.stdout == (ROOT / "docs/published.md").read_text(encoding="utf-8")
 
 
-def test_of_several_runs_the_newest_of_many_cells_counts_and_other_commands_do_not(
-    write: Stored, run: Run, tmp_path: Path
-) -> None:
+def test_of_several_runs_the_newest_of_many_cells_counts(write: Stored, run: Run, tmp_path: Path) -> None:
     write(tmp_path / "runs/old", 1, slope=3.0)
     write(tmp_path / "runs/deep/new", 3)
     write(tmp_path / "runs/limits", 4, slope=5.0, command="attnbench maxlen transformers_are_rnns")
@@ -85,9 +83,7 @@ def test_of_several_runs_the_newest_of_many_cells_counts_and_other_commands_do_n
     assert "reproduced (1.8 to 2.2)" in line
 
 
-def test_a_run_of_the_whole_suite_as_it_ships_goes_before_newer_ones_and_larger_ones(
-    write: Stored, run: Run, tmp_path: Path
-) -> None:
+def test_a_run_of_the_whole_suite_goes_before_newer_and_larger_ones(write: Stored, run: Run, tmp_path: Path) -> None:
     suite = LOADED("transformers_are_rnns").suite.resolved("cpu")
     cells = expand(suite)
     more = (*cells, *(cell.reshaped(H=16, kv_heads=16) for cell in cells))
@@ -99,9 +95,7 @@ def test_a_run_of_the_whole_suite_as_it_ships_goes_before_newer_ones_and_larger_
     assert "run 20260102-030405-abcdef." in run("published", str(tmp_path / "runs")).stdout
 
 
-def test_a_page_is_of_what_can_be_read_written_where_it_is_asked_for_and_else_says_that_nothing_was_run(
-    write: Stored, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_is_of_what_can_be_read(write: Stored, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "runs/good", 1)
     (tmp_path / "runs/bad").mkdir()
     (tmp_path / "runs/bad/run.json").write_text("{")

@@ -62,8 +62,6 @@ TWO = (cell_of(), cell_of(N=32))
     ],
     ids=["nothing trained", "no such method", "several", "no such task", "no weights", "no such replicate", "no such form"],
 )
-def test_what_cannot_be_recorded_is_said_in_words(
-    asked: Any, cells: Sequence[Cell], options: dict[str, Any], says: str
-) -> None:
+def test_what_cannot_be_recorded_is_said(asked: Any, cells: Sequence[Cell], options: dict[str, Any], says: str) -> None:
     with pytest.raises(attnbench.UsageError, match=says):
         asked(*cells, **options)

@@ -217,9 +217,7 @@ def test_bad_words_are_exit_code_2_and_said_with_what_would_be_right(words: str,
     ],
     ids=["method", "class", "parameter", "several", "cells", "processes"],
 )
-def test_what_is_wrong_with_a_suite_is_told_with_its_place_and_what_was_meant(
-    name: str, text: str, says: list[str], here: Run, suite: Write, tmp_path: Path
-) -> None:
+def test_errors_of_a_suite_have_places(name: str, text: str, says: list[str], here: Run, suite: Write, tmp_path: Path) -> None:
     suite(GOOD + text)
     said = refused(here, tmp_path, 2, name, "s.yaml")
     assert [each for each in says if each not in said] == []
@@ -240,9 +238,7 @@ def test_what_is_wrong_with_a_suite_is_told_with_its_place_and_what_was_meant(
         ("site results file/site", "cannot write file/site: Not a directory"),
     ],
 )
-def test_a_folder_or_a_device_that_is_not_what_it_should_be_is_exit_code_1(
-    words: str, says: str, scene: Run, tmp_path: Path
-) -> None:
+def test_a_folder_or_device_that_will_not_do_is_exit_code_1(words: str, says: str, scene: Run, tmp_path: Path) -> None:
     assert says in refused(scene, tmp_path, 1, *words.split())
 
 

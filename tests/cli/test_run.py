@@ -178,7 +178,7 @@ def test_report_remakes_everything_from_the_records_alone(here: Run, copied: Pat
     [([signal.SIGINT], 130, True), ([signal.SIGTERM], 143, True), ([signal.SIGINT, signal.SIGINT], 130, False)],
     ids=["Ctrl-C", "SIGTERM", "Ctrl-C twice"],
 )
-def test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can(
+def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     numbers: list[signal.Signals], code: int, told: bool, start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
     process = start("run", suite(BRIEF))
@@ -194,9 +194,7 @@ def test_an_interrupted_run_ends_saves_says_how_to_go_on_and_can(
 
 
 @pytest.mark.slow
-def test_a_second_run_in_one_folder_is_refused_and_names_the_first(
-    start: Start, attnbench: Run, only_run: Find, suite: Write
-) -> None:
+def test_a_second_run_is_refused_and_names_the_first(start: Start, attnbench: Run, only_run: Find, suite: Write) -> None:
     process = start("run", suite(BRIEF))
     wait_for_records(only_run, 1)
     done = attnbench("run", "--resume", str(only_run()))
@@ -224,9 +222,7 @@ def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_agai
 
 
 @pytest.mark.slow
-def test_what_failed_is_tried_again_where_that_is_asked_for_and_not_otherwise(
-    attnbench: Run, suite: Write, only_run: Find, tmp_path: Path
-) -> None:
+def test_what_failed_is_tried_again_only_when_asked_for(attnbench: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
     luck = f"""from plain import Plain
 from pathlib import Path
 
@@ -255,9 +251,7 @@ class Lucky(Plain):
     assert finished(read(only_run())) == again
 
 
-def test_a_run_whose_suite_or_method_changed_is_not_continued_and_the_difference_is_shown(
-    here: Run, copied: Path, suite: Write
-) -> None:
+def test_a_run_whose_suite_or_method_changed_is_not_continued(here: Run, copied: Path, suite: Write) -> None:
     info = json.loads((copied / "run.json").read_text())
     now = info["methods"]["mine:Mine"]["version"]
     info["methods"]["mine:Mine"]["version"] = "an older one"
@@ -277,9 +271,7 @@ def test_a_run_that_measured_nothing_has_its_rows_and_does_not_end_well(here: Ru
 
 
 @pytest.mark.slow
-def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again_and_else_when_the_run_goes_on(
-    attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
-) -> None:
+def test_a_method_killed_while_it_is_asked_is_asked_again(attnbench: Run, only_run: Find, suite: Write, tmp_path: Path) -> None:
     def kill(count: int) -> dict[str, str]:
         """The environment in which so many processes that import the method are killed outright."""
         (tmp_path / "kills").write_text(str(count))
@@ -307,9 +299,7 @@ def test_a_method_whose_process_is_killed_while_it_is_asked_is_asked_again_and_e
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(
-    attnbench: Run, only_run: Find, suite: Write, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_told_and_the_run_can_go_on(attnbench: Run, only_run: Find, suite: Write, tmp_path: Path) -> None:
     # a limit on file size, as a full disk would: the write that exceeds it fails
     (tmp_path / "sitecustomize.py").write_text(
         "import resource, signal, sys\n"

@@ -38,7 +38,7 @@ def crossing(tmp_path: Path, info_of: InfoOf) -> Path:
     return keep(tmp_path / "run", info_of(cells, {"replicates": 5}), records)
 
 
-def test_of_a_stored_run_each_method_meets_the_strongest_exact_one_in_words_tables_and_pictures(
+def test_a_stored_run_says_where_methods_meet_in_words_tables_and_pictures(
     crossing: Path, tmp_path: Path, command: Run
 ) -> None:
     outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
@@ -103,9 +103,7 @@ replicates: 3
 """
 
 
-def test_the_longest_of_each_method_is_found_faults_are_rows_and_a_search_can_be_read_again(
-    here: Run, suite: Write, only_run: Find, tmp_path: Path
-) -> None:
+def test_the_longest_is_found_and_can_be_read_again(here: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
     done = here("maxlen", suite(LONGEST), "--impl", "plain:Plain", "--limit", "2^9", "--out", "longest.csv")
     assert done.returncode == 0, done.stderr
     assert only_run().parent.name == "maxlen-mine"

@@ -123,9 +123,7 @@ def test_a_hundred_verdicts_are_kept_for_the_gate(run: Check) -> None:
     assert f"kept for attnbench gate: +{100 * least:.3g}% with 3 a side" in " ".join(said.split())
 
 
-def test_what_was_interrupted_is_kept_and_goes_on_if_its_method_did_not_change(
-    run: Check, machine: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_interrupted_is_kept_and_goes_on(run: Check, machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     machine.interrupt_at = 7
     with pytest.raises(SystemExit) as ended:
         run("--verdicts 4 --replicates 2")

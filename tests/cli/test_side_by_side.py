@@ -36,9 +36,7 @@ def test_in_two_lanes_each_bundle_stays_on_its_own_cores(attnbench: Run, suite: 
 
 
 @pytest.mark.slow
-def test_an_interruption_ends_all_lanes_and_what_was_in_hand_is_measured_again(
-    start: Start, attnbench: Run, only_run: Find, suite: Write
-) -> None:
+def test_an_interruption_ends_all_lanes_and_loses_nothing(start: Start, attnbench: Run, only_run: Find, suite: Write) -> None:
     process = start("run", suite(BRIEF), "--lanes", "2")
     wait_for_records(only_run, 3)
     process.send_signal(signal.SIGINT)
@@ -110,7 +108,7 @@ def begun(start: Start, suite: Write, only_run: Find) -> Path:
 
 
 @pytest.mark.slow
-def test_parts_of_one_run_folder_are_measured_by_processes_of_their_own_and_kept_from_others_meanwhile(
+def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     begun: Path, start: Start, attnbench: Run, run: Run
 ) -> None:
     killed = start("run", "--resume", str(begun), "--shard", "1/2")
@@ -138,9 +136,7 @@ def test_parts_of_one_run_folder_are_measured_by_processes_of_their_own_and_kept
 
 
 @pytest.mark.slow
-def test_a_run_of_more_cells_than_anybody_reads_leaves_its_records_and_says_how_to_read_them(
-    here: Run, suite: Write, only_run: Find, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_very_large_run_is_not_reported(here: Run, suite: Write, only_run: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnbench.library.runs._LARGE", 2)
     # methods are asked about a few cells at a time
     monkeypatch.setattr("attnbench.session.scout._AT_ONCE", 2)
@@ -180,9 +176,7 @@ report: {plots: []}
         "compare --live HEAD --suite s.yaml",
     ],
 )
-def test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own(
-    words: str, here: Run, suite: Write, measuring: Measuring, tmp_path: Path
-) -> None:
+def test_who_does_not_wait_leaves_at_once(words: str, here: Run, suite: Write, measuring: Measuring, tmp_path: Path) -> None:
     suite(BUSY_SUITE)
     committed(tmp_path, "a suite")
     other = measuring()
@@ -194,9 +188,7 @@ def test_whoever_does_not_want_to_wait_leaves_at_once_with_a_code_of_its_own(
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_says_for_whom_and_goes_on_once_the_other_is_gone(
-    start: Start, suite: Write, measuring: Measuring, tmp_path: Path
-) -> None:
+def test_a_run_that_waits_says_for_whom_and_goes_on(start: Start, suite: Write, measuring: Measuring, tmp_path: Path) -> None:
     other = measuring()
     process = start("run", suite(BUSY_SUITE), TMPDIR=str(tmp_path))
     assert process.stderr is not None

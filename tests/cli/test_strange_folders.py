@@ -44,48 +44,32 @@ def test_a_folder_s_own_modules_and_its_git_programs_are_not_started(words: str,
     assert not mark.exists(), mark.read_text()
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A folder of the user's, in which nothing may change."""
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter").write_text("dear")
-    return tmp_path / "mine"
-
-
-def files(folder: Path) -> dict[str, str]:
-    return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
-
-
-def test_a_report_writes_nothing_where_the_links_of_its_folder_lead(
-    run: Run, stored: Stored, mine: Path, tmp_path: Path
-) -> None:
-    folder = stored(tmp_path, "one", plots=("time",))
-    for name in (".table.csv.partial", "table.csv", "table.md", "index.html"):
-        (folder / name).symlink_to(mine / "letter")
-    (folder / "forward").symlink_to(mine)
-    done = run("report", str(folder))
-    assert done.returncode == 1
-    assert "forward is not a folder, or is a link, which is not followed" in done.stderr
-    assert files(mine) == {"letter": "dear"}
-    assert "<html" in (folder / "index.html").read_text()
-    (folder / "forward").unlink()
-    assert run("report", str(folder)).returncode == 0
-    assert (folder / "forward" / "time.png").is_file()
-    assert files(mine) == {"letter": "dear"}
-
-
 @pytest.mark.parametrize(
-    ("link", "words"), [("figures", "plot {run} --kind scaling --format png"), ("otava", "export {run} --to otava")]
+    ("links", "words", "code"),
+    [
+        ([".table.csv.partial", "table.csv", "table.md", "index.html", "forward"], "report {run}", 1),
+        (["figures"], "plot {run} --kind scaling --format png", 2),
+        (["otava"], "export {run} --to otava", 2),
+    ],
+    ids=["report", "plot", "export"],
 )
-def test_nothing_else_that_goes_into_a_run_s_folder_leaves_it(
-    run: Run, stored: Stored, mine: Path, tmp_path: Path, link: str, words: str
+def test_nothing_is_written_where_the_links_of_a_run_s_folder_lead(
+    links: list[str], words: str, code: int, run: Run, stored: Stored, tmp_path: Path
 ) -> None:
-    folder = stored(tmp_path, "one")
-    (folder / link).symlink_to(mine)
+    folder, mine = stored(tmp_path, "one", plots=("time",)), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "letter").write_text("dear")
+    *to_a_file, to_a_folder = links
+    for name in to_a_file:
+        (folder / name).symlink_to(mine / "letter")
+    (folder / to_a_folder).symlink_to(mine)
     done = run(*words.format(run=folder).split())
-    assert done.returncode == 2
-    assert f"{link} is not a folder, or is a link, which is not followed" in done.stderr
-    assert files(mine) == {"letter": "dear"}
+    assert done.returncode == code
+    assert f"{to_a_folder} is not a folder, or is a link, which is not followed" in done.stderr
+    assert [(file.name, file.read_text()) for file in mine.iterdir()] == [("letter", "dear")]
+    (folder / to_a_folder).unlink()
+    assert run(*words.format(run=folder).split()).returncode == 0
+    assert any((folder / to_a_folder).iterdir())
 
 
 def test_what_a_run_says_of_itself_gives_a_terminal_no_commands(run: Run, stored: Stored, tmp_path: Path) -> None:
