@@ -79,6 +79,12 @@ def end(process: subprocess.Popen[str]) -> Done:
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def fine(done: Done) -> Done:
+    """A command that ended well."""
+    assert done.returncode == 0, done
+    return done
+
+
 @pytest.fixture
 def start(plugins: Path, tmp_path: Path) -> Start:
     """Start `attnbench …`; its output is captured, its folder is tmp_path."""

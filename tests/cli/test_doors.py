@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from attnbench import registry
-from tests.cli.conftest import Find, Run, Write
+from tests.cli.conftest import Find, Run, Write, fine
 
 GOOD = "name: s\naxes: {N: 128, H: 2, D: 16}\nbudget: {seconds: 0.2}\nreplicates: 1\nreport: {tables: [summary], plots: []}\n"
 OWN = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
@@ -23,13 +23,11 @@ def names(listed: str) -> list[str]:
 
 def test_plan_measures_nothing_and_knows_times_once_the_doctor_has_been(here: Run, suite: Write, tmp_path: Path) -> None:
     suite(GOOD + "methods: [softmax.sdpa, {name: lsh.reformer_pytorch, params: {bucket_size: [16, 48]}}]\n")
-    done = here("plan", "s.yaml")
-    assert done.returncode == 0, done.stderr
+    done = fine(here("plan", "s.yaml"))
     assert "3 cells, 2 to be measured" in done.stdout
     assert "unknown" in done.stdout
     assert "attnbench doctor" in done.stdout
-    looked = here("doctor")
-    assert looked.returncode == 0, looked.stderr
+    looked = fine(here("doctor"))
     assert "roof float32" in looked.stdout
     (refused,) = [line for line in here("plan", "s.yaml").stdout.splitlines() if "unknown" in line]
     assert "unsupported: N=128 must be a multiple of 2 * bucket_size = 96" in refused
@@ -39,8 +37,7 @@ def test_plan_measures_nothing_and_knows_times_once_the_doctor_has_been(here: Ru
 def test_plan_tells_cells_apart_by_all_that_varies_and_says_how_long_it_takes(here: Run, suite: Write) -> None:
     axes = "N: 128, H: [2, 4], D: 16, dtype: [float32, bfloat16], scale: [1, 2]"
     text = f"name: s\naxes: {{{axes}}}\nmethods: [softmax.sdpa]\nworkloads: [forward, numerics]\nreplicates: 20\n"
-    done = here("plan", suite(text))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("plan", suite(text)))
     head, _, *rows = done.stdout.splitlines()
     assert head.split()[:8] == ["N", "B", "workload", "mask", "dtype", "H", "scale", "method"]
     told = [" ".join(row.split()[2:8]) for row in rows if row.lstrip().startswith("128")]
@@ -53,16 +50,14 @@ def test_plan_tells_cells_apart_by_all_that_varies_and_says_how_long_it_takes(he
 
 def test_plan_says_where_the_batch_is_searched_for(here: Run, suite: Write) -> None:
     text = GOOD.replace("N: 128", "N: 128, B: [1, max], causal: true") + "workloads: decode\nmethods: [softmax.sdpa]\n"
-    done = here("plan", suite(text))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("plan", suite(text)))
     assert [line.split()[1] for line in done.stdout.splitlines() if line.lstrip().startswith("128")] == ["1", "max"]
     assert "the searches for the largest B come on top" in done.stdout
 
 
 def test_a_run_says_at_its_start_what_disturbs_the_machine(here: Run, suite: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 1.0, 1.0))
-    done = here("run", suite(GOOD + "methods: [softmax.sdpa]\n"))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("run", suite(GOOD + "methods: [softmax.sdpa]\n")))
     # other tests may be measuring beside this one
     first = next(line for line in done.stderr.splitlines() if not line.startswith("waiting for "))
     assert first.startswith("this machine is disturbed, and times will scatter: load: 99.00 over the last minute")
@@ -74,8 +69,7 @@ def test_methods_still_lists_the_others_where_one_cannot_be_imported(here: Run, 
     broken = ["import_raises:Method", "import_exits:Method", "import_needs:Method", "faulty:NeedsAPackage"]
     known = {name: registry.catalogue()[name] for name in few}
     monkeypatch.setattr(registry, "catalogue", lambda: known)
-    done = here("methods", *(word for impl in broken for word in ("--impl", impl)))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("methods", *(word for impl in broken for word in ("--impl", impl))))
     assert names(done.stdout) == [*few, *broken]
     # one of the broken ones can be asked, and lacks a package
     assert done.stdout.count("tier ") == len(few) + 1
@@ -86,8 +80,7 @@ def test_methods_still_lists_the_others_where_one_cannot_be_imported(here: Run, 
 def test_ones_own_class_is_checked_wherever_its_file_lies(attnbench: Run, tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "random.py").write_text(OWN)
-    done = attnbench("check", "deep/random.py:Mine")
-    assert done.returncode == 0, done.stderr
+    done = fine(attnbench("check", "deep/random.py:Mine"))
     first, *lines, last = done.stdout.splitlines()
     assert first == "deep/random.py:Mine"
     assert last == "correct, as far as these checks go"
@@ -99,8 +92,7 @@ def test_ones_own_class_is_checked_wherever_its_file_lies(attnbench: Run, tmp_pa
 
 
 def test_a_built_in_method_is_checked_in_every_way_that_it_can_be_called(here: Run) -> None:
-    done = here("check", "linear.chunked", "--param", "chunk=16", "--dtype", "float64", "--width", "16")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = fine(here("check", "linear.chunked", "--param", "chunk=16", "--dtype", "float64", "--width", "16"))
     assert done.stdout.startswith("linear.chunked(chunk=16)\n")
     assert "  causal, token by token, B=1, H=2, N=64: correct; at most " in done.stdout
     assert "  not causal: not checked: " in done.stdout
@@ -128,8 +120,7 @@ def test_what_is_not_correct_is_said_and_is_exit_code_1(name: str, says: str, he
 
 @pytest.mark.slow
 def test_a_folder_whose_name_is_no_text_is_written_into(attnbench: Run, suite: Write, tmp_path: Path) -> None:
-    done = attnbench("run", suite(GOOD + "methods: [plain:Plain]\n"), "--results", "\udcff")
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", suite(GOOD + "methods: [plain:Plain]\n"), "--results", "\udcff"))
     assert list(tmp_path.glob("\udcff/s/*/table.md"))
 
 
@@ -137,13 +128,10 @@ def test_a_folder_whose_name_is_no_text_is_written_into(attnbench: Run, suite: W
 def test_all_commands_find_ones_own_class_in_the_folder_they_are_given_in(attnbench: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     for name in ("mine:Mine", "mine.py:Mine"):
-        drawn = attnbench("show", name, "--N", "8", "--out", "a.svg")
-        assert drawn.returncode == 0, drawn.stderr
-        longest = attnbench("maxlen", name, "--limit", "2^9")
-        assert longest.returncode == 0, longest.stderr
+        fine(attnbench("show", name, "--N", "8", "--out", "a.svg"))
+        longest = fine(attnbench("maxlen", name, "--limit", "2^9"))
         assert name in longest.stdout
-    listed = attnbench("methods", "--impl", "mine:Mine", "--impl", "mine.py:Mine")
-    assert listed.returncode == 0, listed.stderr
+    listed = fine(attnbench("methods", "--impl", "mine:Mine", "--impl", "mine.py:Mine"))
     assert listed.stdout.count("a fixture of the tests") == 2
     (tmp_path / "mine.py").write_text(OWN.replace("    pass", '    paper = "another"'))
     assert "another" in attnbench("methods", "--impl", "mine:Mine").stdout
@@ -165,8 +153,7 @@ def test_a_package_with_an_entry_point_is_listed_and_runs(attnbench: Run, suite:
     listed = attnbench("methods", PYTHONPATH=path).stdout
     assert names(listed) == sorted([*registry.catalogue(), "theirs.best"])
     assert listed.count("tier ") == len(registry.catalogue()) + 1
-    done = attnbench("run", suite(GOOD + "methods: [theirs.best]\n"), PYTHONPATH=path)
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", suite(GOOD + "methods: [theirs.best]\n"), PYTHONPATH=path))
     (row,) = pd.read_csv(only_run() / "table.csv").to_dict("records")
     assert (row["method"], row["status"]) == ("theirs.best", "ok")
 
@@ -178,8 +165,7 @@ def test_the_attention_of_contributing_runs_beside_others(attnbench: Run, suite:
     assert found is not None
     (tmp_path / "my_attention.py").write_text(textwrap.dedent(found.group(1)), encoding="utf-8")
     text = GOOD.replace("D: 16", "D: 16, causal: [true, false]") + "workloads: [forward, forward_backward]\n"
-    done = attnbench("run", suite(text + "methods: [softmax.sdpa]\n"), "--impl", "my_attention:MeanOfValues")
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", suite(text + "methods: [softmax.sdpa]\n"), "--impl", "my_attention:MeanOfValues"))
     table = pd.read_csv(only_run() / "table.csv")
     mine = table[table["method"] == "my_attention:MeanOfValues"]
     assert set(zip(mine["causal"], mine["status"], strict=True)) == {(True, "unsupported"), (False, "ok")}

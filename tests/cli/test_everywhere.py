@@ -12,12 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from attnbench.analyze.cells import summarize
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
 from tests.cli.clusters import Nodes, ray_nodes, slurm
-from tests.cli.conftest import PLUGINS, Find, Run, Start, Write, end, wait_for_records
+from tests.cli.conftest import PLUGINS, Find, Run, Start, Write, end, fine, wait_for_records
 from tests.cli.test_run import FAULTS, no_orphans
 
 METHODS = ["plain:Plain", "faulty:Segfaults", "faulty:AllocatesWithoutEnd", "faulty:Hangs", "faulty:NaNs", "faulty:Declines"]
@@ -30,8 +31,6 @@ budget: {{seconds: 0.3, timeout: 6, memory: 0.05}}
 replicates: 2
 report: {{tables: [summary], plots: []}}
 """
-
-
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]
 
 
@@ -65,18 +64,9 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Where]:
 
 def final(folder: Path) -> dict[tuple[str, int], tuple[str, list[int]]]:
     """Of each cell its status and its replicates."""
-    found: dict[tuple[str, int], tuple[str, list[int]]] = {}
-    from attnbench.analyze.cells import summarize
-
     run = RunFolder(folder)
-    for cell in summarize(run.info().cells, run.read()):
-        found[cell.cell.method, cell.cell.problem.N] = cell.status, sorted(cell.medians)
-    return found
-
-
-EXPECTED = {
-    (method, N): (FAULTS[method], [0, 1] if FAULTS[method] == "ok" else []) for method in METHODS for N in (96, 112, 128)
-}
+    cells = summarize(run.info().cells, run.read())
+    return {(cell.cell.method, cell.cell.problem.N): (cell.status, sorted(cell.medians)) for cell in cells}
 
 
 def tries(records: list[Record]) -> list[tuple[str, Pass, int, int]]:
@@ -87,11 +77,11 @@ def tries(records: list[Record]) -> list[tuple[str, Pass, int, int]]:
 
 
 def test_the_cells_end_alike_everywhere(where: Where, attnbench: Run, suite: Write, only_run: Find) -> None:
-    done = attnbench("run", suite(SUITE), *where.words, **where.environment)
-    assert done.returncode == 0, done.stderr
-    folder = only_run()
-    assert final(folder) == EXPECTED
-    records = RunFolder(folder).records()
+    fine(attnbench("run", suite(SUITE), *where.words, **where.environment))
+    assert final(only_run()) == {
+        (method, N): (FAULTS[method], [0, 1] if FAULTS[method] == "ok" else []) for method in METHODS for N in (96, 112, 128)
+    }
+    records = RunFolder(only_run()).records()
     assert len(tries(records)) == len(set(tries(records)))
     assert all(record.host and record.device for record in records)
     assert no_orphans()
@@ -117,9 +107,7 @@ def test_what_is_killed_loses_nothing(where: Where, start: Start, attnbench: Run
         done = end(process)
     elif where.slurm is not None:
         # one task is killed outright, and another begins anew
-        (runner,) = [
-            p for p in psutil.process_iter(["cmdline"]) if "1/2" in p.info["cmdline"] and "--shard" in p.info["cmdline"]
-        ]
+        (runner,) = [p for p in psutil.process_iter(["cmdline"]) if {"--shard", "1/2"} <= set(p.info["cmdline"] or [])]
         runner.kill()
         subprocess.run(["scontrol", "requeue", "1_2"], env=where.slurm, check=True)
         done = end(process)
@@ -133,41 +121,33 @@ def test_what_is_killed_loses_nothing(where: Where, start: Start, attnbench: Run
         assert no_orphans()
         done = attnbench("run", "--resume", str(only_run()), *where.words, **where.environment)
     assert done.returncode == 0, done.stderr
-    found, records = final(only_run()), RunFolder(only_run()).records()
-    assert len(found) == 12
-    assert set(map(str, found.values())) == {str(("ok", [0, 1, 2]))}
+    records = RunFolder(only_run()).records()
+    assert list(final(only_run()).values()) == [("ok", [0, 1, 2])] * 12
     assert len(records) > kept
     assert len(tries(records)) == len(set(tries(records)))
     assert no_orphans()
 
 
-def shown() -> list[list[str]]:
-    """The commands of the page, as a shell takes them apart."""
-    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
-    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("attnbench ")]
-
-
 def test_the_commands_of_the_page_do_what_it_says(attnbench: Run, tmp_path: Path) -> None:
     (tmp_path / "scaling").write_text(SUITE.replace("everywhere", "scaling").replace(json.dumps(METHODS), '["softmax.sdpa"]'))
-    devices, on_ray, on_slurm, shard, merge, again = shown()
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    shown = [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("attnbench ")]
+    devices, on_ray, on_slurm, shard, merge, again = shown
     assert attnbench(*devices).returncode == 2, "there are no GPUs here"
     with ray_nodes() as nodes:
         words = " ".join(on_ray).replace("--device cuda", "--resource GPU").replace("auto", nodes.address)
-        assert attnbench(*words.split()).returncode == 0
+        fine(attnbench(*words.split()))
     here = str(next((tmp_path / "results" / "scaling").iterdir()))
     assert {record.device for record in RunFolder(Path(here)).records()} == {"cpu"}
     shutil.rmtree(tmp_path / "results")
     with slurm(tmp_path / "slurm") as environment:
         cpu = [word.replace("cuda", "cpu") for word in on_slurm]
-        done = attnbench(*cpu, SLURM_CONF=environment["SLURM_CONF"])
-        assert done.returncode == 0, done.stderr
+        fine(attnbench(*cpu, SLURM_CONF=environment["SLURM_CONF"]))
         here = str(next((tmp_path / "results" / "scaling").iterdir()))
-        done = attnbench(*(here if "results/" in word else word for word in again), SLURM_CONF=environment["SLURM_CONF"])
-        assert done.returncode == 0
+        done = fine(attnbench(*(here if "results/" in word else word for word in again), SLURM_CONF=environment["SLURM_CONF"]))
         assert "nothing is missing that is not in the queue" in done.stderr
     shutil.rmtree(tmp_path / "results")
-    assert attnbench(*shard).returncode == 0
+    fine(attnbench(*shard))
     folders = [str(folder) for folder in (tmp_path / "results" / "scaling").iterdir()]
-    done = attnbench(*merge[:1], *folders)
-    assert done.returncode == 0
+    done = fine(attnbench(*merge[:1], *folders))
     assert "merged without 1/8, 2/8, 4/8" in done.stderr

@@ -14,7 +14,7 @@ from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.store.lock import FolderLock
-from tests.cli.conftest import InfoOf, Refused, Run, Stored, as_record, keep, memory, times
+from tests.cli.conftest import InfoOf, Refused, Run, Stored, as_record, fine, keep, memory, times
 
 
 @pytest.fixture(autouse=True)
@@ -67,8 +67,7 @@ def thirty(write: Stored) -> None:
 
 @pytest.mark.usefixtures("thirty")
 def test_results_are_a_history_as_they_are_and_the_second_look_reads_no_run_again(run: Run, tmp_path: Path) -> None:
-    done = run("trend", "results", "--html", "trend.html", "--png", "trend.png")
-    assert done.returncode == 0, done.stderr
+    done = fine(run("trend", "results", "--html", "trend.html", "--png", "trend.png"))
     assert "reading 30 new runs" in done.stderr
     text = " ".join(done.stdout.split())
     assert "nightly, 2026-01-21, run 20260121-030405-000014, commit 19191919..20202020" in text
@@ -89,7 +88,7 @@ def test_results_are_a_history_as_they_are_and_the_second_look_reads_no_run_agai
 
 @pytest.mark.usefixtures("thirty")
 def test_a_regression_fails_only_where_that_is_asked_for_and_only_of_what_is_looked_at(run: Run, write: Stored) -> None:
-    assert run("trend", "results").returncode == 0
+    fine(run("trend", "results"))
     for words, code in {
         "": 1,
         "--since 2026-02-05": 0,
@@ -123,8 +122,7 @@ def test_the_list_has_a_row_for_every_run(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["kept/runs", "memory://commands/runs", "file://{here}/by-url"])
 def test_runs_are_added_to_a_folder_or_a_url_and_found_again(to: str, run: Run, write: Stored, tmp_path: Path) -> None:
     folders, place = [write(1), write(2)], to.format(here=tmp_path)
-    done = run("history", "add", *folders, "--to", place)
-    assert done.returncode == 0, done.stderr
+    done = fine(run("history", "add", *folders, "--to", place))
     assert done.stdout.splitlines() == [f"nightly/{folder.name}" for folder in folders]
     _, _, *rows = run("history", "list", place).stdout.splitlines()
     assert [row.split()[1] for row in rows] == [folder.name for folder in folders]
@@ -150,8 +148,7 @@ def test_a_folder_of_runs_becomes_a_folder_of_pages(run: Run, write: Stored, tmp
         write(day, (1.0, 1.0, 1.0, 0.0), suite=suite)
     (tmp_path / "results/broken").mkdir()
     (tmp_path / "results/broken/run.json").write_text("{")
-    done = run("site", "results", "public/site")
-    assert done.returncode == 0, done.stderr
+    done = fine(run("site", "results", "public/site"))
     assert done.stdout.splitlines() == ["3 runs of 2 suites on 1 machine, 2026-01-01 to 2026-01-03", "public/site/index.html"]
     assert done.stderr.startswith("left out: broken: run.json cannot be read: ")
     site = tmp_path / "public/site"
@@ -166,7 +163,7 @@ def test_a_site_is_brought_up_to_date_and_nothing_else_touched(
     run: Run, refused: Refused, write: Stored, tmp_path: Path
 ) -> None:
     folder = write(1)
-    assert run("site", "results", "site").returncode == 0
+    fine(run("site", "results", "site"))
     write(2)
     done = run("site", "results", "site", "--records")
     assert done.stdout.startswith("2 runs of 1 suite")

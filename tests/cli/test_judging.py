@@ -16,7 +16,7 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.outcome import Measured, Series
 from attnbench.schema.problem import Problem
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, InfoOf, Run, Stored, Write, as_record, committed, keep
+from tests.cli.conftest import Find, InfoOf, Run, Stored, Write, as_record, committed, fine, keep
 
 # what takes this long takes it whatever else the machine does
 SLEEPS = """
@@ -64,9 +64,7 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
     arguments = ("gate", "s.yaml", "--base", "HEAD~1", "--max-replicates", "3", "--margin", "10%", "--json", "gate.json")
     done = attnbench(*arguments, "--out", "gate.md", GITHUB_STEP_SUMMARY=str(page))
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(r"after 3 replicates a side ±[\d.]+% is told from chance; .* 10% takes about \d+", done.stderr), (
-        done.stderr
-    )
+    assert re.search(r"after 3 replicates a side ±[\d.]+% is told from chance; .* 10% takes about \d+", done.stderr)
     found = json.loads((tmp_path / "gate.json").read_text())
     assert (found["result"], found["paired"]) == ("regression", True)
     assert {cell["verdict"] for cell in found["cells"]} == {"SLOWER"}
@@ -82,8 +80,7 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
     again = attnbench("gate", "--stored", str(base), str(new), "--margin", "10%")
     assert again.returncode == 1
     assert "measured in turns" in " ".join(again.stdout.split())
-    same = attnbench("gate", "--stored", str(base), str(base), "--margin", "10%")
-    assert same.returncode == 0, same.stdout + same.stderr
+    same = fine(attnbench("gate", "--stored", str(base), str(base), "--margin", "10%"))
     assert "FINE: nothing became slower beyond the margin of 10%" in same.stdout
 
 
@@ -93,23 +90,12 @@ def test_no_change_passes_and_a_broken_one_loses_cells(
     project: Callable[[float], None], attnbench: Run, tmp_path: Path
 ) -> None:
     project(0.010)
-    fine = attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "5", "--margin", "50%")
-    assert fine.returncode == 0, fine.stdout + fine.stderr
-    assert "FINE: nothing became slower beyond the margin of 50%" in fine.stdout
+    alike = fine(attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "5", "--margin", "50%"))
+    assert "FINE: nothing became slower beyond the margin of 50%" in alike.stdout
     (tmp_path / "mine.py").write_text("raise RuntimeError('half done')\n")
     broken = attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "2", "--margin", "50%")
     assert broken.returncode == 4, broken.stdout + broken.stderr
     assert "half done" in broken.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.alone
-def test_compare_live_prints_what_gate_judges_and_exits_with_zero(project: Callable[[float], None], attnbench: Run) -> None:
-    project(0.010)
-    project(0.016)
-    done = attnbench("compare", "--live", "HEAD~1", "--suite", "s.yaml", "--replicates", "2", "--margin", "20%")
-    assert done.returncode == 0, done.stderr
-    assert "mine:Mine" in done.stdout
 
 
 @pytest.fixture
@@ -133,16 +119,13 @@ def kept(info_of: InfoOf, tmp_path: Path) -> Stored:
 def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure(here: Run, kept: Stored, tmp_path: Path) -> None:
     old, new = kept("old"), kept("new", 1.5)
     outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
-    done = here("compare", old, new, *outs)
-    assert done.returncode == 0, done.stderr
+    done = fine(here("compare", old, new, *outs))
     assert "one after the other" in " ".join(done.stdout.split())
     assert [file.stat().st_size > 100 for file in (tmp_path / "out").iterdir()] == [True] * 6
-    calls = here("compare", old, new, "--metric", "first_call")
-    assert calls.returncode == 0, calls.stderr
+    calls = fine(here("compare", old, new, "--metric", "first_call"))
     assert ", by first call" in " ".join(calls.stdout.split())
     assert "memory" not in calls.stdout.lower().replace("gib memory", "")
-    within = here("compare", old, "--baseline", "plain:Plain")
-    assert within.returncode == 0, within.stderr
+    within = fine(here("compare", old, "--baseline", "plain:Plain"))
     assert "plain:WithParameter" in within.stdout
 
 
@@ -159,7 +142,7 @@ def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here
         asked_for = here(*command, one, elsewhere, "--across-machines", "--margin", "1%")
         assert asked_for.returncode in {0, 3}, asked_for.stderr
         assert "Not alike: environment.processor" in " ".join(asked_for.stdout.split())
-    assert here("compare", one, elsewhere).returncode == 0
+    fine(here("compare", one, elsewhere))
 
 
 @pytest.mark.slow
@@ -167,7 +150,7 @@ def test_a_margin_finer_than_the_machine_resolves_is_refused(
     project: Callable[[float], None], attnbench: Run, only_run: Find, tmp_path: Path
 ) -> None:
     project(0.010)
-    assert attnbench("run", "s.yaml").returncode == 0
+    fine(attnbench("run", "s.yaml"))
     digest = RunFolder(only_run()).info().environment_digest
     known = {"environment": digest, "device": "cpu", "about": "x", "run": "r", "verdicts": 200, "smallest": [[2, 0.12]]}
     (tmp_path / "cache" / "attnbench" / f"noise-floor-{digest}.json").write_text(json.dumps(known))

@@ -12,7 +12,7 @@ from attnbench import read
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Measured
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, Run, Start, Write, wait_for_records
+from tests.cli.conftest import Find, Run, Start, Write, fine, wait_for_records
 
 # what is measured, and what of it is shown, is also tested without a process for each cell: tests/workloads, tests/report
 pytestmark = pytest.mark.slow
@@ -42,8 +42,7 @@ def test_a_run_killed_in_a_search_for_the_batch_goes_on(start: Start, attnbench:
     process.communicate()
     folder = only_run()
     assert sum(trials(folder).values()) < 4 * len(TRIALS)
-    done = attnbench("run", "--resume", str(folder))
-    assert done.returncode == 0, done.stderr
+    done = fine(attnbench("run", "--resume", str(folder)))
     assert set(trials(folder).values()) == {1}, "no trial is made twice"
     assert Counter(B for _, B in trials(folder)) == dict.fromkeys(TRIALS, 4)
 
@@ -73,8 +72,7 @@ replicates: 1
 
 
 def test_a_suite_puts_a_method_beside_itself_compiled(attnbench: Run, suite: Write, only_run: Find) -> None:
-    done = attnbench("run", suite(COMPILED))
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", suite(COMPILED)))
     found = {r.job.cell.method: r.outcome for r in RunFolder(only_run()).records() if r.job.phase == "time"}
     compiled = found["softmax.naive+compile"]
     assert isinstance(found["softmax.naive"], Measured)
@@ -102,8 +100,7 @@ report: {tables: [summary, fidelity, numerics], plots: [fidelity, numerics]}
 
 
 def test_fidelity_and_numerics_are_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
-    done = here("run", suite(SCORED))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("run", suite(SCORED)))
     table = pd.read_csv(only_run() / "table.csv").set_index(["workload", "method", "params", "dtype"]).sort_index()
     assert table["status"].groupby(["workload", "method"]).agg(lambda found: " ".join(sorted(set(found)))).to_dict() == {
         # fidelity is of the definition, and so not of bfloat16
@@ -145,8 +142,7 @@ replicates: 1
 
 
 def test_cheats_are_shown_and_neither_ranked_nor_named_in_the_result(roofed: Run, suite: Write, only_run: Find) -> None:
-    done = roofed("run", suite(CHEATS))
-    assert done.returncode == 0, done.stderr
+    done = fine(roofed("run", suite(CHEATS)))
     table = pd.read_csv(only_run() / "table.csv").set_index("method")
     assert table["status"].to_dict() == {
         "plain:Plain": "ok",
@@ -177,26 +173,23 @@ def test_a_cell_is_measured_again_or_looked_at_under_a_profiler(here: Run, suite
     def runs() -> set[Path]:
         return set((tmp_path / "results" / "s").iterdir())
 
-    assert here("run", suite(ONCE_MORE)).returncode == 0
+    fine(here("run", suite(ONCE_MORE)))
     (first,) = runs()
     rows = pd.read_csv(first / "table.csv")
     assert rows.kernels.str.contains("aten::").all()
     chosen = rows[(rows.method == "plain:Plain") & (rows.N == 128)].iloc[0]
-    done = here(*shlex.split(chosen.rerun)[1:])
-    assert done.returncode == 0, done.stderr
+    done = fine(here(*shlex.split(chosen.rerun)[1:]))
     assert "plain:Plain" in done.stdout
     assert "linear.full" not in done.stdout
     (second,) = runs() - {first}
     assert [cell.key for cell in read(second).info.cells] == [chosen.cell]
     assert read(second).measured
-    done = here("rerun", str(first), "linear.full(eps=0.1)", "--replicates", "1")
-    assert done.returncode == 0, done.stderr
+    fine(here("rerun", str(first), "linear.full(eps=0.1)", "--replicates", "1"))
     (third,) = runs() - {first, second}
     frame = read(third).frame()
     assert (set(frame.params), sorted(frame.N), set(frame.n_replicates)) == ({"eps=0.1"}, [64, 128], {1})
 
-    done = here("trace", str(first), chosen.cell[:12], "--out", "timeline.json")
-    assert done.returncode == 0, done.stderr
+    done = fine(here("trace", str(first), chosen.cell[:12], "--out", "timeline.json"))
     assert "aten::" in done.stdout
     events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
     assert any(event.get("name", "").startswith("aten::") for event in events)

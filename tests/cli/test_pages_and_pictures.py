@@ -13,7 +13,7 @@ from attnbench import registry
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Pass
 from attnbench.schema.problem import Problem
-from tests.cli.conftest import InfoOf, Run, Stored, as_record, keep, memory, times
+from tests.cli.conftest import InfoOf, Run, Stored, as_record, fine, keep, memory, times
 
 
 @pytest.fixture
@@ -67,8 +67,7 @@ def plotted(tmp_path: Path, info_of: InfoOf) -> Path:
 
 
 def test_plot_draws_what_the_run_can_give_and_says_why_it_cannot_the_rest(plotted: Path, command: Run) -> None:
-    done = command("plot", plotted, "--format", "svg")
-    assert done.returncode == 0, done.stderr
+    done = fine(command("plot", plotted, "--format", "svg"))
     names = [f"{kind}.{form}" for kind in ("scaling", "crossover", "ratio", "memory") for form in ("svg", "txt", "tex")]
     assert [Path(line).name for line in done.stdout.splitlines()] == names
     assert {file.name for file in (plotted / "figures").iterdir()} == set(names)
@@ -83,8 +82,7 @@ def test_a_figure_is_as_asked_for_and_its_caption_draws_it_again(plotted: Path, 
     hashing = "lsh.reformer(bucket_size=64, rounds=4)"
     options = ["--methods", f"{hashing},softmax.sdpa", "--width", "5.5in", "--height", "2.5in", "--no-failures"]
     labels = ["--label", "softmax.sdpa=FlashAttention", "--label", f"{hashing}=LSH"]
-    done = command("plot", plotted, "--kind", "scaling", "--format", "pgf, svg", *options, *labels, "--out", out)
-    assert done.returncode == 0, done.stderr
+    fine(command("plot", plotted, "--kind", "scaling", "--format", "pgf, svg", *options, *labels, "--out", out))
     assert {file.name for file in out.iterdir()} == {"scaling.pgf", "scaling.svg", "scaling.txt", "scaling.tex"}
     drawing = (out / "scaling.svg").read_text()
     assert 'width="396pt" height="180pt"' in drawing
@@ -105,8 +103,7 @@ def drawn(method: str, **changes: Any) -> bytes:
 
 def test_show_draws_and_says_where(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run("show", "linear.chunked", "--N", "32", "--heads", "2", "--param", "chunk=8")
-    assert done.returncode == 0, done.stderr
+    done = fine(run("show", "linear.chunked", "--N", "32", "--heads", "2", "--param", "chunk=8"))
     assert done.stdout == "linear.chunked.png\n"
     with Image.open(tmp_path / "linear.chunked.png") as opened:
         assert opened.width > 600

@@ -14,7 +14,7 @@ from attnbench.schema.record import Record
 from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
 from attnbench.suite.load import load
-from tests.cli.conftest import InfoOf, Run, Stored, as_record, keep, times
+from tests.cli.conftest import InfoOf, Run, Stored, as_record, fine, keep, times
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("softmax.naive", "linear.chunked")
@@ -62,8 +62,7 @@ def record(cell: Cell, replicate: int, slope: float) -> Record:
 
 def test_the_page_of_the_documentation_is_up_to_date(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    done = run("published", "results/reference")
-    assert done.returncode == 0, done.stderr
+    done = fine(run("published", "results/reference"))
     # to renew it: attnbench published results/reference --out docs/published.md
     assert done.stdout == (ROOT / "docs/published.md").read_text(encoding="utf-8")
 
@@ -109,7 +108,7 @@ def test_a_page_is_of_what_can_be_read(write: Stored, run: Run, tmp_path: Path, 
     # without a run, and on a terminal that is not UTF-8
     taken = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(taken, encoding="ascii"))
-    assert run("published").returncode == 0
+    fine(run("published"))
     printed = taken.getvalue().decode("ascii")
     assert "| slope 2 |" in " ".join(printed.split())
     (line,) = [line for line in printed.split("\n") if line.startswith("| all ")]

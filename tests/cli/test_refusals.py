@@ -1,6 +1,5 @@
 """Bad input to any command: an exit code, words that say what would be right, and nothing is measured, written or left."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -52,7 +51,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
     [
         ("run quick --device tpu", "--device tpu: 'tpu' is not a device; write auto, cpu, cuda or cuda:1"),
         ("run scalin", "did you mean 'scaling'?"),
-        ("run scalin", "quick"),
         ("run quick --replicates 1000000000000", "--replicates"),
         ("run s.yaml --lanes 999", "--lanes 999: this process may use "),
         ("run s.yaml --devices cuda:0 --device cpu", "--device cpu: several devices are GPUs; leave it out"),
@@ -72,41 +70,29 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("run s.yaml --impl import_raises:Method", "--impl import_raises:Method: "),
         ("run s.yaml --impl absent.py:Mine", "there is no file absent.py"),
         ("run quick --impl \udcff.py:Mine", "write it as module:Class or path/to/file.py:Class"),
-        ("plan quick --device tpu", "--device tpu: 'tpu' is not a device"),
-        ("methods --impl nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
-        ("record run --method m --out a.safetensors --sequences 1000000000000", "--sequences"),
         # check
         ("check softmax.spda", "no method 'softmax.spda'; did you mean 'softmax.sdpa'"),
         ("check faulty:Unfinished", "faulty:Unfinished is not finished: it has no paper, no reference"),
         ("check faulty:NeedsAPackage", "pip install 'a-package-that-nobody-has>=2'"),
         ("check import_raises:Method", "RuntimeError: cannot be imported today (import_raises.py:"),
-        ("check plain:Plain --param chunk=3", "--param chunk: the method has no such parameter"),
         ("check plain:Plain --param chunk", "--param chunk: write it as name=value"),
         ("check plain:Plain --dtype half", "--dtype half: 'half' is not known; write one of 'float64', 'float32'"),
-        ("check plain:Plain --device tpu", "--device tpu: 'tpu' is not a device; write auto, cpu, cuda or cuda:1"),
-        ("check plain:Plain --N 1000000000000", "--N"),
         # show
         ("show softmax.nave", "no method 'softmax.nave'; did you mean 'softmax.naive', 'softmax"),
         ("show linear.full --causal", "linear.full cannot be shown: it has no causal form: every query sees every key;"),
         ("show lsh.reformer_pytorch --N 16", "cannot be shown: N=16 must be a multiple of 2 * bucket_size = 128"),
         ("show linear.chunked --param chnk=3", "--param chnk: the method has no such parameter; did you mean 'chunk'?"),
-        ("show softmax.naive --param chunk=3", "it has: none"),
         ("show softmax.naive --N 513", "--N 513: more than a picture can show; at most 512"),
         ("show softmax.naive --heads 17", "--heads 17: more than a picture can show; at most 16"),
-        ("show softmax.naive --width 1000000000000", "--width"),
-        ("show import_needs:Method", "cannot be imported"),
         ("show math:nothing", "math has no 'nothing'; it has no attention: subclass attnbench.api.Attention"),
         ("show no.such.method --out a.pdf", "a picture is .png or .svg"),
         ("show linear.chunked --param chunk=x", "chunk='x'"),
         ("show linear.chunked --param chunk=2.5", "chunk=2.5"),
         ("show lsh.reformer_pytorch --param allow_duplicate_attention=1", "=1: must be true or false"),
         # searches
-        ("maxlen softmax.sdpa --device tpu", "--device tpu: 'tpu' is not a device"),
-        ("maxlen nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
         ("maxlen softmax.spda", "softmax.spda: neither a suite nor a method; did you mean 'softmax.sdpa'"),
         ("maxlen quick scaling", "at most one suite"),
         ("maxlen quick --method linear.chunky", "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
-        ("maxlen quick --impl nocolon", "module:Class"),
         ("maxlen quick --out x.png", "--out x.png: the name must end in one of .md, .tex, .csv"),
         ("maxlen quick --method softmax.sdpa --limit 256", "a search begins at N = 512"),
         (f"maxlen {RUN} --limit 2^10 --method vq.full --memory 8GiB", "leave out --method, --memory, --limit"),
@@ -119,15 +105,12 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         (f"crossover {RUN} --metric state", "--metric state: no cell of the run has that"),
         (f"crossover {RUN} --resolution 5%", "resolution: they say how a suite is measured"),
         (f"crossover {RUN} --max-points 2", "max_points: they say how a suite is measured"),
-        (f"crossover {RUN} --minutes 1", "minutes: they say how a suite is measured"),
         (f"crossover {RUN} --replicates 7", "replicates: they say how a suite is measured"),
         (f"crossover {RUN} --out c.xls", "--out c.xls: the name must end in one of .md"),
         ("crossover quick", "attnbench crossover quick --of METHOD --over METHOD --measure"),
         ("crossover quick --measure --of linear.chunked", "--measure needs both methods"),
         ("crossover quick --measure --of linear.chunky --over softmax.sdpa", "--of linear.chunky: no such method"),
-        ("crossover quick --measure --of linear.chunked --over softmax.sdpa --metric tiem", "--metric tiem"),
         ("crossover results --measure --of a --over b", "--measure takes a suite; results is a folder"),
-        ("crossover quick --measure --replicates 1000000000000", "--replicates"),
         # selfcheck
         ("selfcheck --device tpu", "--device tpu: 'tpu' is not a device"),
         ("selfcheck --method softmax.spda", "did you mean 'softmax.sdpa'"),
@@ -140,11 +123,9 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("selfcheck --resume x --N 64 --causal", "leave out --N, --causal"),
         ("selfcheck --resume x --method m", "leave out --method"),
         ("selfcheck --verdicts 0", "--verdicts"),
-        ("selfcheck --replicates 1", "--replicates"),
         ("selfcheck --N 2^9", "--N"),
         # judging
         ("compare", "name two runs, or one"),
-        ("compare a b c", "name two runs, or one"),
         ("compare a b --out x.docx", "must end in one of .md, .tex"),
         ("compare a b --margin=-3%", "write a share, for example 8% or 0.08"),
         ("compare --suite quick", "name both, a suite to measure and a commit"),
@@ -155,7 +136,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("gate", "name a suite and --base GIT_REF"),
         ("gate quick --base HEAD --stored a b", "or --stored BASE_RUN NEW_RUN"),
         ("gate quick --base HEAD", "not a git repository"),
-        ("gate quick --base HEAD --max-replicates 1000000000000", "--max-replicates"),
         # histories and pages
         ("trend nowhere", "nowhere is not a folder"),
         ("trend empty", "empty holds no run; a history is a folder of <suite>/<run id>/ folders"),
@@ -172,7 +152,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("published --out page.pdf", "--out page.pdf: the name must end in one of .md"),
         ("published --out empty/../file/x.md", "--out empty/../file/x.md: "),
         ("report nothing --out page.pdf", "its name must end in .html"),
-        ("report nothing --out html", "its name must end in .html"),
         # figures
         (f"plot {RUN} --kind scalling", "--kind scalling: did you mean 'scaling'? there are: scaling, "),
         (f"plot {RUN} --kind decode", "--kind decode: the run decodes nothing"),
@@ -186,11 +165,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         (f"plot {RUN} --format pdf,eps", "--format eps: there are: pdf, svg, png, pgf"),
         (f"plot {RUN} --format=", "--format '': there are: pdf"),
         (f"plot {RUN} --workload forwards", "--workload forwards: did you mean 'forward'?"),
-        (f"plot {RUN} --workload decode", "--workload decode: the run has forward"),
-        (
-            f"plot {RUN} --methods linear.chunky",
-            "--methods linear.chunky: not among the methods; did you mean 'linear.chunked'",
-        ),
+        (f"plot {RUN} --methods linear.chunky", "--methods linear.chunky: not among the methods; did you mean"),
     ],
 )
 def test_bad_words_are_exit_code_2_and_said_with_what_would_be_right(words: str, says: str, scene: Run, tmp_path: Path) -> None:
@@ -200,20 +175,12 @@ def test_bad_words_are_exit_code_2_and_said_with_what_would_be_right(words: str,
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        (
-            "run",
-            "methods:\n  - softmax.naive\n  - softmax.spda\n",
-            ["s.yaml:6:5: methods.1.name: no method 'softmax.spda'; did"],
-        ),
+        ("run", "methods:\n  - softmax.naive\n  - softmax.spda\n", ["s.yaml:6:5: methods.1.name: no method 'softmax.spda'"]),
         ("plan", "methods:\n  - softmax.sdpa\n  - plain:Plan\n", ["s.yaml:6:5: methods.1.name: plain has no 'Plan'; did you"]),
         ("run", "methods:\n  - {name: linear.chunked, params: {chnk: 3}}\n", ["s.yaml:5:", "did you mean 'chunk'"]),
         ("plan", "NN: 3\nmethods: []\n", ["s.yaml:4:1:", "s.yaml:5:"]),
         ("run", f"methods: [{{name: linear.chunked, params: {{chunk: [{MANY}]}}}}]\n", ["add --yes to measure them all"]),
-        (
-            "run",
-            "methods: [softmax.sdpa]\nworkloads: [forward, forward_backward]\nreplicates: 600000\n",
-            ["suite 's' has 2 cells x 600,000 replicates, 1,200,000 processes; at most 1,000,000 make sense"],
-        ),
+        ("run", "methods: [softmax.sdpa, softmax.naive]\nreplicates: 600000\n", ["suite 's' has 2 cells x 600,000 replicates"]),
     ],
     ids=["method", "class", "parameter", "several", "cells", "processes"],
 )
@@ -235,15 +202,9 @@ def test_errors_of_a_suite_have_places(name: str, text: str, says: list[str], he
         ("compare nowhere", "nowhere is not a run folder"),
         ("selfcheck --resume empty", "empty is not the folder of a selfcheck"),
         ("run s.yaml --devices cuda:0,cuda:1", "cannot be used"),
+        ("run s.yaml --device cuda:77", "device 'cuda:77' cannot be used: torch "),
         ("site results file/site", "cannot write file/site: Not a directory"),
     ],
 )
 def test_a_folder_or_device_that_will_not_do_is_exit_code_1(words: str, says: str, scene: Run, tmp_path: Path) -> None:
     assert says in refused(scene, tmp_path, 1, *words.split())
-
-
-def test_a_gpu_that_is_not_there_is_told(scene: Run, tmp_path: Path) -> None:
-    said = refused(scene, tmp_path, 1, "run", "s.yaml", "--device", "cuda:77")
-    assert re.search(
-        r"error: device 'cuda:77' cannot be used: torch \S+ (is built without CUDA|finds (no GPU|only cuda:0))", said
-    )

@@ -18,7 +18,7 @@ from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.isolate import Isolation
-from tests.cli.conftest import PLUGINS, Find, Run, Start, Write, begin, end, wait_for_records
+from tests.cli.conftest import PLUGINS, Find, Run, Start, Write, begin, end, fine, wait_for_records
 
 SMALL = """
 name: small
@@ -81,33 +81,25 @@ def without_checks(records: list[Record]) -> Counter[tuple[str, str, Pass, int]]
     return finished([r for r in records if r.job.phase is not Pass.CHECK])
 
 
-def orphans() -> list[str]:
-    """Processes that these tests left behind; other tests may run beside them, each with an environment of its own."""
-    marks = {"attnbench-test-orphan", "attnbench.worker.server", "attnbench.worker.main"}
-    alive = [p.info for p in psutil.process_iter(["cmdline", "environ"]) if marks & set(p.info["cmdline"] or [])]
-    own = ("PYTEST_XDIST_WORKER", "XDG_RUNTIME_DIR")
-    return [str(p["cmdline"]) for p in alive if all((p["environ"] or {}).get(name) == os.environ.get(name) for name in own)]
-
-
 def no_orphans(seconds: float = 5) -> bool:
+    """No process is left behind by these tests; others may run beside them, each with an environment of its own."""
+    marks = {"attnbench-test-orphan", "attnbench.worker.server", "attnbench.worker.main"}
+    own = {name: os.environ.get(name) for name in ("PYTEST_XDIST_WORKER", "XDG_RUNTIME_DIR")}
     end = time.monotonic() + seconds
-    while left := orphans():
-        if time.monotonic() > end:
-            raise AssertionError(left)
+    while True:
+        alive = [p.info for p in psutil.process_iter(["cmdline", "environ"]) if marks & set(p.info["cmdline"] or [])]
+        left = [p["cmdline"] for p in alive if own == {name: (p["environ"] or {}).get(name) for name in own}]
+        assert not left or time.monotonic() < end, left
+        if not left:
+            return True
         time.sleep(0.05)
-    return True
 
 
 @pytest.mark.slow
 def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbench: Run, suite: Write, only_run: Find) -> None:
-    done = attnbench(
-        "run",
-        suite(
-            f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {json.dumps(list(FAULTS))}\n"
-            "budget: {seconds: 0.4, timeout: 8, memory: 0.03}\nreplicates: 1\nreport: {plots: []}\n"
-        ),
-    )
-    assert done.returncode == 0, done.stderr
+    methods = f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {json.dumps(list(FAULTS))}\n"
+    limits = "budget: {seconds: 0.4, timeout: 8, memory: 0.03}\nreplicates: 1\nreport: {plots: []}\n"
+    done = fine(attnbench("run", suite(methods + limits)))
     assert "Traceback" not in done.stderr
     assert statuses(read(only_run())) == {method: {status} for method, status in FAULTS.items()}
     assert no_orphans()
@@ -131,8 +123,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     (folder / "mine.py").write_text(MINE)
     (folder / "s.yaml").write_text(OWN, encoding="utf-8")
     path = os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")])
-    done = end(begin(folder, "run", "s.yaml", PYTHONPATH=path, XDG_CACHE_HOME=str(folder / "cache"), **PLAINEST))
-    assert done.returncode == 0, done.stderr
+    done = fine(end(begin(folder, "run", "s.yaml", PYTHONPATH=path, XDG_CACHE_HOME=str(folder / "cache"), **PLAINEST)))
     (run,) = folder.glob("results/*/*")
     return run, done.stdout + done.stderr
 
@@ -164,8 +155,7 @@ def test_report_remakes_everything_from_the_records_alone(here: Run, copied: Pat
     for file in before:
         if file.name not in {"run.json", "records.jsonl"}:
             file.unlink()
-    done = here("report", str(copied))
-    assert done.returncode == 0, done.stderr
+    fine(here("report", str(copied)))
     after = {f: f.read_bytes() for f in copied.rglob("*") if f.is_file()}
     assert after.keys() == before.keys()
     text = {f for f in before if f.suffix in {".csv", ".md", ".tex", ".svg", ".txt"}}
@@ -189,7 +179,7 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     assert process.returncode == code, err
     assert not told or f"attnbench run --resume {only_run().relative_to(only_run().parents[2])}" in err
     assert no_orphans()
-    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    fine(attnbench("run", "--resume", str(only_run())))
     assert set(finished(read(only_run())).values()) == {1}
 
 
@@ -202,8 +192,7 @@ def test_a_second_run_is_refused_and_names_the_first(start: Start, attnbench: Ru
     assert f"process {process.pid} on" in done.stderr
     process.kill()
     process.communicate()
-    again = attnbench("run", "--resume", str(only_run()))
-    assert again.returncode == 0
+    again = fine(attnbench("run", "--resume", str(only_run())))
     assert f"took over the lock of process {process.pid}" in again.stderr
     assert set(finished(read(only_run())).values()) == {1}
 
@@ -214,8 +203,7 @@ def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_agai
     lines = file.read_text().splitlines()
     newer = json.dumps({**json.loads(lines[3]), "schema_version": 99})
     file.write_text("\n".join([*lines[:2], lines[2][:50], newer, *lines[4:-1], lines[-1][:30]]))
-    done = here("run", "--resume", str(copied))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("run", "--resume", str(copied)))
     assert "newer attnbench (schema 99" in done.stderr
     assert without_checks(read(copied)) == before
     assert "schema 99" in (copied / "records.aside").read_text()
@@ -234,20 +222,20 @@ class Lucky(Plain):
         return super().forward(*inputs)
 """
     (tmp_path / "lucky.py").write_text(luck)
-    assert attnbench("run", suite(BRIEF.replace('"plain:Plain"', '"plain:Plain", "lucky:Lucky"'))).returncode == 0
+    fine(attnbench("run", suite(BRIEF.replace('"plain:Plain"', '"plain:Plain", "lucky:Lucky"'))))
     before = statuses(read(only_run()))
     assert before["lucky:Lucky"] == {"error"}
     (tmp_path / "luck").touch()
-    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    fine(attnbench("run", "--resume", str(only_run())))
     assert statuses(read(only_run())) == before
     for wrong in ("error,lost", "unsupported"):
         assert "--retry" in attnbench("run", "--resume", str(only_run()), "--retry", wrong).stderr
-    assert attnbench("run", "--resume", str(only_run()), "--retry", "error").returncode == 0
+    fine(attnbench("run", "--resume", str(only_run()), "--retry", "error"))
     with (only_run() / "table.csv").open() as table:
         shown = {row["method"]: row["status"] for row in csv.DictReader(table)}
     assert (shown["lucky:Lucky"], shown["faulty:Raises"]) == ("ok", "error")
     again = finished(read(only_run()))
-    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    fine(attnbench("run", "--resume", str(only_run())))
     assert finished(read(only_run())) == again
 
 
@@ -278,18 +266,15 @@ def test_a_method_killed_while_it_is_asked_is_asked_again(attnbench: Run, only_r
         return {"ATTNBENCH_TEST_KILLS": str(tmp_path / "kills")}
 
     suite(ONE.replace('"plain:Plain"', '"plain:Plain", "import_killed:Method"'))
-    done = attnbench("run", "s.yaml", "--results", "twice", **kill(2))
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", "s.yaml", "--results", "twice", **kill(2)))
     (twice,) = (tmp_path / "twice").glob("*/*")
     assert statuses(read(twice)) == {"plain:Plain": {"ok"}, "import_killed:Method": {"ok"}}
 
-    done = attnbench("run", "s.yaml", **(never := kill(3)))
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", "s.yaml", **(never := kill(3))))
     before = read(only_run())
     assert statuses(before) == {"plain:Plain": {"ok"}, "import_killed:Method": {"crashed"}}
     assert set(RunFolder(only_run()).info().methods) == {"plain:Plain"}
-    again = attnbench("run", "--resume", str(only_run()), **never)
-    assert again.returncode == 0, again.stderr
+    fine(attnbench("run", "--resume", str(only_run()), **never))
     assert set(RunFolder(only_run()).info().methods) == {"plain:Plain", "import_killed:Method"}
     assert read(only_run()) == before
     kill(3)
@@ -313,6 +298,6 @@ def test_a_full_disk_is_told_and_the_run_can_go_on(attnbench: Run, only_run: Fin
     assert "Traceback" not in done.stderr
     recorded = finished(read(only_run()))
     assert recorded
-    assert attnbench("run", "--resume", str(only_run())).returncode == 0
+    fine(attnbench("run", "--resume", str(only_run())))
     assert recorded.keys() < finished(read(only_run())).keys()
     assert set(finished(read(only_run())).values()) == {1}

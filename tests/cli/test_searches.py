@@ -15,7 +15,7 @@ from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.suite import Suite
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, InfoOf, Run, Start, Write, as_record, keep, memory, times, wait_for_records
+from tests.cli.conftest import Find, InfoOf, Run, Start, Write, as_record, fine, keep, memory, times, wait_for_records
 
 
 @pytest.fixture
@@ -42,8 +42,7 @@ def test_a_stored_run_says_where_methods_meet_in_words_tables_and_pictures(
     crossing: Path, tmp_path: Path, command: Run
 ) -> None:
     outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
-    done = command("crossover", crossing, *(word for out in outs for word in ("--out", out)))
-    assert done.returncode == 0, done.stderr
+    done = fine(command("crossover", crossing, *(word for out in outs for word in ("--out", out))))
     said = " ".join(done.stdout.split())
     assert "from N = 1,450 [" in said
     assert "] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32" in said
@@ -69,14 +68,12 @@ MEASURE = ("--of", "lengths:Level", "--over", "lengths:Steep", "--measure")
 @pytest.mark.slow
 def test_where_a_condition_leaves_no_cell_of_the_next_length_the_search_ends(here: Run, suite: Write) -> None:
     apart = re.sub(r'"(lengths:\w+)"', r'{name: "\1", when: N <= 128 or N >= 1024}', MEETING)
-    done = here("crossover", suite(apart), *MEASURE, "--replicates", "2")
-    assert done.returncode == 0, done.stderr
+    fine(here("crossover", suite(apart), *MEASURE, "--replicates", "2"))
 
 
 @pytest.mark.slow
 def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(here: Run, suite: Write, only_run: Find) -> None:
-    done = here("crossover", suite(MEETING), *MEASURE, "--replicates", "5", "--out", "c.csv")
-    assert done.returncode == 0, done.stderr
+    done = fine(here("crossover", suite(MEETING), *MEASURE, "--replicates", "5", "--out", "c.csv"))
     folder = only_run()
     assert folder.parent.name == "crossover-mine"
     info, records = RunFolder(folder).info(), RunFolder(folder).records()
@@ -91,7 +88,7 @@ def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(here: Ru
     assert "lengths:Level is faster than lengths:Steep" in " ".join(done.stdout.split())
     again = here("crossover", str(folder), *MEASURE[:4])
     assert again.stdout == done.stdout.split("c.csv")[0]
-    assert here("report", str(folder)).returncode == 0
+    fine(here("report", str(folder)))
 
 
 LONGEST = """
@@ -104,8 +101,7 @@ replicates: 3
 
 
 def test_the_longest_is_found_and_can_be_read_again(here: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
-    done = here("maxlen", suite(LONGEST), "--impl", "plain:Plain", "--limit", "2^9", "--out", "longest.csv")
-    assert done.returncode == 0, done.stderr
+    done = fine(here("maxlen", suite(LONGEST), "--impl", "plain:Plain", "--limit", "2^9", "--out", "longest.csv"))
     assert only_run().parent.name == "maxlen-mine"
     table = pd.read_csv(tmp_path / "longest.csv").set_index("method")
     found = table[["N", "status", "ended_by"]].fillna(0).to_dict("index")
@@ -124,8 +120,7 @@ def test_the_longest_is_found_and_can_be_read_again(here: Run, suite: Write, onl
         "it takes nothing",
     ):
         assert words in done.stdout
-    again = here("maxlen", str(only_run()), "--out", "again.md")
-    assert again.returncode == 0, again.stderr
+    again = fine(here("maxlen", str(only_run()), "--out", "again.md"))
     assert again.stdout.split("again.md")[0].strip() in done.stdout
     assert "lengths:Cramped" in (tmp_path / "again.md").read_text(encoding="utf-8")
 
@@ -159,7 +154,6 @@ def test_beside_a_training_what_is_timed_is_searched_through(here: Run, suite: W
         "name: learns\naxes: {N: [64, 128], B: 2, H: 1, D: 8, causal: true}\nworkloads: [train, forward]\n"
         "training: {task: copy, layers: 1, updates: 2}\nmethods: ['plain:Plain']\nbudget: {seconds: 0.2, timeout: 20}\n"
     )
-    done = here("maxlen", suite(text), "--limit", "2^8", "--out", "l.csv")
-    assert done.returncode == 0, done.stdout + done.stderr
+    fine(here("maxlen", suite(text), "--limit", "2^8", "--out", "l.csv"))
     (row,) = pd.read_csv(tmp_path / "l.csv").to_dict("records")
     assert (row["workload"], row["method"], row["N"]) == ("forward", "plain:Plain", 256)

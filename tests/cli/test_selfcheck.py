@@ -19,7 +19,7 @@ from attnbench.schema.errors import UsageError
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.store.cache import known_noise_floor
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, Run
+from tests.cli.conftest import Find, Run, fine
 
 Check = Callable[[str], str]
 FILES = {"run.json", "plan.json", "records.jsonl", "selfcheck.json", "selfcheck.md", "selfcheck.png", "selfcheck.svg"}
@@ -181,8 +181,7 @@ def test_a_method_that_fails_is_tried_once_and_said(run: Check, machine: Machine
 @pytest.mark.timeout(900)
 def test_a_real_slow_down_made_on_purpose_is_found_and_has_its_size(attnbench: Run, only_run: Find) -> None:
     words = "--N 256 --replicates 5 --seconds 0.1 --verdicts 10 --inject 100%"
-    done = attnbench("selfcheck", *words.split())
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("selfcheck", *words.split()))
     data = json.loads((only_run() / "selfcheck.json").read_text())
     # however loud the machine is
     assert data["overall"]["low"] * 0.8 < 2.0 < data["overall"]["high"] * 1.25

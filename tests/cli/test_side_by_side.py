@@ -12,7 +12,7 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, Run, Start, Write, committed, wait_for_records
+from tests.cli.conftest import Find, Run, Start, Write, committed, fine, wait_for_records
 from tests.cli.test_run import BRIEF, finished, no_orphans, read, statuses, without_checks
 
 Measuring = Callable[..., subprocess.Popen[bytes]]
@@ -27,8 +27,7 @@ def cores(records: list[Record]) -> set[tuple[int, str]]:
 
 @pytest.mark.slow
 def test_in_two_lanes_each_bundle_stays_on_its_own_cores(attnbench: Run, suite: Write, only_run: Find) -> None:
-    done = attnbench("run", suite(BRIEF.replace("replicates: 1", "replicates: 3")), "--lanes", "2")
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", suite(BRIEF.replace("replicates: 1", "replicates: 3")), "--lanes", "2"))
     records, info = read(only_run()), RunFolder(only_run()).info()
     assert sorted(device for _, device in cores(records)) == ["cores 0", "cores 1"]
     assert {r.outcome.facts["threads"] for r in records if r.ok and r.job.phase is Pass.TIME} == {1}
@@ -50,8 +49,7 @@ def test_an_interruption_ends_all_lanes_and_loses_nothing(start: Start, attnbenc
     other = attnbench("run", "--resume", str(only_run()))
     assert other.returncode == 2
     assert "environment.lanes: 2 then, None now" in other.stderr
-    done = attnbench("run", "--resume", str(only_run()), "--lanes", "2")
-    assert done.returncode == 0, done.stderr
+    fine(attnbench("run", "--resume", str(only_run()), "--lanes", "2"))
     records = read(only_run())
     assert records[: len(before)] == before
     assert set(finished(records).values()) == {1}
@@ -61,26 +59,22 @@ def test_an_interruption_ends_all_lanes_and_loses_nothing(start: Start, attnbenc
 @pytest.mark.slow
 def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, suite: Write, tmp_path: Path) -> None:
     for shard in ("1/2", "2/2"):
-        done = attnbench("run", suite(SUITE), "--shard", shard, "--results", f"shard{shard[0]}")
-        assert done.returncode == 0, done.stderr
+        fine(attnbench("run", suite(SUITE), "--shard", shard, "--results", f"shard{shard[0]}"))
     first, second = (next((tmp_path / f"shard{n}").glob("*/*")) for n in "12")
     assert {cell.problem.N for cell in RunFolder(first).info().cells} == {65, 96}
     assert RunFolder(second).info().shard == "2/2"
     before = {file: file.read_bytes() for folder in (first, second) for file in folder.rglob("*") if file.is_file()}
-    done = attnbench("merge", str(first), str(second))
-    assert done.returncode == 0, done.stderr
+    done = fine(attnbench("merge", str(first), str(second)))
     assert "without" not in done.stderr
     (merged,) = (tmp_path / "results").glob("*/*")
     assert statuses(read(merged)) == WHOLE
     assert set(without_checks(read(merged)).values()) == {1}
     assert (merged / "index.html").exists()
     assert {file: file.read_bytes() for file in before} == before
-    assert attnbench("history", "add", str(first), str(second), "--to", "shards").returncode == 0
-    stored = attnbench("merge", (tmp_path / "shards").as_uri(), "--results", "stored")
-    assert stored.returncode == 0, stored.stderr
+    fine(attnbench("history", "add", str(first), str(second), "--to", "shards"))
+    fine(attnbench("merge", (tmp_path / "shards").as_uri(), "--results", "stored"))
     assert statuses(read(next((tmp_path / "stored").glob("*/*")))) == WHOLE
-    alone = attnbench("merge", str(first), "--results", "alone")
-    assert alone.returncode == 0
+    alone = fine(attnbench("merge", str(first), "--results", "alone"))
     assert "merged without 2/2, which nobody gave" in alone.stderr
     twice = attnbench("merge", str(first), str(merged))
     assert twice.returncode == 2
@@ -90,7 +84,7 @@ def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, sui
 @pytest.mark.slow
 def test_runs_of_unlike_suites_are_not_merged(here: Run, suite: Write, tmp_path: Path) -> None:
     for N, name in ((65, "a"), (96, "b")):
-        assert here("run", suite(SUITE), "--methods", "plain:Plain", "--N", N, "--results", name).returncode == 0
+        fine(here("run", suite(SUITE), "--methods", "plain:Plain", "--N", N, "--results", name))
     done = here("merge", *(next((tmp_path / name).glob("*/*")) for name in "ab"))
     assert done.returncode == 2
     assert "are not parts of one run:\n  suite.axes.N: [65] then, [96] now" in done.stderr
@@ -121,16 +115,14 @@ def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     killed.communicate()
     assert no_orphans()
     for shard in ("2/2", "1/2"):
-        done = attnbench("run", "--resume", str(begun), "--shard", shard)
-        assert done.returncode == 0, done.stderr
+        fine(attnbench("run", "--resume", str(begun), "--shard", shard))
     assert {"records.1.jsonl", "records.2.jsonl", "run.1.json", "run.2.json"} <= {file.name for file in begun.iterdir()}
     assert not (begun / "records.jsonl").exists()
     records = read(begun)
     assert statuses(records) == WHOLE
     assert set(without_checks(records).values()) == {1}
     # who goes on with the whole finds nothing left to do
-    again = attnbench("run", "--resume", str(begun))
-    assert again.returncode == 0, again.stderr
+    fine(attnbench("run", "--resume", str(begun)))
     assert read(begun) == records
     assert attnbench("verify", str(begun)).stdout.count("records of this run, all of one environment") == 1
 
@@ -140,8 +132,7 @@ def test_a_very_large_run_is_not_reported(here: Run, suite: Write, only_run: Fin
     monkeypatch.setattr("attnbench.library.runs._LARGE", 2)
     # methods are asked about a few cells at a time
     monkeypatch.setattr("attnbench.session.scout._AT_ONCE", 2)
-    done = here("run", suite(SUITE.replace(', "faulty:Raises"', "")))
-    assert done.returncode == 0, done.stderr
+    done = fine(here("run", suite(SUITE.replace(', "faulty:Raises"', ""))))
     assert done.stdout == ""
     folder = only_run()
     name = folder.relative_to(folder.parents[2])
@@ -149,7 +140,7 @@ def test_a_very_large_run_is_not_reported(here: Run, suite: Write, only_run: Fin
     assert {file.name for file in folder.iterdir()} == {"run.json", "records.jsonl", "run.lock"}
     assert statuses(read(folder)) == {"plain:Plain": {"ok"}}
     assert set(RunFolder(folder).info().costs) == {cell.key for cell in RunFolder(folder).info().cells}
-    assert here("report", str(folder)).returncode == 0
+    fine(here("report", str(folder)))
     assert (folder / "table.csv").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from attnbench.report.exports.formats import FORMATS
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Run, Stored, Write
+from tests.cli.conftest import Run, Stored, Write, fine
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 SUITE = "name: s\naxes: {N: 64, H: 1, D: 8}\nmethods: [plain:Plain]\nbudget: {seconds: 0.05}\nreplicates: 1\n"
@@ -68,7 +68,7 @@ def test_nothing_is_written_where_the_links_of_a_run_s_folder_lead(
     assert f"{to_a_folder} is not a folder, or is a link, which is not followed" in done.stderr
     assert [(file.name, file.read_text()) for file in mine.iterdir()] == [("letter", "dear")]
     (folder / to_a_folder).unlink()
-    assert run(*words.format(run=folder).split()).returncode == 0
+    fine(run(*words.format(run=folder).split()))
     assert any((folder / to_a_folder).iterdir())
 
 
