@@ -10,7 +10,7 @@ TESTS = Path(__file__).parent
 
 ENDS = "worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean"
 FAULTY = "cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other"
-STORM = "cli/test_random_faults.py::test_runs_under_random_faults_end_whole_and_with_the_numbers_of_undisturbed_ones"
+STORM = "cli/test_run.py::test_runs_under_random_faults_end_whole_and_with_the_numbers_of_undisturbed_ones"
 FAULTS: dict[str, list[str]] = {
     "CUDA is out of memory: oom_device, and no number, never 0": [
         ENDS,

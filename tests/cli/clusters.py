@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +65,8 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         subprocess.run(["munged", "--force", f"--key-file={key}", *files], check=True)
         for daemon in ("slurmctld", "slurmd"):
             subprocess.run([daemon, "-f", str(folder / "slurm.conf")], env=environment, check=True)
-        _wait_for(lambda: "idle" in _said("sinfo", "--noheader", "--format=%T", environment=environment))
+        asked = ["sinfo", "--noheader", "--format=%T"]
+        _wait_for(lambda: b"idle" in subprocess.run(asked, env=environment, capture_output=True, check=False).stdout)
         yield environment
     finally:
         for pid in (folder / "slurmd.pid", folder / "slurmctld.pid", munge / "pid"):
@@ -73,12 +74,8 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
                 subprocess.run(["kill", "-9", number], check=False)
 
 
-def _said(*command: str, environment: dict[str, str]) -> str:
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
-
-
-def _wait_for(happened: Any, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def _wait_for(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.2)

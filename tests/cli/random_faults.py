@@ -237,7 +237,6 @@ def kill(folder: Path, seed: int, kills: int) -> None:
         storm.one_run(folder / f"run-{runs}", min(left, storm.chance.randint(2, 9)))
         runs += 1
         say(f"run {runs}: {storm.befell.total()} of {kills} kills; {storm.crashed} jobs were ended by one")
-    say(", ".join(f"{count} x {victim}" for victim, count in sorted(storm.befell.items())))
     say(f"{storm.befell.total()} kills, {runs} runs: every cell final once, nothing torn, no process and no folder left")
 
 
@@ -312,11 +311,8 @@ def by_turn(path: Path, turns: list[float]) -> dict[str, dict[int, float]]:
     """
     folder = RunFolder(path)
     records = folder.records()
-    began = {
-        (record.job.cell.key, record.job.replicate): datetime.fromisoformat(record.started).timestamp()
-        for record in records
-        if record.ok and record.job.phase is Pass.TIME
-    }
+    timed = [record for record in records if record.ok and record.job.phase is Pass.TIME]
+    began = {(r.job.cell.key, r.job.replicate): datetime.fromisoformat(r.started).timestamp() for r in timed}
     found: dict[str, dict[int, float]] = {}
     cells = summarize(folder.info().cells, records)
     assert max(len(cell.medians) for cell in cells) - min(len(cell.medians) for cell in cells) <= 1
@@ -349,8 +345,7 @@ def disturb(folder: Path, seed: int, minutes: float) -> None:
     ratios = [ratio(sides[0][key], sides[1][key], paired=True) for key in cells]
     verdicts = judge(ratios, MARGIN, LEVEL)
     for cell, found, verdict in zip(cells.values(), ratios, verdicts, strict=True):
-        interval = f"{found.interval.low:.3f} to {found.interval.high:.3f}" if found.interval else "without an interval"
-        say(f"{cell.label}, N={cell.problem.N}: ratio {found.value:.3f}, {interval}, {found.replicates} turns: {verdict}")
+        say(f"{cell.label}, N={cell.problem.N}: ratio {found.value:.3f}, {found.replicates} turns: {verdict}")
     assert set(verdicts) <= {Verdict.SAME, Verdict.UNCLEAR}
     say("every cell has its replicates, and none is told from the undisturbed run")
 

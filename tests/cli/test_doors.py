@@ -1,5 +1,6 @@
-"""What a suite and a method meet at the door: `plan`, `methods`, `doctor`, `check`, and how one's own class comes in."""
+"""At the door: `plan`, `methods`, `doctor`, `check`; how one's own class comes in; and that no command imports too much."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,9 +12,10 @@ import pandas as pd
 import pytest
 
 from attnbench import registry
-from tests.cli.conftest import Find, Run, Write, fine
+from tests.cli.conftest import Find, Run, Stored, Write, fine
 
 GOOD = "name: s\naxes: {N: 128, H: 2, D: 16}\nbudget: {seconds: 0.2}\nreplicates: 1\nreport: {tables: [summary], plots: []}\n"
+ROOT = Path(__file__).parents[2]
 OWN = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
 
 
@@ -160,7 +162,7 @@ def test_a_package_with_an_entry_point_is_listed_and_runs(attnbench: Run, suite:
 
 @pytest.mark.slow
 def test_the_attention_of_contributing_runs_beside_others(attnbench: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert found is not None
     (tmp_path / "my_attention.py").write_text(textwrap.dedent(found.group(1)), encoding="utf-8")
@@ -169,3 +171,47 @@ def test_the_attention_of_contributing_runs_beside_others(attnbench: Run, suite:
     table = pd.read_csv(only_run() / "table.csv")
     mine = table[table["method"] == "my_attention:MeanOfValues"]
     assert set(zip(mine["causal"], mine["status"], strict=True)) == {(True, "unsupported"), (False, "ok")}
+
+
+REFERENCE = ROOT / "results" / "reference" / "epyc-2-cores"
+HEAVY = {"torch", "pandas", "matplotlib"}
+LIGHTEST_FIRST = [
+    (("--help",), HEAVY | {"pydantic", "rich"}, "Measure a suite"),
+    (("history", "list", "results"), HEAVY | {"fsspec"}, "4 ok"),
+    (("trend", "results", "--json", "trend.json"), HEAVY | {"fsspec"}, "No change was found"),
+    (("crossover", "{run}"), HEAVY, "stays ahead of"),
+    (("export", "{run}", "--to", "bencher", "--out", "-"), HEAVY, "latency"),
+    (("published", str(REFERENCE)), {"torch"}, "# Published and reproduced"),
+    (("plot", "{run}", "--kind", "scaling", "--format", "svg"), {"torch"}, "scaling.svg"),
+    (("report", "{run}"), {"torch"}, "index.html"),
+    (("site", "results", "site"), {"torch"}, "1 run of 1 suite"),
+]
+"""With what a command may not load, nor any before it, and with words that it says: the lightest come first."""
+# one process for all: what is not there after a command was loaded by none of those before it
+ALL_IN_ONE = """
+import json, sys
+from attnbench.cli.app import main
+heavy = set(sys.argv[1].split())
+for words in json.loads(sys.argv[2]):
+    sys.argv = ["attnbench", *words]
+    try:
+        main()
+    except SystemExit as left:
+        assert not left.code, (words, left.code)
+    print("\\nloaded:", *sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_commands_load_nothing_heavy_that_they_do_not_need(stored: Stored, tmp_path: Path) -> None:
+    run = stored(tmp_path / "results", "one")
+    words = [[word.format(run=run) for word in command] for command, _, _ in LIGHTEST_FIRST]
+    heavy = " ".join(set[str]().union(*(modules for _, modules, _ in LIGHTEST_FIRST)))
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    line = [sys.executable, "-W", "error", "-c", ALL_IN_ONE, heavy, json.dumps(words)]
+    done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    *found, rest = re.split(r"\nloaded:(.*)\n", done.stdout)
+    assert rest == ""
+    for (command, modules, says), said, loaded in zip(LIGHTEST_FIRST, found[::2], found[1::2], strict=True):
+        assert says in said
+        assert not modules & set(loaded.split()), command

@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -301,3 +303,20 @@ def test_a_full_disk_is_told_and_the_run_can_go_on(attnbench: Run, only_run: Fin
     fine(attnbench("run", "--resume", str(only_run())))
     assert recorded.keys() < finished(read(only_run())).keys()
     assert set(finished(read(only_run())).values()) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [(("--kills", "15"), "15 kills"), (("--minutes", "2"), "none is told from the undisturbed run")],
+    ids=["killed", "killed, full and loaded"],
+)
+def test_runs_under_random_faults_end_whole_and_with_the_numbers_of_undisturbed_ones(
+    amount: tuple[str, str], says: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tests.cli.random_faults", str(tmp_path), "1", *amount]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert says in done.stdout.splitlines()[-1]
