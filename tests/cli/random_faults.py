@@ -152,7 +152,7 @@ report: {tables: [summary], plots: []}
         """Kill one of the three at a random moment; nobody where the run ends before."""
         victim = self.chance.choice((RUNNER, SERVER, CHILD))
         (aim,) = self.chance.choices(("start", "inquiry", "job"), weights=(2, 3, 5))
-        kinds = {"start": set[str](), "inquiry": {"inquiry"}, "job": set(Pass)}[aim]
+        kinds = {"inquiry": {"inquiry"}, "job": {each.value for each in Pass}}.get(aim, set())
         # a run that has asked asks no more
         end = time.monotonic() + self.seconds
         while kinds and process.poll() is None and not kinds & self.errands() and time.monotonic() < end:

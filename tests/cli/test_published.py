@@ -2,27 +2,22 @@
 
 import io
 import sys
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.problem import Problem
-from attnbench.schema.record import Record
-from attnbench.schema.suite import Suite
 from attnbench.suite.expand import expand
 from attnbench.suite.load import load
 from tests.cli.conftest import InfoOf, Run, Stored, as_record, fine, keep, times
 
 ROOT = Path(__file__).parents[2]
+PROBLEMS = [Problem(N=N, causal=True) for N in (512, 1024, 2048)]
 METHODS = ("softmax.naive", "linear.chunked")
-CELLS = tuple(
-    Cell(method=method, problem=Problem(N=N, causal=True), workload=Workload.FORWARD_BACKWARD)
-    for method in METHODS
-    for N in (512, 1024, 2048)
-)
+CELLS = [Cell(method=m, problem=p, workload=Workload.FORWARD_BACKWARD) for m in METHODS for p in PROBLEMS]
 LOADED = cache(load)
 
 
@@ -33,31 +28,23 @@ def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def write(info_of: InfoOf) -> Stored:
+def write(info_of: InfoOf, tmp_path: Path) -> Stored:
     """Write a run of `transformers_are_rnns` in which softmax's time grows as N^slope."""
     shipped = LOADED("transformers_are_rnns").suite
 
-    def _write(
-        folder: Path,
-        day: int,
-        slope: float = 2.0,
-        command: str = "attnbench run transformers_are_rnns",
-        suite: Suite = shipped,
-        cells: Sequence[Cell] = CELLS,
-        ran: Sequence[Cell] | None = None,
-    ) -> Path:
+    def _write(name: str, day: int, slope: float = 2.0, ran: int | None = None, **run: Any) -> Path:
+        run = {"command": "attnbench run transformers_are_rnns", "cells": CELLS, "suite": shipped, **run}
         started = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
         facts = {"processor": "AMD EPYC 9B14", "cores": 2}
-        info = info_of(cells, suite.model_dump(mode="json"), command=command, environment=facts, **started)
-        measured = cells if ran is None else ran
-        return keep(folder, info, [record(cell, replicate, slope) for replicate in range(3) for cell in measured])
+        suite = run["suite"].model_dump(mode="json")
+        info = info_of(run["cells"], suite, command=run["command"], environment=facts, **started)
+        records = []
+        for cell in run["cells"][:ran]:
+            seconds = 1e-6 * cell.problem.N ** (slope if cell.method == "softmax.naive" else 1.0)
+            records += [as_record(cell, times(seconds * (1 + 0.001 * replicate)), replicate) for replicate in range(3)]
+        return keep(tmp_path / "runs" / name, info, records)
 
     return _write
-
-
-def record(cell: Cell, replicate: int, slope: float) -> Record:
-    power = slope if cell.method == "softmax.naive" else 1.0
-    return as_record(cell, times(1e-6 * cell.problem.N**power * (1 + 0.001 * replicate)), replicate)
 
 
 def test_the_page_of_the_documentation_is_up_to_date(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,12 +55,12 @@ def test_the_page_of_the_documentation_is_up_to_date(run: Run, monkeypatch: pyte
 
 
 def test_of_several_runs_the_newest_of_many_cells_counts(write: Stored, run: Run, tmp_path: Path) -> None:
-    write(tmp_path / "runs/old", 1, slope=3.0)
-    write(tmp_path / "runs/deep/new", 3)
-    write(tmp_path / "runs/limits", 4, slope=5.0, command="attnbench maxlen transformers_are_rnns")
-    write(tmp_path / "runs/rerun", 5, slope=3.0, command="attnbench rerun results/many softmax.naive", cells=CELLS[:1])
+    write("old", 1, slope=3.0)
+    write("deep/new", 3)
+    write("limits", 4, slope=5.0, command="attnbench maxlen transformers_are_rnns")
+    write("rerun", 5, slope=3.0, command="attnbench rerun results/many softmax.naive", cells=CELLS[:1])
     # all were planned, and it was interrupted after the first
-    write(tmp_path / "runs/begun", 6, slope=3.0, ran=CELLS[:1])
+    write("begun", 6, slope=3.0, ran=1)
     page = run("published", str(tmp_path / "runs")).stdout
     assert "run 20260103-030405-abcdef." in page
     assert page.count("-030405-abcdef") == 1
@@ -86,16 +73,16 @@ def test_a_run_of_the_whole_suite_goes_before_newer_and_larger_ones(write: Store
     suite = LOADED("transformers_are_rnns").suite.resolved("cpu")
     cells = expand(suite)
     more = (*cells, *(cell.reshaped(H=16, kv_heads=16) for cell in cells))
-    write(tmp_path / "runs/old", 1, cells=cells, suite=suite)
-    write(tmp_path / "runs/whole", 2, cells=cells, suite=suite)
-    write(tmp_path / "runs/lacks", 3, cells=cells[1:], suite=suite)
+    write("old", 1, cells=cells, suite=suite)
+    write("whole", 2, cells=cells, suite=suite)
+    write("lacks", 3, cells=cells[1:], suite=suite)
     larger = suite.model_copy(update={"axes": suite.axes.model_copy(update={"H": (8, 16)})})
-    write(tmp_path / "runs/larger", 4, cells=more, suite=larger)
+    write("larger", 4, cells=more, suite=larger)
     assert "run 20260102-030405-abcdef." in run("published", str(tmp_path / "runs")).stdout
 
 
 def test_a_page_is_of_what_can_be_read(write: Stored, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "runs/good", 1)
+    write("good", 1)
     (tmp_path / "runs/bad").mkdir()
     (tmp_path / "runs/bad/run.json").write_text("{")
     out = tmp_path / "new/page.md"

@@ -38,7 +38,7 @@ def test_a_folder_s_own_modules_and_its_git_programs_are_not_started(words: str,
     mark = booby_trapped(tmp_path)
     # the command itself: python -m, or a PYTHONPATH with an empty part, would look here first of all
     script, env = Path(sys.executable).with_name("attnbench"), {**os.environ, "PYTHONPATH": str(PLUGINS)}
-    line = [script, *words.split()]
+    line = [str(script), *words.split()]
     done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert not mark.exists(), mark.read_text()
