@@ -70,11 +70,13 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("run s.yaml --impl import_raises:Method", "--impl import_raises:Method: "),
         ("run s.yaml --impl absent.py:Mine", "there is no file absent.py"),
         ("run quick --impl \udcff.py:Mine", "write it as module:Class or path/to/file.py:Class"),
+        ("methods --impl nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
         # check
         ("check softmax.spda", "no method 'softmax.spda'; did you mean 'softmax.sdpa'"),
         ("check faulty:Unfinished", "faulty:Unfinished is not finished: it has no paper, no reference"),
         ("check faulty:NeedsAPackage", "pip install 'a-package-that-nobody-has>=2'"),
         ("check import_raises:Method", "RuntimeError: cannot be imported today (import_raises.py:"),
+        ("check plain:Plain --param chunk=3", "--param chunk: the method has no such parameter"),
         ("check plain:Plain --param chunk", "--param chunk: write it as name=value"),
         ("check plain:Plain --dtype half", "--dtype half: 'half' is not known; write one of 'float64', 'float32'"),
         # show
@@ -85,12 +87,15 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("show softmax.naive --N 513", "--N 513: more than a picture can show; at most 512"),
         ("show softmax.naive --heads 17", "--heads 17: more than a picture can show; at most 16"),
         ("show math:nothing", "math has no 'nothing'; it has no attention: subclass attnbench.api.Attention"),
+        ("show import_needs:Method", "import_needs:Method cannot be imported"),
+        ("show faulty:NeedsAPackage", "pip install 'a-package-that-nobody-has>=2'"),
         ("show no.such.method --out a.pdf", "a picture is .png or .svg"),
         ("show linear.chunked --param chunk=x", "chunk='x'"),
         ("show linear.chunked --param chunk=2.5", "chunk=2.5"),
         ("show lsh.reformer_pytorch --param allow_duplicate_attention=1", "=1: must be true or false"),
         # searches
         ("maxlen softmax.spda", "softmax.spda: neither a suite nor a method; did you mean 'softmax.sdpa'"),
+        ("maxlen nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
         ("maxlen quick scaling", "at most one suite"),
         ("maxlen quick --method linear.chunky", "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
         ("maxlen quick --out x.png", "--out x.png: the name must end in one of .md, .tex, .csv"),
@@ -110,6 +115,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("crossover quick", "attnbench crossover quick --of METHOD --over METHOD --measure"),
         ("crossover quick --measure --of linear.chunked", "--measure needs both methods"),
         ("crossover quick --measure --of linear.chunky --over softmax.sdpa", "--of linear.chunky: no such method"),
+        ("crossover quick --measure --of linear.chunked --over softmax.sdpa --metric tiem", "--metric tiem"),
         ("crossover results --measure --of a --over b", "--measure takes a suite; results is a folder"),
         # selfcheck
         ("selfcheck --device tpu", "--device tpu: 'tpu' is not a device"),
@@ -165,6 +171,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         (f"plot {RUN} --format pdf,eps", "--format eps: there are: pdf, svg, png, pgf"),
         (f"plot {RUN} --format=", "--format '': there are: pdf"),
         (f"plot {RUN} --workload forwards", "--workload forwards: did you mean 'forward'?"),
+        (f"plot {RUN} --workload decode", "--workload decode: the run has forward"),
         (f"plot {RUN} --methods linear.chunky", "--methods linear.chunky: not among the methods; did you mean"),
     ],
 )
