@@ -56,7 +56,11 @@ def test_several_runs_are_remade_and_get_a_page_of_their_own(
 @pytest.fixture
 def plotted(tmp_path: Path, info_of: InfoOf) -> Path:
     """A run of three methods, one of them with parameters, in time and memory."""
-    methods = {"softmax.sdpa": {}, "linear.chunked": {}, "lsh.reformer": {"bucket_size": 64, "rounds": 4}}
+    methods: dict[str, dict[str, Any]] = {
+        "softmax.sdpa": {},
+        "linear.chunked": {},
+        "lsh.reformer": {"bucket_size": 64, "rounds": 4},
+    }
     cells = [Cell(method=m, params=p, problem=Problem(N=N)) for N in (512, 1024, 2048) for m, p in methods.items()]
     records = []
     for cell in cells:

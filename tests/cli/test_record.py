@@ -18,9 +18,9 @@ from attnbench.workloads.train import measure_training
 
 
 def cell_of(N: int = 16) -> Cell:
-    plan = Training(task="copy", layers=2, feedforward=2, updates=2, evaluations=1, held_out=4)
+    plan = {"task": "copy", "layers": 2, "feedforward": 2, "updates": 2, "evaluations": 1, "held_out": 4}
     problem = Problem(B=2, H=2, N=N, D=8, causal=True)
-    return Cell(method="softmax.sdpa", problem=problem, workload=Workload.TRAIN, training=plan)
+    return Cell(method="softmax.sdpa", problem=problem, workload=Workload.TRAIN, training=Training.model_validate(plan))
 
 
 @pytest.fixture
