@@ -4,25 +4,15 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import (
-    Attention,
-    Causality,
-    Cell,
-    Cost,
-    Layout,
-    Problem,
-    Scalar,
-    Tier,
-    Workload,
-    dense_flops,
-    draw,
-    io_bytes,
-)
+from attnbench.api import Attention, Causality, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, dense_flops, draw, io_bytes
+
+NOTED: list[Any] = []
+"""What some of them note of their calls, in order."""
 
 
 @dataclass
@@ -74,11 +64,12 @@ class Right(Attention):
     def later(self, scores: Tensor) -> Tensor:
         return torch.ones_like(scores, dtype=torch.bool).triu(1)
 
-    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
         scores: Tensor = q @ self.spread(k).mT / q.shape[-1] ** 0.5
-        if self.problem.causal:
-            scores = scores.masked_fill(self.later(scores), -torch.inf)
-        return scores.softmax(-1)
+        return scores.masked_fill(self.later(scores), -torch.inf) if self.problem.causal else scores
+
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        return self.scores(q, k).softmax(-1)
 
 
 def gives(change: Callable[..., Any]) -> type[Right]:
@@ -109,6 +100,16 @@ def steps(change: Callable[[Tensor], Tensor] = torch.clone, first: int = 0) -> t
             return change(super().attend(q, k[:, :, first:], v[:, :, first:]))
 
     return Steps
+
+
+def as_if(*, causal: bool) -> type[Right]:
+    """An attention whose forward is that of a problem with such a mask."""
+
+    class AsIf(Right):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return Right(self.problem.model_copy(update={"causal": causal})).forward(q, k, v)
+
+    return AsIf
 
 
 def nothing(x: Tensor) -> Tensor:
@@ -144,12 +145,15 @@ Unscaled = scores_times(lambda D: D**0.5)
 ScaledTwice = scores_times(lambda D: D**-0.5)
 # exp2 of scores that were meant for exp
 ToThePowerOfTwo = scores_times(lambda D: math.log(2))
+WithoutItsMask = as_if(causal=False)
+AlwaysMasked = as_if(causal=True)
 ForgetsTheFirst = steps(first=1)
 NarrowSteps = steps(lambda o: o[..., :-1])
 HalfSteps = steps(torch.Tensor.half)
-# off by rounding alone: all rows, row t by t / N of it, a sample in a batch
+# off by rounding alone: all rows, row t by t / N of it, steps, a sample in a batch
 Rounds = gives(lambda o, *_: off(o))
 Drifts = gives(lambda o, *_: off(o, SHARE * row(o) / o.shape[2]))
+StepsApart = steps(off)
 DependsOnTheBatch = gives(lambda o, *_: off(o) if len(o) > 1 else o)
 WrongAtLength = gives(lambda o, *_: torch.cat([o[:, :, :40], 1.5 * o[:, :, 40:]], 2))
 
@@ -174,19 +178,6 @@ class SomethingForNothing(Right):
         return (q.sum() + k.sum()) * 0 * v
 
 
-class WithoutItsMask(Right):
-    def later(self, scores: Tensor) -> Tensor:
-        return torch.zeros_like(scores, dtype=torch.bool)
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return Right(self.problem).forward(q, k, v)
-
-
-class AlwaysMasked(Right):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return Right(self.problem.model_copy(update={"causal": True})).forward(q, k, v)
-
-
 class LeaksTheFuture(Right):
     """Its own definition is not causal, whatever the problem says."""
 
@@ -198,8 +189,7 @@ class LeaksKeys(Right):
     """Normalises over all keys, and sums over earlier values only."""
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
-        scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
-        return scores.softmax(-1).tril()
+        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).tril()
 
 
 class LeaksKeysAndSaysSo(LeaksKeys):
@@ -227,28 +217,6 @@ class Sloppy(Wide):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return Right(self.problem).forward(q, k, v)
-
-
-class Chooses(Right):
-    """Attends only within random groups, which only `choose` may draw."""
-
-    chosen: ClassVar[list[str]] = []
-
-    def choose(self, *inputs: Tensor) -> Tensor:
-        self.chosen.append("choose")
-        return torch.randint(4, inputs[0].shape[:3])
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
-        return self._within("forward", choices, q, k, v)
-
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
-        return self._within("reference", choices, q, k, v)
-
-    def _within(self, who: str, choices: Tensor | None, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        assert choices is not None, f"{who} got no choices"
-        self.chosen.append(who)
-        apart = choices[..., :, None] != choices[..., None, :]
-        return (q @ k.mT).masked_fill(apart, -torch.inf).softmax(-1) @ v
 
 
 class SharedQK(Right):
@@ -285,21 +253,19 @@ class ProjectsWithoutLearning(Projects):
 
 
 class Watches(Right):
-    """Notes how it is called."""
-
-    gradients: ClassVar[list[bool]] = []
+    """Notes of each call whether gradients are taken, and tells how many there were."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         o = super().forward(q, k, v)
-        self.gradients.append(o.requires_grad)
+        NOTED.append(o.requires_grad)
         return o
 
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
-        before = len(self.gradients)
+        before = len(NOTED)
         facts: dict[str, Scalar] = {}
         yield facts
-        facts["backend"] = f"written out, {len(self.gradients) - before} call"
+        facts["backend"] = f"written out, {len(NOTED) - before} call"
 
 
 class Particular(Right):
@@ -355,26 +321,21 @@ class ShortPrompts(Right):
 
 
 class Hides(Right):
-    """Takes a key mask, and remembers all that it was given."""
+    """Takes a key mask, and notes those that it was given; does not decode."""
 
     masks = True
     decodes = False
-    seen: ClassVar[list[Tensor | None]] = []
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        self.seen.append(key_mask)
+        NOTED.append(key_mask)
         return self.within(q, k, key_mask) @ v
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         return Hides.within(self, q, k, key_mask) @ v
 
     def within(self, q: Tensor, k: Tensor, key_mask: Tensor | None) -> Tensor:
-        scores: Tensor = q @ k.mT / q.shape[-1] ** 0.5
-        if self.problem.causal:
-            scores = scores.masked_fill(self.later(scores), -torch.inf)
-        if key_mask is not None:
-            scores = scores.masked_fill(~key_mask[:, None, None, :], -torch.inf)
-        return scores.softmax(-1)
+        scores = self.scores(q, k)
+        return (scores if key_mask is None else scores.masked_fill(~key_mask[:, None, None, :], -torch.inf)).softmax(-1)
 
 
 class SeesThePadding(Hides):
@@ -384,29 +345,28 @@ class SeesThePadding(Hides):
         return super().within(q, k, None)
 
 
-class OnlyAtOnce(Right):
-    """Does not decode."""
-
-    decodes = False
-
-
 class Points(Right):
-    """Each token takes the value of one token up to it, which only `choose` may draw; decodes by a cache."""
+    """Each token takes the value of one token up to it, which only `choose` may draw; decodes; notes who was asked."""
 
     def choose(self, *inputs: Tensor) -> Tensor:
         B, H, N, _ = inputs[0].shape
+        NOTED.append("choose")
         return (torch.rand(B, H, N, 1) * torch.arange(1, N + 1)[:, None]).long()
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
-        assert choices is not None
-        return v.gather(2, choices.expand_as(v)) + 0 * q + 0 * k
+        return self.taken("forward", choices, q, k, v)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
-        return Points.forward(self, q, k, v, choices=choices)
+        return self.taken("reference", choices, q, k, v)
+
+    def taken(self, who: str, choices: Tensor | None, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        assert choices is not None, f"{who} got no choices"
+        NOTED.append(who)
+        return v.gather(2, choices.expand_as(v)) + 0 * q + 0 * k
 
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, Any]:
         _, cache = super().prefill(q, k, v, capacity=capacity)
-        return Points.forward(self, q, k, v, choices=choices), cache
+        return self.taken("prefill", choices, q, k, v), cache
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any, choices: Tensor | None = None) -> tuple[Tensor, Any]:
         assert choices is not None
@@ -432,14 +392,6 @@ class DependsOnTheCall(Right):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self.calls += 1
         return off(super().forward(q, k, v), SHARE * (self.calls % 2))
-
-
-class StepsApart(Right):
-    """A step is not what a whole sequence is."""
-
-    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any) -> tuple[Tensor, Any]:
-        o, state = super().step(q, k, v, state=state)
-        return off(o), state
 
 
 class NeverTheSame(Right):
@@ -471,8 +423,7 @@ class Near(Right):
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         at = torch.arange(q.shape[2])
         far = (at - at[:, None]).abs() > self.reach
-        weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(far, -torch.inf).softmax(-1)
-        return weights
+        return self.scores(q, k).masked_fill(far, -torch.inf).softmax(-1)
 
 
 class Asked(Right):
@@ -486,15 +437,13 @@ class Asked(Right):
 class Selects(Right):
     """Each token takes its own value, by a choice that it makes itself unless it is given; notes what it does."""
 
-    noted: ClassVar[list[str]] = []
-
     def choose(self, *inputs: Tensor) -> Tensor | None:
-        self.noted.append("choice")
+        NOTED.append("choice")
         return torch.arange(inputs[0].shape[2]).view(1, 1, -1, 1).expand(*inputs[0].shape[:3], 1)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
         chosen = self.choose(q, k, v) if choices is None else choices
-        self.noted.append("attention")
+        NOTED.append("attention")
         return self.reference(q, k, v, choices=chosen)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
@@ -521,7 +470,7 @@ class AttendsToChoose(Selects):
     """It attends once to tell its choices."""
 
     def choose(self, *inputs: Tensor) -> Tensor | None:
-        self.noted.append("attention")
+        NOTED.append("attention")
         return super().choose(*inputs)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
@@ -534,13 +483,12 @@ class CannotChoose(Selects):
 
 
 class Tunes(Right):
-    """Keeps what it found best for the shape of its first call, and has no memory for long ones."""
+    """Keeps what it found best for the shape of its first call, and has no memory for long ones; notes the shapes."""
 
     tunes = True
-    shapes: ClassVar[list[tuple[int, ...]]] = []
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        self.shapes.append((*q.shape[:3], int(q.requires_grad)))
+        NOTED.append((*q.shape[:3], q.requires_grad))
         if q.shape[2] > 1000:
             raise MemoryError("no room")
         return super().forward(q, k, v)
