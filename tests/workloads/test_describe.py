@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from attnbench import registry
-from attnbench.schema.cell import Cell, ClockMode, Workload
-from attnbench.schema.errand import Description, Inquiry, Roof, Surroundings, Survey
+from attnbench.schema.cell import Batch, Cell, ClockMode, Workload
+from attnbench.schema.errand import Inquiry, Roof, Surroundings, Survey
 from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
-from attnbench.schema.problem import Problem
+from attnbench.schema.problem import DType, Problem
+from attnbench.schema.training import Task, Training
 from attnbench.workloads.describe import describe, source_digest, survey, version
+from tests.workloads.conftest import prospect_of
 
 SOURCE = """
 from gate_cases import Right
@@ -29,9 +31,8 @@ class Mine(Right):
 """
 
 
-def asked(name: str, N: int = 256, **params: Scalar) -> Description:
-    cell = Cell(method=f"gate_cases:{name}", problem=Problem(H=2, N=N, D=8), params=params)
-    return describe(Inquiry(method=cell.method, cells=(cell,)))
+def cell_of(name: str, N: int = 256, **params: Scalar) -> Cell:
+    return Cell(method=f"gate_cases:{name}", problem=Problem(H=2, N=N, D=8), params=params)
 
 
 def test_a_method_is_described_without_being_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,23 +43,19 @@ def test_a_method_is_described_without_being_built(monkeypatch: pytest.MonkeyPat
     found = describe(Inquiry(method="gate_cases:Projects"))
     assert (found.paper, found.tier, found.causality, found.is_softmax) == ("a fixture of the tests", "eager", "full", False)
     assert found.summary == "Has a parameter, drawn at random, that scales the values."
-    assert found.prospects == ()
-
-
-def test_gradients_of_a_forward_outside_of_a_graph_are_refused_in_words() -> None:
-    cell = Cell(method="gate_cases:Right", problem=Problem(H=2, N=64, D=8), workload=Workload.BACKWARD, clock=ClockMode.GRAPH)
-    (prospect,) = describe(Inquiry(method=cell.method, cells=(cell,))).prospects
-    assert prospect.why_not == "no CUDA graph can capture the gradients of a forward outside of it; use another clock"
+    assert (found.parameters, found.missing, found.prospects) == ((), (), ())
 
 
 def test_parameters_are_those_of_the_constructor_and_requirements_that_are_not_installed_are_missing() -> None:
-    found = asked("Particular")
+    found = describe(Inquiry(method="gate_cases:Particular"))
     assert (found.parameters, found.missing) == (("chunk",), ("surely-not-installed>=2",))
-    assert asked("Right").parameters == ()
+    method = registry.load("gate_cases:Particular")
+    text = version("gate_cases:Particular", method)
+    assert text == f"unpackaged, numpy {np.__version__}, surely-not-installed None, source {source_digest(method)}"
 
 
 def test_a_cell_that_can_run_has_a_cost_and_a_cell_to_check_it_on() -> None:
-    (prospect,) = asked("Particular", chunk=8).prospects
+    prospect = prospect_of(cell_of("Particular", chunk=8))
     assert prospect.why_not is None
     assert prospect.cost is not None
     assert prospect.cost.executed_flops > 0
@@ -71,11 +68,10 @@ def test_a_method_that_takes_no_groups_is_asked_about_the_repeated_heads_that_a_
 ) -> None:
     monkeypatch.setattr(registry, "installed_version", lambda _: "5")
     monkeypatch.setattr(registry.load("gate_cases:Right"), "grouped", False)
-    grouped = Problem(H=4, kv_heads=2, N=256, D=8, causal=True)
-    bare = Cell(method="gate_cases:Right", problem=grouped)
-    whole = bare.model_copy(update={"workload": Workload.MODEL_PREFILL, "model": Model(config="llama-1m")})
-    in_a_model, alone = describe(Inquiry(method=bare.method, cells=(whole, bare))).prospects
-    assert "kv_heads must equal H=4" in (alone.why_not or "")
+    alone = Cell(method="gate_cases:Right", problem=Problem(H=4, kv_heads=2, N=256, D=8, causal=True))
+    assert "kv_heads must equal H=4" in (prospect_of(alone).why_not or "")
+    whole = alone.model_copy(update={"workload": Workload.MODEL_PREFILL, "model": Model(config="llama-1m")})
+    in_a_model = prospect_of(whole)
     assert in_a_model.why_not is None
     assert {check.problem.kv_heads == check.problem.H for check in in_a_model.checks} == {True}
 
@@ -89,15 +85,42 @@ def test_a_method_that_takes_no_groups_is_asked_about_the_repeated_heads_that_a_
     ],
 )
 def test_a_cell_that_cannot_run_has_the_reason_in_the_method_s_own_words(N: int, params: dict[str, Scalar], words: str) -> None:
-    (prospect,) = asked("Particular", N=N, **params).prospects
+    prospect = prospect_of(cell_of("Particular", N=N, **params))
     assert (prospect.why_not or "").endswith(words)
     assert (prospect.cost, prospect.checks) == (None, ())
 
 
-def test_the_version_names_requirements_and_the_source() -> None:
-    method = registry.load("gate_cases:Particular")
-    text = version("gate_cases:Particular", method)
-    assert text == f"unpackaged, numpy {np.__version__}, surely-not-installed None, source {source_digest(method)}"
+LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}
+PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPEECH)}
+NO_LATER_GRAPH = "no CUDA graph can capture the gradients of a forward outside of it; use another clock"
+NO_GRAPH_OF_TOKENS = "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
+HEARD = "speech is heard as a whole and not made token by token; generate another task"
+NOT_CAUSAL = "sequences are made token by token, which is causal; set causal: true"
+
+
+@pytest.mark.parametrize(
+    ("workload", "changes", "shape", "words"),
+    [
+        ("backward", GRAPH, {}, NO_LATER_GRAPH),
+        ("fidelity", {}, {"padding": 0.5}, "fidelity is measured without padding"),
+        ("fidelity", LARGEST, {}, "fidelity needs a batch that is stated"),
+        ("fidelity", {}, {"dtype": DType.BFLOAT16}, "fidelity is of the definition: float32 or float64"),
+        ("numerics", LARGEST, {}, "numerics need a batch that is stated"),
+        ("generate", {}, {"causal": False}, NOT_CAUSAL),
+        ("generate", SPEECH, {}, HEARD),
+        ("generate", {}, {"padding": 0.5}, "sequences are made without padding"),
+        ("generate", GRAPH, {}, NO_GRAPH_OF_TOKENS),
+    ],
+)
+def test_what_a_workload_cannot_be_measured_of_is_refused_in_words_and_of_this_alone(
+    workload: str, changes: dict[str, Any], shape: dict[str, Any], words: str
+) -> None:
+    problem = Problem(B=2, H=2, N=64, D=8, causal=True)
+    training = PIXELS if workload == "generate" else None
+    right = Cell(method="gate_cases:Hides", problem=problem, workload=Workload(workload), training=training)
+    wrong = right.model_copy(update={"problem": problem.model_copy(update=shape), **changes})
+    forward = wrong.model_copy(update={"workload": Workload.FORWARD, "training": None})
+    assert [prospect_of(cell).why_not for cell in (right, wrong, forward)] == [None, words, None]
 
 
 @pytest.fixture
@@ -108,20 +131,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def digest() -> str:
-    return source_digest(registry.load("my_attention:Mine"))
+def digest(method: str = "my_attention:Mine") -> str:
+    return source_digest(registry.load(method))
 
 
 def test_the_digest_follows_the_source_of_a_module(folder: Path) -> None:
     file = folder / "my_attention.py"
     file.write_text(SOURCE)
     first = digest()
-    assert digest() == first
+    assert len(first) == 8
     (folder / "beside.py").write_text("x = 1\n")
     assert digest() == first
     file.write_text(SOURCE + "\n# changed\n")
     assert digest() != first
-    assert len(first) == 8
 
 
 def test_the_digest_follows_every_file_of_a_package(folder: Path) -> None:
@@ -140,20 +162,11 @@ def test_the_digest_follows_the_packages_beside_its_own_that_it_imports(folder: 
         (each / "__init__.py").write_text("")
     (shared / "softmax.py").write_text("x = 1\n")
     (family / "one.py").write_text("from ..shared.softmax import x\n\n" + SOURCE)
-
-    def digest_now() -> str:
-        return source_digest(registry.load("my_package.family.one:Mine"))
-
-    first = digest_now()
+    first = digest("my_package.family.one:Mine")
     (other / "one.py").write_text("x = 1\n")
-    assert digest_now() == first
+    assert digest("my_package.family.one:Mine") == first
     (shared / "softmax.py").write_text("x = 2\n")
-    assert digest_now() != first
-
-
-def test_the_first_line_of_its_docstring_is_the_summary(folder: Path) -> None:
-    (folder / "my_attention.py").write_text(SOURCE)
-    assert describe(Inquiry(method="my_attention:Mine")).summary == "My own attention."
+    assert digest("my_package.family.one:Mine") != first
 
 
 def test_all_that_a_class_lacks_is_named_at_once(folder: Path) -> None:
@@ -164,12 +177,12 @@ def test_all_that_a_class_lacks_is_named_at_once(folder: Path) -> None:
         describe(Inquiry(method="my_attention:Mine"))
 
 
-def test_a_parameter_beyond_all_floats_is_refused(folder: Path) -> None:
+def test_the_first_line_of_its_docstring_is_the_summary_and_a_parameter_beyond_all_floats_is_refused(folder: Path) -> None:
     own = "    @classmethod\n    def cost(cls, problem, params, workload):\n        return float(params['chunk'])\n"
     (folder / "my_attention.py").write_text(SOURCE + own)
     cell = Cell(method="my_attention:Mine", problem=Problem(N=256), params={"chunk": 10**400})
-    (prospect,) = describe(Inquiry(method=cell.method, cells=(cell,))).prospects
-    assert prospect.why_not == "int too large to convert to float"
+    assert describe(Inquiry(method=cell.method)).summary == "My own attention."
+    assert prospect_of(cell).why_not == "int too large to convert to float"
 
 
 def test_whatever_its_import_raises_is_raised(folder: Path) -> None:
@@ -178,46 +191,35 @@ def test_whatever_its_import_raises_is_raised(folder: Path) -> None:
         describe(Inquiry(method="my_attention:Mine"))
 
 
-def refusal(name: str, workload: Workload = Workload.DECODE, **fields: object) -> str | None:
-    cell = Cell(method=name, problem=Problem(**{"N": 256, "causal": True, **fields}), workload=workload)
-    return registry.load(f"gate_cases:{name}").refusal(cell)
-
-
 @pytest.mark.parametrize("workload", list(Workload))
 def test_a_method_s_own_words_come_after(workload: Workload) -> None:
-    assert refusal("Particular", workload, N=100) == "too short"
-    assert refusal("Particular", workload, N=400) is None
+    method = registry.load("gate_cases:Particular")
+    for N, words in ((100, "too short"), (400, None)):
+        assert method.refusal(Cell(method="Particular", problem=Problem(N=N, causal=True), workload=workload)) == words
 
 
-def test_a_survey_has_the_device_its_facts_its_memory_and_its_roofs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnbench.measure.roof.measure", lambda device, dtype: (len(dtype) * 1e9, 1e10, 1e11))
-    found = survey(Survey(device="cpu", ceilings=("float32", "bfloat16")))
-    assert found.device == "cpu"
-    assert found.facts["torch"] == torch.__version__
-    assert found.memory_bytes > 0
+def test_a_survey_looks_at_memory_before_the_roofs_take_theirs_and_has_device_and_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+
+    def roof(device: str, dtype: str) -> tuple[float, float, float]:
+        order.append(dtype)
+        return len(dtype) * 1e9, 1e10, 1e11
+
+    def free_bytes(*_: object) -> int:
+        order.append("memory")
+        return 2**30
+
+    monkeypatch.setattr("attnbench.measure.roof.measure", roof)
+    monkeypatch.setattr("attnbench.measure.devices.free_bytes", free_bytes)
+    # where there is no GPU, auto comes to a CPU
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = survey(Survey(ceilings=("float32", "bfloat16")))
+    assert order == ["memory", "float32", "bfloat16"]
+    assert (found.device, found.facts["torch"], found.memory_bytes) == ("cpu", torch.__version__, 2**30)
     assert found.roof == {
         "float32": Roof(flops_per_second=7e9, bytes_per_second=1e10, cached_bytes_per_second=1e11),
         "bfloat16": Roof(flops_per_second=8e9, bytes_per_second=1e10, cached_bytes_per_second=1e11),
     }
     assert Surroundings.model_validate_json(found.model_dump_json()) == found
-
-
-def test_memory_is_looked_at_before_the_roofs_take_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-
-    def noted(name: str, value: Any) -> Any:
-        def note(*_: object) -> Any:
-            order.append(name)
-            return value
-
-        return note
-
-    monkeypatch.setattr("attnbench.measure.roof.measure", noted("roof", (1e9, 1e9, 1e9)))
-    monkeypatch.setattr("attnbench.measure.devices.free_bytes", noted("memory", 2**30))
-    survey(Survey(device="cpu", ceilings=("float32",)))
-    assert order == ["memory", "roof"]
-
-
-def test_auto_comes_to_a_cpu_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert survey(Survey()).device == "cpu"

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from attnbench import registry
 from attnbench.measure.clock import WallClock
 from attnbench.measure.host_memory import Reading
 from attnbench.measure.loop import OverBudgetError
@@ -18,21 +17,19 @@ from attnbench.schema.problem import Problem
 from attnbench.workloads.footprint import fit, measure_memory, on_cuda, sizes
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting
+from tests.workloads.conftest import WITHOUT_MODEL
 
 SMALL = Problem(B=2, H=2, N=64, D=8, M=16, causal=True)
-WITHOUT_MODEL = [workload for workload in Workload if not workload.has_model]
-SIZES = {"input_bytes", "parameter_bytes", "output_bytes"}
 ON_A_CPU = {"host_rss_peak", "torch_profiler_peak"}
 ON_A_GPU = {"torch_allocated_peak", "torch_requested_peak", "torch_reserved_peak"}
 BY_NVML = {"nvml_process_peak", "nvml_process_base", "nvml_device_delta"}
-ALL = SIZES | ON_A_CPU | ON_A_GPU | BY_NVML | {"saved_for_backward"}
+ALL = {"input_bytes", "parameter_bytes", "output_bytes", "saved_for_backward"} | ON_A_CPU | ON_A_GPU | BY_NVML
 
 
-SHORT = Problem(H=2, N=32, D=8, causal=True)
-
-
-def measured(name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem: Problem = SMALL) -> Measured:
-    cell = Cell(method=f"gate_cases:{name}", problem=problem, workload=workload)
+def measured(
+    name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem: Problem = SMALL, device: str = "cpu"
+) -> Measured:
+    cell = Cell(method=f"gate_cases:{name}", problem=problem, workload=workload, device=device)
     return measure_memory(Job(cell=cell, phase=Pass.MEMORY))
 
 
@@ -40,21 +37,20 @@ def measured(name: str, workload: Workload = Workload.FORWARD_BACKWARD, problem:
 def test_every_counter_is_there_and_a_missing_number_has_a_reason(workload: Workload) -> None:
     memory = measured("Right", workload).memory
     assert set(memory) == (ALL | {"state_bytes"} if workload.makes_state else ALL)
-    missing = {name for name, counter in memory.items() if counter.bytes is None}
-    not_backward = set() if workload.learns else {"saved_for_backward"}
-    assert missing == ON_A_GPU | BY_NVML | not_backward
-    assert {memory[name].reason for name in ON_A_GPU | BY_NVML} == {"this cell ran on a CPU"}
-    kept = f"{workload.value} keeps nothing for a backward" if not_backward else None
-    assert memory["saved_for_backward"].reason == kept
+    missing = {name: counter.reason for name, counter in memory.items() if counter.bytes is None}
+    no_backward = {} if workload.learns else {"saved_for_backward": f"{workload.value} keeps nothing for a backward"}
+    assert missing == dict.fromkeys(ON_A_GPU | BY_NVML, "this cell ran on a CPU") | no_backward
     assert all(counter.source for counter in memory.values())
 
 
-def test_sizes_follow_from_the_shapes() -> None:
+def test_sizes_follow_from_the_shapes_and_a_tensor_given_twice_is_counted_once() -> None:
     q = o = 4 * 2 * 2 * 64 * 8
     memory = measured("Projects").memory
     assert memory["input_bytes"].bytes == q + q + 2 * q
     assert memory["output_bytes"].bytes == 2 * o
     assert memory["parameter_bytes"].bytes == 4 * 16
+    narrow = SMALL.model_copy(update={"M": 8})
+    assert measured("SharedQK", problem=narrow).memory["input_bytes"].bytes == 2 * q
 
 
 @pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
@@ -74,11 +70,6 @@ def test_a_step_s_own_memory_is_counted_without_the_state() -> None:
     assert peak == pytest.approx(4 * 2**12 * (8 + 1), rel=0.01)
 
 
-def test_a_tensor_given_twice_is_counted_once() -> None:
-    problem = SMALL.model_copy(update={"M": 8})
-    assert measured("SharedQK", problem=problem).memory["input_bytes"].bytes == 2 * 4 * 2 * 2 * 64 * 8
-
-
 def test_peak_and_what_is_kept_for_the_backward_are_those_of_the_known_graph() -> None:
     problem, square = Problem(H=1, N=512, D=8), 4 * 512 * 512
     peak = measured("Right", Workload.FORWARD, problem).memory["torch_profiler_peak"].bytes
@@ -96,31 +87,21 @@ def test_a_sampled_peak_is_flagged_and_says_why(monkeypatch: pytest.MonkeyPatch)
     assert found.memory["host_rss_peak"] == Counter(bytes=5, source="sampled", reason="no reset here")
 
 
-def test_one_whole_call_runs_before_anything_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[str] = []
-    call = Setting.call
-
-    def logged(self: Setting) -> object:
-        log.append("call")
-        return call(self)
-
+def test_one_whole_call_runs_before_anything_is_counted(monkeypatch: pytest.MonkeyPatch, noted: list[object]) -> None:
     def peak(call: object) -> Reading:
-        log.append("peak")
+        noted.append("peak")
         return Reading(1, "stub")
 
-    monkeypatch.setattr(Setting, "call", logged)
     monkeypatch.setattr("attnbench.measure.host_memory.host_rss_peak", peak)
-    measured("Right")
-    assert log[:2] == ["call", "peak"]
+    measured("Watches")
+    assert noted[:2] == [True, "peak"]
 
 
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
     """A setting that says it is on a GPU, whose allocator always holds 700 bytes more at its peak."""
     counters = {
-        "synchronize": None,
-        "reset_peak_memory_stats": None,
-        "memory_allocated": 1000,
+        **{"synchronize": None, "reset_peak_memory_stats": None, "memory_allocated": 1000},
         "memory_stats": {
             "allocated_bytes.all.current": 1000,
             "allocated_bytes.all.peak": 1700,
@@ -136,6 +117,12 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
     made = prepare(Job(cell=cell))
     made.cell = cell.model_copy(update={"device": "cuda:0"})
     return made
+
+
+def of_nvml(setting: Setting) -> set[tuple[int | None, str | None]]:
+    """What the counters of NVML say, and why they say nothing."""
+    readings = on_cuda(setting)
+    return {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
 
 
 def test_counters_on_a_gpu_are_all_there(on_gpu: Setting, nvml: Any) -> None:
@@ -175,13 +162,10 @@ def test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta(on_gpu: Setti
 
 def test_a_gpu_that_is_lost_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
     nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
-    readings = on_cuda(on_gpu)
-    assert {(readings[name].bytes, readings[name].reason) for name in BY_NVML} == {(None, "NVML: GPU is lost")}
-    assert readings["torch_allocated_peak"].bytes == 700
+    assert of_nvml(on_gpu) == {(None, "NVML: GPU is lost")}
+    assert on_cuda(on_gpu)["torch_allocated_peak"].bytes == 700
     nvml.uuid = "GPU-5678"
-    readings = on_cuda(on_gpu)
-    found = {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
-    assert found == {(None, "NVML knows no device GPU-1234: Not Found")}
+    assert of_nvml(on_gpu) == {(None, "NVML knows no device GPU-1234: Not Found")}
 
 
 def test_without_nvml_its_counters_have_the_reason(on_gpu: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,17 +173,14 @@ def test_without_nvml_its_counters_have_the_reason(on_gpu: Setting, monkeypatch:
         raise NvmlUnavailableError("nvidia-ml-py is not installed")
 
     monkeypatch.setattr("attnbench.measure.nvml.library", library)
-    readings = on_cuda(on_gpu)
-    found = {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
-    assert found == {(None, "nvidia-ml-py is not installed")}
+    assert of_nvml(on_gpu) == {(None, "nvidia-ml-py is not installed")}
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
     problem = Problem(H=8, N=2048, D=64, causal=True)
-    cell = Cell(method="gate_cases:Right", problem=problem, workload=workload, device="cuda:0")
-    memory = measure_memory(Job(cell=cell, phase=Pass.MEMORY)).memory
+    memory = measured("Right", workload, problem, "cuda:0").memory
     assert set(memory) == (ALL | {"state_bytes"} if workload.makes_state else ALL)
     assert all(counter.reason for counter in memory.values() if counter.bytes is None)
     if workload.decodes:
@@ -210,7 +191,7 @@ def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
 
 
 def fit_job(name: str = "Right", workload: Workload = Workload.DECODE, first_call: float | None = 60.0) -> Job:
-    cell = Cell(method=f"gate_cases:{name}", problem=SHORT, workload=workload)
+    cell = Cell(method=f"gate_cases:{name}", problem=Problem(H=2, N=32, D=8, causal=True), workload=workload)
     return Job(cell=cell, phase=Pass.FIT, B=3, limits=Limits(first_call=first_call))
 
 
@@ -223,22 +204,13 @@ def test_a_batch_that_fits_is_a_row_with_its_size_and_the_time_of_a_call(workloa
     assert not outcome.memory
 
 
-def test_a_call_that_takes_too_long_does_not_fit_and_without_a_limit_any_time_does() -> None:
+def test_a_call_that_takes_too_long_or_raises_does_not_fit_and_without_a_limit_any_time_does(noted: list[bool]) -> None:
     with pytest.raises(OverBudgetError, match="one call took"):
         fit(fit_job(first_call=1e-9))
-    assert fit(fit_job(first_call=None)).facts["B"] == 3
-
-
-def test_whatever_the_method_raises_is_raised() -> None:
+    assert fit(fit_job("Watches", Workload.FORWARD, first_call=None)).facts["B"] == 3
+    assert noted == [False, False], "the first call is never the one on the clock"
     with pytest.raises(RuntimeError, match="no kernel for this"):
         fit(fit_job("Stumbles", Workload.FORWARD))
-
-
-def test_the_first_call_is_never_the_one_on_the_clock() -> None:
-    calls = registry.load("gate_cases:Watches").__dict__["gradients"]
-    calls.clear()
-    fit(fit_job("Watches", Workload.FORWARD))
-    assert len(calls) == 2
 
 
 def test_on_a_gpu_the_allocator_gets_its_share_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Inputs by kind: peaked ones peak, clustered ones cluster, scales multiply, and whatever is normal stays what it was."""
+"""Inputs by kind: peaked ones peak, clustered ones cluster, scales multiply, recorded ones are those of a file that fits."""
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from attnbench.schema.errand import Job
 from attnbench.schema.problem import Problem
 from attnbench.workloads.inputs import CENTRES, SPREAD, clustered, draw_inputs, pairs, peaked
 from attnbench.workloads.prepare import prepare
+from attnbench.workloads.recording import NAMES, Recording, RecordingError
 from attnbench.workloads.weights import exact_weights
 
 SMALL = Problem(B=2, H=4, N=32, D=8)
@@ -35,11 +37,6 @@ def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def top_mass(name: str, p: Problem, inputs: tuple[Tensor, ...]) -> Tensor:
-    """Of each query, the weight of the key with the most: [B, H, N]."""
-    return exact_weights(registry.build(name, p), inputs).amax(-1)
-
-
 @pytest.mark.parametrize("name", ["softmax.sdpa", "lsh.reformer", "delta.gated_deltanet", "gate_cases:SharedQK"])
 def test_normal_inputs_are_the_method_s_own(name: str) -> None:
     p = SMALL.model_copy(update={"causal": True})
@@ -49,29 +46,23 @@ def test_normal_inputs_are_the_method_s_own(name: str) -> None:
 @pytest.mark.parametrize("name", ["softmax.sdpa", "lsh.reformer"])
 def test_a_scale_multiplies_queries_and_keys_and_leaves_values(name: str) -> None:
     plain, scaled = drawn(name), drawn(name, scale=0.25)
-    for x, y, factor in zip(plain, scaled, (0.25, 0.25, 1.0), strict=True):
-        assert torch.equal(x * factor, y)
+    assert same(scaled, tuple(x * factor for x, factor in zip(plain, (0.25, 0.25, 1.0), strict=True)))
     assert (scaled[0] is scaled[1]) == (plain[0] is plain[1])
 
 
 def test_a_scale_comes_before_what_a_method_does_to_its_keys() -> None:
     p = SMALL.model_copy(update={"causal": True})
     plain, scaled = (drawn("delta.deltanet", p, scale=scale) for scale in (1.0, 0.25))
-    for x, y in zip(plain, scaled, strict=True):
-        torch.testing.assert_close(x, y)
+    torch.testing.assert_close(scaled, plain)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("name", "causal"), [("softmax.sdpa", False), ("softmax.sdpa", True), ("lsh.full", False)])
 @pytest.mark.parametrize(("D", "N"), SIZES)
-def test_most_of_the_mass_of_most_peaked_queries_lies_on_one_key(D: int, N: int, causal: bool) -> None:
+def test_most_of_the_mass_of_most_peaked_queries_lies_on_one_key(D: int, N: int, name: str, causal: bool) -> None:
+    """Where tokens are queries and keys, it is the other of their pair."""
     p = Problem(H=1, N=N, D=D, causal=causal)
-    assert top_mass("softmax.sdpa", p, drawn("softmax.sdpa", p, inputs="peaked")).median() > 0.5
-
-
-@pytest.mark.parametrize(("D", "N"), SIZES)
-def test_tokens_that_are_queries_and_keys_want_the_other_of_their_pair(D: int, N: int) -> None:
-    p = Problem(H=1, N=N, D=D)
-    assert top_mass("lsh.full", p, drawn("lsh.full", p, inputs="peaked")).median() > 0.5
+    weights = exact_weights(registry.build(name, p), drawn(name, p, inputs="peaked"))
+    assert weights.amax(-1).median() > 0.5
 
 
 def test_the_wanted_key_of_a_peaked_query_may_be_any_that_it_sees() -> None:
@@ -101,9 +92,7 @@ def test_any_length_and_dtype_has_inputs_of_every_kind(name: str, kind: str, N: 
     p = Problem(B=2, H=4, N=N, D=8, causal=name == "delta.kda", dtype=dtype)
     method = registry.load(name)
     inputs, plain = drawn(name, p, inputs=kind), method.inputs(p, generator())
-    assert [x.shape for x in inputs] == [x.shape for x in plain]
-    assert [x.stride() for x in inputs] == [x.stride() for x in plain]
-    assert [x.dtype for x in inputs] == [x.dtype for x in plain]
+    assert [(x.shape, x.stride(), x.dtype) for x in inputs] == [(x.shape, x.stride(), x.dtype) for x in plain]
     assert all(x.isfinite().all() for x in inputs)
 
 
@@ -130,7 +119,7 @@ def test_clustered_tokens_lie_around_sixteen_centres_that_queries_and_keys_share
 
 def test_centres_are_the_same_in_every_draw_and_differ_between_heads() -> None:
     p = Problem(B=1, H=2, N=512, D=256)
-    (_, first), (_, second) = clustered(p, generator(1)), clustered(p, generator(2))
+    (_, first), (_, second) = (clustered(p, generator(seed)) for seed in (1, 2))
     assert not torch.equal(first, second)
     assert torch.cdist(first[0, 0], second[0, 0]).amin(-1).max() < NEAR
     assert torch.cdist(first[0, 0], first[0, 1]).min() > NEAR
@@ -146,45 +135,116 @@ def test_gates_and_values_stay_normal_and_seeds_differ() -> None:
         assert same(drawn("softmax.sdpa", p, inputs=kind), drawn("softmax.naive", p, inputs=kind))
 
 
-def test_a_measurement_takes_the_inputs_that_its_cell_states() -> None:
-    for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.FIDELITY):
-        cell = Cell(method="softmax.sdpa", problem=SMALL, inputs=Inputs.CLUSTERED, scale=2.0, workload=workload)
-        setting = prepare(Job(cell=cell, seed=3))
-        assert same(setting.inputs, drawn("softmax.sdpa", inputs="clustered", scale=2.0))
-        setting.call()
-
-
-def test_tokens_that_are_decoded_are_of_the_kind_too() -> None:
+@pytest.mark.parametrize("workload", ["forward", "forward_backward", "fidelity", "decode", "decode_total"])
+def test_a_measurement_takes_the_inputs_that_its_cell_states_also_token_by_token(workload: str) -> None:
     p = SMALL.model_copy(update={"causal": True})
-    for workload in (Workload.DECODE, Workload.DECODE_TOTAL):
-        cell = Cell(method="softmax.sdpa", problem=p, inputs=Inputs.CLUSTERED, scale=100.0, workload=workload)
-        token = prepare(Job(cell=cell, seed=3)).inputs
-        assert token[0].abs().mean() > 10 > token[2].abs().max()
+    kind: dict[str, Any] = {"inputs": Inputs.CLUSTERED, "scale": 100.0}
+    made = prepare(Job(cell=Cell(method="softmax.sdpa", problem=p, workload=Workload(workload), **kind), seed=3))
+    if workload.startswith("decode"):
+        assert made.inputs[0].abs().mean() > 10 > made.inputs[2].abs().max()
+    else:
+        assert same(made.inputs, drawn("softmax.sdpa", p, **kind))
+    made.call()
+
+
+Shapes = dict[str, tuple[int, ...]]
+WHOLE: Shapes = dict.fromkeys(NAMES, (6, 8, 64, 16))
+
+
+def write(path: Path, shapes: Shapes = WHOLE, dtype: torch.dtype = torch.float32) -> str:
+    """A file whose numbers count up, so that each tells where it stood."""
+    tensors = {name: torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype) for name, shape in shapes.items()}
+    save_file(tensors, path / "made.safetensors")
+    return str(path / "made.safetensors")
+
+
+def fitting(**fields: object) -> Problem:
+    return Problem(**{"B": 2, "H": 8, "N": 64, "D": 16, **fields})
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> str:
-    tensors = {name: torch.randn(6, 4, 40, 8, generator=generator(i)) for i, name in enumerate(("q", "k", "v"))}
-    save_file(tensors, tmp_path / "made.safetensors")
-    return str(tmp_path / "made.safetensors")
+    return write(tmp_path)
 
 
-def test_recorded_inputs_are_those_of_the_file(recorded: str) -> None:
-    held = torch.stack([torch.randn(6, 4, 40, 8, generator=generator(i)) for i in range(3)])
-    found = torch.stack(drawn("softmax.sdpa", inputs="recorded", recording=recorded))
-    places = [s for s in range(6) if torch.equal(held[:, s, :, :32], found[:, 0])]
-    assert len(places) == 1
-    qk, again, v = drawn("lsh.reformer", inputs="recorded", recording=recorded)
+def test_recorded_inputs_are_those_of_the_file_scaled_as_any(recorded: str) -> None:
+    kind: dict[str, Any] = {"p": fitting(), "inputs": "recorded", "recording": recorded}
+    q, k, v = drawn("softmax.sdpa", **kind)
+    held = Recording.read(recorded)
+    places = [int(x[0, 0, 0]) // held.q[0].numel() for x in q]
+    assert same((q, k, v), (held.q[places], held.k[places], held.v[places]))
+    qk, again, values = drawn("lsh.reformer", **kind)
     assert qk is again
-    assert torch.equal(qk, found[1])
-    assert torch.equal(v, found[2])
-    assert torch.equal(drawn("softmax.sdpa", inputs="recorded", recording=recorded, scale=3.0)[1], 3 * found[1])
+    assert same((qk, values), (k, v))
+    assert torch.equal(drawn("softmax.sdpa", scale=3.0, **kind)[1], 3 * k)
 
 
 def test_sequences_of_a_recording_differ_between_seeds_and_those_that_are_skipped_are_others(recorded: str) -> None:
-    method = registry.load("softmax.sdpa")
-    cell = Cell(method="softmax.sdpa", problem=SMALL, inputs=Inputs.RECORDED, recording=recorded)
+    method, kind = registry.load("softmax.sdpa"), {"inputs": "recorded", "recording": recorded}
+    cell = Cell.model_validate({"method": "softmax.sdpa", "problem": fitting(), **kind})
     seen = [tuple(draw_inputs(method, cell, generator(), skip)[0][:, 0, 0, 0].tolist()) for skip in (0, 2, 4, 6)]
     assert len({x for pair in seen[:3] for x in pair}) == 6
     assert seen[3] == seen[0]
-    assert len({tuple(drawn("softmax.sdpa", seed=s, inputs="recorded", recording=recorded)[0][0, 0, 0]) for s in range(9)}) > 1
+    assert len({float(drawn("softmax.sdpa", fitting(), seed, **kind)[0][0, 0, 0, 0]) for seed in range(9)}) > 1
+
+
+def test_it_takes_the_first_tokens_of_the_sequences_that_are_asked_for_and_spreads_fewer_heads_over_all(tmp_path: Path) -> None:
+    recording = Recording.read(write(tmp_path, {**WHOLE, "v": (6, 8, 64, 24)}))
+    cut = recording.cut(fitting(H=4, kv_heads=2, M=24, N=5), torch.tensor([2, 0]))
+    wanted = {"q": recording.q[:, [0, 2, 4, 6]], "k": recording.k[:, [0, 4]], "v": recording.v[:, [0, 4]]}
+    assert cut.keys() == wanted.keys()
+    assert all(torch.equal(cut[name], wanted[name][[2, 0], :, :5]) for name in NAMES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(("shape", "sequences"), [((8, 64, 16), 1), ((3, 8, 64, 16), 3), ((2, 3, 8, 64, 16), 6)])
+def test_three_dimensions_are_one_sequence_and_more_than_four_are_many_of_any_floating_point_type(
+    shape: tuple[int, ...], sequences: int, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    found = Recording.read(write(tmp_path, dict.fromkeys(NAMES, shape), dtype))
+    assert (found.sequences, found.q.dtype) == (sequences, dtype)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"N": 128}, "set N at most 64"),
+        ({"B": 7}, "set B at most 6"),
+        ({"H": 16}, "set H at most 8"),
+        ({"D": 32, "M": 16}, "set D to 16"),
+        ({"D": 16, "M": 8}, "set M to 16"),
+        ({"N": 65, "D": 64}, "set N at most 64, D to 16, M to 16"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_what_would(fields: dict[str, object], words: str, recorded: str) -> None:
+    with pytest.raises(RecordingError) as raised:
+        Recording.read(recorded).cut(fitting(**fields), torch.tensor([0]))
+    held = "holds 6 sequences of 8 heads and 64 tokens, keys 16 wide and values 16,"
+    assert str(raised.value).startswith(f"{recorded}: {held}")
+    assert str(raised.value).endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "words"),
+    [
+        ({"q": (8, 64, 16), "k": (8, 64, 16)}, "float32", "holds k, q; recorded inputs need q, k and v, and v is missing"),
+        ({**WHOLE, "v": (6, 8, 63, 16)}, "float32", "v [6, 8, 63, 16]; they must be of the same sequences"),
+        ({**WHOLE, "k": (6, 8, 64, 8)}, "float32", "q as wide as k"),
+        (dict.fromkeys(NAMES, (0, 8, 64, 16)), "float32", "must be of the same sequences"),
+        ({**WHOLE, "q": (64, 16)}, "float32", "q is torch.float32 [64, 16]; floating-point numbers [sequences, heads, "),
+        (WHOLE, "int64", "q is torch.int64 [6, 8, 64, 16]; floating-point numbers [sequences, heads, tokens, width] are right"),
+    ],
+)
+def test_a_file_of_something_else_says_what_it_holds(shapes: Shapes, dtype: str, words: str, tmp_path: Path) -> None:
+    file = write(tmp_path, shapes, getattr(torch, dtype))
+    with pytest.raises(RecordingError) as raised:
+        Recording.read(file)
+    assert str(raised.value).startswith(f"{file}: ")
+    assert words in str(raised.value)
+
+
+def test_no_file_and_no_safetensors_are_told_by_name(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"not at all")
+    for name in ("absent", "other"):
+        with pytest.raises(RecordingError, match=f"{name}: cannot be read as safetensors: "):
+            Recording.read(str(tmp_path / name))

@@ -1,16 +1,27 @@
-"""From a cell to a call: inputs by seed, gradients of every leaf once, torch's modes as the cell states them."""
+"""From a cell to a call: inputs by seed, gradients of every leaf once, modes as stated; token by token what a step sees."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 
-from attnbench import registry
-from attnbench.schema.cell import Cell, Precision, Workload, draw_seed
+from attnbench.api import tensors_of
+from attnbench.schema.cell import Batch, Cell, Precision, Workload, draw_seed
 from attnbench.schema.errand import Job
 from attnbench.schema.problem import DType, Problem
+from attnbench.workloads.decoding import Sequence, Step, cut, repeated
 from attnbench.workloads.prepare import prepare
-from attnbench.workloads.setting import Setting
+from attnbench.workloads.setting import Setting, generator
 
 SMALL = Problem(B=2, H=2, N=32, D=8)
+WIDE = Problem(H=4, kv_heads=2, N=9, D=8, M=6, dtype=DType.FLOAT64, causal=True)
+SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 
 def setting(name: str, *, seed: int = 5, workload: Workload = Workload.FORWARD_BACKWARD, **fields: object) -> Setting:
@@ -18,21 +29,18 @@ def setting(name: str, *, seed: int = 5, workload: Workload = Workload.FORWARD_B
     return prepare(Job(cell=Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), seed=seed))
 
 
-def same(a: tuple[torch.Tensor, ...], b: tuple[torch.Tensor, ...]) -> bool:
+def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_two_methods_of_a_block_get_the_same_inputs_and_gradient() -> None:
+def test_two_methods_and_two_workloads_of_a_block_get_the_same_inputs_and_gradient() -> None:
     # Projects draws a parameter of its own first, which must not move its inputs
     right, projects = setting("Right"), setting("Projects")
     assert same(right.inputs, projects.inputs)
     assert right.gradient is not None
     assert projects.gradient is not None
     assert torch.equal(right.gradient, projects.gradient)
-
-
-def test_forward_has_the_inputs_of_forward_and_backward() -> None:
-    assert same(setting("Right").inputs, setting("Right", workload=Workload.FORWARD).inputs)
+    assert same(right.inputs, setting("Right", workload=Workload.FORWARD).inputs)
 
 
 def test_another_seed_draws_other_inputs_and_other_parameters() -> None:
@@ -48,28 +56,25 @@ def test_replicates_have_seeds_of_their_own_and_methods_share_them() -> None:
     assert seeds == [draw_seed(0, b, replicate) for replicate in range(20)]
 
 
-def test_forward_runs_without_autograd_and_forward_backward_with_it() -> None:
-    calls = registry.load("gate_cases:Watches").__dict__["gradients"]
-    calls.clear()
+def test_forward_runs_without_autograd_and_forward_backward_with_it(noted: list[bool]) -> None:
     setting("Watches", workload=Workload.FORWARD).call()
     setting("Watches").call()
-    assert calls == [False, True]
+    assert noted == [False, True]
     # a parameter does not bring autograd into a forward
     assert not torch.as_tensor(setting("Projects", workload=Workload.FORWARD).call()).requires_grad
 
 
 @pytest.mark.parametrize(("name", "leaves"), [("Right", 3), ("Projects", 4), ("SharedQK", 2)])
 def test_every_input_and_parameter_gets_its_gradient_once(name: str, leaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[torch.Tensor]] = []
+    asked: list[list[Tensor]] = []
     grad = torch.autograd.grad
 
-    def spy(outputs: torch.Tensor, inputs: list[torch.Tensor], gradients: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def spy(outputs: Tensor, inputs: list[Tensor], gradients: Tensor) -> tuple[Tensor, ...]:
         asked.append(inputs)
         return grad(outputs, inputs, gradients)
 
     monkeypatch.setattr(torch.autograd, "grad", spy)
-    made = setting(name)
-    given = made.call()
+    given = setting(name).call()
     assert isinstance(given, tuple)
     _, *gradients = given
     assert [g.shape for g in gradients] == [leaf.shape for leaf in asked[0]]
@@ -81,34 +86,21 @@ def test_a_shared_query_and_key_gets_the_sum_of_both_gradients() -> None:
     made = setting("SharedQK", dtype=DType.FLOAT64)
     given = made.call()
     assert isinstance(given, tuple)
-    _, *gradients = given
     q, k = (made.inputs[0].detach().clone().requires_grad_() for _ in range(2))
     by_hand = torch.autograd.grad(made.method(q, k, made.inputs[2]), (q, k), made.gradient)
-    torch.testing.assert_close(gradients[0], by_hand[0] + by_hand[1])
+    torch.testing.assert_close(given[1], by_hand[0] + by_hand[1])
 
 
-def test_padding_reaches_the_forward_as_the_keys_that_each_row_may_see() -> None:
-    seen = registry.load("gate_cases:Hides").__dict__["seen"]
-    seen.clear()
-    setting("Hides", B=4, padding=0.5, workload=Workload.FORWARD).call()
-    (mask,) = seen
+def test_padding_reaches_the_forward_as_the_keys_that_each_row_of_its_batch_may_see(noted: list[Tensor | None]) -> None:
+    cell = Cell(method="gate_cases:Hides", problem=SMALL.model_copy(update={"padding": 0.5}))
+    prepare(Job(cell=cell, B=4)).call()
+    setting("Hides").call()
+    mask, none = noted
+    assert mask is not None
     assert (mask.shape, mask.dtype) == ((4, 32), torch.bool)
     assert mask.sum(1).tolist() == [28, 24, 20, 16]
     assert all(row[: int(row.sum())].all() for row in mask)
-
-
-def test_without_padding_there_is_no_mask() -> None:
-    seen = registry.load("gate_cases:Hides").__dict__["seen"]
-    seen.clear()
-    setting("Hides").call()
-    assert seen == [None]
-
-
-def test_the_mask_has_a_row_for_each_of_the_batch_that_was_found() -> None:
-    cell = Cell(method="gate_cases:Hides", problem=SMALL.model_copy(update={"padding": 0.5}))
-    made = prepare(Job(cell=cell, B=5))
-    assert made.key_mask is not None
-    assert len(made.key_mask) == 5
+    assert none is None
 
 
 @pytest.mark.parametrize("precision", list(Precision))
@@ -120,3 +112,145 @@ def test_the_matmul_precision_is_the_cell_s(precision: Precision) -> None:
 def test_parameters_have_the_dtype_of_the_problem() -> None:
     made = setting("Projects", dtype=DType.BFLOAT16)
     assert {p.dtype for p in made.method.parameters()} == {t.dtype for t in made.inputs} == {torch.bfloat16}
+
+
+def job(name: str, workload: Workload, B: int | None = None, new: int = 1, **fields: object) -> Job:
+    cell = Cell(method=f"gate_cases:{name}", problem=WIDE.model_copy(update=fields), workload=workload, new_tokens=new)
+    return Job(cell=cell, seed=5, B=B)
+
+
+def one_step(name: str = "Right", B: int | None = None, **fields: object) -> Step:
+    return cast("Step", prepare(job(name, Workload.DECODE, B, **fields)))
+
+
+def sequence(name: str = "Right", B: int | None = None, **fields: object) -> Sequence:
+    return cast("Sequence", prepare(job(name, Workload.DECODE_TOTAL, B, **fields)))
+
+
+def prompt_of(made: Setting, N: int, new: int = 1) -> tuple[Tensor, ...]:
+    """What comes before the new tokens of N, of one sequence."""
+    return cut(type(made.method).inputs(WIDE.model_copy(update={"N": N}), generator(made.cell, 5)), N - new)
+
+
+@pytest.mark.parametrize("B", [1, 3])
+@pytest.mark.parametrize(
+    ("workload", "N", "new"),
+    [*(("decode", N, 1) for N in (1, 2, 9, 65)), ("verify", 2, 1), ("verify", 9, 4), ("verify", 65, 16)],
+)
+def test_new_tokens_attend_all_before_them_and_themselves_and_each_call_starts_from_the_same_state(
+    workload: str, N: int, new: int, B: int
+) -> None:
+    made = cast("Step", prepare(job("Right", Workload(workload), B, new, N=N)))
+    whole = [torch.cat([p.expand(B, -1, -1, -1), t], dim=2) for p, t in zip(prompt_of(made, N, new), made.inputs, strict=True)]
+    want = made.method.reference(*whole)[:, :, -new:]
+    for _ in range(2):
+        torch.testing.assert_close(made.call(), want, atol=1e-10, rtol=0)
+    assert made.state.n == N - new
+
+
+def test_a_prompt_gives_what_a_forward_gives_and_the_state_of_all_its_tokens() -> None:
+    made = prepare(job("Right", Workload.PREFILL))
+    torch.testing.assert_close(made.call(), made.method.reference(*made.inputs), atol=1e-10, rtol=0)
+    assert made.state_bytes() == one_step().state_bytes()
+
+
+@pytest.mark.parametrize("B", [1, 2])
+@pytest.mark.parametrize(("N", "different"), [(1, 1), (5, 5), (70, 64)])
+def test_n_steps_from_nothing_end_where_the_parallel_form_does(N: int, different: int, B: int) -> None:
+    made = sequence(N=N, B=B)
+    assert len(made.pool) == different
+    tokens = [made.pool[t % different] for t in range(N)]
+    q, k, v = (torch.cat(parts, dim=2) for parts in zip(*tokens, strict=True))
+    torch.testing.assert_close(made.forward(), made.method.reference(q, k, v)[:, :, -1:], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("prepared", [one_step, sequence])
+def test_the_batch_that_was_found_takes_the_place_of_the_problem_s(prepared: Callable[..., Step | Sequence]) -> None:
+    made = prepared(B=7, N=11)
+    assert made.cell.problem.B == 7
+    assert all(x.shape[0] == 7 and not torch.equal(a, b) for x in made.inputs for a, b in pairwise(x)), "tokens of their own"
+    o = torch.as_tensor(made.call())
+    assert o.shape == (7, 4, 1, 6)
+    assert not o.requires_grad
+    assert made.state_bytes() == 8 * 7 * 2 * 11 * (8 + 6), "with room for all tokens"
+
+
+def test_whatever_a_step_raises_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="no kernel for one token"):
+        sequence("StumblesInAStep").call()
+
+
+def test_a_shared_query_and_key_stays_one_tensor_when_tokens_are_cut() -> None:
+    qk, v = torch.randn(1, 2, 6, 4), torch.randn(1, 2, 6, 4)
+    a, b, c = cut((qk, qk, v), 4, start=1)
+    assert a is b
+    assert torch.equal(a, qk[:, :, 1:4])
+    assert c.untyped_storage().data_ptr() == v.untyped_storage().data_ptr()
+    made = one_step("SharedQK", kv_heads=4, M=8)
+    assert made.inputs[0] is made.inputs[1]
+
+
+def test_the_state_of_many_rows_is_the_one_a_batch_of_the_same_prompts_has() -> None:
+    many = one_step(B=3)
+    q, k, v = (x.expand(3, -1, -1, -1) for x in prompt_of(many, WIDE.N))
+    _, state = many.method.prefill(q, k, v, capacity=WIDE.N)
+    assert same(tuple(tensors_of(many.state)), tuple(tensors_of(state)))
+    assert many.state.n == state.n
+
+
+@settings(deadline=None)
+@given(st.data(), SIZES, st.integers(1, 5))
+def test_a_repeated_state_has_the_rows_and_the_strides_of_the_one(data: st.DataObject, sizes: list[int], B: int) -> None:
+    order = data.draw(st.permutations(range(1, len(sizes) + 1)))
+    gap = data.draw(st.integers(0, 3))
+    # a part of a wider buffer, its dimensions in any order
+    wide = torch.randn(1, *(sizes[i - 1] + gap for i in order)).permute(0, *(order.index(i + 1) + 1 for i in range(len(sizes))))
+    x = wide[tuple(slice(size) for size in (1, *sizes))]
+    many = repeated(x, B)
+    assert torch.equal(many, x.repeat(B, *(1 for _ in sizes)))
+    assert many.stride()[1:] == x.stride()[1:]
+    # rows are apart: what is written to one reaches no other
+    many[0].fill_(7)
+    assert all(torch.equal(row, x[0]) for row in many[1:])
+    assert not (x == 7).any()
+
+
+def test_states_of_one_tensor_for_all_heads_empty_ones_and_those_with_heads_in_their_batch_are_repeated_too() -> None:
+    x = torch.randn(1, 1, 3, 2).expand(1, 4, 3, 2)
+    many = repeated(x, 3)
+    assert torch.equal(many, x.expand(3, 4, 3, 2))
+    assert many.stride(1) == 0
+    assert repeated(torch.randn(1, 2, 0, 4), 5).shape == (5, 2, 0, 4)
+    folded = torch.randn(4, 3)
+    assert torch.equal(repeated(folded, 2), torch.cat([folded, folded]))
+
+
+class Named(NamedTuple):
+    x: Tensor
+    n: int
+
+
+@dataclass
+class Nested:
+    named: Named
+    parts: list[Any]
+    nothing: None = None
+
+
+def test_a_state_keeps_its_form_and_its_plain_numbers() -> None:
+    x = torch.randn(1, 2)
+    many = repeated(Nested(Named(x, 3), [(x, 4), "words"]), 6)
+    assert isinstance(many, Nested)
+    assert isinstance(many.named, Named)
+    assert (many.named.x.shape, many.named.n, many.nothing) == ((6, 2), 3, None)
+    (y, four), words = many.parts
+    assert (y.shape, four, words) == ((6, 2), 4, "words")
+
+
+@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.FORWARD])
+def test_a_cell_whose_batch_is_searched_for_is_prepared_like_any_other(workload: Workload) -> None:
+    asked = job("Right", workload, B=3)
+    searched = asked.model_copy(update={"cell": asked.cell.model_copy(update={"batch": Batch.LARGEST})})
+    o = torch.as_tensor(prepare(searched).call())
+    assert len(o) == 3
+    assert torch.equal(o, torch.as_tensor(prepare(asked).call()))
