@@ -8,13 +8,12 @@ import torch
 
 from attnbench import registry
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Inquiry, Job, Limits
-from attnbench.schema.outcome import Measured
+from attnbench.schema.errand import Job, Limits
 from attnbench.schema.problem import Problem
 from attnbench.workloads.check import check, check_cells
-from attnbench.workloads.describe import describe
 from attnbench.workloads.slowed import Slowed
 from attnbench.workloads.timing import measure_time
+from tests.workloads.conftest import measured, prospect_of
 
 NAME = "attnbench.workloads.slowed:Slowed"
 PROBLEM = Problem(N=64, H=2, D=16)
@@ -26,25 +25,19 @@ def cell(method: str = "softmax.sdpa", share: float = 0.5, device: str = "cpu", 
 
 
 class Clock:
-    """Time that passes by a tick whenever it is read, and by what a call is said to take."""
+    """Time that passes by a microsecond whenever it is read, and by what a call is said to take."""
 
-    def __init__(self, tick: float) -> None:
-        self.now, self.tick = 0.0, tick
+    now = 0.0
 
     def __call__(self) -> float:
-        self.now += self.tick
+        self.now += 1e-6
         return self.now
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock(1e-6)
-    monkeypatch.setattr(time, "perf_counter", clock)
-    return clock
-
-
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-def test_a_call_takes_as_much_longer_as_was_asked_for(share: float, clock: Clock) -> None:
+def test_a_call_takes_as_much_longer_as_was_asked_for(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "perf_counter", clock)
     method = Slowed(PROBLEM, method="softmax.sdpa", share=share)
     inner = method.inner.forward
 
@@ -58,30 +51,14 @@ def test_a_call_takes_as_much_longer_as_was_asked_for(share: float, clock: Clock
     assert clock.now - begin == pytest.approx(5e-3 * (1 + share), abs=1e-5)
 
 
-def test_the_values_are_those_of_the_method_inside() -> None:
+def test_values_cost_and_check_are_those_of_the_method_inside_whose_kernel_the_row_tells(plugins: Path) -> None:
     inputs = Slowed.inputs(PROBLEM, torch.Generator().manual_seed(0))
     slowed, plain = Slowed(PROBLEM, method="softmax.sdpa", share=0.1), registry.build("softmax.sdpa", PROBLEM)
     torch.testing.assert_close(slowed(*inputs), plain(*inputs), rtol=0, atol=0)
     torch.testing.assert_close(slowed.reference(*inputs), plain.reference(*inputs), rtol=0, atol=0)
-
-
-def test_it_passes_the_check_of_the_method_inside(plugins: Path) -> None:
-    outcomes = [check(Job(cell=small)) for small in check_cells(Slowed, cell())]
-    assert len(outcomes) == 2
-    assert all(isinstance(outcome, Measured) for outcome in outcomes), outcomes
-
-
-def test_it_is_timed_as_any_method_and_tells_the_kernel_of_the_one_inside() -> None:
-    measured = measure_time(Job(cell=cell(), limits=Limits(seconds=0.05)))
-    assert measured.samples["time"].values
-    assert measured.facts["backend"] == "flash_cpu"
-
-
-def test_it_costs_what_the_method_inside_costs() -> None:
-    (prospect,) = describe(Inquiry(method=NAME, cells=(cell(),))).prospects
-    plain = Cell(method="softmax.sdpa", problem=PROBLEM)
-    assert prospect.cost == describe(Inquiry(method="softmax.sdpa", cells=(plain,))).prospects[0].cost
-    assert prospect.why_not is None
+    assert prospect_of(cell()).cost == prospect_of(Cell(method="softmax.sdpa", problem=PROBLEM)).cost
+    assert len([measured(check(Job(cell=small))) for small in check_cells(Slowed, cell())]) == 2
+    assert measured(measure_time(Job(cell=cell(), limits=Limits(seconds=0.05)))).facts["backend"] == "flash_cpu"
 
 
 @pytest.mark.parametrize(
@@ -98,5 +75,4 @@ def test_what_it_cannot_slow_by_that_share_it_refuses(refused: Cell, why: str) -
 
 
 def test_without_a_method_inside_it_says_what_it_takes() -> None:
-    (prospect,) = describe(Inquiry(method=NAME, cells=(Cell(method=NAME, problem=PROBLEM),))).prospects
-    assert prospect.why_not == "Slowed takes method and share"
+    assert prospect_of(Cell(method=NAME, problem=PROBLEM)).why_not == "Slowed takes method and share"

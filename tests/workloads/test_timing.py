@@ -1,65 +1,65 @@
-"""The time pass of a real, small method: what a row holds, what is said of the conditions, and which times are not believed."""
+"""The time pass of a real, small method: a row, its conditions, the share of choosing, and which times are not believed."""
 
-import itertools
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from attnbench import registry
-from attnbench.measure import energy, roof
+from attnbench.measure import devices, energy, roof
+from attnbench.measure.clock import Call, Look, WallClock, drop
 from attnbench.measure.energy import EnergyProbe, NvmlMeter
 from attnbench.measure.host_conditions import HostCounters
 from attnbench.measure.loop import MIN_SAMPLES, Loop, OverBudgetError, Timing
 from attnbench.measure.nvml import NvmlUnavailableError
 from attnbench.schema.cell import Cell, ClockMode, Workload
 from attnbench.schema.errand import Job, Limits, Roof
-from attnbench.schema.outcome import Measured, Status
+from attnbench.schema.noun import Facts
+from attnbench.schema.outcome import SELECTION_SHARE, Measured, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.holding import WrongError
+from attnbench.workloads.selection import selection
+from attnbench.workloads.setting import whole
 from attnbench.workloads.timing import clock_of, measure_time, refuse_impossible, watched
+from tests.workloads.conftest import WITHOUT_MODEL, measured
 
-SMALL = Problem(H=2, N=32, D=8, causal=True)
-WITHOUT_MODEL = [workload for workload in Workload if not workload.has_model]
-OTHER = 1
-
-
-ROOF = Roof(flops_per_second=1e12, bytes_per_second=1e10, cached_bytes_per_second=1e11)
+COSTS = {"choice": 1.0, "attention": 3.0}
+"""What each thing costs that an attention notes, on a clock that counts."""
 
 
-def job(name: str = "Right", *, seconds: float = 0.05, first_call: float | None = None, **fields: Any) -> Job:
-    cell = Cell(method=f"gate_cases:{name}", problem=SMALL, workload=fields.pop("workload", Workload.FORWARD))
-    return Job(cell=cell, limits=Limits(seconds=seconds, first_call=first_call), **fields)
+def cell_of(name: str = "Right", workload: Workload = Workload.FORWARD, **fields: Any) -> Cell:
+    return Cell(method=f"gate_cases:{name}", problem=Problem(H=2, N=32, D=8, causal=True), workload=workload, **fields)
 
 
-def time_of(job: Job) -> Measured:
-    measured = measure_time(job)
-    assert isinstance(measured, Measured), measured.reason
-    return measured
+def row(cell: Cell | None = None, *, seconds: float = 0.05, first_call: float | None = None, **fields: Any) -> Measured:
+    limits = Limits(seconds=seconds, first_call=first_call)
+    return measured(measure_time(Job(cell=cell or cell_of(), limits=limits, **fields)))
 
 
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_a_row_has_its_samples_and_how_they_came_about(workload: Workload) -> None:
-    measured = time_of(job(workload=workload))
+    found = row(cell_of(workload=workload))
     # a CPU that tells its energy has that too
-    taken = {name: series for name, series in measured.samples.items() if name != "energy"}
+    taken = {name: series for name, series in found.samples.items() if name != "energy"}
     assert set(taken) == {"time", "warmup", "first_call"}
     assert {series.unit for series in taken.values()} == {"s"}
-    assert ("energy" in measured.samples) != ("energy_reason" in measured.facts)
-    assert len(measured.samples["first_call"].values) == 1
+    assert ("energy" in found.samples) != ("energy_reason" in found.facts)
+    assert len(found.samples["first_call"].values) == 1
     assert all(0 < value < 60 for series in taken.values() for value in series.values)
-    facts = measured.facts
+    facts = found.facts
     assert (facts["clock"], facts["threads"], facts["deterministic"]) == ("wall", 1, False)
     assert facts["stop"] in {"budget", "stable"}
     assert {"warmup_calls", "batch", "load_1min", "steal_percent", "cgroup_throttled", "governor"} <= set(facts)
-    assert measured.memory == {}
+    assert found.memory == {}
 
 
 def test_a_batch_that_was_found_is_a_fact_of_the_row_and_one_that_was_stated_is_not() -> None:
-    assert time_of(job(B=3, workload=Workload.DECODE)).facts["B"] == 3
-    assert "B" not in time_of(job()).facts
+    assert row(cell_of(workload=Workload.DECODE), B=3).facts["B"] == 3
+    assert "B" not in row().facts
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_few_samples_and_samples_far_apart_are_flagged(
     monkeypatch: pytest.MonkeyPatch, samples: list[float], flags: set[str]
 ) -> None:
     monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=samples))
-    assert {"few_samples", "noisy"} & set(time_of(job()).flags) == flags
+    assert {"few_samples", "noisy"} & set(row().flags) == flags
 
 
 @pytest.mark.parametrize(("seconds", "joules"), [(1.0, 0.5), (0.2, None)], ids=["long enough", "too short"])
@@ -90,15 +90,14 @@ def test_the_energy_of_a_call_is_in_the_row_or_the_reason_why_not(
 
     monkeypatch.setattr(energy, "metered", metered)
     monkeypatch.setattr(Loop, "run", run)
-    measured = time_of(job())
+    found = row()
     if joules is None:
-        assert "energy" not in measured.samples
-        assert "samples were taken for 0.2 s" in str(measured.facts["energy_reason"])
+        assert "energy" not in found.samples
+        assert "samples were taken for 0.2 s" in str(found.facts["energy_reason"])
     else:
-        assert measured.samples["energy"].values == pytest.approx((joules,))
-        assert measured.samples["energy"].unit == "J"
-        assert measured.facts["energy_calls"] == 40
-        assert measured.facts["energy_timed_share"] == pytest.approx(1.0)
+        assert (found.samples["energy"].values, found.samples["energy"].unit) == (pytest.approx((joules,)), "J")
+        assert found.facts["energy_calls"] == 40
+        assert found.facts["energy_timed_share"] == pytest.approx(1.0)
 
 
 def test_what_else_ran_during_the_first_call_is_not_held_against_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,31 +106,29 @@ def test_what_else_ran_during_the_first_call_is_not_held_against_the_samples(mon
         HostCounters(total_ticks=ticks, steal_ticks=0, throttled=None, busy_ticks=min(ticks, 100)) for ticks in (0, 100, 200)
     )
     monkeypatch.setattr(HostCounters, "read", lambda: next(read))
-    measured = time_of(job())
-    assert measured.facts["others_percent"] == 0
-    assert "loaded" not in measured.flags
+    found = row()
+    assert found.facts["others_percent"] == 0
+    assert "loaded" not in found.flags
 
 
 def test_the_given_warm_up_count_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     # on a busy machine a call may take seconds: there is time for all of them, and no more samples than needed
     monkeypatch.setattr("attnbench.measure.loop._MIN_SECONDS", 0.0)
     monkeypatch.setattr("attnbench.measure.loop.stable", lambda values: True)
-    measured = time_of(job(seconds=600.0, warmup=3))
-    assert measured.facts["warmup_calls"] == 3
-    assert len(measured.samples["time"].values) == MIN_SAMPLES
+    found = row(seconds=600.0, warmup=3)
+    assert found.facts["warmup_calls"] == 3
+    assert len(found.samples["time"].values) == MIN_SAMPLES
 
 
-def test_forward_is_timed_without_autograd_and_its_very_first_call_is_observed() -> None:
-    calls = registry.load("gate_cases:Watches").__dict__["gradients"]
-    calls.clear()
-    assert time_of(job("Watches")).facts["backend"] == "written out, 1 call"
-    assert len(calls) > 2
-    assert not any(calls)
+def test_forward_is_timed_without_autograd_and_its_very_first_call_is_observed(noted: list[bool]) -> None:
+    assert row(cell_of("Watches")).facts["backend"] == "written out, 1 call"
+    assert len(noted) > 2
+    assert not any(noted)
 
 
 def test_a_first_call_above_its_limit_is_over_budget() -> None:
     with pytest.raises(OverBudgetError, match="one call took"):
-        time_of(job(first_call=1e-9))
+        row(first_call=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -148,26 +145,12 @@ def test_whole_sequences_are_timed_by_the_host_s_clock_unless_another_is_asked_f
     workload: str, asked: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[tuple[str, str]] = []
-    monkeypatch.setattr("attnbench.measure.devices.clock", lambda *how: taken.append(how))
-    cell = job().cell.model_copy(update={"workload": Workload(workload), "clock": ClockMode(asked), "device": "cuda:0"})
-    clock_of(cell)
+    monkeypatch.setattr(devices, "clock", lambda *how: taken.append(how))
+    clock_of(cell_of().model_copy(update={"workload": Workload(workload), "clock": ClockMode(asked), "device": "cuda:0"}))
     assert taken == [("cuda:0", mode)]
 
 
-def test_whatever_the_method_raises_is_raised() -> None:
-    with pytest.raises(RuntimeError, match="no kernel for this"):
-        time_of(job("Stumbles"))
-
-
-def test_a_wall_clock_that_jumps_reaches_no_duration(monkeypatch: pytest.MonkeyPatch) -> None:
-    jumps = itertools.cycle([4e9, 0.0, -1e9])
-    monkeypatch.setattr("time.time", lambda: next(jumps))
-    monkeypatch.setattr("time.time_ns", lambda: int(next(jumps) * 1e9))
-    measured = time_of(job())
-    assert all(0 < value < 60 for series in measured.samples.values() for value in series.values)
-
-
-def test_the_state_of_a_gpu_is_recorded_before_and_after(nvml: Any) -> None:
+def test_the_state_of_a_gpu_is_recorded_before_and_after_and_who_came_in_between(nvml: Any) -> None:
     nvml.processes = [(os.getpid(), 500)]
     with watched("cuda:0") as conditions:
         assert not conditions.facts
@@ -175,8 +158,8 @@ def test_the_state_of_a_gpu_is_recorded_before_and_after(nvml: Any) -> None:
     assert conditions.facts["sm_clock_mhz_before"] == conditions.facts["sm_clock_mhz_after"] == 1980
     assert conditions.gpu_flags == ()
     with watched("cuda:0") as conditions:
-        nvml.processes.append((OTHER, 500))
-    assert conditions.flags([1.0])[-1:] == ("shared",), "somebody came in mid-run"
+        nvml.processes.append((1, 500))
+    assert conditions.flags([1.0])[-1:] == ("shared",)
 
 
 def test_without_nvml_the_run_goes_on_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,14 +179,15 @@ def test_without_nvml_the_run_goes_on_and_says_why(monkeypatch: pytest.MonkeyPat
 def test_every_clock_of_a_gpu_times_sdpa_forward_and_backward(clock: ClockMode, workload: Workload) -> None:
     problem = Problem(H=2, N=256, D=64, causal=True)
     cell = Cell(method="softmax.sdpa", problem=problem, workload=workload, device="cuda:0", clock=clock)
-    measured = measure_time(Job(cell=cell, limits=Limits(seconds=2.0)))
-    assert all(0 < value < 60 for value in measured.samples["time"].values)
-    assert measured.facts["clock"] in ({"cold", "events"} if clock is ClockMode.COLD else {clock.value})
+    found = row(cell, seconds=2.0)
+    assert all(0 < value < 60 for value in found.samples["time"].values)
+    assert found.facts["clock"] in ({"cold", "events"} if clock is ClockMode.COLD else {clock.value})
 
 
-def limited(flops: float, workload: Workload = Workload.FORWARD, **fields: Any) -> Job:
-    cell = Cell(method="m", problem=Problem(N=64, H=1, D=64, **fields), workload=workload, device="cpu")
-    return Job(cell=cell, limits=Limits(flops=flops, roof=ROOF))
+def limited(flops: float, **fields: Any) -> Job:
+    cell = Cell(method="m", problem=Problem(N=64, H=1, D=64, **fields), workload=Workload.FORWARD, device="cpu")
+    known = Roof(flops_per_second=1e12, bytes_per_second=1e10, cached_bytes_per_second=1e11)
+    return Job(cell=cell, limits=Limits(flops=flops, roof=known))
 
 
 @pytest.fixture
@@ -219,25 +203,26 @@ def measured_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_less_than_half_of_what_products_take_is_impossible(measured_again: list[str]) -> None:
+def test_less_than_half_of_what_products_or_traffic_at_the_speed_of_the_cache_take_is_impossible(
+    measured_again: list[str],
+) -> None:
     refuse_impossible(limited(1e9), [0.6e-3])
+    refuse_impossible(limited(0), [0.4e-6])
     assert measured_again == []
     with pytest.raises(WrongError, match=r"^1 GFLOP and 64.0 KiB take 1.00 ms at least$") as error:
         refuse_impossible(limited(1e9), [0.1e-3, 0.4e-3, 0.9e-3])
     assert error.value.status is Status.IMPOSSIBLE
-    assert measured_again == ["float32"]
-
-
-def test_traffic_counts_at_the_speed_of_the_cache(measured_again: list[str]) -> None:
-    refuse_impossible(limited(0), [0.4e-6])
     with pytest.raises(WrongError, match="take 655 ns at least"):
         refuse_impossible(limited(0), [0.3e-6])
-    assert measured_again == ["float32"]
+    assert measured_again == ["float32", "float32"]
 
 
-def test_a_roof_that_is_higher_the_second_time_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roof_that_is_higher_the_second_time_is_believed_and_without_one_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(roof, "measure", lambda *_: (5e12, 1e10, 1e11))
     refuse_impossible(limited(1e9), [0.4e-3])
+    refuse_impossible(limited(1e9).model_copy(update={"limits": Limits(flops=1e9)}), [1e-9])
 
 
 def test_in_half_precision_the_roof_of_float32_counts_too(measured_again: list[str]) -> None:
@@ -246,6 +231,102 @@ def test_in_half_precision_the_roof_of_float32_counts_too(measured_again: list[s
     assert measured_again == ["bfloat16", "float32", "float32, matmul high"]
 
 
-def test_without_a_roof_nothing_is_refused() -> None:
-    unknown = limited(1e9)
-    refuse_impossible(unknown.model_copy(update={"limits": Limits(flops=1e9)}), [1e-9])
+class CountingClock(WallClock):
+    """Says that a call took what the things cost that the method noted in it."""
+
+    min_sample = 0.0
+
+    def __init__(self, noted: list[str]) -> None:
+        super().__init__()
+        self.noted = noted
+
+    def sample(self, call: Call, batch: int, look: Look = drop) -> float:
+        begin = len(self.noted)
+        for _ in range(batch):
+            result = call()
+        seconds = sum(COSTS[each] for each in self.noted[begin:]) / batch
+        look(result)
+        return seconds
+
+
+def selection_of(name: str, noted: list[str], *, limit: float = 60.0, **fields: Any) -> tuple[float | None, Facts]:
+    setting = whole(cell_of(name, **fields), 0)
+    # a backward alone is of one forward that was made already
+    noted.clear()
+    return selection(setting, CountingClock(noted), 4.0, limit)
+
+
+def test_the_share_is_the_choice_over_the_whole_forward_of_which_there_is_one_round_where_calls_are_slow(
+    noted: list[str],
+) -> None:
+    found = (pytest.approx(0.25), {"selection_and_rest": pytest.approx(1.0)})
+    assert selection_of("Selects", noted) == found
+    assert selection_of("Selects", noted, limit=0.0) == found
+    # made once, given to a forward, and then each of the three
+    assert (noted.count("choice"), noted.count("attention")) == (3, 3)
+
+
+def test_a_choice_that_sleeps_is_most_of_a_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = registry.load("gate_cases:Selects").choose
+
+    def sleeping(self: Any, *inputs: Tensor) -> Tensor | None:
+        time.sleep(0.03)
+        return choose(self, *inputs)
+
+    monkeypatch.setattr("gate_cases.Selects.choose", sleeping)
+    share, _ = selection(whole(cell_of("Selects"), 0), WallClock(), 0.03, limit=60.0)
+    assert share is not None
+    assert share > 0.3
+
+
+COMPILED = {"selection_reason": "what is compiled chooses within its graph, and not by itself"}
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "facts"),
+    [
+        ("Right", Workload.FORWARD, {}),
+        ("ChoosesNothing", Workload.FORWARD, {}),
+        ("SelectsCompiled", Workload.FORWARD, COMPILED),
+        *(("Selects", workload, {}) for workload in WITHOUT_MODEL if workload is not Workload.FORWARD),
+    ],
+)
+def test_without_choices_in_a_forward_or_by_itself_there_is_no_share_and_no_further_call(
+    name: str, workload: Workload, facts: Facts, noted: list[str]
+) -> None:
+    assert selection_of(name, noted, workload=workload) == (None, facts)
+    assert "attention" not in noted
+
+
+def test_a_choice_that_is_not_what_the_forward_does_or_fails_by_itself_has_a_reason(noted: list[str]) -> None:
+    share, facts = selection_of("AttendsToChoose", noted)
+    assert share is None
+    assert facts["selection_and_rest"] == pytest.approx(1.75)
+    assert "take 175% of a whole forward together" in str(facts["selection_reason"])
+    words = "the choice cannot be timed by itself: RuntimeError: out of memory for all choices"
+    assert selection_of("CannotChoose", noted) == (None, {"selection_reason": words})
+
+
+def test_a_cell_that_is_timed_by_a_graph_chooses_by_the_host_s_clock(noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def clock(*how: str) -> CountingClock:
+        asked.append(how)
+        return CountingClock(noted)
+
+    monkeypatch.setattr(devices, "clock", clock)
+    assert selection_of("Selects", noted, clock=ClockMode.GRAPH)[0] == pytest.approx(0.25)
+    assert asked == [("cpu", "wall")]
+
+
+def test_the_share_stands_in_the_row_beside_the_time_where_there_is_one(
+    noted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = row()
+    assert SELECTION_SHARE not in right.samples
+    assert not [fact for fact in right.facts if fact.startswith("selection")]
+    monkeypatch.setattr(devices, "clock", lambda *_: CountingClock(noted))
+    found = row(cell_of("Selects"))
+    assert set(found.samples["time"].values) == {4.0}, "choosing by itself is no part of a sample"
+    share = found.samples[SELECTION_SHARE]
+    assert (share.values, share.unit) == (pytest.approx((0.25,)), "1")
