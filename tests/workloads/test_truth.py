@@ -17,8 +17,6 @@ from attnbench.workloads.setting import Setting, whole
 from attnbench.workloads.truth import ROWS, NoTruthError, Place, Truth, last_tokens, places, tokens
 
 PLACE = Place(1, 2, (0, 17, 39))
-
-
 B, H = st.integers(1, 9), st.integers(1, 12)
 N, SPAN = st.integers(1, 5000), st.integers(1, 600)
 
@@ -56,17 +54,12 @@ def test_a_reference_that_is_too_large_is_not_evaluated(monkeypatch: pytest.Monk
         made.rows(PLACE)
 
 
-def test_the_method_itself_stays_in_its_dtype() -> None:
+def test_roundings_are_the_definition_in_the_method_s_dtype_and_on_inputs_moved_by_a_last_place_at_most() -> None:
     made, _ = truth_of("linear.chunked", kv_heads=4)
     made.rows(PLACE)
-    assert all(p.dtype is torch.float32 for p in made.method.parameters())
-    assert next(made.rounded()).rows(PLACE).dtype is torch.float32
-
-
-def test_moved_inputs_are_other_ones_each_time_and_none_by_more_than_a_last_place() -> None:
-    made, _ = truth_of("softmax.sdpa")
-    made.rows(PLACE)
-    _, *moved = made.rounded()
+    assert all(p.dtype is torch.float32 for p in made.method.parameters()), "the method itself stays in its dtype"
+    narrow, *moved = made.rounded()
+    assert narrow.rows(PLACE).dtype is torch.float32
     for other in moved:
         other.rows(PLACE)
         for part, x in made.parts.items():
@@ -111,11 +104,10 @@ def test_places_have_at_least_64_rows_or_all_there_are_and_the_outermost_heads(
     B: int, H: int, N: int, span: int, seed: int
 ) -> None:
     found = places(B, H, N, span, random.Random(seed))
-    assert len({(place.b, place.h) for place in found}) == len(found)
-    assert {(0, 0), (B - 1, H - 1)} <= {(place.b, place.h) for place in found}
-    assert all(0 <= place.b < B and 0 <= place.h < H for place in found)
-    rows = sum(len(place.at) for place in found)
-    assert rows >= min(ROWS, len(found) * N)
+    heads = {(place.b, place.h) for place in found}
+    assert len(heads) == len(found)
+    assert {(0, 0), (B - 1, H - 1)} <= heads <= {(b, h) for b in range(B) for h in range(H)}
+    assert sum(len(place.at) for place in found) >= min(ROWS, len(found) * N)
 
 
 @given(B=B, H=H, N=N, new=st.integers(1, 16), seed=st.integers())
@@ -127,22 +119,18 @@ def test_of_a_step_only_new_tokens_are_looked_at(B: int, H: int, N: int, new: in
     assert len({place.b for place in found}) <= 4
 
 
-def test_half_of_the_tokens_lie_beside_borders() -> None:
+def test_half_of_the_tokens_lie_beside_borders_and_nobody_knows_beforehand_which_place_comes_first() -> None:
     at = tokens(100_000, 100, 60, random.Random(1))
     assert sum(min(token % 100, -token % 100) <= 1 for token in at) >= 25
-
-
-def test_nobody_knows_beforehand_which_place_comes_first() -> None:
     assert len({places(4, 4, 64, 8, random.Random(seed))[0] for seed in range(20)}) > 5
 
 
-def test_each_row_is_off_as_a_share_of_its_own_length() -> None:
+def test_each_row_is_off_as_a_share_of_its_own_length_and_narrow_ones_as_a_share_of_that_of_several() -> None:
     want = torch.ones(2, 64) * torch.tensor([[100.0], [0.01]])
-    off = deviations(want + 0.01, want)
-    assert off.tolist() == pytest.approx([1e-4, 1.0], rel=1e-3)
-
-
-def test_what_is_no_number_or_not_the_nothing_that_is_right_is_infinitely_far() -> None:
+    assert deviations(want + 0.01, want).tolist() == pytest.approx([1e-4, 1.0], rel=1e-3)
+    narrow = torch.tensor([[1.0], [1e-6], [1.0], [1.0]])
+    assert float(deviations(narrow + 1e-6, narrow).max()) < 1e-5
+    # what is no number, or not the nothing that is right, is infinitely far
     want = torch.ones(3, 64)
     want[1:] = 0
     got = want.clone()
@@ -150,17 +138,10 @@ def test_what_is_no_number_or_not_the_nothing_that_is_right_is_infinitely_far() 
     assert deviations(got, want).tolist() == [torch.inf, torch.inf, 0]
 
 
-def test_narrow_rows_are_judged_by_the_length_of_several() -> None:
-    want = torch.tensor([[1.0], [1e-6], [1.0], [1.0]])
-    assert float(deviations(want + 1e-6, want).max()) < 1e-5
-
-
 def test_a_definition_that_is_off_itself_excuses_four_times_as_much_but_never_more_than_half() -> None:
     own = torch.tensor([0.001, 0.1, 0.4, torch.nan, torch.inf])
     assert excused(torch.ones(5), 0.01, [own]).tolist() == pytest.approx([0.01, 0.4, 0.5, 0.01, 0.01])
-
-
-def test_it_is_rounded_only_until_what_is_off_is_excused() -> None:
+    # it is rounded only until what is off is excused
     others = iter(torch.tensor([[0.01], [0.03], [0.1]]))
     assert excused(torch.tensor([0.1]), 0.01, others).tolist() == pytest.approx([0.12])
     assert next(others).tolist() == pytest.approx([0.1])
@@ -183,13 +164,8 @@ def test_rounder_numbers_may_be_further_off(dtype: DType, precision: Precision, 
 
 @pytest.mark.parametrize(("share", "right"), [(2e-5, True), (1e-2, False)])
 def test_a_parameter_whose_gradient_cancels_is_judged_by_what_each_row_gives_it(share: float, *, right: bool) -> None:
-    cell = Cell(
-        method="sparse.window_sinks",
-        problem=Problem(H=1, N=40, D=8, causal=True),
-        params={"window": 9},
-        workload=Workload.FORWARD_BACKWARD,
-    )
-    setting = whole(cell, 1)
+    problem, workload = Problem(H=1, N=40, D=8, causal=True), Workload.FORWARD_BACKWARD
+    setting = whole(Cell(method="sparse.window_sinks", problem=problem, params={"window": 9}, workload=workload), 1)
     made, place = Truth(setting.method, setting.inputs), Place(0, 0, (30, 37))
     weights = torch.randn(2, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     first, second = (made.gradients([Place(0, 0, (t,))], [w[None]])[1][0] for t, w in zip(place.at, weights, strict=True))
