@@ -1,4 +1,4 @@
-"""Whole models, measured by real runs: the first token, the next token, an update; and the attention's share of the time."""
+"""Whole models: the first token, the next one, an update, the attention's share of the time; what they say with another one."""
 
 import json
 import subprocess
@@ -12,13 +12,13 @@ import torch
 
 from attnbench import Problem, read
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.errand import Job, Limits
+from attnbench.schema.errand import Job, Limits, Pass
 from attnbench.schema.model import Model
-from attnbench.schema.outcome import Measured
+from attnbench.schema.outcome import DIVERGENCE, PERPLEXITY, Measured
 from attnbench.suite.models import sizes_of
 from attnbench.worker.isolate import Isolation
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 CONFIG = {
     "model_type": "llama",
     "vocab_size": 97,
@@ -46,7 +46,14 @@ def cell_of(config: str, workload: str, method: str, **problem: Any) -> Cell:
     return Cell(method=method, problem=Problem(**shape), workload=Workload(workload), model=Model(config=config))
 
 
-@pytest.mark.timeout(600)
+def built(cell: Cell, **model: Any) -> Any:
+    """The setting of a cell, with these changes to its model."""
+    from attnbench.workloads.whole_model import whole_model
+
+    assert cell.model is not None
+    return whole_model(cell.model_copy(update={"model": cell.model.model_copy(update=model)}), seed=3)
+
+
 def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: Path) -> None:
     suite = {
         "name": "whole",
@@ -80,22 +87,18 @@ def test_the_server_imports_for_its_children_what_each_of_them_would_take_second
         assert isolation._server is not None
         return any("tokenizers" in each.path for each in psutil.Process(isolation._server.pid).memory_maps())
 
-    job = Job(cell=cell_of(config, "model_prefill", "linear.chunked"), limits=Limits(seconds=0.2))
+    cell = cell_of(config, "model_prefill", "linear.chunked")
+    bare = cell.model_copy(update={"workload": Workload.FORWARD, "model": None})
     with Isolation() as isolation:
-        bare = job.model_copy(update={"cell": job.cell.model_copy(update={"workload": Workload.FORWARD, "model": None})})
-        assert isinstance(isolation.ask(bare, 60)[0], Measured)
-        assert not imported(isolation)
-        assert isinstance(isolation.ask(job, 60)[0], Measured)
-        assert imported(isolation)
+        for asked, is_imported in ((bare, False), (cell, True)):
+            assert isinstance(isolation.ask(Job(cell=asked, limits=Limits(seconds=0.2)), 60)[0], Measured)
+            assert imported(isolation) == is_imported
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_next_token_is_that_of_the_whole_prompt_however_often_it_is_read(config: str, method: str) -> None:
-    from attnbench.workloads.whole_model import whole_model
-
     torch.manual_seed(0)
-    setting = whole_model(cell_of(config, "model_decode", method, B=2), seed=3)
-    prompt = whole_model(cell_of(config, "model_prefill", method, B=2), seed=3)
+    setting, prompt = (built(cell_of(config, workload, method, B=2)) for workload in ("model_decode", "model_prefill"))
     prompt.model.load_state_dict(setting.model.state_dict())
     said = prompt.forward()
     assert said.shape == (2, 1, 97)
@@ -108,24 +111,19 @@ def test_the_next_token_is_that_of_the_whole_prompt_however_often_it_is_read(con
 
 def test_every_nth_layer_may_keep_its_own_attention(config: str) -> None:
     from attnbench.hf.swapping import attentions, swapped_in
-    from attnbench.workloads.whole_model import whole_model
 
-    cell = cell_of(config, "model_prefill", "gated.retnet").model_copy(update={"model": Model(config=config, own_every=2)})
-    model = whole_model(cell, seed=1).model
+    model = built(cell_of(config, "model_prefill", "gated.retnet"), own_every=2).model
     assert [bool(swapped_in(module)) for _, module in attentions(model)] == [True, False, True]
 
 
 def test_weights_are_read_from_a_folder(config: str, tmp_path: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    from attnbench.workloads.whole_model import whole_model
-
     torch.manual_seed(5)
     saved = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config))
     saved.save_pretrained(tmp_path)
-    model = Model(config=str(tmp_path), weights=str(tmp_path))
-    cell = cell_of(config, "model_prefill", "softmax.transformers_sdpa").model_copy(update={"model": model})
-    read_again = whole_model(cell, seed=1).model
+    cell = cell_of(config, "model_prefill", "softmax.transformers_sdpa")
+    read_again = built(cell, config=str(tmp_path), weights=str(tmp_path)).model
     assert all(torch.equal(x, y) for x, y in zip(saved.parameters(), read_again.parameters(), strict=True))
 
 
@@ -140,3 +138,48 @@ def test_shipped_configurations_are_what_transformers_reads() -> None:
         kv_heads = getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
         assert (ours.heads, ours.kv_heads, ours.head_dim) == (theirs.num_attention_heads, kv_heads, width)
         assert (ours.layers, ours.positions) == (theirs.num_hidden_layers, theirs.max_position_embeddings)
+
+
+@pytest.fixture
+def of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model of bytes, and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 256, "num_hidden_layers": 2}))
+    (tmp_path / "text").write_bytes(b"the quick brown fox jumps over the lazy dog; " * 400)
+    return str(tmp_path)
+
+
+def scores(config: str, method: str, seed: int = 1, **model: Any) -> dict[str, float]:
+    from attnbench.workloads.model_quality import measure_quality
+
+    about = Model(config=config, text=str(Path(config) / "text"), learnt=40, **model)
+    cell = cell_of(config, "model_quality", method, B=4, N=48).model_copy(update={"model": about})
+    found = measure_quality(Job(cell=cell, replicate=0, phase=Pass.QUALITY, seed=seed, warmup=0, limits=Limits(seconds=60)))
+    assert isinstance(found, Measured), found
+    return {name: series.values[0] for name, series in found.samples.items()}
+
+
+def test_a_model_with_its_own_attention_does_not_differ_from_itself_and_exact_softmax_hardly_does(of_bytes: str) -> None:
+    own = scores(of_bytes, "softmax.transformers_sdpa")
+    assert own[DIVERGENCE] == 0
+    assert 1 < own[PERPLEXITY] < 256
+    swapped = scores(of_bytes, "softmax.naive")
+    assert swapped[PERPLEXITY] == pytest.approx(own[PERPLEXITY], rel=1e-4)
+    assert abs(swapped[DIVERGENCE]) < 1e-5
+
+
+def test_what_is_trained_is_kept_and_every_method_begins_with_the_same_model(of_bytes: str) -> None:
+    first = scores(of_bytes, "softmax.transformers_sdpa")
+    (kept,) = (Path(of_bytes) / "cache" / "attnbench" / "models").iterdir()
+    written = kept.stat().st_mtime_ns
+    assert scores(of_bytes, "softmax.transformers_sdpa") == first
+    assert kept.stat().st_mtime_ns == written
+    assert scores(of_bytes, "softmax.transformers_sdpa", seed=2) != first
+
+
+def test_learning_after_a_swap_brings_the_model_nearer_to_what_it_said(of_bytes: str) -> None:
+    kinds: tuple[dict[str, int], ...] = ({}, {"matched": 30}, {"matched": 30, "tuned": 30})
+    bare, matched, tuned = (scores(of_bytes, "linear.chunked", **more) for more in kinds)
+    assert bare[DIVERGENCE] > 0
+    assert matched[PERPLEXITY] < bare[PERPLEXITY]
+    assert tuned[PERPLEXITY] < bare[PERPLEXITY]

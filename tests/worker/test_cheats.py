@@ -3,41 +3,27 @@
 Nothing is known here of the roof, under which most would be impossible anyway.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Limits
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.outcome import Failed, Measured
 from attnbench.schema.problem import Problem
 from attnbench.worker.isolate import Isolation
 
 CAUGHT = {
-    "ReplaysByPointer": "incorrect",
-    "ReplaysByVersion": "incorrect",
-    "ReplaysByContent": "unfair",
-    "ReplaysByCount": "incorrect",
-    "ComputesEverySecondTime": "incorrect",
-    "GivesGarbage": "incorrect",
-    "GivesZeros": "incorrect",
-    "ShrinksItsInputs": "incorrect",
-    "WritesIntoItsInputs": "unfair",
-    "OnlyAFew": "incorrect",
-    "InHalfPrecision": "incorrect",
-    "PromisesLazily": "incorrect",
-    "GoesOnInAThread": "incorrect or unfair",
-    "WorksAheadInAThread": "incorrect or unfair",
-    "WorksInAnotherProcess": "unfair",
-    "SlowsTheClock": "unfair",
-    "ForgesSamples": "unfair",
-    "TakesMoreThreads": "unfair",
-    "ChangesTheDefaultDtype": "unfair",
-    "ChangesTheGradMode": "unfair",
-    "TurnsAutocastOn": "unfair",
-    "RoundsProducts": "unfair",
+    "incorrect": (
+        *("ReplaysByPointer", "ReplaysByVersion", "ReplaysByCount", "ComputesEverySecondTime", "GivesGarbage", "GivesZeros"),
+        *("ShrinksItsInputs", "OnlyAFew", "InHalfPrecision", "PromisesLazily"),
+    ),
+    "unfair": (
+        *("ReplaysByContent", "WritesIntoItsInputs", "WorksInAnotherProcess", "SlowsTheClock", "ForgesSamples"),
+        *("TakesMoreThreads", "ChangesTheDefaultDtype", "ChangesTheGradMode", "TurnsAutocastOn", "RoundsProducts"),
+    ),
+    "incorrect or unfair": ("GoesOnInAThread", "WorksAheadInAThread"),
 }
 REGULAR = {
     # by comparing outputs of timed calls; by inputs that were changed, or read
@@ -46,14 +32,17 @@ REGULAR = {
     *("GoesOnInAThread", "WorksInAnotherProcess"),
     # by another process' clock, by the sum of the samples, by a setting that changed
     *("SlowsTheClock", "ForgesSamples", "TakesMoreThreads"),
-    # with a backward
-    "ReplaysGradients",
+    # with a backward, or that alone
+    *("ReplaysGradients", "KeepsGradients"),
 }
 """One or two of each way in which they are caught; the others where there is time."""
-
-
-def caught(names: Iterable[str]) -> list[Any]:
-    return [pytest.param(name, marks=[] if name in REGULAR else pytest.mark.slow) for name in names]
+CASES = [
+    *((name, Workload.FORWARD, status) for status, names in CAUGHT.items() for name in names),
+    *((name, Workload.FORWARD_BACKWARD, "incorrect") for name in ("ReplaysGradients", "OnlyAFew", "InHalfPrecision")),
+    ("ReplaysGradients", Workload.BACKWARD, "incorrect"),
+    ("KeepsGradients", Workload.BACKWARD, "unfair"),
+    ("SpoilsItsGraph", Workload.BACKWARD, "incorrect"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,44 +52,26 @@ def warm() -> Iterator[Isolation]:
         yield isolation
 
 
-def outcome_of(warm: Isolation, method: str, workload: Workload = Workload.FORWARD, seconds: float = 0.4) -> object:
+def outcome_of(warm: Isolation, method: str, workload: Workload, seconds: float = 0.4) -> object:
     problem = Problem(N=1024, B=2, H=2, D=16, causal=True)
     cell = Cell(method=method, problem=problem, workload=workload, device="cpu")
     return warm.ask(Job(cell=cell, seed=3, limits=Limits(seconds=seconds)), 60)[0]
 
 
-@pytest.mark.parametrize("name", caught(CAUGHT))
-def test_a_cheat_is_caught_and_its_times_are_kept(warm: Isolation, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "workload", "status"),
+    [pytest.param(*case, marks=[] if case[0] in REGULAR else pytest.mark.slow) for case in CASES],
+)
+def test_a_cheat_is_caught_and_its_times_are_kept(warm: Isolation, name: str, workload: Workload, status: str) -> None:
     # a replay needs some calls to be told, and a forger more than the tenth of a second that a busy machine may lose
     long = {"ForgesSamples": 2.0, "ReplaysByContent": 1.0, "ReplaysByCount": 1.0}
-    outcome = outcome_of(warm, f"cheats:{name}", seconds=long.get(name, 0.4))
+    seconds = long.get(name, 0.4) if workload is Workload.FORWARD else 0.8
+    outcome = outcome_of(warm, f"cheats:{name}", workload, seconds)
     assert isinstance(outcome, Failed)
-    assert outcome.status.value in CAUGHT[name].split(" or "), outcome.reason
+    assert outcome.status.value in status.split(" or "), outcome.reason
     assert len(outcome.samples["time"].values) >= 1
 
 
-@pytest.mark.parametrize("name", caught(["ReplaysGradients", "OnlyAFew", "InHalfPrecision"]))
-def test_a_cheat_with_a_backward_is_caught(warm: Isolation, name: str) -> None:
-    outcome = outcome_of(warm, f"cheats:{name}", Workload.FORWARD_BACKWARD, 0.8)
-    assert isinstance(outcome, Failed)
-    assert outcome.status is Status.INCORRECT, outcome.reason
-
-
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [
-        ("ReplaysGradients", "incorrect"),
-        ("KeepsGradients", "unfair"),
-        pytest.param("SpoilsItsGraph", "incorrect", marks=pytest.mark.slow),
-    ],
-)
-def test_a_cheat_whose_backward_alone_is_timed_is_caught(warm: Isolation, name: str, status: str) -> None:
-    outcome = outcome_of(warm, f"cheats:{name}", Workload.BACKWARD, 0.8)
-    assert isinstance(outcome, Failed)
-    assert outcome.status.value == status, outcome.reason
-
-
 def test_an_honest_attention_beside_them_is_timed(warm: Isolation) -> None:
-    assert isinstance(outcome_of(warm, "plain:Plain"), Measured)
-    assert isinstance(outcome_of(warm, "plain:Plain", Workload.FORWARD_BACKWARD), Measured)
-    assert isinstance(outcome_of(warm, "plain:Plain", Workload.BACKWARD), Measured)
+    for workload in (Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.BACKWARD):
+        assert isinstance(outcome_of(warm, "plain:Plain", workload), Measured)

@@ -1,14 +1,30 @@
-"""What docs/models.md shows is run as it stands there."""
+"""The package attnbench.hf: the page that shows it is run as it stands there; without transformers it says what to install."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.peers
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+WITHOUT = """
+import sys
+sys.modules["transformers"] = None
+import attnbench
+try:
+    import attnbench.hf
+except attnbench.UsageError as error:
+    print(error)
+"""
 
 
+def test_the_missing_extra_says_its_pip_line() -> None:
+    ended = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert ended.stdout == "attnbench.hf needs transformers: pip install 'attnbench[hf]'\n"
+
+
+@pytest.mark.peers
 def test_the_page_on_models_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import transformers
 

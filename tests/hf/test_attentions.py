@@ -1,0 +1,355 @@
+"""Methods as attention implementations of transformers, and with gates, states and weights of their own in a model's layers."""
+
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnbench import registry
+from attnbench.api import Causality
+from attnbench.registry import MissingPackageError, UnsupportedError
+from tests.hf.models import KINDS, LAYERS, logits, model_of, padded, tokens_of, written
+
+pytestmark = pytest.mark.peers
+EXACT = ("softmax.sdpa", "softmax.naive")
+SEVERAL = (
+    *("softmax.sdpa", "softmax.mla", "linear.chunked", "delta.gated_deltanet", "gated.mamba2", "sparse.dsa", "vq.blockwise"),
+)
+PARAMS = {"stride": 4, "window": 8, "block": 8, "k": 8}
+"""Structure that is shorter than the sequences; and a stride, which else would follow from the length."""
+ENDS = (0, LAYERS - 1)
+
+
+def params_of(method: str) -> dict[str, Any]:
+    return {name: value for name, value in PARAMS.items() if name in signature(registry.load(method)).parameters}
+
+
+def able(put: Callable[..., Any], *cannot: type[Exception]) -> list[str]:
+    """The causal methods that run here and can be put into a model.
+
+    Those that compile a kernel for each length are left out, and fla's, which speak up where they are imported.
+    """
+    found = []
+    for method in registry.catalogue():
+        if "flex" in method or "_fla" in method or "fla_" in method:
+            continue
+        try:
+            if registry.load(method).causality is Causality.FULL:
+                put(method, **params_of(method))
+                found.append(method)
+        except (UnsupportedError, MissingPackageError, *cannot):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", [*EXACT, "swapped"])
+def test_registered_and_swapped_softmax_give_the_models_own_logits_and_tokens(kind: str, way: str, hf: Any) -> None:
+    model, tokens = model_of(kind), tokens_of()
+    some, mask = padded(tokens, 0, 5, 9)
+    there = mask.bool()
+    own, own_padded = logits(model, tokens), logits(model, some, attention_mask=mask)
+    wrote = written(model, some, attention_mask=mask)
+    if way != "swapped":
+        model.set_attn_implementation(hf.register(way))
+    elif kind == "mistral":
+        hf.swap(model, "sparse.window", window=8)
+    else:
+        hf.swap(model, "softmax.sdpa")
+    torch.testing.assert_close(logits(model, tokens), own, rtol=0, atol=1e-5)
+    torch.testing.assert_close(logits(model, some, attention_mask=mask)[there], own_padded[there], rtol=0, atol=1e-5)
+    for cached in (True, False):
+        assert torch.equal(written(model, some, attention_mask=mask, use_cache=cached), wrote)
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_registered_softmax_gives_the_models_own_gradients(method: str, hf: Any) -> None:
+    gradients = []
+    for name in ("sdpa", hf.register(method)):
+        model, (tokens, mask) = model_of(), padded(tokens_of(), 0, 5, 9)
+        model.set_attn_implementation(name)
+        model.train()(tokens, attention_mask=mask, labels=torch.where(mask > 0, tokens, -100)).loss.backward()
+        gradients.append([x.grad for x in model.parameters()])
+    for mine, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
+
+
+def is_causal(model: Any, method: str) -> None:
+    """Insist that earlier logits do not change with later tokens."""
+    tokens = tokens_of(2, 40)
+    changed = tokens.clone()
+    changed[:, 30:] = tokens_of(2, 10, seed=1)
+    of_both = logits(model, torch.cat([tokens, changed]))
+    torch.testing.assert_close(of_both[2:, :30], of_both[:2, :30], rtol=0, atol=1e-5, msg=method)
+
+
+def test_every_registered_method_is_causal_and_writes_the_same_with_a_cache_and_in_a_padded_batch(hf: Any) -> None:
+    model, tokens = model_of(), tokens_of(2, 40)
+    some, mask = padded(tokens, 0, 7)
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    methods = able(hf.register, hf.CannotError)
+    assert {"linear.chunked", "sparse.window", "sparse.strided", "gated.retnet", "vq.blockwise", *EXACT} <= set(methods)
+    for method in methods:
+        model.set_attn_implementation(hf.register(method, **params_of(method)))
+        is_causal(model, method)
+        alone = logits(model, tokens[1:, 7:])[0]
+        beside = logits(model, some, attention_mask=mask, position_ids=positions)[1, 7:]
+        torch.testing.assert_close(beside, alone, rtol=0, atol=1e-5, msg=method)
+        if registry.load(method).decodes:
+            anew = written(model, some, attention_mask=mask, use_cache=False)
+            assert torch.equal(written(model, some, attention_mask=mask), anew), method
+
+
+def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_padded_batches_and_beams(hf: Any) -> None:
+    some, mask = padded(tokens_of(2, 40), 0, 7)
+    methods = able(lambda method, **params: hf.swap(model_of(), method, **params))
+    assert {*SEVERAL, "delta.deltaproduct", "delta.kda", "softmax.fox", "blocks.nsa", "lsh.full"} <= set(methods)
+    for method in methods:
+        model = hf.swap(model_of(), method, layers=ENDS, **params_of(method))
+        is_causal(model, method)
+        for beams in (1, 2) if registry.load(method).decodes else ():
+            anew = written(model, some, attention_mask=mask, use_cache=False, num_beams=beams)
+            assert torch.equal(written(model, some, attention_mask=mask, num_beams=beams), anew), (method, beams)
+
+
+def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_rows(hf: Any) -> None:
+    from transformers import AutoConfig, AutoModel
+
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 97}
+    model = AutoModel.from_config(AutoConfig.for_model("bert", **sizes)).eval()
+    tokens, mask = tokens_of(2), torch.ones(2, 21, dtype=torch.int64)
+    mask[1, 13:] = 0
+    with torch.no_grad():
+        own = model(tokens, attention_mask=mask).last_hidden_state
+        for name in (hf.register("softmax.naive"), hf.register("pooling.key_value", factor=2)):
+            model.set_attn_implementation(name)
+            said = model(tokens, attention_mask=mask).last_hidden_state
+            if name == "softmax.naive":
+                torch.testing.assert_close(said[mask > 0], own[mask > 0], rtol=0, atol=1e-5)
+            alone = model(tokens[1:, :13]).last_hidden_state
+            torch.testing.assert_close(said[1:, :13], alone, rtol=0, atol=1e-5)
+
+
+def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter(hf: Any) -> None:
+    near, wide = (model_of("mistral", sliding_window=w) for w in (4, 8))
+    name = hf.register("sparse.window", window=4)
+    wide.set_attn_implementation(name)
+    torch.testing.assert_close(logits(wide, tokens_of()), logits(near, tokens_of()), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "says"),
+    [
+        ("delta.deltanet", {}, "takes q, k, v, strength"),
+        ("context.transformer_xl", {}, "learns weights of its own"),
+        ("lsh.reformer", {}, "see later keys"),
+        ("sparse.strided", {}, "stride follows from the length"),
+        ("linformer.linformer", {"k": 8}, "its E would be"),
+        ("softmax.nave", {}, "did you mean"),
+        ("softmax.naive", {"windows": 3}, "windows"),
+        # transformers would read these names as kernels
+        *(("softmax.naive", {"name": name}, "read as a kernel") for name in ("my-flash", "me/mine", "paged|mine")),
+    ],
+)
+def test_what_cannot_be_a_function_of_q_k_v_and_a_name_that_is_taken_are_refused_at_registration(
+    method: str, params: dict[str, Any], says: str, hf: Any
+) -> None:
+    with pytest.raises((hf.CannotError, UnsupportedError, LookupError, TypeError), match=says):
+        hf.register(method, **params)
+
+
+def test_a_method_whose_name_transformers_would_read_as_a_kernel_gets_another(hf: Any) -> None:
+    model, tokens = model_of(), tokens_of()
+    own = logits(model, tokens)
+    model.set_attn_implementation(hf.register("softmax.sdpa_flash"))
+    torch.testing.assert_close(logits(model, tokens), own, rtol=0, atol=1e-5)
+
+
+def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: Any) -> None:
+    from transformers import StaticCache
+
+    tokens = tokens_of()
+
+    def refuses(says: str, model: Any, method: str = "softmax.naive", **given: Any) -> None:
+        model.set_attn_implementation(hf.register(method))
+        with pytest.raises(hf.CannotError, match=says):
+            model(tokens, **given)
+
+    refuses("attention_dropout", model_of(attention_dropout=0.1).train())
+    refuses("no form with a window", model_of("mistral"), "linear.chunked")
+    refuses("softcap", model_of("gemma2", head_dim=16))
+    refuses("mask of one's own", model_of(), attention_mask=torch.ones(3, 1, 21, 21))
+    refuses("static cache", (model := model_of()), past_key_values=StaticCache(model.config, max_cache_len=64))
+    holes = torch.ones_like(tokens)
+    holes[0, 3] = 0
+    refuses("between others of their row", model_of(), attention_mask=holes)
+    # with a cache transformers itself takes such positions for those of one sequence
+    two = torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1)
+    refuses("packed into one row", model_of(), position_ids=two, use_cache=False)
+    refuses("no attention weights", model_of(), output_attentions=True)
+
+
+def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) -> None:
+    model, tokens = model_of(), tokens_of()
+    model.set_attn_implementation(hf.register("sparse.local_attention", window=8))
+    assert written(model, tokens, use_cache=False).shape == (3, 30)
+    with pytest.raises(UnsupportedError, match="does not decode"):
+        written(model, tokens)
+
+
+@pytest.mark.parametrize("method", SEVERAL)
+def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(method: str, hf: Any) -> None:
+    model, tokens = hf.swap(model_of(), method, layers=ENDS, **params_of(method)).train(), tokens_of(3, 40)
+    optimiser, losses = torch.optim.AdamW(model.parameters(), 1e-3), []
+    for _ in range(8):
+        loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        lacking = [name for name, x in model.named_parameters() if ".swapped." in name and x.requires_grad and x.grad is None]
+        assert not lacking
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < 0.95 * losses[0]
+
+
+def test_a_codebook_learns_beside_the_gradients(hf: Any) -> None:
+    model, tokens = hf.swap(model_of(), "vq.blockwise", block=8).train(), tokens_of(3, 40)
+    before = {name: x.clone() for name, x in model.state_dict().items() if ".swapped." in name}
+    for _ in range(2):
+        model(tokens, labels=tokens).loss.backward()
+    after = model.state_dict()
+    assert before
+    assert any(not torch.equal(x, after[name]) for name, x in before.items())
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [*({method: ENDS} for method in SEVERAL), {"gated.mamba2": [0], "sparse.window": [2]}],
+    ids=lambda methods: " and ".join(methods),
+)
+def test_a_swapped_model_also_a_hybrid_is_saved_and_read_and_says_the_same(
+    methods: dict[str, Any], tmp_path: Path, hf: Any
+) -> None:
+    model = model_of()
+    for method, layers in methods.items():
+        hf.swap(model, method, layers=layers, **params_of(method))
+    model.save_pretrained(tmp_path)
+    read = hf.load(tmp_path).eval()
+    assert torch.equal(logits(read, tokens_of()), logits(model, tokens_of()))
+    if all(registry.load(method).decodes for method in methods):
+        assert torch.equal(written(read, tokens_of()), written(model, tokens_of()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unswap_restores_the_logits_bit_for_bit(kind: str, tmp_path: Path, hf: Any) -> None:
+    model, names = model_of(kind), set(model_of(kind).state_dict())
+    own = logits(model, tokens_of())
+    hf.swap(model, "delta.gated_deltanet", reuse="vo", rotary=False)
+    assert not torch.equal(logits(model, tokens_of()), own)
+    hf.unswap(model)
+    assert torch.equal(logits(model, tokens_of()), own)
+    assert set(model.state_dict()) == names
+    model.save_pretrained(tmp_path)
+    with pytest.raises(hf.CannotError, match="holds no swapped model"):
+        hf.load(tmp_path)
+
+
+def test_projections_left_out_of_reuse_are_made_anew_and_learn(hf: Any) -> None:
+    model = hf.swap(model_of(), "gated.retnet", layers=[1], reuse="vo").train()
+    tokens = tokens_of()
+    model(tokens, labels=tokens).loss.backward()
+    attention = model.model.layers[1].self_attn
+    assert set(attention.swapped.into) == {"q_proj", "k_proj"}
+    assert attention.swapped.into.q_proj.weight.grad is not None
+    assert attention.q_proj.weight.grad is None
+    assert attention.v_proj.weight.grad is not None
+
+
+def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets_positions(hf: Any) -> None:
+    tokens = tokens_of(1, 12)
+    turned = tokens.clone()
+    turned[:, :11] = tokens[:, :11].flip(1)
+    model = hf.swap(model_of(num_hidden_layers=1), "softmax.sdpa", rotary=False)
+    torch.testing.assert_close(logits(model, turned)[:, -1], logits(model, tokens)[:, -1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", SEVERAL)
+def test_gradient_checkpointing_changes_no_gradient(method: str, hf: Any) -> None:
+    found = []
+    for checkpointing in (False, True):
+        torch.manual_seed(2)
+        model = hf.swap(model_of(), method, **params_of(method)).train()
+        if checkpointing:
+            model.activation_checkpointing_enable()
+        model(tokens_of(), labels=tokens_of(), use_cache=False).loss.backward()
+        found.append({name: x.grad for name, x in model.named_parameters() if x.grad is not None})
+    assert found[0].keys() == found[1].keys()
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=1e-6)
+
+
+def test_in_half_precision_a_swapped_model_computes_what_it_does_in_float32_nearly(hf: Any) -> None:
+    torch.manual_seed(2)
+    model = hf.swap(model_of(), "gated.mamba2")
+    own, wrote = logits(model, tokens_of()), written(model, tokens_of()).shape
+    model.to(torch.bfloat16)
+    torch.testing.assert_close(logits(model, tokens_of()).float(), own, rtol=0, atol=0.05)
+    assert written(model, tokens_of()).shape == wrote
+    model.float()
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(logits(model, tokens_of()).float(), own, rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"method": "linear.full"}, "is not causal"),
+        ({"method": "softmax.sdpa", "layers": [3]}, "no layer 3: the model has attention in layers 0, 1, 2"),
+        ({"method": "softmax.sdpa", "reuse": "qk"}, "and o, which always is"),
+        ({"method": "softmax.sdpa", "reuse": "qkvox"}, "and o, which always is"),
+        ({"method": "sparse.strided"}, "stride follows from the length"),
+        ({"method": "softmax.sdpq"}, "did you mean"),
+    ],
+)
+def test_what_cannot_be_swapped_is_refused_and_leaves_the_model_as_it_was(given: dict[str, Any], says: str, hf: Any) -> None:
+    model = model_of()
+    own = logits(model, tokens_of())
+    with pytest.raises((hf.CannotError, UnsupportedError, LookupError), match=says):
+        hf.swap(model, **given)
+    assert torch.equal(logits(model, tokens_of()), own)
+
+
+def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
+    from transformers import DynamicCache
+
+    model, tokens = model_of(), tokens_of()
+    before = DynamicCache(config=model.config)
+    logits(model, tokens, past_key_values=before)
+    hf.swap(model, "linear.chunked")
+    with pytest.raises(hf.CannotError, match="swapped already"):
+        hf.swap(model, "linear.chunked", layers=[0])
+    with pytest.raises(hf.CannotError, match="from before it was swapped"):
+        logits(model, tokens, past_key_values=before)
+    cache = DynamicCache(config=model.config)
+    model(tokens, past_key_values=cache)
+    with pytest.raises(hf.CannotError, match="keeps no state under gradients"):
+        model(tokens[:, :1], past_key_values=cache)
+    with pytest.raises(hf.CannotError, match="mask of one's own"):
+        model(tokens, attention_mask=torch.ones(3, 1, 21, 21))
+    with pytest.raises(hf.CannotError, match="packed into one row"):
+        model(tokens, position_ids=torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1))
+    hf.swap(hf.unswap(model), "sparse.local_attention", window=8)
+    with pytest.raises(hf.CannotError, match="use_cache=False"):
+        written(model, tokens)
+
+
+def test_parameters_of_layers_are_told_to_methods_that_ask(hf: Any) -> None:
+    model = hf.swap(model_of(), "gated.lightning")
+    asked = signature(registry.load("gated.lightning")).parameters
+    told = [module.swapped.attention.params for module in (layer.self_attn for layer in model.model.layers)]
+    assert "layer" in asked
+    assert [each["layer"] for each in told] == [0, 1, 2]
