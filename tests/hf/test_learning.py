@@ -54,9 +54,7 @@ def test_a_recording_is_a_file_that_suites_read_and_under_another_ending_is_refu
     ("length", "code", "said"),
     [(64, 0, "mine.safetensors: q [3, 12, 64, 16], k [3, 12, 64, 16], v [3, 12, 64, 16]\n"), (4096, 2, "needs as many")],
 )
-def test_the_command_records_the_model_of_a_folder_on_a_text(
-    length: int, code: int, said: str, tmp_path: Path, hf: Any
-) -> None:
+def test_the_command_records_a_model_on_a_text(length: int, code: int, said: str, tmp_path: Path, hf: Any) -> None:
     hf.swap(model_of(vocab_size=256), "gated.retnet", layers=[1]).save_pretrained(tmp_path / "model")
     (tmp_path / "text").write_bytes(bytes(range(256)) * 20)
     words = ["record", "model", "--text", "text", "--sequences", "3", "--out", "mine.safetensors", "--N", str(length)]

@@ -336,7 +336,7 @@ PASSES = [(phase, Allocator.RETAIN) for phase in Pass if phase is not Pass.QUALI
 
 
 @pytest.mark.parametrize(("phase", "allocator"), [*PASSES, (Pass.TIME, Allocator.SYSTEM)])
-def test_every_pass_of_a_job_answers_under_both_policies_of_allocation(
+def test_every_pass_of_a_job_answers_by_both_allocators(
     warm: Isolation, phase: Pass, allocator: Allocator, tmp_path: Path
 ) -> None:
     changes: dict[str, object] = {"allocator": allocator}
@@ -369,9 +369,7 @@ def sampled(*, claimed: float = 1.0, samples: tuple[float, ...] = (0.25,) * 4, c
         (sampled(samples=(0.1,) * 4), (5.0, 6.0), "its samples add up to 400 ms of the 1.00 s in which they were taken"),
     ],
 )
-def test_samples_that_the_clock_of_another_process_does_not_agree_with_are_kept_and_do_not_count(
-    answer: Measured, marks: tuple[float, ...], words: str | None
-) -> None:
+def test_samples_count_only_where_another_process_agrees(answer: Measured, marks: tuple[float, ...], words: str | None) -> None:
     found = held_against(answer, marks)
     if words is None:
         assert found is answer

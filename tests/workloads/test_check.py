@@ -92,7 +92,7 @@ def test_a_wrong_shape_is_incorrect_and_names_both(name: str, asked: dict[str, A
         ),
     ],
 )
-def test_the_output_is_said_before_gradients_these_before_causality_and_what_is_right_last(
+def test_the_output_is_said_before_gradients_then_causality_and_what_is_right(
     name: str, causal: bool, first: str, last: str
 ) -> None:
     said = reason(name, causal=causal)
@@ -187,7 +187,7 @@ def cells_of(name: str, workload: Workload, params: dict[str, Scalar] | None = N
         ("Right", "forward", {"kv_heads": 2}, "forward_backward", {"N": 64, "kv_heads": 1}),
     ],
 )
-def test_the_cell_of_the_check_is_the_smallest_with_a_backward_or_token_by_token(
+def test_the_first_check_is_the_smallest_with_a_backward_or_token_by_token(
     name: str, workload: str, fields: dict[str, Any], checked_as: str, shape: dict[str, Any]
 ) -> None:
     found = cells_of(f"gate_cases:{name}", Workload(workload), **fields)[0]
@@ -210,7 +210,7 @@ def test_where_no_small_cell_is_allowed_there_is_none() -> None:
         ("context.transformer_xl", {"segment": 512}, 512, 1281),
     ],
 )
-def test_the_second_check_is_longer_than_two_of_the_longest_parts_and_no_multiple_of_one(
+def test_the_second_check_is_longer_than_two_parts_and_no_multiple_of_one(
     name: str, params: dict[str, Scalar], span: int, N: int
 ) -> None:
     *_, found = cells_of(name, Workload.FORWARD, params)
@@ -238,7 +238,7 @@ def test_a_check_counts_the_products_that_torch_sees() -> None:
 
 
 @pytest.mark.parametrize(("N", "told"), [(640, "B=3, H=4, N=640"), (1001, None)])
-def test_a_method_that_tunes_itself_is_called_at_the_timed_shape_before_it_is_checked(
+def test_a_method_that_tunes_itself_is_first_called_at_the_timed_shape(
     N: int, told: str | None, noted: list[tuple[int, ...]]
 ) -> None:
     timed = Cell(method="gate_cases:Tunes", problem=Problem(B=3, H=4, N=N, D=8))

@@ -198,7 +198,7 @@ def test_it_takes_the_first_tokens_of_the_sequences_that_are_asked_for_and_sprea
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize(("shape", "sequences"), [((8, 64, 16), 1), ((3, 8, 64, 16), 3), ((2, 3, 8, 64, 16), 6)])
-def test_three_dimensions_are_one_sequence_and_more_than_four_are_many_of_any_floating_point_type(
+def test_a_recording_has_three_dimensions_or_more_of_any_float(
     shape: tuple[int, ...], sequences: int, dtype: torch.dtype, tmp_path: Path
 ) -> None:
     found = Recording.read(write(tmp_path, dict.fromkeys(NAMES, shape), dtype))

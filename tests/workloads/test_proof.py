@@ -66,9 +66,7 @@ def proven(monkeypatch: pytest.MonkeyPatch, cell: Cell, share: float = 100.0) ->
     ],
     ids=lambda cell: f"{cell.label} {cell.workload.value}",
 )
-def test_a_right_method_is_proven_and_the_row_says_by_how_many_rows_and_how_well(
-    monkeypatch: pytest.MonkeyPatch, cell: Cell
-) -> None:
+def test_a_right_method_is_proven_and_its_row_says_how_well(monkeypatch: pytest.MonkeyPatch, cell: Cell) -> None:
     facts, p = proven(monkeypatch, cell), cell.problem
     rows = min(4, p.B) * p.H if cell.workload.decodes else min(64, p.B * p.H * p.N)
     assert int(facts["rows_compared"] or 0) >= min(rows, 64)
@@ -138,9 +136,7 @@ def test_the_first_outputs_are_kept_and_then_fewer_and_fewer_with_the_set_they_a
     assert {turn for turn, _ in witness.seen} == {0}
 
 
-def test_choices_are_those_of_the_last_call_where_a_clock_calls_again_or_one_graph_holds_several(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_choices_are_those_of_the_last_of_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     once = WallClock.sample
 
     def twice(self: WallClock, call: Call, batch: int, look: Look = drop) -> float:
@@ -225,9 +221,7 @@ def test_an_attention_that_is_wrong_within_a_model_is_incorrect(name: str, workl
     assert int(right.facts["rows_compared"] or 0) > 0
 
 
-def test_gradients_within_a_model_may_be_as_far_off_as_their_dtype_also_after_rows_of_other_heads_were_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_gradients_within_a_model_may_be_as_far_off_as_their_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_in_model, "SHARE", 100.0)
     monkeypatch.setattr(holding, "tolerance", lambda cell: 1e-9)
     monkeypatch.setattr(holding, "_OWN_ERROR", 1e6)

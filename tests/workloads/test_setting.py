@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench.api import tensors_of
-from attnbench.schema.cell import Batch, Cell, Precision, Workload, draw_seed
+from attnbench.schema.cell import Batch, Cell, Precision, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.decoding import Sequence, Step, cut, repeated
@@ -47,13 +47,6 @@ def test_another_seed_draws_other_inputs_and_other_parameters() -> None:
     one, other = setting("Projects", seed=5), setting("Projects", seed=6)
     assert not any(torch.equal(a, b) for a, b in zip(one.inputs, other.inputs, strict=True))
     assert not torch.equal(next(one.method.parameters()), next(other.method.parameters()))
-
-
-def test_replicates_have_seeds_of_their_own_and_methods_share_them() -> None:
-    a, b = (Cell(method=name, problem=SMALL) for name in ("gate_cases:Right", "gate_cases:Projects"))
-    seeds = [draw_seed(0, a, replicate) for replicate in range(20)]
-    assert len(set(seeds)) == 20
-    assert seeds == [draw_seed(0, b, replicate) for replicate in range(20)]
 
 
 def test_forward_runs_without_autograd_and_forward_backward_with_it(noted: list[bool]) -> None:
@@ -137,9 +130,7 @@ def prompt_of(made: Setting, N: int, new: int = 1) -> tuple[Tensor, ...]:
     ("workload", "N", "new"),
     [*(("decode", N, 1) for N in (1, 2, 9, 65)), ("verify", 2, 1), ("verify", 9, 4), ("verify", 65, 16)],
 )
-def test_new_tokens_attend_all_before_them_and_themselves_and_each_call_starts_from_the_same_state(
-    workload: str, N: int, new: int, B: int
-) -> None:
+def test_new_tokens_attend_all_before_them_from_the_same_state_each_call(workload: str, N: int, new: int, B: int) -> None:
     made = cast("Step", prepare(job("Right", Workload(workload), B, new, N=N)))
     whole = [torch.cat([p.expand(B, -1, -1, -1), t], dim=2) for p, t in zip(prompt_of(made, N, new), made.inputs, strict=True)]
     want = made.method.reference(*whole)[:, :, -new:]
@@ -173,11 +164,6 @@ def test_the_batch_that_was_found_takes_the_place_of_the_problem_s(prepared: Cal
     assert o.shape == (7, 4, 1, 6)
     assert not o.requires_grad
     assert made.state_bytes() == 8 * 7 * 2 * 11 * (8 + 6), "with room for all tokens"
-
-
-def test_whatever_a_step_raises_is_raised() -> None:
-    with pytest.raises(RuntimeError, match="no kernel for one token"):
-        sequence("StumblesInAStep").call()
 
 
 def test_a_shared_query_and_key_stays_one_tensor_when_tokens_are_cut() -> None:

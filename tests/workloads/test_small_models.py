@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from attnbench import registry
-from attnbench.analyze.digest import digest
 from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Limits, Pass
@@ -23,15 +21,12 @@ from attnbench.schema.outcome import (
     ERROR_RATE,
     GIVEN,
     LOSS,
-    Failed,
     Measured,
 )
 from attnbench.schema.problem import DType, Problem
-from attnbench.schema.record import Record
 from attnbench.schema.training import Training
 from attnbench.store.run_folder import checkpoint_of
 from attnbench.training.reading import ANEW, STEP_BY_STEP, Anew, ByStep, Reader
-from attnbench.worker.main import failure
 from attnbench.workloads.footprint import fit, measure_memory
 from attnbench.workloads.prepare import Generation, Updating, prepare
 from attnbench.workloads.timing import measure_time
@@ -66,15 +61,7 @@ def updating(cell: Cell) -> Updating:
     return setting
 
 
-def digested(cell: Cell, found: Measured) -> set[str]:
-    """The names of all that a digest takes from the record of a training."""
-    record = Record(job=job_of(cell), outcome=found, environment="x", started="2026-01-02T03:04:05", seconds=1.0)
-    taken = digest(record)
-    assert taken.useful
-    return {*taken.values, *taken.series}
-
-
-def test_a_record_has_times_scores_and_curves_which_its_digest_finds() -> None:
+def test_a_record_has_times_scores_and_curves() -> None:
     found = trained(cell_of())
     units = {"time": "s", LOSS: "nat", ACCURACY: "1", **dict(zip(CURVE, ("1", "s", "nat"), strict=True)), CURVE_ACCURACY: "1"}
     assert {name: series.unit for name, series in found.samples.items()} == units
@@ -85,7 +72,6 @@ def test_a_record_has_times_scores_and_curves_which_its_digest_finds() -> None:
     assert values[LOSS] == values[CURVE[2]][-1:]
     assert values[ACCURACY] == values[CURVE_ACCURACY][-1:]
     assert values[CURVE[1]][-1] == pytest.approx(sum(values["time"]))
-    assert digested(cell_of(), found) >= {LOSS, ACCURACY, "time", *CURVE, CURVE_ACCURACY}
 
 
 def test_its_facts_say_what_was_trained_on_what_and_how_far_from_chance_it_began() -> None:
@@ -122,7 +108,6 @@ def test_speech_has_an_error_rate_and_no_accuracy() -> None:
     assert found.facts["chance_loss"] == pytest.approx(math.log(6))
     assert "chance_accuracy" not in found.facts
     assert found.facts["rows_compared"], "the attention was proven on the frames"
-    assert digested(spoken(), found) >= {ERROR_RATE, CURVE_ERROR_RATE}
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT64, DType.BFLOAT16])
@@ -170,8 +155,8 @@ def test_every_task_that_is_made_up_trains_with_a_mask_or_without(task: str, cau
     assert LOSS in trained(cell_of(task, N=64).reshaped(causal=causal)).samples
 
 
-@pytest.mark.parametrize("cell", [cell_of(), spoken()], ids=["copy", "speech"])
-def test_a_training_goes_on_from_its_checkpoint_and_says_from_where_or_why_not(cell: Cell, tmp_path: Path) -> None:
+def test_a_training_goes_on_from_its_checkpoint_and_says_from_where_or_why_not(tmp_path: Path) -> None:
+    cell = spoken()
     first, again = (trained(cell, folder=str(tmp_path)) for _ in range(2))
     assert again.facts["resumed_from"] == 6
     assert ("resumed" in again.flags, "resumed" in first.flags) == (True, False)
@@ -185,15 +170,6 @@ def test_a_training_goes_on_from_its_checkpoint_and_says_from_where_or_why_not(c
 def test_few_updates_are_flagged() -> None:
     assert "few_samples" in trained(cell_of()).flags
     assert "few_samples" not in trained(cell_of(updates=MIN_SAMPLES)).flags
-
-
-def test_a_training_over_its_budget_is_a_budget_row_that_says_how_far_it_came() -> None:
-    job = job_of(cell_of()).model_copy(update={"limits": Limits(seconds=1e-6)})
-    with pytest.raises(Exception, match="1 of 6 updates took") as caught:
-        measure_training(job)
-    failed = failure(caught.value)
-    assert isinstance(failed, Failed)
-    assert failed.status == "budget"
 
 
 def test_the_memory_of_an_update_is_all_that_forward_backward_and_step_need() -> None:
@@ -210,14 +186,6 @@ def test_the_memory_of_an_update_is_all_that_forward_backward_and_step_need() ->
     memory = measure_memory(Job(cell=spoken(), phase=Pass.MEMORY, seed=5)).memory
     assert memory["output_bytes"].bytes == 4 * 32 * 7 * 4
     assert memory["input_bytes"].bytes == 4 * 32 * 40 * 4 + 4 * 32 * 8
-
-
-def test_an_update_leaves_no_gradient_and_moves_the_weights() -> None:
-    setting = updating(cell_of())
-    before = setting.model.head.weight.detach().clone()
-    setting.call()
-    assert all(p.grad is None for p in setting.model.parameters())
-    assert not torch.equal(before, setting.model.head.weight)
 
 
 def made_by(method: str = "softmax.sdpa", *, B: int = 3, N: int = 64, **fields: Any) -> Cell:
@@ -294,18 +262,6 @@ def test_a_trial_is_the_last_token_of_a_whole_call_whose_time_it_stands_for_and_
         assert setting.reader.states == []
 
 
-def test_every_method_that_decodes_can_be_tried_and_counted() -> None:
-    tried = []
-    for name in registry.catalogue():
-        method, cell = registry.load(name), made_by(name, N=16)
-        if method.decodes and not registry.missing(method) and not method.refusal(cell.call):
-            setting = generating(name, N=16)
-            assert setting.trial().shape[0] == 3
-            assert setting.state_bytes() > 0
-            tried.append(name)
-    assert len(tried) > 25
-
-
 @pytest.mark.parametrize(
     ("method", "size", "least"),
     [
@@ -314,9 +270,7 @@ def test_every_method_that_decodes_can_be_tried_and_counted() -> None:
         ("linear.chunked", None, 0),
     ],
 )
-def test_memory_is_that_of_the_last_token_and_the_state_that_of_all_layers_sequences_and_tokens_or_the_tokens_alone(
-    method: str, size: int | None, least: int
-) -> None:
+def test_memory_is_of_the_last_token_and_the_state_of_all_that_was_read(method: str, size: int | None, least: int) -> None:
     memory, setting = measure_memory(Job(cell=made_by(method), phase=Pass.MEMORY, seed=5)).memory, generating(method)
     assert memory["parameter_bytes"].bytes == 4 * setting.model.size
     assert memory["input_bytes"].bytes == 3 * 8

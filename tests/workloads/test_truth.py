@@ -89,9 +89,7 @@ def test_a_first_token_whose_one_product_cancels_is_excused_even_where_the_defin
 
 
 @given(N=N, span=SPAN, count=st.integers(2, 70), seed=st.integers(), first=st.integers(0, 4999))
-def test_tokens_are_as_many_as_asked_for_the_first_and_the_last_among_them(
-    N: int, span: int, count: int, seed: int, first: int
-) -> None:
+def test_tokens_are_as_many_as_asked_for_and_the_outermost(N: int, span: int, count: int, seed: int, first: int) -> None:
     first = min(first, N - 1)
     at = tokens(N, span, count, random.Random(seed), first)
     assert list(at) == sorted(set(at))
@@ -100,9 +98,7 @@ def test_tokens_are_as_many_as_asked_for_the_first_and_the_last_among_them(
 
 
 @given(B=B, H=H, N=N, span=SPAN, seed=st.integers())
-def test_places_have_at_least_64_rows_or_all_there_are_and_the_outermost_heads(
-    B: int, H: int, N: int, span: int, seed: int
-) -> None:
+def test_places_have_64_rows_or_all_and_the_outermost_heads(B: int, H: int, N: int, span: int, seed: int) -> None:
     found = places(B, H, N, span, random.Random(seed))
     heads = {(place.b, place.h) for place in found}
     assert len(heads) == len(found)

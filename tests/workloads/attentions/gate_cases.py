@@ -413,19 +413,6 @@ class ForwardOnly(Right):
         return "it has no backward" if cell.workload is Workload.FORWARD_BACKWARD else None
 
 
-class Near(Right):
-    """Softmax over the keys at most `reach` away."""
-
-    def __init__(self, problem: Problem, reach: int = 0) -> None:
-        super().__init__(problem)
-        self.reach = reach
-
-    def weights(self, q: Tensor, k: Tensor) -> Tensor:
-        at = torch.arange(q.shape[2])
-        far = (at - at[:, None]).abs() > self.reach
-        return self.scores(q, k).masked_fill(far, -torch.inf).softmax(-1)
-
-
 class Asked(Right):
     """Refuses in words that tell which workload it was asked about."""
 
