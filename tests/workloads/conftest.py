@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Inquiry, Prospect
@@ -64,3 +65,8 @@ def scores_of(outcome: Outcome) -> dict[str, float]:
     samples = measured(outcome).samples
     assert {len(series.values) for series in samples.values()} == {1}
     return {metric: series.values[0] for metric, series in samples.items()}
+
+
+def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
+    """Whether tensors are equal, one by one."""
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))

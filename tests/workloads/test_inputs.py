@@ -17,6 +17,7 @@ from attnbench.workloads.inputs import CENTRES, SPREAD, clustered, draw_inputs, 
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.recording import NAMES, Recording, RecordingError
 from attnbench.workloads.weights import exact_weights
+from tests.workloads.conftest import same
 
 SMALL = Problem(B=2, H=4, N=32, D=8)
 SIZES = [(16, 64), (16, 2048), (32, 512), (64, 64), (64, 2048), (128, 64), (128, 2048)]
@@ -31,10 +32,6 @@ def generator(seed: int = 3) -> torch.Generator:
 def drawn(name: str, p: Problem = SMALL, seed: int = 3, **fields: object) -> tuple[Tensor, ...]:
     cell = Cell.model_validate({"method": name, "problem": p, **fields})
     return draw_inputs(registry.load(name), cell, generator(seed))
-
-
-def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
-    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 @pytest.mark.parametrize("name", ["softmax.sdpa", "lsh.reformer", "delta.gated_deltanet", "gate_cases:SharedQK"])

@@ -41,20 +41,18 @@ def scores(name: str, **fields: Any) -> dict[str, float]:
     return scores_of(outcome_of(name, **fields))
 
 
-def test_a_right_method_is_rounded_as_its_dtype_rounds_and_has_every_score() -> None:
-    found = scores("Right")
-    assert set(found) == set(NUMERICS_SCORES)
-    assert 1e-8 < found[ROUNDING] < found[WORST_ROW] < 1e-6
-    assert 1e-8 < found[GRADIENT_ROUNDING] < 1e-6
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [(DType.FLOAT64, 0.0, 1e-15), (DType.FLOAT32, 1e-8, 1e-6), (DType.BFLOAT16, 1e-4, 2e-2)]
+)
+def test_a_right_method_is_rounded_as_its_dtype_rounds_and_has_every_score(dtype: DType, low: float, high: float) -> None:
+    found = scores("Right", dtype=dtype)
+    # without any rounding there is none that could grow
+    assert set(NUMERICS_SCORES) - set(found) == ({DRIFT} if found[ROUNDING] == 0 else set())
+    assert low <= found[ROUNDING] <= found[WORST_ROW]
+    assert low <= found[GRADIENT_ROUNDING]
+    assert max(found[ROUNDING], found[GRADIENT_ROUNDING]) < high
     assert found[RUN_DIFFERENCE] == 0
     assert found[DETERMINISTIC_COST] > 0
-
-
-@pytest.mark.parametrize(("dtype", "low", "high"), [(DType.FLOAT64, 0.0, 1e-15), (DType.BFLOAT16, 1e-4, 2e-2)])
-def test_fewer_digits_are_more_rounding(dtype: DType, low: float, high: float) -> None:
-    found = scores("Right", dtype=dtype)
-    assert low <= found[ROUNDING] < high
-    assert low <= found[GRADIENT_ROUNDING] < high
 
 
 def test_the_share_by_which_rows_and_gradients_are_off_is_found() -> None:

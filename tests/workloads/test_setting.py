@@ -18,6 +18,7 @@ from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.decoding import Sequence, Step, cut, repeated
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting, generator
+from tests.workloads.conftest import same
 
 SMALL = Problem(B=2, H=2, N=32, D=8)
 WIDE = Problem(H=4, kv_heads=2, N=9, D=8, M=6, dtype=DType.FLOAT64, causal=True)
@@ -27,10 +28,6 @@ SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 def setting(name: str, *, seed: int = 5, workload: Workload = Workload.FORWARD_BACKWARD, **fields: object) -> Setting:
     problem = SMALL.model_copy(update=fields)
     return prepare(Job(cell=Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), seed=seed))
-
-
-def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
-    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def test_two_methods_and_two_workloads_of_a_block_get_the_same_inputs_and_gradient() -> None:
@@ -58,21 +55,13 @@ def test_forward_runs_without_autograd_and_forward_backward_with_it(noted: list[
 
 
 @pytest.mark.parametrize(("name", "leaves"), [("Right", 3), ("Projects", 4), ("SharedQK", 2)])
-def test_every_input_and_parameter_gets_its_gradient_once(name: str, leaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[Tensor]] = []
-    grad = torch.autograd.grad
-
-    def spy(outputs: Tensor, inputs: list[Tensor], gradients: Tensor) -> tuple[Tensor, ...]:
-        asked.append(inputs)
-        return grad(outputs, inputs, gradients)
-
-    monkeypatch.setattr(torch.autograd, "grad", spy)
-    given = setting(name).call()
+def test_every_input_and_parameter_gets_its_gradient_once(name: str, leaves: int) -> None:
+    made = setting(name)
+    asked, given = made.leaves(), made.call()
     assert isinstance(given, tuple)
-    _, *gradients = given
-    assert [g.shape for g in gradients] == [leaf.shape for leaf in asked[0]]
-    assert len({id(leaf) for leaf in asked[0]}) == len(asked[0]) == leaves
-    assert all(leaf.grad is None for leaf in asked[0])
+    assert [g.shape for g in given[1:]] == [leaf.shape for leaf in asked]
+    assert len({id(leaf) for leaf in asked}) == len(asked) == leaves
+    assert all(leaf.grad is None for leaf in asked)
 
 
 def test_a_shared_query_and_key_gets_the_sum_of_both_gradients() -> None:
