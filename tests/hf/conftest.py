@@ -1,9 +1,63 @@
-"""What every test here begins with, and the module that most are about."""
+"""What the tests share: small models without a download, of a fixed seed, three layers, four heads of 16; and attnbench.hf."""
 
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
+KINDS = ("llama", "qwen3", "gpt2", "mistral")
+"""Plain and grouped heads with a rotary embedding; norms of q and k; learnt positions and one product for q, k, v; a window."""
+VOCABULARY, PAD, LAYERS = 97, 0, 3
+_SIZES: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+_OF_GPT2 = {"n_embd": 64, "n_layer": LAYERS, "n_head": 4, "n_positions": 128} | dict.fromkeys(
+    ("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0
+)
+
+
+def model_of(kind: str = "llama", **options: Any) -> Any:
+    """A model with random weights, always the same, in evaluation mode."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    own: dict[str, Any] = {"gpt2": _OF_GPT2, "qwen3": _SIZES | {"head_dim": 16}, "mistral": _SIZES | {"sliding_window": 8}}.get(
+        kind, _SIZES
+    )
+    tokens = {"vocab_size": VOCABULARY, "pad_token_id": PAD, "bos_token_id": 1, "eos_token_id": None}
+    torch.manual_seed(1)
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **own | tokens | options)).eval()
+
+
+def tokens_of(B: int = 3, N: int = 21, seed: int = 0) -> Tensor:
+    """Tokens that are not padding, int64 [B, N]."""
+    return torch.randint(2, VOCABULARY, (B, N), generator=torch.Generator().manual_seed(seed))
+
+
+def padded(tokens: Tensor, *begins: int) -> tuple[Tensor, Tensor]:
+    """The tokens with padding before the first of each row, and the mask that says so."""
+    mask = torch.ones_like(tokens)
+    for row, begin in enumerate(begins):
+        mask[row, :begin] = 0
+    return torch.where(mask > 0, tokens, PAD), mask
+
+
+def logits(model: Any, tokens: Tensor, **given: Any) -> Tensor:
+    """What a model says at each position, without gradients."""
+    with torch.no_grad():
+        said: Tensor = model(tokens, **given).logits
+    return said
+
+
+def written(model: Any, tokens: Tensor, new: int = 9, **given: Any) -> Tensor:
+    """The tokens and the likeliest ones after them."""
+    made: Tensor = model.generate(tokens, max_new_tokens=new, do_sample=False, **given)
+    return made
 
 
 @pytest.fixture(autouse=True)

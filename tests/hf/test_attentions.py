@@ -11,7 +11,7 @@ import torch
 from attnbench import registry
 from attnbench.api import Causality
 from attnbench.registry import MissingPackageError, UnsupportedError
-from tests.hf.models import KINDS, LAYERS, logits, model_of, padded, tokens_of, written
+from tests.hf.conftest import KINDS, LAYERS, logits, model_of, padded, tokens_of, written
 
 pytestmark = pytest.mark.peers
 EXACT = ("softmax.sdpa", "softmax.naive")

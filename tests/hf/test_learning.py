@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.workloads.recording import Recording
-from tests.hf.models import KINDS, LAYERS, logits, model_of, tokens_of, written
+from tests.hf.conftest import KINDS, LAYERS, logits, model_of, tokens_of, written
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]
 N, HELD_OUT, UPDATES = 64, 2**15, 400

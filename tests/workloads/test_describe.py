@@ -175,13 +175,6 @@ def test_the_first_line_of_its_docstring_is_the_summary_and_a_parameter_beyond_a
     assert prospect_of(cell).why_not == "int too large to convert to float"
 
 
-@pytest.mark.parametrize("workload", list(Workload))
-def test_a_method_s_own_words_come_after(workload: Workload) -> None:
-    method = registry.load("gate_cases:Particular")
-    for N, words in ((100, "too short"), (400, None)):
-        assert method.refusal(Cell(method="Particular", problem=Problem(N=N, causal=True), workload=workload)) == words
-
-
 def test_a_survey_has_device_facts_and_memory_before_the_roofs_take_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 

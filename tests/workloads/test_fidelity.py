@@ -1,11 +1,9 @@
 """What each query gives to each key, read off a method; and how much of the exact attention is kept, once it has adapted."""
 
-import math
 from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -87,16 +85,6 @@ def test_weights_are_asked_for_in_the_width_of_the_problem_and_leave_inputs(monk
 def test_the_exact_attention_is_softmax_where_a_method_does_not_say_otherwise() -> None:
     linear, softmax = made("linear.chunked", problem()), made("softmax.naive", problem())
     torch.testing.assert_close(exact_weights(*linear), weights(*softmax), atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("rounds", [1, 4])
-def test_what_hashing_approximates_is_attention_with_shared_queries_and_keys(causal: bool, rounds: int) -> None:
-    method, (q, k, v) = made("lsh.reformer_pytorch", problem(causal=causal), rounds=rounds, bucket_size=4)
-    scores = (q @ F.normalize(q, dim=-1).mT / math.sqrt(8)).masked_fill(torch.eye(32, dtype=torch.bool), -5e4)
-    later = torch.ones(32, 32, dtype=torch.bool).triu(1)
-    want = (scores.masked_fill(later, -torch.inf) if causal else scores).softmax(-1)
-    torch.testing.assert_close(exact_weights(method, (q, k, v)), want, atol=1e-10, rtol=0)
 
 
 def test_a_drawing_depends_on_its_seed_alone_and_has_methods_for_gpus_alone_too() -> None:

@@ -30,18 +30,14 @@ def setting(name: str, *, seed: int = 5, workload: Workload = Workload.FORWARD_B
     return prepare(Job(cell=Cell(method=f"gate_cases:{name}", problem=problem, workload=workload), seed=seed))
 
 
-def test_two_methods_and_two_workloads_of_a_block_get_the_same_inputs_and_gradient() -> None:
+def test_a_seed_gives_all_methods_and_workloads_the_same_inputs_and_gradient_and_another_seed_others() -> None:
     # Projects draws a parameter of its own first, which must not move its inputs
-    right, projects = setting("Right"), setting("Projects")
-    assert same(right.inputs, projects.inputs)
-    assert right.gradient is not None
-    assert projects.gradient is not None
-    assert torch.equal(right.gradient, projects.gradient)
+    right, one, other = setting("Right"), setting("Projects"), setting("Projects", seed=6)
+    assert same(right.inputs, one.inputs)
     assert same(right.inputs, setting("Right", workload=Workload.FORWARD).inputs)
-
-
-def test_another_seed_draws_other_inputs_and_other_parameters() -> None:
-    one, other = setting("Projects", seed=5), setting("Projects", seed=6)
+    assert right.gradient is not None
+    assert one.gradient is not None
+    assert torch.equal(right.gradient, one.gradient)
     assert not any(torch.equal(a, b) for a, b in zip(one.inputs, other.inputs, strict=True))
     assert not torch.equal(next(one.method.parameters()), next(other.method.parameters()))
 

@@ -63,11 +63,18 @@ def test_a_batch_that_was_found_is_a_fact_of_the_row_and_one_that_was_stated_is_
     ("samples", "flags"),
     [([0.1] * (MIN_SAMPLES - 1), {"few_samples"}), ([0.1] * MIN_SAMPLES, set()), ([0.1, 0.2] * 10, {"noisy"})],
 )
-def test_few_samples_and_those_far_apart_are_flagged(
+def test_few_samples_and_those_far_apart_are_flagged_after_as_many_warm_up_calls_as_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, samples: list[float], flags: set[str]
 ) -> None:
-    monkeypatch.setattr(Loop, "run", lambda self, call, warmup: Timing(0.1, samples=samples))
-    assert {"few_samples", "noisy"} & set(row().flags) == flags
+    asked: list[int | None] = []
+
+    def run(self: Loop, call: Call, warmup: int | None) -> Timing:
+        asked.append(warmup)
+        return Timing(0.1, samples=samples)
+
+    monkeypatch.setattr(Loop, "run", run)
+    assert {"few_samples", "noisy"} & set(row(warmup=3).flags) == flags
+    assert asked == [3]
 
 
 @pytest.mark.parametrize(("seconds", "joules"), [(1.0, 0.5), (0.2, None)], ids=["long enough", "too short"])
@@ -106,15 +113,6 @@ def test_what_else_ran_during_the_first_call_is_not_held_against_the_samples(mon
     found = row()
     assert found.facts["others_percent"] == 0
     assert "loaded" not in found.flags
-
-
-def test_the_given_warm_up_count_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    # on a busy machine a call may take seconds: there is time for all of them, and no more samples than needed
-    monkeypatch.setattr("attnbench.measure.loop._MIN_SECONDS", 0.0)
-    monkeypatch.setattr("attnbench.measure.loop.stable", lambda values: True)
-    found = row(seconds=600.0, warmup=3)
-    assert found.facts["warmup_calls"] == 3
-    assert len(found.samples["time"].values) == MIN_SAMPLES
 
 
 def test_forward_is_timed_without_autograd_and_its_very_first_call_is_observed(noted: list[bool]) -> None:
@@ -187,41 +185,33 @@ def limited(flops: float, **fields: Any) -> Job:
     return Job(cell=cell, limits=Limits(flops=flops, roof=known))
 
 
-@pytest.fixture
-def measured_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which ceilings were measured again; as they were before."""
-    asked: list[str] = []
+def test_less_than_half_of_what_products_or_traffic_in_cache_take_is_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[str] = []
 
     def measure(_: str, ceiling: str) -> tuple[float, float, float]:
-        asked.append(ceiling)
+        again.append(ceiling)
         return 1e12, 1e10, 1e11
 
     monkeypatch.setattr(roof, "measure", measure)
-    return asked
-
-
-def test_less_than_half_of_what_products_or_traffic_in_cache_take_is_impossible(measured_again: list[str]) -> None:
     refuse_impossible(limited(1e9), [0.6e-3])
     refuse_impossible(limited(0), [0.4e-6])
-    assert measured_again == []
+    assert again == []
     with pytest.raises(WrongError, match=r"^1 GFLOP and 64.0 KiB take 1.00 ms at least$") as error:
         refuse_impossible(limited(1e9), [0.1e-3, 0.4e-3, 0.9e-3])
     assert error.value.status is Status.IMPOSSIBLE
     with pytest.raises(WrongError, match="take 655 ns at least"):
         refuse_impossible(limited(0), [0.3e-6])
-    assert measured_again == ["float32", "float32"]
+    assert again == ["float32", "float32"], "the roof is measured again before anything is refused"
+    # in half precision the roof of float32 counts too
+    with pytest.raises(WrongError):
+        refuse_impossible(limited(1e9, dtype=DType.BFLOAT16), [0.1e-3])
+    assert again[2:] == ["bfloat16", "float32", "float32, matmul high"]
 
 
 def test_nothing_is_refused_where_the_roof_is_higher_the_second_time_or_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roof, "measure", lambda *_: (5e12, 1e10, 1e11))
     refuse_impossible(limited(1e9), [0.4e-3])
     refuse_impossible(limited(1e9).model_copy(update={"limits": Limits(flops=1e9)}), [1e-9])
-
-
-def test_in_half_precision_the_roof_of_float32_counts_too(measured_again: list[str]) -> None:
-    with pytest.raises(WrongError):
-        refuse_impossible(limited(1e9, dtype=DType.BFLOAT16), [0.1e-3])
-    assert measured_again == ["bfloat16", "float32", "float32, matmul high"]
 
 
 class CountingClock(WallClock):

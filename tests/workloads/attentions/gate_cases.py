@@ -158,22 +158,23 @@ DependsOnTheBatch = gives(lambda o, *_: off(o) if len(o) > 1 else o)
 WrongAtLength = gives(lambda o, *_: torch.cat([o[:, :, :40], 1.5 * o[:, :, 40:]], 2))
 
 
-def defined(forward: Callable[..., Tensor], reference: Callable[..., Tensor]) -> type[Right]:
-    """An attention of other values, by another definition."""
+class NaNLikeItsReference(Right):
+    """Both overflow in half precision; only the wide reference does not."""
 
-    class Defined(Right):
-        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return forward(q, k, v)
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return v * 60000 * 4 / 60000 / 4
 
-        def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return reference(q, k, v)
-
-    return Defined
+    reference = forward
 
 
-# both overflow in half precision, and only the wide reference does not; a definition that is zero leaves no room for any error
-NaNLikeItsReference = defined(*(lambda q, k, v: v * 60000 * 4 / 60000 / 4,) * 2)
-SomethingForNothing = defined(lambda q, k, v: (q.sum() + k.sum()) * 0 * v + 1, lambda q, k, v: (q.sum() + k.sum()) * 0 * v)
+class SomethingForNothing(Right):
+    """Its definition is zero everywhere, which leaves no room for any error."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.reference(q, k, v) + 1
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q.sum() + k.sum()) * 0 * v
 
 
 class LeaksTheFuture(Right):
