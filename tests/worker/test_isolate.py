@@ -81,24 +81,22 @@ def test_every_errand_has_a_process_of_its_own(warm: Isolation, marks: Path) -> 
     assert len(set(pids)) == 3
 
 
-CRASHES = {
-    "Segfaults": (Status.CRASHED, "SIGSEGV (signal 11)"),
-    "Aborts": (Status.CRASHED, "SIGABRT (signal 6)"),
-    "Killed": (Status.CRASHED, "SIGKILL (signal 9)"),
-    "Exits": (Status.ERROR, "exit code 3"),
-    "Raises": (Status.ERROR, "ValueError: this method is out of order"),
-    "StickyCudaError": (Status.ERROR, "illegal memory access"),
-    "OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
-    "RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
-    "AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
-    "UsesUpItsMemory": (Status.OOM_HOST, "memory limit of this cell reached: 134217728"),
-    "Declines": (Status.UNSUPPORTED, "only float64 is written"),
-    "NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
-}
-
-
 def test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean(warm: Isolation) -> None:
-    for name, (status, words) in CRASHES.items():
+    ends = {
+        "Segfaults": (Status.CRASHED, "SIGSEGV (signal 11)"),
+        "Aborts": (Status.CRASHED, "SIGABRT (signal 6)"),
+        "Killed": (Status.CRASHED, "SIGKILL (signal 9)"),
+        "Exits": (Status.ERROR, "exit code 3"),
+        "Raises": (Status.ERROR, "ValueError: this method is out of order"),
+        "StickyCudaError": (Status.ERROR, "illegal memory access"),
+        "OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
+        "RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
+        "AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
+        "UsesUpItsMemory": (Status.OOM_HOST, "memory limit of this cell reached: 134217728"),
+        "Declines": (Status.UNSUPPORTED, "only float64 is written"),
+        "NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
+    }
+    for name, (status, words) in ends.items():
         failed = failure(warm, f"faulty:{name}")
         assert (failed.status, name) == (status, name)
         assert words in failed.reason, name
@@ -117,18 +115,16 @@ def test_a_crash_keeps_the_last_lines_of_the_traceback(warm: Isolation) -> None:
         assert '"/' not in detail  # no folder of one machine
 
 
-IMPORTS = {
-    "import_raises": (Status.ERROR, "cannot be imported today"),
-    "import_exits": (Status.ERROR, "SystemExit: 4"),
-    "import_dies": (Status.ERROR, "exit code 5"),
-    "import_chatters": (Status.ERROR, "after 100 MB"),
-    "import_needs": (Status.MISSING, "pip install a_module_that_nobody_has"),
-    "import_wanders": (Status.ERROR, "lost"),
-}
-
-
 def test_a_module_that_goes_wrong_at_import_costs_only_its_own_errand(warm: Isolation) -> None:
-    for module, (status, words) in IMPORTS.items():
+    ends = {
+        "import_raises": (Status.ERROR, "cannot be imported today"),
+        "import_exits": (Status.ERROR, "SystemExit: 4"),
+        "import_dies": (Status.ERROR, "exit code 5"),
+        "import_chatters": (Status.ERROR, "after 100 MB"),
+        "import_needs": (Status.MISSING, "pip install a_module_that_nobody_has"),
+        "import_wanders": (Status.ERROR, "lost"),
+    }
+    for module, (status, words) in ends.items():
         failed = failure(warm, f"{module}:Method")
         assert (failed.status, module) == (status, module)
         assert words in failed.reason, module

@@ -3,7 +3,6 @@
 Each is made from a shipped class, whose definition stays as it is.
 """
 
-import copy
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -161,14 +160,6 @@ def border(name: str) -> Spoil:
     return of_output(late_by_one)
 
 
-def longer_span(method: Attention, _: Forward, inputs: tuple[Tensor, ...], __: dict[str, Any]) -> Tensor:
-    """Each span is a tenth longer than it is."""
-    longer = copy.deepcopy(method)
-    longer.get_parameter("z").data *= 1.1
-    o: Tensor = registry.load("context.adaptive_span").forward(longer, *inputs)
-    return o
-
-
 ANYWHERE: dict[str, Spoil] = {
     "samples mixed": of_output(lambda o: o.roll(1, 0)),
     "heads mixed": of_output(lambda o: o.roll(1, 1)),
@@ -192,7 +183,7 @@ OWN: dict[tuple[str, str], Spoil] = {
     ("sparse.fixed", "the other pattern"): instead(registry.load("sparse.strided"), stride=16),
     ("blocks.moba", "a block too few"): instead(registry.load("blocks.moba"), block=32, topk=2),
     ("blocks.nsa", "a shorter window"): instead(registry.load("blocks.nsa"), block=16, selected=3, window=31),
-    ("context.adaptive_span", "a longer span"): longer_span,
+    ("context.adaptive_span", "a longer ramp"): instead(registry.load("context.adaptive_span"), span=32, ramp=9),
     ("context.transformer_xl", "no memory"): instead(registry.load("context.transformer_xl"), segment=64, memory=0),
     ("landmark.nystrom", "an iteration too few"): instead(registry.load("landmark.nystrom"), landmarks=16, iterations=5),
     ("pooling.key_value", "another factor"): instead(registry.load("pooling.key_value"), factor=5),
