@@ -27,7 +27,7 @@ def params_of(method: str) -> dict[str, Any]:
     return {name: value for name, value in PARAMS.items() if name in signature(registry.load(method)).parameters}
 
 
-def able(put: Callable[..., Any], *cannot: type[Exception]) -> list[str]:
+def able(put: Callable[..., Any], cannot: type[Exception] = UnsupportedError) -> list[str]:
     """The causal methods that run here and can be put into a model.
 
     Those that compile a kernel for each length are left out, and fla's, which speak up where they are imported.
@@ -40,7 +40,7 @@ def able(put: Callable[..., Any], *cannot: type[Exception]) -> list[str]:
             if registry.load(method).causality is Causality.FULL:
                 put(method, **params_of(method))
                 found.append(method)
-        except (UnsupportedError, MissingPackageError, *cannot):
+        except (UnsupportedError, MissingPackageError, cannot):
             continue
     return found
 

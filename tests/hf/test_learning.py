@@ -173,5 +173,5 @@ def test_a_model_that_looks_back_answers_and_one_that_does_not_cannot() -> None:
     one, three, blind = (LooksBack(n) for n in (1, 3, 97))
     pairs = associations(KNOWN, 4, 64, source())
     found = needle(torch.zeros(4, 96, dtype=torch.int64), KNOWN, source())
-    assert pairs.answered(one) == found.answered(three) == 1  # type: ignore[arg-type]
-    assert pairs.answered(blind) == found.answered(blind) == 0  # type: ignore[arg-type]
+    assert pairs.answered(one) == found.answered(three) == 1
+    assert pairs.answered(blind) == found.answered(blind) == 0

@@ -12,8 +12,9 @@ from attnbench.measure.loop import OverBudgetError
 from attnbench.measure.nvml import NvmlSampler, NvmlUnavailableError
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import FIT_SHARE, Job, Limits, Pass
-from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
+from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured, Status
 from attnbench.schema.problem import Problem
+from attnbench.worker.main import failure
 from attnbench.workloads.footprint import fit, measure_memory, on_cuda, sizes
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Setting
@@ -205,8 +206,9 @@ def test_a_batch_that_fits_is_a_row_with_its_size_and_the_time_of_a_call(workloa
 
 
 def test_a_call_that_takes_too_long_or_raises_does_not_fit_and_without_a_limit_any_time_does(noted: list[bool]) -> None:
-    with pytest.raises(OverBudgetError, match="one call took"):
+    with pytest.raises(OverBudgetError, match="one call took") as error:
         fit(fit_job(first_call=1e-9))
+    assert failure(error.value).status is Status.BUDGET
     assert fit(fit_job("Watches", Workload.FORWARD, first_call=None)).facts["B"] == 3
     assert noted == [False, False], "the first call is never the one on the clock"
     with pytest.raises(RuntimeError, match="no kernel for this"):

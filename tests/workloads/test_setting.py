@@ -92,16 +92,16 @@ def test_parameters_have_the_dtype_of_the_problem() -> None:
     assert {p.dtype for p in made.method.parameters()} == {t.dtype for t in made.inputs} == {torch.bfloat16}
 
 
-def job(name: str, workload: Workload, B: int | None = None, new: int = 1, **fields: object) -> Job:
+def job(name: str, workload: Workload, B: int | None = None, new: int = 1, **fields: Any) -> Job:
     cell = Cell(method=f"gate_cases:{name}", problem=WIDE.model_copy(update=fields), workload=workload, new_tokens=new)
     return Job(cell=cell, seed=5, B=B)
 
 
-def one_step(name: str = "Right", B: int | None = None, **fields: object) -> Step:
+def one_step(name: str = "Right", B: int | None = None, **fields: Any) -> Step:
     return cast("Step", prepare(job(name, Workload.DECODE, B, **fields)))
 
 
-def sequence(name: str = "Right", B: int | None = None, **fields: object) -> Sequence:
+def sequence(name: str = "Right", B: int | None = None, **fields: Any) -> Sequence:
     return cast("Sequence", prepare(job(name, Workload.DECODE_TOTAL, B, **fields)))
 
 

@@ -99,7 +99,8 @@ def test_the_energy_of_a_call_is_in_the_row_or_the_reason_why_not(
         assert "energy" not in found.samples
         assert "samples were taken for 0.2 s" in str(found.facts["energy_reason"])
     else:
-        assert (found.samples["energy"].values, found.samples["energy"].unit) == (pytest.approx((joules,)), "J")
+        assert found.samples["energy"].values == pytest.approx((joules,))
+        assert found.samples["energy"].unit == "J"
         assert found.facts["energy_calls"] == 40
         assert found.facts["energy_timed_share"] == pytest.approx(1.0)
 
@@ -240,9 +241,10 @@ def selection_of(name: str, noted: list[str], *, limit: float = 60.0, **fields: 
 
 
 def test_the_share_is_the_choice_over_the_whole_forward_also_of_one_round(noted: list[str]) -> None:
-    found = (pytest.approx(0.25), {"selection_and_rest": pytest.approx(1.0)})
-    assert selection_of("Selects", noted) == found
-    assert selection_of("Selects", noted, limit=0.0) == found
+    for limit in (60.0, 0.0):
+        share, facts = selection_of("Selects", noted, limit=limit)
+        assert share == pytest.approx(0.25)
+        assert facts == {"selection_and_rest": pytest.approx(1.0)}
     # made once, given to a forward, and then each of the three
     assert (noted.count("choice"), noted.count("attention")) == (3, 3)
 
@@ -294,5 +296,5 @@ def test_the_share_stands_in_the_row_beside_the_time(noted: list[str], monkeypat
     monkeypatch.setattr(devices, "clock", lambda *_: CountingClock(noted))
     found = row(cell_of("Selects"))
     assert set(found.samples["time"].values) == {4.0}, "choosing by itself is no part of a sample"
-    share = found.samples[SELECTION_SHARE]
-    assert (share.values, share.unit) == (pytest.approx((0.25,)), "1")
+    assert found.samples[SELECTION_SHARE].values == pytest.approx((0.25,))
+    assert found.samples[SELECTION_SHARE].unit == "1"

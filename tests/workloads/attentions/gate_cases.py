@@ -188,7 +188,8 @@ class LeaksKeys(Right):
     """Normalises over all keys, and sums over earlier values only."""
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
-        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).tril()
+        weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return weights.tril()
 
 
 class LeaksKeysAndSaysSo(LeaksKeys):
