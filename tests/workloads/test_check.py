@@ -144,9 +144,9 @@ def test_a_causal_call_that_sees_the_future_is_incorrect(name: str) -> None:
     measured(checked("LeaksKeysAndSaysSo", **CAUSAL) if name == "LeaksKeys" else checked(name))
 
 
-@pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT16])
-def test_half_precision_is_no_excuse_for_fewer_digits(dtype: DType) -> None:
-    assert "off by" in reason("Sloppy", dtype=dtype)
+@pytest.mark.parametrize(("dtype", "first"), [(DType.BFLOAT16, "row "), (DType.FLOAT16, "output off by")])
+def test_half_precision_is_no_excuse_for_fewer_digits(dtype: DType, first: str) -> None:
+    assert reason("Sloppy", dtype=dtype).startswith(first)
 
 
 @pytest.mark.parametrize("name", ["ForgetsTheFirst", "StandsStill", "LeaksInItsPrompt", "PointsElsewhere"])
