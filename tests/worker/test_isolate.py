@@ -233,9 +233,13 @@ def test_a_server_that_is_killed_while_it_starts_is_started_anew_and_that_is_rec
     at_its_start: Callable[[str], None], tmp_path: Path
 ) -> None:
     left = tmp_path / "left"
-    left.write_text("two")
-    once = f"left = pathlib.Path({str(left)!r})\nif left.read_text():\n    left.write_text(left.read_text()[2:])\n"
-    at_its_start(f"{once}    os.kill(os.getpid(), 9)\n")
+    left.write_text("2")
+    at_its_start(
+        f"left = pathlib.Path({str(left)!r})\n"
+        "if count := int(left.read_text()):\n"
+        "    left.write_text(str(count - 1))\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
     with Isolation() as worker:
         answer = measures(worker)
         assert not worker.fresh
