@@ -1,6 +1,8 @@
 """Stand-ins for packages of others, which compute their definitions and note how they are called."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from attnbench import registry
 from attnbench.api import laid_out
-from tests.impls.contract.calls import evaluated, inputs_of
+from tests.impls.contract.calls import Inputs, evaluated, inputs_of
 
 Calls = list[dict[str, Any]]
 
@@ -36,10 +38,39 @@ def install(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None
         monkeypatch.setattr(sys.modules[name], key, value, raising=False)
 
 
-def is_its_definition(method: Any, **keywords: Tensor | None) -> None:
-    """What the stand-in gives, and all gradients through it, are those of the definition, in float64."""
+class FullMask:
+    """That of pytorch-fast-transformers: of a shape, all of it seen, or of what it is given."""
+
+    causal = False
+
+    def __init__(self, *shape: Any, device: Any = None) -> None:
+        self.float_matrix = shape[0].float() if isinstance(shape[0], Tensor) else torch.ones(shape, device=device)
+
+
+class TriangularCausalMask(FullMask):
+    """The triangle of so many tokens."""
+
+    causal = True
+
+    def __init__(self, N: int, device: Any = None) -> None:
+        super().__init__(N, N, device=device)
+
+
+@contextmanager
+def masks_of_fast_transformers(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
+    """The package's masks, for a method that keeps them between calls."""
+    install(monkeypatch, "fast_transformers.masking", FullMask=FullMask, TriangularCausalMask=TriangularCausalMask)
+    kept = vars(sys.modules[load(name).__module__])["_masks"]
+    kept.cache_clear()
+    yield
+    kept.cache_clear()
+
+
+def is_its_definition(method: Any, **keywords: Tensor | None) -> tuple[Inputs, Tensor]:
+    """What the stand-in gives, and all gradients through it, are those of the definition, in float64; inputs and output."""
     p, inputs, parameters = method.problem, inputs_of(method), list(method.parameters())
     g = torch.randn(p.B, p.H, p.N, p.M, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     g = laid_out(g, method.layout)
     got, want = (evaluated(function, inputs, g, parameters, **keywords) for function in (method, method.reference))
     torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    return inputs, got[0]

@@ -1,4 +1,4 @@
-"""flash-linear-attention's NSA and MoBA: how they are called, what they refuse and cost, and that ours compute the same."""
+"""flash-linear-attention's NSA and MoBA: how they are called, and that ours compute the same."""
 
 import warnings
 from importlib import import_module
@@ -83,49 +83,38 @@ def test_nsa_gets_choices_with_the_own_block_or_makes_its_own(given_choices: boo
 class TestTheirOwnDefinitions:
     """The package's plain functions, which add in float32."""
 
-    @pytest.fixture
-    def naive(self) -> Any:
-        return import_module("fla.ops.nsa.naive")
-
-    @pytest.fixture
-    def inputs(self) -> tuple[Any, tuple[Tensor, ...]]:
-        method = nsa.NsaAttention(Problem(**{**NSA, "N": 90, "dtype": "float32"}), block=8, selected=5, window=10)
-        return method, type(method).inputs(method.problem, torch.Generator().manual_seed(3))
-
     @pytest.mark.parametrize(
         ("module", "name", "arguments"),
         [
-            ("fla.ops.moba", "parallel_moba", "q k v cu_seqlens max_seqlen chunk_size topk"),
+            ("moba", "parallel_moba", "q k v cu_seqlens max_seqlen chunk_size topk"),
             (
-                "fla.ops.nsa",
-                "parallel_nsa",
+                *("nsa", "parallel_nsa"),
                 "q k v g_cmp g_slc g_swa block_indices block_counts block_size window_size scale cu_seqlens",
             ),
         ],
     )
     def test_the_operator_has_these_arguments(self, module: str, name: str, arguments: str) -> None:
-        assert list(signature(getattr(import_module(module), name)).parameters) == arguments.split()
+        assert list(signature(getattr(import_module(f"fla.ops.{module}"), name)).parameters) == arguments.split()
 
-    def test_the_compressed_branch(self, naive: Any, inputs: Any) -> None:
-        method, (q, k, v, *gates) = inputs
+    def test_each_branch_of_nsa_and_its_selection(self) -> None:
+        naive: Any = import_module("fla.ops.nsa.naive")
+        method = nsa.NsaAttention(Problem(**{**NSA, "N": 90, "dtype": "float32"}), block=8, selected=5, window=10)
+        q, k, v, *gates = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
+        q_BNHD, k_BNHD, v_BNHD = (x.transpose(1, 2) for x in (q, k, v))
+
+        def branch(of: int) -> Tensor:
+            """Ours, with the gates of all other branches shut."""
+            o: Tensor = method(q, k, v, *(torch.full_like(gate, float(i == of)) for i, gate in enumerate(gates)))
+            return o.transpose(1, 2)
+
         means = [heads.block_means(x, 8).transpose(1, 2) for x in (k, v)]
-        want, _ = naive.naive_nsa_compression(q.transpose(1, 2), *means, 8, 0.25)
-        shut = [torch.full_like(g, float(i == 0)) for i, g in enumerate(gates)]
-        torch.testing.assert_close(method(q, k, v, *shut).transpose(1, 2), want, rtol=0, atol=1e-5)
-
-    def test_the_selection(self, naive: Any, inputs: Any) -> None:
-        method, (q, k, v, *gates) = inputs
+        compressed, _ = naive.naive_nsa_compression(q_BNHD, *means, 8, 0.25)
+        torch.testing.assert_close(branch(0), compressed, rtol=0, atol=1e-5)
+        own = (torch.arange(90) // 8).view(1, 1, 90, 1).expand(2, 2, 90, 1)
+        indices = torch.cat((own, method.choose(q, k, v, *gates)), -1).transpose(1, 2)
         # its means are over the tail too
-        means = torch.stack([x.mean(2) for x in k.split(8, dim=2)], 1)
-        want = naive.naive_nsa_topk(q.transpose(1, 2), means, 5, 8, 0.25).transpose(1, 2)
-        own = (torch.arange(90) // 8).view(1, 1, 90, 1).expand(2, 2, 90, 1)
-        got = torch.cat((own, method.choose(q, k, v, *gates)), -1)
-        assert torch.equal(got.sort(-1).values, want.sort(-1).values)
-
-    def test_the_selected_branch(self, naive: Any, inputs: Any) -> None:
-        method, (q, k, v, *gates) = inputs
-        own = (torch.arange(90) // 8).view(1, 1, 90, 1).expand(2, 2, 90, 1)
-        indices = torch.cat((own, method.choose(q, k, v, *gates)), -1)
-        want = naive.naive_nsa_selection(*(x.transpose(1, 2) for x in (q, k, v, indices)), block_size=8, scale=0.25)
-        shut = [torch.full_like(g, float(i == 1)) for i, g in enumerate(gates)]
-        torch.testing.assert_close(method(q, k, v, *shut).transpose(1, 2), want, rtol=0, atol=1e-5)
+        with_tail = torch.stack([x.mean(2) for x in k.split(8, dim=2)], 1)
+        chosen = naive.naive_nsa_topk(q_BNHD, with_tail, 5, 8, 0.25)
+        assert torch.equal(indices.sort(-1).values, chosen.sort(-1).values)
+        selected = naive.naive_nsa_selection(q_BNHD, k_BNHD, v_BNHD, indices, block_size=8, scale=0.25)
+        torch.testing.assert_close(branch(1), selected, rtol=0, atol=1e-5)

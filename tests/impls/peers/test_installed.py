@@ -67,17 +67,6 @@ def test_tatp22_is_ours_but_for_its_biases() -> None:
         torch.testing.assert_close(ours(*inputs), theirs(*inputs), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "params"),
-    [("linformer.lucidrains", {}), ("linformer.tatp22", {"sharing": "none"}), ("linformer.tatp22", {"sharing": "headwise"})],
-    ids=str,
-)
-def test_nothing_but_projections_along_tokens_is_learned(name: str, params: dict[str, Any]) -> None:
-    method: Any = registry.build(name, Problem(H=2, N=64, D=8), k=16, **params)
-    assert {tuple(sorted(x.shape)) for x in method.parameters()} <= {(16, 64), (16,)}
-    assert not any(module.p for module in method.modules() if isinstance(module, torch.nn.Dropout))
-
-
 def test_the_triangle_of_linformer_pytorch_leaks_the_future() -> None:
     """Its own flag hides projected keys, each of which mixes all tokens: the first output moves with the last token."""
     family, problem = "attnbench_impls.linformer", Problem(B=1, H=2, N=64, D=8, causal=True)

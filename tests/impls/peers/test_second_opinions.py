@@ -44,17 +44,9 @@ def test_the_first_lambda_is_that_of_diff_llama() -> None:
 
 
 FORMS = Path(__file__).parents[2] / "benchmarks" / "plain_forms.py"
+DELTA_RULES = ("Comba", "GatedDeltaNet2", "GatedDeltaNet2ByChunks", "DeltaProduct", "GatedDeltaProduct", "Mesa")
 RACED: dict[str, dict[str, int]] = {
-    "PlainComba": {},
-    "PlainGatedDeltaNet2": {},
-    "PlainGatedDeltaNet2ByChunks": {},
-    "PlainDeltaProduct": {},
-    "PlainGatedDeltaProduct": {},
-    "PlainMesa": {},
-    "PlainSlots": {},
-    "PlainLogLinear": {},
-    "PlainForgetting": {},
-    "PlainPath": {},
+    **{f"Plain{name}": {} for name in (*DELTA_RULES, "Slots", "LogLinear", "Forgetting", "Path")},
     "MaskedDsa": {"k": 20},
     "MaskedSinkWindow": {"window": 9},
     "MaskedQsa": {"k": 16, "block": 8},
@@ -180,10 +172,9 @@ def test_blocks_by_index_are_those_of_minimax_m3(monkeypatch: pytest.MonkeyPatch
     params = {"block": 8, "selected": 3, "local": 2}
     call = Call(Variant("blocks.msa", params), Problem(B=2, H=4, kv_heads=2, N=65, D=16, causal=True))
     monkeypatch.setattr(m3, "apply_rotary_pos_emb", lambda q, k, *_: (q, k))
-    config = SimpleNamespace(
-        **{"index_head_dim": 16, "index_n_heads": 2, "index_block_size": 8, "index_topk_blocks": 3, "index_local_blocks": 2},
-        **{"hidden_size": 16, "rms_norm_eps": 1e-6, "num_attention_heads": 4},
-    )
+    sizes = {"head_dim": 16, "n_heads": 2, "block_size": 8, "topk_blocks": 3, "local_blocks": 2}
+    index = {f"index_{name}": size for name, size in sizes.items()}
+    config = SimpleNamespace(**index, hidden_size=16, rms_norm_eps=1e-6, num_attention_heads=4)
     indexer: Any = m3.MiniMaxM3VLIndexer(config, 0)
     q, k, v, index_q, index_k = (x.detach() for x in call.inputs)
     indexer.q_proj, indexer.k_proj = given(index_q.transpose(1, 2).flatten(2)), given(index_k.transpose(1, 2).flatten(2))
@@ -202,16 +193,8 @@ def test_tokens_of_indexed_blocks_are_those_of_qwen4(monkeypatch: pytest.MonkeyP
 
     call = Call(Variant("sparse.qsa", {"k": 12, "block": 4}), Problem(B=2, H=4, kv_heads=2, N=65, D=16, causal=True))
     monkeypatch.setattr(q4, "apply_rotary_pos_emb", lambda x, **_: x)
-    config = SimpleNamespace(
-        **{
-            "indexer_n_heads": 2,
-            "indexer_kv_heads": 1,
-            "indexer_head_dim": 8,
-            "indexer_budget": 12,
-            "indexer_compress_ratio": 4,
-        },
-        **{"hidden_size": 16, "rms_norm_eps": 1e-6},
-    )
+    sizes = {"n_heads": 2, "kv_heads": 1, "head_dim": 8, "budget": 12, "compress_ratio": 4}
+    config = SimpleNamespace(**{f"indexer_{name}": size for name, size in sizes.items()}, hidden_size=16, rms_norm_eps=1e-6)
     indexer: Any = q4.Qwen4ExpTextQSAIndexer(config, 0)
     # queries above 0 answer to every block whose key is above 0 anywhere, and so no two scores are alike
     inputs = tuple(x.detach().abs() if i > 2 else x.detach() for i, x in enumerate(call.inputs))

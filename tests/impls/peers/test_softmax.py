@@ -9,13 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnbench import Problem, build
-from attnbench.api import Cell, Workload
+from attnbench import Problem
+from attnbench.api import Cell
 from attnbench.forms import packed
-from attnbench.registry import MissingPackageError, load
 from tests.impls.contract.calls import inputs_of
-from tests.impls.contract.subjects import cost_of
-from tests.impls.peers.stand_ins import Calls, install, is_its_definition
+from tests.impls.peers.stand_ins import Calls, install, is_its_definition, load
 
 FLASH, XFORMERS = "softmax.flash_attn", "softmax.xformers"
 FLASHES = {FLASH: "flash_attn", f"{FLASH}_3": "flash_attn_interface", f"{FLASH}_4": "flash_attn.cute"}
@@ -31,43 +29,43 @@ def dense_BNHD(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> T
     return torch.einsum("bhnm,bmhd->bnhd", scores_BHNN.softmax(-1), v).contiguous()
 
 
+def documents_BNHD(q: Tensor, k: Tensor, v: Tensor, starts: list[int], scale: float, causal: bool) -> Tensor:
+    """The same of [N, H, D], where documents begin and the last ends."""
+    documents = zip(*(x.unsqueeze(0).tensor_split(starts[1:-1], 1) for x in (q, k, v)), strict=True)
+    return torch.cat([dense_BNHD(*document, scale, causal) for document in documents], 1)[0]
+
+
 class LowerTriangularMask:
     """What xformers calls its causal mask."""
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Puts both stand-ins in place, and records each call."""
+    """Puts all stand-ins in place, and records each call."""
     seen: Calls = []
 
     def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, *, softmax_scale: float, causal: bool) -> Tensor:
         seen.append({"tensors": (q, k, v), "scale": softmax_scale, "causal": causal})
         return dense_BNHD(q, k, v, softmax_scale, causal)
 
-    def later_flash_attn_func(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> tuple[Tensor, None]:
-        return flash_attn_func(q, k, v, **keywords), None
+    def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, *, cu_seqlens_q: Tensor, **named: Any) -> Tensor:
+        seen.append({"tensors": (q, k, v), "borders": cu_seqlens_q, **named})
+        return documents_BNHD(q, k, v, cu_seqlens_q.tolist(), named["softmax_scale"], named["causal"])
 
     def memory_efficient_attention(q: Tensor, k: Tensor, v: Tensor, *, attn_bias: Any, scale: float) -> Tensor:
         assert attn_bias is None or isinstance(attn_bias, LowerTriangularMask)
         seen.append({"tensors": (q, k, v), "scale": scale, "causal": attn_bias is not None})
         return dense_BNHD(q, k, v, scale, attn_bias is not None)
 
-    def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, *, cu_seqlens_q: Tensor, **named: Any) -> Tensor:
-        seen.append({"tensors": (q, k, v), "borders": cu_seqlens_q, **named})
-        documents = zip(*(x.unsqueeze(0).tensor_split(cu_seqlens_q[1:-1].tolist(), 1) for x in (q, k, v)), strict=True)
-        outputs = [dense_BNHD(q, k, v, named["softmax_scale"], named["causal"]) for q, k, v in documents]
-        return torch.cat(outputs, 1)[0]
-
-    def later_flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> tuple[Tensor, None]:
-        return flash_attn_varlen_func(q, k, v, **keywords), None
+    def later(function: Any) -> Any:
+        return lambda *tensors, **named: (function(*tensors, **named), None)
 
     functions = {"flash_attn_func": flash_attn_func, "flash_attn_varlen_func": flash_attn_varlen_func}
-    later = {"flash_attn_func": later_flash_attn_func, "flash_attn_varlen_func": later_flash_attn_varlen_func}
     install(monkeypatch, "flash_attn", **functions)
     install(monkeypatch, "flash_attn_interface", **functions)
-    install(monkeypatch, "flash_attn.cute", **later)
-    mask, attend = LowerTriangularMask, memory_efficient_attention
-    install(monkeypatch, "xformers.ops", memory_efficient_attention=attend, LowerTriangularMask=mask)
+    install(monkeypatch, "flash_attn.cute", **{name: later(function) for name, function in functions.items()})
+    attend = memory_efficient_attention
+    install(monkeypatch, "xformers.ops", memory_efficient_attention=attend, LowerTriangularMask=LowerTriangularMask)
     return seen
 
 
@@ -77,13 +75,18 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     ids=str,
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_package_is_called_so_that_softmax_attention_comes_out(
+def test_the_package_is_called_so_that_softmax_attention_comes_out_and_nothing_is_copied(
     name: str, shape: dict[str, Any], causal: bool, calls: Calls
 ) -> None:
-    is_its_definition(load(name)(Problem(**{"B": 2, "H": 4, "N": 33, "D": 9, "causal": causal, "dtype": "float64", **shape})))
+    method = load(name)(Problem(**{"B": 2, "H": 4, "N": 33, "D": 9, "causal": causal, "dtype": "float64", **shape}))
+    inputs, o = is_its_definition(method)
     (call,) = calls
-    assert call["causal"] is causal
-    assert call["scale"] == pytest.approx(1 / 3)
+    assert (call["causal"], call["scale"]) == (causal, pytest.approx(1 / 3))
+    for given, x in zip(inputs, call["tensors"], strict=True):
+        assert x.shape == given.transpose(1, 2).shape
+        assert x.is_contiguous()
+        assert x.data_ptr() == given.data_ptr()
+    assert o.transpose(1, 2).is_contiguous()
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -91,8 +94,7 @@ def test_the_package_is_called_so_that_softmax_attention_comes_out(
 def test_documents_in_one_row_are_one_call_that_is_told_where_they_begin(name: str, causal: bool, calls: Calls) -> None:
     shape = {"B": 1, "H": 4, "kv_heads": 2, "N": 33, "D": 8, "causal": causal, "dtype": "float64", "documents": (20, 1, 12)}
     method: Any = packed(load(name))(Problem(**shape))
-    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(7))
-    torch.testing.assert_close(method(*inputs), method.reference(*inputs), rtol=0, atol=1e-10)
+    inputs, _ = is_its_definition(method)
     (call,) = calls
     assert call["borders"] is call["cu_seqlens_k"]
     assert call["borders"].tolist() == [0, 20, 21, 33]
@@ -122,36 +124,6 @@ def test_torch_s_own_flash_kernel_takes_documents_in_one_call_on_a_gpu(monkeypat
     assert called == [((33, 4, 8), (33, 2, 8), (33, 2, 8), [at, at, "20", "20"], pytest.approx(8**-0.5), (-1, 0), True)]
 
 
-@pytest.mark.parametrize("name", [*FLASHES, XFORMERS])
-def test_nothing_is_copied_on_the_way_in_or_out(name: str, calls: Calls) -> None:
-    method = load(name)(Problem(B=2, H=4, N=33, D=8))
-    inputs = inputs_of(method)
-    o = method(*inputs)
-    for given, x in zip(inputs, calls[0]["tensors"], strict=True):
-        assert x.shape == (2, 33, 4, 8)
-        assert x.is_contiguous()
-        assert x.data_ptr() == given.data_ptr()
-    assert o.shape == (2, 4, 33, 8)
-    assert o.transpose(1, 2).is_contiguous()
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        *((FLASH, "flash-attn>="), (f"{FLASH}_3", "flash-attn-3>="), (f"{FLASH}_4", "flash-attn-4>=")),
-        *((XFORMERS, "xformers>="), ("softmax.sdpa_fa3", "flash-attn-3>="), ("softmax.sdpa_fa4", "flash-attn-4>=")),
-    ],
-)
-def test_without_the_package_there_is_a_cost_a_limit_and_a_pip_line(name: str, line: str) -> None:
-    method, problem = load(name), Problem(N=64, dtype="bfloat16")
-    assert method.requires[0].startswith(line)
-    assert cost_of(name, problem, Workload.FORWARD_BACKWARD).executed_flops > 0
-    assert method.refusal(Cell(method=name, problem=problem, device="cuda")) is None
-    assert not {"flash_attn", "flash_attn_interface", "xformers"} & set(sys.modules)
-    with pytest.raises(MissingPackageError, match=line):
-        build(name, problem)
-
-
 @pytest.mark.parametrize(
     ("name", "capability", "said"),
     [
@@ -166,31 +138,31 @@ def test_a_gpu_of_another_generation_is_refused_in_words(
     name: str, capability: tuple[int, int], said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     refusal = load(name).refusal(Cell(method=name, problem=Problem(N=64, D=64, dtype="float16"), device="cuda:0"))
     assert refusal is None if said is None else said in str(refusal)
 
 
-@pytest.mark.parametrize(("name", "switch"), [("softmax.sdpa_fa3", "FA3"), ("softmax.sdpa_fa4", "FA4")])
-def test_torch_s_switch_is_set_when_the_method_is_built(name: str, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("switch", ["FA3", "FA4"])
+def test_torch_s_switch_is_set_when_the_method_is_built_and_a_torch_without_it_is_named(
+    switch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     switched: list[str] = []
+    name, problem = f"softmax.sdpa_{switch.lower()}", Problem(N=64, dtype="float16")
     monkeypatch.setattr(torch.nn.attention, "activate_flash_attention_impl", switched.append)
-    load(name)(Problem(N=64, dtype="float16"))
+    load(name)(problem)
     assert switched == [switch]
-
-
-def test_a_torch_without_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.nn.attention, "list_flash_attention_impls")
-    cell = Cell(method="softmax.sdpa_fa4", problem=Problem(N=64, dtype="float16"), device="cuda:0")
-    assert "has no switch to FA4; take 2.11 or later" in str(load(cell.method).refusal(cell))
+    cell = Cell(method=name, problem=problem, device="cuda:0")
+    assert f"has no switch to {switch}; take 2.11 or later" in str(load(name).refusal(cell))
 
 
 class TestFlashInfer:
     """The wrappers as the package documents them: sequences in one row; a page [B, K, page, D] for each."""
 
     @pytest.fixture
-    def plans(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = []
+    def plans(self, monkeypatch: pytest.MonkeyPatch) -> Calls:
+        made: Calls = []
 
         class Decodes:
             def __init__(self, workspace: Tensor, kv_layout: str, *, use_tensor_cores: bool = False) -> None:
@@ -220,59 +192,40 @@ class TestFlashInfer:
             def __init__(self, workspace: Tensor, kv_layout: str) -> None:
                 assert kv_layout == "NHD"
 
-            def plan(
-                self, q_starts: Tensor, k_starts: Tensor, *sizes: int, causal: bool, sm_scale: float, **kinds: Any
-            ) -> None:
-                self.starts, self.scale, self.causal = (q_starts.tolist(), k_starts.tolist()), sm_scale, causal
-                made.append({"starts": self.starts, "sizes": sizes, **kinds})
+            def plan(self, q_starts: Tensor, k_starts: Tensor, *sizes: int, causal: bool, sm_scale: float, **_: Any) -> None:
+                assert torch.equal(q_starts, k_starts)
+                self.starts, self.scale, self.causal = q_starts.tolist(), sm_scale, causal
+                made.append({"starts": self.starts})
 
             def run(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-                rows = []
-                for b in range(len(self.starts[0]) - 1):
-                    (first, last), (begin, end) = ((each[b], each[b + 1]) for each in self.starts)
-                    some = q[first:last][None], k[begin:end][None], v[begin:end][None]
-                    rows.append(dense_BNHD(*some, self.scale, causal=self.causal)[0])
-                return torch.cat(rows)
+                return documents_BNHD(q, k, v, self.starts, self.scale, self.causal)
 
-        install(
-            monkeypatch, "flashinfer", BatchDecodeWithPagedKVCacheWrapper=Decodes, BatchPrefillWithRaggedKVCacheWrapper=Prefills
-        )
+        wrappers = {"BatchDecodeWithPagedKVCacheWrapper": Decodes, "BatchPrefillWithRaggedKVCacheWrapper": Prefills}
+        install(monkeypatch, "flashinfer", **wrappers)
         return made
 
     @pytest.mark.parametrize("kv_heads", [4, 1])
     @pytest.mark.parametrize("causal", [False, True])
-    def test_whole_sequences_are_softmax_attention(self, plans: list[dict[str, Any]], kv_heads: int, causal: bool) -> None:
+    def test_whole_sequences_are_softmax_attention(self, plans: Calls, kv_heads: int, causal: bool) -> None:
         method = load("softmax.flashinfer")(Problem(B=3, H=4, kv_heads=kv_heads, N=9, D=64, causal=causal, dtype="float64"))
-        inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
         for _ in range(2):
-            torch.testing.assert_close(method(*inputs), method.reference(*inputs), rtol=0, atol=1e-10)
+            is_its_definition(method)
         # planned once
-        assert [plan["starts"] for plan in plans] == [([0, 9, 18, 27], [0, 9, 18, 27])]
+        assert plans == [{"starts": [0, 9, 18, 27]}]
 
     @pytest.mark.parametrize("kv_heads", [4, 1])
-    def test_its_steps_are_those_of_softmax_attention(self, plans: list[dict[str, Any]], kv_heads: int) -> None:
+    def test_steps_are_those_of_softmax_attention_and_each_length_is_planned_once(self, plans: Calls, kv_heads: int) -> None:
         method = load("softmax.flashinfer")(Problem(B=2, H=4, kv_heads=kv_heads, N=9, D=64, causal=True, dtype="float64"))
-        inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
-        want = method.reference(*inputs)
-        prompt = [x[:, :, :5] for x in inputs]
-        first, state = method.prefill(*prompt, capacity=12)
-        outputs = [first]
+        inputs = [x.detach() for x in inputs_of(method)]
+        first, state = method.prefill(*(x[:, :, :5] for x in inputs), capacity=12)
+        outputs, token = [first], [x[:, :, 5:6] for x in inputs]
+        method.step(*token, state=state)
         for t in range(5, 9):
             o, state = method.step(*(x[:, :, t : t + 1] for x in inputs), state=state)
             outputs.append(o)
-        torch.testing.assert_close(torch.cat(outputs, dim=2), want, rtol=0, atol=1e-10)
-        steps = [plan for plan in plans if "lengths" in plan]
-        assert [plan["lengths"] for plan in steps] == [[n, n] for n in (6, 7, 8, 9)]
-        assert {plan["use_tensor_cores"] for plan in steps} == {kv_heads == 1}
-
-    def test_a_length_is_planned_once(self, plans: list[dict[str, Any]]) -> None:
-        method = load("softmax.flashinfer")(Problem(B=2, H=4, N=9, D=64, causal=True, dtype="float16"))
-        inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
-        state = method.state_after(*(x[:, :, :8] for x in inputs), capacity=9)
-        for _ in range(3):
-            method.step(*(x[:, :, 8:] for x in inputs), state=state)
-        assert len(plans) == 1
-        assert (plans[0]["q_data_type"], plans[0]["kv_data_type"]) == (torch.float16, torch.float16)
+        torch.testing.assert_close(torch.cat(outputs, dim=2), method.reference(*inputs), rtol=0, atol=1e-10)
+        kinds = {"q_data_type": torch.float64, "kv_data_type": torch.float64, "use_tensor_cores": kv_heads == 1}
+        assert [plan for plan in plans if "lengths" in plan] == [{"lengths": [n, n], **kinds} for n in (6, 7, 8, 9)]
 
 
 class TestSage:
@@ -290,10 +243,8 @@ class TestSage:
             rounded: Tensor = ((ratio + 0.5 * ratio.sign()).trunc() * scale).flatten(2, 3)[:, :, :N]
             return rounded
 
-        def sageattn(
-            q: Tensor, k: Tensor, v: Tensor, *, tensor_layout: str, is_causal: bool, sm_scale: float, smooth_k: bool
-        ) -> Tensor:
-            seen.append({"k": k, "layout": tensor_layout, "causal": is_causal, "smooth_k": smooth_k})
+        def sageattn(q: Tensor, k: Tensor, v: Tensor, *, sm_scale: float, **how: Any) -> Tensor:
+            seen.append({"k": k, **how})
             q, k = int8(q * sm_scale, 128), int8(k, 64)
             k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
             o: Tensor = (q @ k.mT).softmax(-1) @ v
@@ -305,29 +256,24 @@ class TestSage:
     @pytest.mark.parametrize("kv_heads", [4, 2])
     def test_it_is_called_so_that_its_definition_comes_out(self, kv_heads: int, calls: Calls) -> None:
         method = load("softmax.sage")(Problem(B=2, H=4, kv_heads=kv_heads, N=192, D=64, dtype="float64"))
-        q, k, v = inputs_of(method)
-        before = k.clone()
-        with torch.no_grad():
-            got, want = method(q, k, v), method.reference(q, k, v)
-        torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
-        assert calls[0]["causal"] is False
-        assert calls[0]["smooth_k"] is False
+        q, k, v = (x.detach() for x in inputs_of(method))
+        before, want, heads = k.clone(), method.reference(q, k, v), 4 // kv_heads
+        torch.testing.assert_close(method(q, k, v), want, rtol=0, atol=1e-10)
+        (call,) = calls
         # whose mean is taken off outside, or the caller's keys would change
-        assert calls[0]["k"].mean(dim=2).abs().max() < 1e-12
+        assert call.pop("k").mean(dim=2).abs().max() < 1e-12
         assert torch.equal(k, before)
-
-    def test_its_rows_are_those_of_the_whole(self, calls: Calls) -> None:
-        method = load("softmax.sage")(Problem(B=1, H=2, N=192, D=64, dtype="float64"))
-        q, k, v = (x.detach() for x in inputs_of(method))
+        assert call == {"tensor_layout": "HND", "is_causal": False, "smooth_k": False}
         at = torch.tensor([0, 100, 127, 128, 191])
-        rows = method.rows(1, at, q[0, 1], k[0, 1], v[0, 1])
-        torch.testing.assert_close(rows, method.reference(q, k, v)[0, 1, at], rtol=0, atol=1e-12)
+        rows = method.rows(3, at, q[0, 3], k[0, 3 // heads], v[0, 3 // heads])
+        torch.testing.assert_close(rows, want[0, 3, at], rtol=0, atol=1e-12)
 
-    def test_its_rounding_is_seen_beside_exact_attention_and_is_small(self, calls: Calls) -> None:
+    @pytest.mark.usefixtures("calls")
+    def test_its_rounding_is_seen_beside_exact_attention_and_is_small(self) -> None:
         method = load("softmax.sage")(Problem(B=1, H=2, N=192, D=64, dtype="float64"))
         q, k, v = (x.detach() for x in inputs_of(method))
-        off = (method(q, k, v) - (q @ k.mT / 8).softmax(-1) @ v).norm() / ((q @ k.mT / 8).softmax(-1) @ v).norm()
-        assert 1e-3 < off < 0.05
+        exact = (q @ k.mT / 8).softmax(-1) @ v
+        assert 1e-3 < (method(q, k, v) - exact).norm() / exact.norm() < 0.05
 
 
 INTERPRETED = """
