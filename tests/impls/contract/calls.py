@@ -40,11 +40,11 @@ def inputs_of(method: Attention) -> Inputs:
 class Call:
     """A variant built for a problem, inputs and dL/do from fixed seeds, and the choices that it makes of them."""
 
-    def __init__(self, variant: Variant, problem: Problem, device: str = "cpu") -> None:
+    def __init__(self, variant: Variant, problem: Problem, device: str = "cpu", *, trains: bool = False) -> None:
         self.variant, self.problem, self.device = variant, problem, device
         self.method = variant.build(problem, device)
         self.inputs = self.drawn(7)
-        self.g = self._gradient().to(device) if variant.trains(problem, device) else None
+        self.g = self._gradient().to(device) if trains or variant.trains(problem, device) else None
         for x in self.inputs if self.g is not None else ():
             x.requires_grad_()
         self.choices: Tensor | None = self.method.choose(*self.inputs)

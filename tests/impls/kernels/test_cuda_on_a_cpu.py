@@ -80,42 +80,38 @@ def on_cpu(library: Callable[[Any], ctypes.CDLL], monkeypatch: pytest.MonkeyPatc
 
 
 def called(phi: str = "elu_plus_one", eps: float = 1e-6, **shape: Any) -> Call:
-    return Call(Variant("linear.cuda", {"feature_map": phi, "eps": eps}), Problem(causal=True, **shape))
+    shape = {"B": 1, "H": 2, "dtype": "float64", "causal": True, **shape}
+    return Call(Variant("linear.cuda", {"feature_map": phi, "eps": eps}), Problem(**shape))
 
 
-def agree(call: Call, **keywords: Any) -> None:
-    """Values and gradients, against autograd through the definition."""
-    same(call.results(**keywords), call.exact(**keywords), 1e-10)
-
-
-@pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("N", [1, 5, 63, 64, 257])
-def test_values_and_gradients_are_those_of_the_definition(N: int) -> None:
-    agree(called(B=2, H=1, N=N, dtype="float64", **SMALL))
-
-
-@pytest.mark.usefixtures("on_cpu")
-def test_widths_beyond_64_are_cut_into_slices() -> None:
-    assert layouts.layout(layouts.Pass.FORWARD, 68, 66, 8).slices == 2
-    agree(called("squared_relu", B=1, H=2, N=37, dtype="float64", **WIDE))
-
-
-@pytest.mark.parametrize("segment", [16, 24, 64])
-def test_segments_cannot_be_seen_in_the_result(segment: int, on_cpu: Any) -> None:
+@pytest.mark.parametrize(
+    ("phi", "shape", "segment"),
+    [
+        *(("elu_plus_one", {"B": 2, "H": 1, "N": N, **SMALL}, None) for N in (1, 5, 63, 64, 257)),
+        *(("elu_plus_one", {"N": 65, **SMALL}, segment) for segment in (16, 24, 64)),
+        # widths beyond 64 are cut into slices
+        ("squared_relu", {"N": 37, **WIDE}, None),
+    ],
+    ids=str,
+)
+def test_values_and_gradients_are_those_of_the_definition(
+    phi: str, shape: dict[str, Any], segment: int | None, on_cpu: Any
+) -> None:
     on_cpu(segment=segment)
-    agree(called(B=1, H=2, N=65, dtype="float64", **SMALL))
+    call = called(phi, **shape)
+    same(call.results(), call.exact(), 1e-10)
 
 
 @pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("phi", ["elu_plus_one", "relu", pytest.param("squared_relu", marks=pytest.mark.slow)])
 def test_hidden_keys_add_nothing_under_any_feature_map(phi: str) -> None:
-    mask = torch.rand(2, 40, generator=torch.Generator().manual_seed(3)) < 0.7
-    agree(called(phi, eps=1.0, B=2, H=2, N=40, dtype="float64", **SMALL), key_mask=mask)
+    call, mask = called(phi, eps=1.0, B=2, N=40, **SMALL), torch.rand(2, 40) < 0.7
+    same(call.results(key_mask=mask), call.exact(key_mask=mask), 1e-10)
 
 
 @pytest.mark.usefixtures("on_cpu")
 def test_tensors_of_any_layout_and_alignment_are_taken() -> None:
-    call = called(B=2, H=3, N=9, dtype="float64", **SMALL)
+    call = called(B=2, H=3, N=9, **SMALL)
     assert call.g is not None
     shifted = [torch.empty(x.numel() + 1, dtype=x.dtype)[1:].view_as(x).copy_(x.detach()) for x in call.inputs]
     strided = tuple(x.transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in shifted)
@@ -125,7 +121,7 @@ def test_tensors_of_any_layout_and_alignment_are_taken() -> None:
 
 def test_the_order_of_the_threads_cannot_be_seen_in_the_result(on_cpu: Any) -> None:
     on_cpu(segment=16)
-    call = called("squared_relu", B=1, H=2, N=50, dtype="float64", **WIDE)
+    call = called("squared_relu", N=50, **WIDE)
     upwards = call.results()
     on_cpu(downwards=True, segment=16)
     for a, b in zip(call.results(), upwards, strict=True):
@@ -133,16 +129,17 @@ def test_the_order_of_the_threads_cannot_be_seen_in_the_result(on_cpu: Any) -> N
 
 
 @pytest.mark.usefixtures("on_cpu")
-def test_the_future_changes_no_bit_of_the_past() -> None:
-    call = called(B=1, H=2, N=50, dtype="float64", **SMALL)
+def test_the_future_changes_no_bit_of_the_past_and_decoding_goes_on_from_it() -> None:
+    call = called(B=2, N=50, **SMALL)
     later = (torch.cat((x[:, :, :21], x[:, :, 21:] + 1), 2) for x in call.inputs)
     assert torch.equal(call.forward(*later)[:, :, :21], call.forward()[:, :, :21])
+    same([call.decoded(21)], [call.forward()], 1e-10)
 
 
 @pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(("dtype", "phi"), [("float32", "elu_plus_one"), ("bfloat16", "relu")])
 def test_sums_are_float32_whatever_the_dtype(dtype: str, phi: str) -> None:
-    call = called(phi, B=1, H=2, N=100, D=16, M=8, dtype=dtype)
+    call = called(phi, N=100, D=16, M=8, dtype=dtype)
     for got, want in zip(call.results(), call.exact(), strict=True):
         # the only rounding that shows is that of the result itself
         slack = (2 if dtype == "bfloat16" else 16) * torch.finfo(got.dtype).eps
@@ -163,14 +160,15 @@ def test_bfloat16_rounds_as_torch_does() -> None:
 
 @pytest.mark.usefixtures("on_cpu")
 def test_the_operators_keep_torchs_rules() -> None:
-    q, k, v = called(B=1, H=2, N=9, dtype="float64", **SMALL).inputs
+    q, k, v = called(N=9, **SMALL).inputs
     torch.library.opcheck(product.causal_linear_forward, (q, k, v, "elu_plus_one", 1e-6))
     o, d = product.causal_linear_forward(q.detach(), k.detach(), v.detach(), "elu_plus_one", 1e-6)
     arguments = (o, [x.detach() for x in (q, k, v)], o, d, "elu_plus_one")
     torch.library.opcheck(product.causal_linear_backward, arguments)
 
 
-def test_every_layout_fits_a_block_and_covers_its_widths() -> None:
+def test_every_layout_fits_a_block_and_covers_its_widths_in_slices_of_64() -> None:
+    assert layouts.layout(layouts.Pass.FORWARD, 68, 66, 8).slices == 2
     for D in range(1, layouts.WIDEST + 1):
         for of in layouts.Pass:
             plan = layouts.layout(of, D, layouts.WIDEST - D + 1, 4)
@@ -187,12 +185,6 @@ def test_segments_are_many_where_heads_are_few_and_one_where_they_are_many() -> 
     assert plan.segment(heads=1, N=5) == 5
     assert plan.stored(heads=512, N=4096) == 0
     assert plan.stored(heads=16, N=65536) == 16 * 50 * plan.state
-
-
-@pytest.mark.usefixtures("on_cpu")
-def test_token_by_token_gives_what_the_whole_gives() -> None:
-    call = called(B=2, H=2, N=30, dtype="float64", **SMALL)
-    torch.testing.assert_close(call.decoded(13), call.forward(), rtol=0, atol=1e-10)
 
 
 def test_it_says_where_it_cannot_run() -> None:

@@ -52,9 +52,8 @@ def opcheck(request: Request) -> list[Any]:
 def tables(request: Request) -> list[Tensor]:
     """The tables of vq.triton."""
     product: Any = import_module("attnbench_impls.vq.triton.product")
-    q, _, v, codes, codebook = request["inputs"]
-    block, causal, _ = request["how"]
-    return list(product.tables(product.launcher(q, v, codebook.shape[1], block, causal=causal), v, codes))
+    (v, codes), (S, block) = request["inputs"], request["how"]
+    return list(product.tables(product.launcher(v, v, S, block, causal=True), v, codes))
 
 
 def operator_of(request: Request) -> Any:
