@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attnbench.api import Problem, Workload
 from attnbench.registry import load
+from tests.impls.sparse.strategies import PATTERNS, Shape, factorised, neighbours
 
 # by name: installed under another name than that of its folder
 tuned: dict[str, Any] = {
@@ -20,17 +21,7 @@ tuned: dict[str, Any] = {
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
 walks: Any = import_module("attnbench_impls.sparse.triton.walks")
 tiles: Any = import_module("attnbench_impls.sparse.triton.cost")
-factorised: Any = import_module("attnbench_impls.sparse.patterns.factorised")
-neighbours: Any = import_module("attnbench_impls.sparse.patterns.neighbours")
 work: Any = import_module("attnbench_impls.sparse.work")
-Shape: Any = import_module("attnbench_impls.sparse.patterns.pattern").Shape
-MODES = st.sampled_from(["merged", "per_head", "by_layer"])
-PATTERNS = st.one_of(
-    st.builds(factorised.Strided, st.integers(1, 30), MODES, st.integers(0, 1)),
-    st.builds(factorised.Fixed, st.integers(9, 30), MODES, st.integers(0, 1), st.integers(1, 9)),
-    st.builds(neighbours.Atrous, st.integers(1, 40), st.none() | st.integers(0, 5)),
-    st.builds(neighbours.Longformer, st.integers(1, 12), st.integers(1, 5), st.integers(0, 6), st.none() | st.integers(0, 4)),
-)
 SHAPES = st.builds(Shape, st.integers(1, 100), st.just(4), st.booleans())
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
 KINDS = {"linear": ("bf16", "tf32", "ieee"), "sparse": ("half", "tf32", "ieee"), "vq": ("half", "tf32", "ieee")}
@@ -133,18 +124,6 @@ class TestQuantisedKeys:
         assert (few.sums.own, few.sums.other) == (16, 16)
         assert (few.attend.own, few.attend.other) == (16, 32)
         assert (few.codes.own, few.codes.other, few.keys.own) == (16, 16, 16)
-
-    def test_the_executed_count_is_that_of_its_products(self) -> None:
-        """8 blocks of 512, 6 with a table; own and earlier blocks in tiles of 64 keys by 128 queries, in the backward by 64.
-
-        Codes are chosen by three products.
-        """
-        window, wide = (8 * 36 + 7 * 64) * 64 * 64, (8 * 40 + 7 * 64) * 64 * 64
-        table, sums, assign = 6 * 512 * 512, 6 * 512 * 512, 3 * 4096 * 512
-        expected = 2 * 8 * ((wide + table) * 128 + sums * 64 + assign * 64)
-        assert cost("vq.triton", N=4096).executed_flops == expected
-        backward = (window + table) * 192 + sums * 64 + table * 128 + window * 256
-        assert cost("vq.triton", BOTH, N=4096).executed_flops == expected + 2 * 8 * backward
 
 
 def assert_walked_once(found: Any, parts: Any) -> None:

@@ -74,11 +74,7 @@ METHODS = {
         mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),
     ),
     "blocks.moba_fla": Method(
-        limits=(
-            (MOBA, None),
-            ({**MOBA, "topk": 2}, None),
-            ({**MOBA, "topk": 1}, "attends to all earlier keys"),
-        )
+        limits=((MOBA, None), ({**MOBA, "topk": 2}, None), ({**MOBA, "topk": 1}, "attends to all earlier keys"))
     ),
     "blocks.nsa_fla": Method(
         limits=(

@@ -5,10 +5,7 @@ from hypothesis import strategies as st
 from tests.impls.contract.method import Method, Params, cut, unfused
 
 SEQ: Params = {"causal": True}
-LIMITS: tuple[tuple[Params, str | None], ...] = (
-    (SEQ, None),
-    ({}, "set causal: true"),
-)
+LIMITS: tuple[tuple[Params, str | None], ...] = ((SEQ, None), ({}, "set causal: true"))
 
 METHODS = {
     "context.transformer_xl": Method(

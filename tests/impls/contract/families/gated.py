@@ -82,10 +82,7 @@ METHODS = {
             bends=({},),
             # it adds chunk after chunk in float32
             off_by=2e-5,
-            limits=(
-                (SEQ, None),
-                ({**GPU}, None),
-            ),
+            limits=((SEQ, None), ({**GPU}, None)),
             mistakes=MISTAKES.get(name, ()),
         )
         for name in ("retnet", "lightning", "mamba2")

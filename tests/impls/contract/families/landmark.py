@@ -21,9 +21,6 @@ METHODS = {
     "landmark.nystrom_attention": Method(
         grows=4.6,
         variants=({"landmarks": 8}, {"landmarks": 4, "iterations": 2}, {"landmarks": 8, "convolution_kernel": 5}),
-        limits=(
-            ({"N": 64, "M": 32}, None),
-            ({"N": 65}, "N=65 must be a multiple of landmarks=64"),
-        ),
+        limits=(({"N": 64, "M": 32}, None), ({"N": 65}, "N=65 must be a multiple of landmarks=64")),
     ),
 }

@@ -25,10 +25,7 @@ def fla(changes: Params) -> Params:
 
 CUTS = tuple(cut("linear.eager.segments", ROWS=rows, HEADS=heads) for rows in (1, 24) for heads in (1, 3))
 NUMBERS = ({"eps": -1e-6}, {"eps": "small"})
-FLA_LIMITS: tuple[Limit, ...] = (
-    (fla({}), None),
-    (fla({"dtype": "float32", "matmul_precision": "high"}), None),
-)
+FLA_LIMITS: tuple[Limit, ...] = ((fla({}), None), (fla({"dtype": "float32", "matmul_precision": "high"}), None))
 FLA_CHUNKS: Limit = (fla({"dtype": "float32"}), "set matmul_precision: high")
 
 METHODS = {
@@ -36,10 +33,7 @@ METHODS = {
         grows=4,
         variants=(*MAPS, EFFICIENT),
         cuts=CUTS,
-        limits=(
-            ({"kv_heads": 2, "M": 16}, None),
-            (causal({"workload": "decode"}), "does not decode"),
-        ),
+        limits=(({"kv_heads": 2, "M": 16}, None), (causal({"workload": "decode"}), "does not decode")),
         mistakes=(
             *(*NUMBERS, {"eps": math.nan}, {"eps": math.inf}, {"feature_map": "gelu"}),
             {"features": 8, "feature_map": "relu"},
@@ -54,35 +48,19 @@ METHODS = {
             {"chunk": st.integers(1, 130), "feature_map": st.sampled_from(["elu_plus_one", "favor", "quadratic"])}
         ),
         cuts=CUTS,
-        limits=(
-            (causal({"M": 16, "N": 77}), None),
-            (causal(EFFICIENT), "linear.recurrent does it"),
-        ),
+        limits=((causal({"M": 16, "N": 77}), None), (causal(EFFICIENT), "linear.recurrent does it")),
         mistakes=({"chunk": 0}, {"chunk": 6.4}, {"chunk": "64"}, *NUMBERS),
     ),
     **dict.fromkeys(
         ("linear.recurrent", "linear.naive_cumsum"),
-        Method(
-            rough=({"feature_map": "taylor"},),
-            grows=4,
-            sums=True,
-            variants=(*MAPS, EFFICIENT),
-            mistakes=NUMBERS,
-        ),
+        Method(rough=({"feature_map": "taylor"},), grows=4, sums=True, variants=(*MAPS, EFFICIENT), mistakes=NUMBERS),
     ),
-    "linear.based": Method(
-        grows=4,
-        sums=True,
-        variants=({}, {"chunk": 16}),
-    ),
+    "linear.based": Method(grows=4, sums=True, variants=({}, {"chunk": 16})),
     "linear.cuda": Method(
         grows=4,
         sums=True,
         variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
-        limits=(
-            (causal({"device": "cuda"}), None),
-            (causal({"device": "cuda", "padding": 0.5}), None),
-        ),
+        limits=((causal({"device": "cuda"}), None), (causal({"device": "cuda", "padding": 0.5}), None)),
         mistakes=(*NUMBERS, {"feature_map": "cosine"}),
     ),
     "linear.triton": Method(
@@ -113,10 +91,7 @@ METHODS = {
         mistakes=({"eps": -1.0},),
     ),
     "linear.performer_pytorch": Method(
-        grows=4,
-        variants=({"features": 19}, {}),
-        limits=(({}, None),),
-        mistakes=({"features": 0}, {"features": 2.5}),
+        grows=4, variants=({"features": 19}, {}), limits=(({}, None),), mistakes=({"features": 0}, {"features": 2.5})
     ),
     "linear.fla_chunk": Method(
         grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS, (fla({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)

@@ -21,14 +21,8 @@ METHODS = {
     ),
     "linformer.mean": Method(variants=({"k": 16},), any_params=ANY, by_length=True, limits=MIXES, mistakes=COUNTS),
     "linformer.convolution": Method(variants=({"k": 16},), any_params=ANY, by_length=True, limits=MIXES, mistakes=COUNTS),
-    "linformer.lucidrains": Method(
-        variants=({"k": 16},),
-        limits=(({"N": 64}, None),),
-        mistakes=({"k": 0},),
-    ),
+    "linformer.lucidrains": Method(variants=({"k": 16},), limits=(({"N": 64}, None),), mistakes=({"k": 0},)),
     "linformer.tatp22": Method(
-        variants=tuple({"k": 16, "sharing": how} for how in SHARED),
-        limits=(({"N": 64}, None),),
-        mistakes=({"k": 0},),
+        variants=tuple({"k": 16, "sharing": how} for how in SHARED), limits=(({"N": 64}, None),), mistakes=({"k": 0},)
     ),
 }

@@ -9,12 +9,7 @@ ANY = st.fixed_dictionaries({"factor": st.integers(1, 50)})
 BAD: tuple[Params, ...] = ({"factor": 0}, {"factor": -1}, {"factor": 2.0}, {"factor": True})
 
 METHODS = {
-    "pooling.key_value": Method(
-        variants=FACTORS,
-        any_params=ANY,
-        limits=(({"padding": 0.5}, None),),
-        mistakes=BAD,
-    ),
+    "pooling.key_value": Method(variants=FACTORS, any_params=ANY, limits=(({"padding": 0.5}, None),), mistakes=BAD),
     "pooling.funnel": Method(variants=FACTORS, any_params=ANY, mistakes=BAD),
     "pooling.power_bert": Method(
         variants=({}, *({"keep": keep} for keep in (0.1, 0.3, 1))),

@@ -11,19 +11,15 @@ def on_a_gpu(*limits: tuple[Params, str | None]) -> tuple[tuple[Params, str | No
 
 
 METHODS = {
-    "softmax.naive": Method(
-        limits=(({"kv_heads": 2, "M": 16}, None), ({"kv_heads": 2, "M": 16, "causal": True}, None)),
-    ),
+    "softmax.naive": Method(limits=(({"kv_heads": 2, "M": 16}, None), ({"kv_heads": 2, "M": 16, "causal": True}, None))),
     "softmax.sdpa": Method(
         limits=(
             ({"kv_heads": 2, "M": 16}, None),
             ({"kv_heads": 2, "M": 16, "causal": True}, None),
             ({**ON_A_GPU, "padding": 0.5}, None),
-        ),
+        )
     ),
-    "softmax.sdpa_math": Method(
-        limits=on_a_gpu(({"dtype": "float64", "M": 5, "D": 7, "padding": 0.5, "kv_heads": 1}, None)),
-    ),
+    "softmax.sdpa_math": Method(limits=on_a_gpu(({"dtype": "float64", "M": 5, "D": 7, "padding": 0.5, "kv_heads": 1}, None))),
     "softmax.sdpa_flash": Method(
         dense=True,
         limits=on_a_gpu(
@@ -65,9 +61,7 @@ METHODS = {
         cuts=(cut("softmax.eager.forgetting_product", TOKENS=7), unfused("partial.softmax")),
         limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
     ),
-    "softmax.mla": Method(
-        limits=(({"M": 16}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal")),
-    ),
+    "softmax.mla": Method(limits=(({"M": 16}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal"))),
     "softmax.path": Method(
         grows=16,
         cuts=(cut("softmax.eager.path_product", TOKENS=7), unfused("partial.softmax")),

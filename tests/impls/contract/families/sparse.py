@@ -105,10 +105,7 @@ METHODS = {
     "sparse.qsa": Method(
         variants=({"k": 6, "block": 3}, {"k": 1, "block": 1}, {"k": 40, "block": 8}, {}),
         any_params=st.builds(lambda m, c: {"k": m * c, "block": m}, st.integers(1, 9), st.integers(1, 6)),
-        cuts=(
-            cut("partial.index", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1),
-            cut("partial.index", QUERIES=7),
-        ),
+        cuts=(cut("partial.index", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1), cut("partial.index", QUERIES=7)),
         limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
         mistakes=({"k": 0}, {"k": 10, "block": 4}),
     ),

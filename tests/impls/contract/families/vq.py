@@ -36,12 +36,7 @@ METHODS = {
             }
         ),
         cuts=CUTS,
-        limits=(
-            ALONE,
-            ({}, None),
-            ({"bias": "relative"}, "knows no positions"),
-            ({"bias": "relative", "causal": True}, None),
-        ),
+        limits=(ALONE, ({}, None), ({"bias": "relative"}, "knows no positions"), ({"bias": "relative", "causal": True}, None)),
         mistakes=(*OPTIONS, {"block": True}, {"bias": "rotary"}, {"reduction": "sum"}, {"gradient_through_table": "no"}),
     ),
     "vq.gau": Method(
@@ -50,9 +45,7 @@ METHODS = {
         limits=(ALONE, ({}, None)),
     ),
     "vq.quantised": Method(
-        variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}),
-        limits=(ALONE, ({}, None)),
-        mistakes=OPTIONS,
+        variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}), limits=(ALONE, ({}, None)), mistakes=OPTIONS
     ),
     "vq.triton": Method(
         grows=4.5,
