@@ -66,6 +66,11 @@ class Call:
         return 1e-10 if self.problem.dtype == "float64" else self.variant.method.off_by
 
     @property
+    def orders(self) -> tuple[tuple[int, int], ...]:
+        """Dimensions that may be in the other order in memory."""
+        return ((1, 2),) if self.variant.method.dense else ((1, 2), (-2, -1))
+
+    @property
     def given(self) -> dict[str, Any]:
         """The choices as a keyword, where there are some."""
         return {} if self.choices is None else {"choices": self.choices}

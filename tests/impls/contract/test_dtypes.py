@@ -1,14 +1,10 @@
 """Each dtype costs no more accuracy than the definition in it, and comes out as it went in."""
 
-import copy
-
 import pytest
 import torch
 
-from attnbench import registry
-from attnbench.api import Problem
 from tests.impls.contract.calls import Call, no_worse
-from tests.impls.contract.subjects import NAMES, Variant, each
+from tests.impls.contract.subjects import Variant, each
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
@@ -29,15 +25,3 @@ def test_what_is_built_for_a_dtype_is_in_it(variant: Variant, dtype: str) -> Non
     for problem in variant.problems(64, {}, dtype=dtype):
         kind: type = variant.kind
         assert {x.dtype for x in kind(problem, **variant.params).parameters()} <= {getattr(torch, dtype)}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_copy_in_float64_is_a_method_of_its_own(name: str) -> None:
-    """As the check makes one. What needs another project's package may be absent, or warn."""
-    kind = registry.load(name)
-    if any(not package.startswith(("triton", "cuda-core")) for package in kind.requires):
-        return
-    method = kind(Problem(H=2, N=64, D=16, causal=True))
-    exact = copy.deepcopy(method).to(torch.float64)
-    assert type(exact) is type(method)
-    assert {id(x) for x in exact.parameters()}.isdisjoint(id(x) for x in method.parameters())

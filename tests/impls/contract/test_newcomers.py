@@ -15,18 +15,12 @@ def test_the_attention_that_contributing_shows_keeps_the_contract(tmp_path: Path
     assert found is not None
     file = tmp_path / "my_attention.py"
     file.write_text(textwrap.dedent(found.group(1)), encoding="utf-8")
-    environment = {**os.environ, "ATTNBENCH_CONTRACT": f"{file}:MeanOfValues"}
-    here = [name for name in environment if not name.startswith("PYTEST_")]
-    command = [sys.executable, "-m", "pytest", "tests/impls/contract", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    about_others = (f"--ignore=tests/impls/contract/test_{each}.py" for each in ("newcomers", "what_it_catches"))
     done = subprocess.run(
-        [
-            *command,
-            "--deselect",
-            "tests/impls/contract/test_newcomers.py",
-            "--ignore=tests/impls/contract/test_what_it_catches.py",
-        ],
+        [sys.executable, "-m", "pytest", "tests/impls/contract", "-q", "-n", "0", "-p", "no:cacheprovider", *about_others],
         cwd=ROOT,
-        env={name: environment[name] for name in here},
+        env={**environment, "ATTNBENCH_CONTRACT": f"{file}:MeanOfValues"},
         capture_output=True,
         text=True,
         check=False,

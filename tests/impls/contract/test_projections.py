@@ -20,20 +20,13 @@ def generator(seed: int = 3) -> torch.Generator:
 def runnable(name: str) -> Cell | None:
     """A small cell that the method runs on a CPU, backward included; None where there is none."""
     method = registry.load(name)
-    if registry.missing(method):
-        return None
-    for causal in (True, False):
-        for N in (128, 256, 512):
-            problem = Problem(B=2, H=2, N=N, D=16, causal=causal)
-            for workload in (Workload.FORWARD_BACKWARD, Workload.FORWARD):
-                cell = Cell(method=name, problem=problem, workload=workload)
-                if not method.refusal(cell):
-                    return cell
-    return None
-
-
-def raw_of(method: type[Attention], p: Problem) -> tuple[Tensor, ...]:
-    return method.draws(p, generator())
+    asked = (
+        Cell(method=name, problem=Problem(B=2, H=2, N=N, D=16, causal=causal), workload=workload)
+        for causal in (True, False)
+        for N in (128, 256, 512)
+        for workload in (Workload.FORWARD_BACKWARD, Workload.FORWARD)
+    )
+    return None if registry.missing(method) else next((cell for cell in asked if not method.refusal(cell)), None)
 
 
 def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
@@ -41,47 +34,37 @@ def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-class TestEveryMethod:
-    def test_it_names_each_projection_once_and_has_values(self, name: str) -> None:
-        found = registry.load(name).projections(P)
-        names = [each.name for each in found]
-        assert len(set(names)) == len(names)
-        if {"latent", "kv"} & set(names):  # from which keys and values are made, or which is both
-            assert names[0] == "q"
-        else:
-            assert {"q", "k", "v"} <= set(names) or {"qk", "v"} <= set(names)
-            assert {each.name: each.width for each in found}["v"] == P.M
-
-    def test_inputs_are_what_it_admits_of_draws(self, name: str) -> None:
-        method = registry.load(name)
-        raw = raw_of(method, P)
-        assert [x.shape for x in raw] == [(2, each.heads, 33, each.width) for each in method.projections(P)]
-        admitted, inputs = method.admit(P, *raw), method.inputs(P, generator())
-        if name.removesuffix("_fla").removesuffix("_fla_naive") in PACED:
-            admitted, inputs = admitted[:-1], inputs[:-1]
-        assert same(admitted, inputs)
-
-    def test_it_keeps_its_layout(self, name: str) -> None:
-        method = registry.load(name)
-        for x in method.admit(P, *raw_of(method, P)):
-            assert (x.transpose(1, 2) if method.layout is Layout.BNHD else x).is_contiguous()
-
-    def test_a_token_alone_is_admitted_as_among_others(self, name: str) -> None:
-        method = registry.load(name)
-        raw = raw_of(method, P)
-        together, alone = method.admit(P, *raw), method.admit(P, *(x[1:, :, 5:6] for x in raw))
-        for x, one in zip(together, alone, strict=True):
-            torch.testing.assert_close(x[1:, :, 5:6], one)
-
-    def test_no_token_at_all_is_admitted(self, name: str) -> None:
-        method = registry.load(name)
-        assert {x.shape[2] for x in method.admit(P, *(x[:, :, :0] for x in raw_of(method, P)))} == {0}
+def test_each_projection_is_named_once_and_inputs_are_what_is_admitted_of_draws(name: str) -> None:
+    method: type[Attention] = registry.load(name)
+    found, raw = method.projections(P), method.draws(P, generator())
+    widths = {each.name: each.width for each in found}
+    assert len(widths) == len(found)
+    if {"latent", "kv"} & set(widths):  # from which keys and values are made, or which is both
+        assert found[0].name == "q"
+    else:
+        assert {"q", "k", "v"} <= set(widths) or {"qk", "v"} <= set(widths)
+        assert widths["v"] == P.M
+    assert [x.shape for x in raw] == [(2, each.heads, 33, each.width) for each in found]
+    admitted, inputs = method.admit(P, *raw), method.inputs(P, generator())
+    if name.removesuffix("_fla").removesuffix("_fla_naive") in PACED:
+        admitted, inputs = admitted[:-1], inputs[:-1]
+    assert same(admitted, inputs)
 
 
-# a compiler is started for these
-SLOW = {Tier.COMPILED}
+@pytest.mark.parametrize("name", NAMES)
+def test_any_number_of_tokens_is_admitted_in_the_layout_and_each_as_if_it_were_alone(name: str) -> None:
+    method: type[Attention] = registry.load(name)
+    raw = method.draws(P, generator())
+    together, alone = method.admit(P, *raw), method.admit(P, *(x[1:, :, 5:6] for x in raw))
+    for x, one in zip(together, alone, strict=True):
+        assert (x.transpose(1, 2) if method.layout is Layout.BNHD else x).is_contiguous()
+        torch.testing.assert_close(x[1:, :, 5:6], one)
+    assert {x.shape[2] for x in method.admit(P, *(x[:, :, :0] for x in raw))} == {0}
+
+
 ON_A_CPU = [
-    pytest.param(cell, id=name, marks=[pytest.mark.slow] if registry.load(name).tier in SLOW else [])
+    # a compiler is started for some
+    pytest.param(cell, id=name, marks=[pytest.mark.slow] if registry.load(name).tier is Tier.COMPILED else [])
     for name in NAMES
     if (cell := runnable(name)) is not None
 ]
@@ -92,7 +75,7 @@ def test_from_any_numbers_to_an_output_and_gradients_back_to_all_of_them(cell: C
     method = registry.build_for(cell)
     backward = cell.workload is Workload.FORWARD_BACKWARD
     # FlexAttention knows no backward on a CPU, and refuses what asks for one
-    raw = [x.mul_(3).requires_grad_(backward) for x in raw_of(type(method), cell.problem)]
+    raw = [x.mul_(3).requires_grad_(backward) for x in type(method).draws(cell.problem, generator())]
     o = method(*type(method).admit(cell.problem, *raw))
     assert o.shape == (2, 2, cell.problem.N, 16)
     assert o.isfinite().all()

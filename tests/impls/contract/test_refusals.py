@@ -9,7 +9,7 @@ from attnbench import registry
 from attnbench.api import Attention, Causality, Cell, DType, Problem, Workload
 from attnbench.registry import UnsupportedError
 from attnbench.schema.cell import Precision
-from tests.impls.contract.method import FORWARD, Method, Params
+from tests.impls.contract.method import FORWARD, Params
 from tests.impls.contract.subjects import NAMES, OURS, Variant, declared
 
 LIMITS = [(name, *limit) for name in NAMES for limit in Variant(name).method.limits]
@@ -35,27 +35,8 @@ def possible(name: str) -> Problem:
     return next(p for p in problems if any(Variant(name).takes(p, FORWARD, device) for device in ("cpu", "cuda")))
 
 
-def built(name: str, problem: Problem, params: dict[str, Any]) -> Attention:
-    kind: Any = registry.load(name)
-    method: Attention = kind(problem, **params)
-    return method
-
-
-def is_no_limit(name: str, problem: Problem, params: dict[str, Any]) -> None:
-    """A mistake is an error where the method is built, and no reason why a cell cannot run."""
-    asked = (Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda"))
-    assert None in {registry.load(name).refusal(cell) for cell in asked}
-
-
-def is_here(name: str) -> bool:
-    """Whether it can be built: of the packages of others two are always there."""
-    kind = registry.load(name)
-    return not registry.missing(kind) and all(package.startswith(OURS) for package in kind.requires)
-
-
 def test_the_tables_are_of_registered_methods() -> None:
     assert set(declared()) <= set(registry.catalogue())
-    assert all(isinstance(method, Method) for method in declared().values())
 
 
 @pytest.mark.parametrize(("name", "asked", "words"), LIMITS, ids=str)
@@ -111,41 +92,19 @@ def test_a_limit_that_a_class_declares_is_refused_in_the_words_of_all_and_no_oth
         assert kind.because in (said or "")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_refusal_is_a_reason(name: str) -> None:
-    asked = [
-        {"causal": causal, "kv_heads": K, "M": M, "dtype": dtype, "padding": padding, "device": device}
-        for causal in (False, True)
-        for K, M in ((8, 64), (2, 64), (8, 32))
-        for dtype in ("float64", "float32", "bfloat16")
-        for padding in (0.0, 0.5)
-        for device in ("cpu", "cuda")
-    ]
-    reasons = [registry.load(name).refusal(cell_of(name, each)) for each in asked]
-    assert all(reason is None or len(reason.split()) > 3 for reason in reasons)
-
-
-@pytest.mark.parametrize(("name", "params"), MISTAKES, ids=str)
-def test_a_bad_parameter_is_refused_by_name(name: str, params: Params) -> None:
-    problem = possible(name)
-    is_no_limit(name, problem, params)
-    refused = pytest.raises(ValueError, match=f"{next(iter(params))}=.*must be")
-    with refused:
-        registry.load(name).cost(problem, params, FORWARD)
-    if is_here(name):
-        with refused:
-            built(name, problem, params)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_unknown_parameter_is_a_type_error(name: str) -> None:
-    problem = possible(name)
-    is_no_limit(name, problem, {"colour": 3})
-    with pytest.raises(TypeError, match="colour"):
-        registry.load(name).cost(problem, {"colour": 3}, FORWARD)
-    if is_here(name):
-        with pytest.raises(TypeError, match="colour"):
-            built(name, problem, {"colour": 3})
+@pytest.mark.parametrize(("name", "params"), [*MISTAKES, *((name, {"colour": 3}) for name in NAMES)], ids=str)
+def test_a_bad_or_unknown_parameter_is_refused_by_name(name: str, params: Params) -> None:
+    kind, problem, wrong = registry.load(name), possible(name), next(iter(params))
+    error, words = (TypeError, "colour") if wrong == "colour" else (ValueError, f"{wrong}=.*must be")
+    # a mistake is an error where the method is built, and no reason why a cell cannot run
+    asked = (Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda"))
+    assert None in {kind.refusal(cell) for cell in asked}
+    with pytest.raises(error, match=words):
+        kind.cost(problem, params, FORWARD)
+    if not registry.missing(kind) and all(package.startswith(OURS) for package in kind.requires):
+        build: Any = kind
+        with pytest.raises(error, match=words):
+            build(problem, **params)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if registry.load(name).requires])

@@ -9,7 +9,7 @@ from torch import Tensor
 from attnbench import registry
 from attnbench.api import Attention, Problem
 from attnbench.workloads.setting import unique
-from tests.impls.contract.calls import Call
+from tests.impls.contract.calls import Call, mapped
 from tests.impls.contract.subjects import NAMES, Variant, each
 
 # one sample moves another by the norms that all share, so that no rows of one alone can be written down
@@ -23,28 +23,18 @@ def test_every_method_has_rows(name: str) -> None:
 
 @pytest.mark.parametrize("variant", each(lambda variant: variant.kind.rows is not Attention.rows))
 def test_rows_and_their_gradients_are_those_of_the_reference(variant: Variant) -> None:
-    for N in (1, variant.some(65).N):
-        for problem in variant.problems(N):
-            if problem.dtype == "float64":
-                hold(Call(variant, problem))
-
-
-def hold(call: Call) -> None:
-    p, inputs = call.problem, call.inputs
-    for x in inputs:
-        x.requires_grad_()
-    whole = call.method.reference(*inputs, **call.given)
-    at = torch.tensor(sorted({0, p.N // 3, p.N // 2, p.N - 1}))
-    rows = torch.stack([rows_of(call.method, inputs, call.choices, at, b, h) for b in range(2) for h in range(4)])
-    rows = rows.unflatten(0, (2, 4))
-    torch.testing.assert_close(rows, whole[:, :, at], rtol=0, atol=1e-10)
-    weights = torch.randn(p.B, p.H, len(at), p.M, dtype=torch.float64)
-    leaves = unique([*inputs, *call.method.parameters()])
-    got, want = (
-        torch.autograd.grad((o * weights).sum(), leaves, allow_unused=True, materialize_grads=True)
-        for o in (rows, whole[:, :, at])
-    )
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    problems = [problem for N in (1, variant.some(65).N) for problem in variant.problems(N) if problem.dtype == "float64"]
+    for call in (Call(variant, problem) for problem in problems):
+        p, inputs = call.problem, mapped(call.inputs, Tensor.requires_grad_)
+        at = torch.tensor(sorted({0, p.N // 3, p.N // 2, p.N - 1}))
+        whole = call.method.reference(*inputs, **call.given)[:, :, at]
+        rows = torch.stack([rows_of(call.method, inputs, call.choices, at, b, h) for b in range(2) for h in range(4)])
+        rows, leaves = rows.unflatten(0, (2, 4)), unique([*inputs, *call.method.parameters()])
+        g = torch.randn(p.B, p.H, len(at), p.M, dtype=torch.float64)
+        got, want = (
+            (o.detach(), *torch.autograd.grad(o, leaves, g, allow_unused=True, materialize_grads=True)) for o in (rows, whole)
+        )
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
 
 
 def rows_of(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | None, at: Tensor, b: int, h: int) -> Tensor:

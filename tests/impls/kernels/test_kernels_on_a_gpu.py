@@ -1,5 +1,6 @@
-"""Our Triton kernels on a GPU: widths, TF32, bits, memory and graphs; the rest is in the contract of all methods."""
+"""Our kernels on a GPU: widths, TF32, bits, streams and graphs; the rest is in the contract of all methods."""
 
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -9,22 +10,24 @@ from torch import Tensor
 
 from attnbench.api import Problem
 from attnbench.registry import load
-from tests.impls.contract.calls import Call, evaluated, no_worse
+from tests.impls.contract.calls import Call, evaluated, no_worse, turned
 from tests.impls.contract.subjects import Variant
 
 pytestmark = pytest.mark.cuda
 ROUNDING = 2e-6
 """What float32 leaves of a gradient that is exactly 0, as of a single key's."""
 DTYPES = ["float32", "bfloat16", "float16"]
-LINEAR = Variant("linear.triton")
+CUDA, LINEAR = Variant("linear.cuda"), Variant("linear.triton")
 STRIDED, FIXED = Variant("sparse.strided_triton", {"stride": 32}), Variant("sparse.fixed_triton", {"stride": 64, "c": 8})
 LONGFORMER = Variant("sparse.longformer_triton", {"window": 64, "globals": 5})
 VQ = Variant("vq.triton", {"codes": 96, "block": 128})
-ALL = [LINEAR, STRIDED, FIXED, LONGFORMER, VQ]
-EACH = pytest.mark.parametrize("variant", ALL, ids=str)
+TRITON = [LINEAR, STRIDED, FIXED, LONGFORMER, VQ]
+EACH = pytest.mark.parametrize("variant", [CUDA, *TRITON], ids=str)
 
 
-def called(variant: Variant, **shape: Any) -> Call:
+def called(variant: Variant = CUDA, **shape: Any) -> Call:
+    if variant is CUDA:
+        pytest.importorskip("cuda.core", minversion="1.0")
     return Call(variant, Problem(**{"B": 1, "H": 2, "D": 64, "causal": True, **shape}), "cuda")
 
 
@@ -42,22 +45,27 @@ def assert_as_good_as_eager(call: Call) -> None:
 @pytest.mark.parametrize(("D", "M"), [(16, 16), (32, 128), (128, 32), (128, 128), (256, 256), (256, 20), (20, 9), (1, 1)])
 @EACH
 def test_widths_may_differ(variant: Variant, D: int, M: int, dtype: str) -> None:
-    if variant is not LINEAR or max(D, M) <= 128:
+    if variant not in (CUDA, LINEAR) or max(D, M) <= 128:
         assert_as_good_as_eager(called(variant, N=700, D=D, M=M, dtype=dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("variant", [LINEAR, LONGFORMER, VQ], ids=str)
-def test_long_sequences_are_no_worse(variant: Variant, dtype: str) -> None:
-    """Of vq 64 tables, each made of the one before it."""
-    assert_as_good_as_eager(called(variant, N=8192, causal=variant is not LONGFORMER, dtype=dtype))
-
-
 @pytest.mark.parametrize(
-    "params", [{"codes": 512, "block": 512}, {"codes": 1, "block": 7}, {"codes": 100, "block": 100}], ids=str
+    ("variant", "shape"),
+    [
+        # of vq 64 tables, each made of the one before it
+        *((variant, {"N": 8192, "dtype": dtype}) for variant in (LINEAR, VQ) for dtype in DTYPES),
+        *((LONGFORMER, {"N": 8192, "dtype": dtype, "causal": False}) for dtype in DTYPES),
+        # so many heads that one segment is enough
+        (CUDA, {"B": 16, "H": 32, "N": 130}),
+        *(
+            (Variant("vq.triton", {"codes": codes, "block": block}), {"B": 2, "N": 2000})
+            for codes, block in ((512, 512), (1, 7), (100, 100))
+        ),
+    ],
+    ids=str,
 )
-def test_blocks_and_codebooks_may_have_any_size(params: dict[str, Any]) -> None:
-    assert_as_good_as_eager(called(Variant("vq.triton", params), B=2, N=2000))
+def test_sequences_may_be_long_heads_many_and_blocks_and_codebooks_of_any_size(variant: Variant, shape: dict[str, Any]) -> None:
+    assert_as_good_as_eager(called(variant, **shape))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -72,7 +80,15 @@ def test_the_codes_chosen_are_the_nearest(D: int, dtype: str) -> None:
     assert float((distances.gather(-1, codes)[..., 0] - distances.amin(-1)).max()) <= 1e-5 * float(distances.max())
 
 
-@EACH
+def test_float16_survives_denominators_that_it_cannot_hold() -> None:
+    call = called(B=1, H=1, N=65536, dtype="float16")
+    method, (q, k, v) = call.method, (x.detach() for x in call.inputs)
+    fq, fk = method.phi(q[0, 0, -1].double()), method.phi(k[0, 0].double())
+    want = fq @ fk.mT @ v[0, 0].double() / (fq @ fk.mT).sum()
+    assert float((method(q, k, v)[0, 0, -1].double() - want).abs().max()) < 1e-3 < float(want.abs().max())
+
+
+@pytest.mark.parametrize("variant", TRITON, ids=str)
 def test_tf32_is_taken_where_torch_allows_it(variant: Variant) -> None:
     call = called(variant, N=1000)
     before = torch.get_float32_matmul_precision()
@@ -90,13 +106,11 @@ def test_tf32_is_taken_where_torch_allows_it(variant: Variant) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @EACH
 def test_the_same_call_gives_the_same_bits_in_any_layout(variant: Variant, dtype: str, causal: bool) -> None:
-    if variant is LINEAR and not causal:
-        return
-    call = called(variant, B=2, N=4096, dtype=dtype, causal=causal)
-    tokens_first = tuple(x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in call.inputs)
-    first = call.results()
-    for others in (call.inputs, tokens_first):
-        assert all(torch.equal(a, b) for a, b in zip(first, call.results(inputs=others), strict=True))
+    if causal or variant not in (CUDA, LINEAR):
+        call = called(variant, B=2, N=4096, dtype=dtype, causal=causal)
+        first = call.results()
+        for others in (call.inputs, turned(call.inputs, 1, 2)):
+            assert all(torch.equal(a, b) for a, b in zip(first, call.results(inputs=others), strict=True))
 
 
 def test_one_segment_a_head_or_many_give_the_same() -> None:
@@ -109,7 +123,7 @@ def test_one_segment_a_head_or_many_give_the_same() -> None:
         assert float((a - b[:1]).abs().max()) <= 2**-6 * float(b[:1].abs().max())
 
 
-@pytest.mark.parametrize("variant", [LINEAR, STRIDED], ids=str)
+@pytest.mark.parametrize("variant", [CUDA, LINEAR, STRIDED], ids=str)
 def test_it_compiles_into_one_graph(variant: Variant) -> None:
     call = called(variant, N=300)
     got = evaluated(torch.compile(call.method, fullgraph=True), call.inputs, call.g, ())
@@ -130,6 +144,37 @@ def test_the_operator_of_vq_compiles_into_one_graph() -> None:
     compiled = torch.compile(attend, fullgraph=True)
     for a, b in zip(evaluated(compiled, leaves, call.g, ()), evaluated(attend, leaves, call.g, ()), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_it_runs_on_the_current_stream() -> None:
+    call, stream = called(B=1, H=2, N=4096), torch.cuda.Stream()
+    want = call.forward()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        o = call.forward()
+    assert not stream.query()
+    stream.synchronize()
+    assert torch.equal(o, want)
+
+
+def test_it_is_captured_into_a_graph() -> None:
+    call, graph = called(B=1, H=2, N=1000), torch.cuda.CUDAGraph()
+    want = call.forward()
+    with torch.cuda.graph(graph):
+        o = call.forward()
+    o.zero_()
+    graph.replay()
+    assert torch.equal(o, want)
+
+
+def test_a_thread_that_never_touched_the_device_can_launch() -> None:
+    call, found = called(B=1, H=2, N=300), list[torch.Tensor]()
+    want = call.forward()
+    thread = threading.Thread(target=lambda: found.append(call.forward()))
+    thread.start()
+    thread.join()
+    assert torch.equal(found[0], want)
 
 
 @pytest.mark.parametrize("family", ["linear", "sparse", "vq"])
