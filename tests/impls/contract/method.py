@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy, fixed_dictionaries
 
 from attnbench.api import Workload
 
@@ -15,6 +15,11 @@ FORWARD, BOTH, STEP, TOTAL = Workload.FORWARD, Workload.FORWARD_BACKWARD, Worklo
 def unfused(*modules: str) -> Params:
     """As where there is no fused kernel: what `cuts` of methods are that have one."""
     return {f"attnbench_impls.{module}.is_fused": lambda _: False for module in modules}
+
+
+def drawn(**each: SearchStrategy[Any]) -> SearchStrategy[Params]:
+    """Parameters by name."""
+    return fixed_dictionaries(each)
 
 
 def cut(module: str, **constants: int) -> Params:

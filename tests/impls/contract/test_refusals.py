@@ -24,19 +24,27 @@ def cell_of(name: str, asked: Params) -> Cell:
     return Cell.model_validate({"method": name, "problem": Problem(**{"N": 256, **shape}), "params": params, **fields})
 
 
-def possible(name: str) -> Problem:
-    """A problem that the method takes on some device."""
+def possible(name: str, *masks: bool) -> Problem | None:
+    """A problem that the method takes on some device, with one of these masks: causal or not."""
     problems = (
         Problem(N=256, H=H, kv_heads=K, causal=causal, dtype=dtype)
-        for causal in (False, True)
+        for causal in masks or (False, True)
         for dtype in ("float32", "bfloat16")
         for H, K in ((8, 8), (32, 2))
     )
-    return next(p for p in problems if any(Variant(name).takes(p, FORWARD, device) for device in ("cpu", "cuda")))
+    taken = (p for p in problems if any(Variant(name).takes(p, FORWARD, device) for device in ("cpu", "cuda")))
+    return next(taken, None)
 
 
 def test_the_tables_are_of_registered_methods() -> None:
     assert set(declared()) <= set(registry.catalogue())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_class_says_of_masks_is_so(name: str) -> None:
+    kind = registry.load(name)
+    assert (possible(name, True) is None) is (kind.causality is Causality.NONE)
+    assert (possible(name, False) is None) is kind.causal_only
 
 
 @pytest.mark.parametrize(("name", "asked", "words"), LIMITS, ids=str)
@@ -52,6 +60,7 @@ def test_a_limit_is_said_in_words_and_what_is_possible_is_not_refused(name: str,
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_class_declares_is_refused_in_the_words_of_all(name: str) -> None:
     kind, shape = registry.load(name), possible(name)
+    assert shape is not None
 
     def refusal(workload: Workload, **fields: Any) -> str | None:
         return kind.refusal(Cell(method=name, problem=shape.model_copy(update=fields), workload=workload))
@@ -84,6 +93,7 @@ DECLARED: dict[str, tuple[Callable[[type[Attention]], bool], Params, str]] = {
 def test_a_limit_that_a_class_declares_is_refused_in_the_words_of_all_and_no_other(name: str, what: str) -> None:
     takes, change, words = DECLARED[what]
     kind, shape = registry.load(name), possible(name)
+    assert shape is not None
     device = change.get("device", kind.devices[0])
     problem = shape.model_copy(update={key: value for key, value in change.items() if key != "device"})
     said = kind.refusal(Cell(method=name, problem=problem, device=device, matmul_precision=Precision.HIGH))
@@ -95,6 +105,7 @@ def test_a_limit_that_a_class_declares_is_refused_in_the_words_of_all_and_no_oth
 @pytest.mark.parametrize(("name", "params"), [*MISTAKES, *((name, {"colour": 3}) for name in NAMES)], ids=str)
 def test_a_bad_or_unknown_parameter_is_refused_by_name(name: str, params: Params) -> None:
     kind, problem, wrong = registry.load(name), possible(name), next(iter(params))
+    assert problem is not None
     error, words = (TypeError, "colour") if wrong == "colour" else (ValueError, f"{wrong}=.*must be")
     # a mistake is an error where the method is built, and no reason why a cell cannot run
     asked = (Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda"))

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, cut, unfused
+from tests.impls.contract.method import Method, Params, cut, drawn, unfused
 
 FLA: Params = {"device": "cuda", "N": 512, "dtype": "bfloat16", "causal": True}
 MOBA, NSA = {**FLA, "H": 3}, {**FLA, "H": 32, "kv_heads": 2}
@@ -22,13 +22,12 @@ CUTS = (
     unfused("partial.softmax"),
 )
 
-
 METHODS = {
     "blocks.moba": Method(
         grows=16,
         variants=MOBA_OPTIONS,
         bends=MOBA_OPTIONS,
-        any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "topk": st.integers(1, 6)}),
+        any_params=drawn(block=st.integers(1, 20), topk=st.integers(1, 6)),
         cuts=CUTS,
         mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}),
     ),
@@ -36,49 +35,40 @@ METHODS = {
         grows=16,
         variants=NSA_OPTIONS,
         bends=NSA_OPTIONS,
-        any_params=st.fixed_dictionaries(
-            {"block": st.integers(1, 20), "selected": st.integers(3, 7), "window": st.integers(1, 90)}
-        ),
+        any_params=drawn(block=st.integers(1, 20), selected=st.integers(3, 7), window=st.integers(1, 90)),
         cuts=(CUTS[0] | cut("blocks.eager.tiles", _STAIRS=20), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
     ),
     "blocks.hca": Method(
         grows=16,
         variants=({"block": 8, "window": 10}, {"block": 3, "window": 1}, {"block": 100, "window": 5}),
-        any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "window": st.integers(1, 40)}),
+        any_params=drawn(block=st.integers(1, 20), window=st.integers(1, 40)),
         cuts=(cut("blocks.eager.entries", _QUERIES=7), cut("blocks.eager.entries", _SCORES=60)),
-        limits=(
-            ({"causal": True}, None),
-            ({"causal": True, "kv_heads": 2}, "kv_heads must equal"),
-            ({}, "seen by those after it"),
-        ),
+        limits=(({"causal": True, "kv_heads": 2}, "kv_heads must equal"), ({}, "seen by those after it")),
         mistakes=({"block": 0}, {"window": 0}, {"block": 2.5}),
     ),
     "blocks.csa": Method(
         grows=16,
         variants=({"block": 4, "window": 10, "k": 5}, {"block": 3, "window": 1, "k": 2}, {"block": 2, "window": 5, "k": 200}),
-        any_params=st.fixed_dictionaries({"block": st.integers(1, 9), "window": st.integers(1, 40), "k": st.integers(1, 20)}),
+        any_params=drawn(block=st.integers(1, 9), window=st.integers(1, 40), k=st.integers(1, 20)),
         cuts=(
             cut("blocks.eager.entries", _QUERIES=7) | cut("partial.index", QUERIES=5),
             cut("blocks.eager.entries", _SCORES=60) | cut("partial.index", SCORES=60),
         ),
-        limits=(({"causal": True}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal")),
+        limits=(({"causal": True, "kv_heads": 2}, "kv_heads must equal"),),
         mistakes=({"block": 0}, {"window": 0}, {"k": 0}, {"k": 1.5}),
     ),
     "blocks.msa": Method(
         grows=16,
         variants=MSA_OPTIONS,
         bends=MSA_OPTIONS,
-        any_params=st.fixed_dictionaries({"block": st.integers(1, 20), "selected": st.integers(1, 7)}),
+        any_params=drawn(block=st.integers(1, 20), selected=st.integers(1, 7)),
         cuts=(CUTS[0] | cut("partial.index", SCORES=300), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),
     ),
-    "blocks.moba_fla": Method(
-        limits=((MOBA, None), ({**MOBA, "topk": 2}, None), ({**MOBA, "topk": 1}, "attends to all earlier keys"))
-    ),
+    "blocks.moba_fla": Method(limits=(({**MOBA, "topk": 2}, None), ({**MOBA, "topk": 1}, "attends to all earlier keys"))),
     "blocks.nsa_fla": Method(
         limits=(
-            (NSA, None),
             ({**NSA, "selected": "many"}, None),
             ({**NSA, "M": 64}, None),
             ({**NSA, "kv_heads": 4}, "16 at least, not 8"),

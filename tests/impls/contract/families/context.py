@@ -2,30 +2,21 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, cut, unfused
-
-SEQ: Params = {"causal": True}
-LIMITS: tuple[tuple[Params, str | None], ...] = ((SEQ, None), ({}, "set causal: true"))
+from tests.impls.contract.method import Method, cut, drawn, unfused
 
 METHODS = {
     "context.transformer_xl": Method(
         grows=4.2,
         steps_alike=True,
         variants=(
-            {"segment": 16},
-            {"segment": 16, "memory": 40},
-            {"segment": 8, "memory": 20},
-            {"segment": 16, "memory": 5},
-            {"segment": 7, "memory": 0},
-            {"segment": 1, "memory": 4},
-            {"segment": 64},
+            *({"segment": segment} for segment in (16, 64)),
+            *({"segment": segment, "memory": memory} for segment, memory in ((16, 40), (8, 20), (16, 5), (7, 0), (1, 4))),
         ),
-        any_params=st.fixed_dictionaries({"segment": st.integers(1, 45), "memory": st.integers(0, 50)}),
+        any_params=drawn(segment=st.integers(1, 45), memory=st.integers(0, 50)),
         cuts=(
             *(cut("context.eager.relative", SCORES=scores) for scores in (1, 16 * 32 * 2, 16 * 32 * 5)),
             unfused("partial.softmax", "context.eager.relative"),
         ),
-        limits=LIMITS,
         mistakes=({"segment": 0}, {"memory": -1}, {"segment": 2.0}),
     ),
     "context.adaptive_span": Method(
@@ -38,9 +29,7 @@ METHODS = {
             {"span": 300, "ramp": 32},
             *({"span": 12, "ramp": ramp, "sees_itself": True} for ramp in (1.0, 1000.0)),
         ),
-        any_params=st.fixed_dictionaries(
-            {"span": st.floats(0.1, 70), "ramp": st.floats(0.1, 40), "sees_itself": st.booleans()}
-        ),
+        any_params=drawn(span=st.floats(0.1, 70), ramp=st.floats(0.1, 40), sees_itself=st.booleans()),
         cuts=(
             *(
                 cut("context.eager.sliding_tiles", _TOGETHER=together, _ROWS=rows, _HEAD=7)
@@ -48,7 +37,6 @@ METHODS = {
             ),
             unfused("partial.softmax", "context.eager.sliding"),
         ),
-        limits=LIMITS,
         mistakes=({"span": 0}, {"ramp": -1.0}, {"ramp": float("inf")}, {"sees_itself": 1}),
     ),
 }

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from tests.impls.contract.families.gated import CUTS, GPU, SEQ
-from tests.impls.contract.method import Method, Params
+from tests.impls.contract.method import Method, Params, drawn
 
 WITH_PEERS = ("deltanet", "gated_deltanet", "kda", "rwkv7")
 NAMES = (*WITH_PEERS, "gated_deltanet2", "comba", "deltaproduct", "gated_deltaproduct", "mesa")
@@ -22,9 +22,8 @@ METHODS = {
             # products of other sizes add up in another order
             bends=(*VARIANTS, *OWN.get(name, ())),
             rough=VARIANTS if name == "rwkv7" else (),
-            any_params=st.fixed_dictionaries({"chunk": st.integers(1, 70)}),
+            any_params=drawn(chunk=st.integers(1, 70)),
             cuts=CUTS,
-            limits=((SEQ, None),),
             mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES, *MISTAKES.get(name, ())),
         )
         for name in NAMES
@@ -34,16 +33,15 @@ METHODS = {
         variants=({}, {"mini_batch": 5}),
         # the gradients of the first model and of its norm are sums over all tokens
         rough=({}, {"mini_batch": 5}),
-        any_params=st.fixed_dictionaries({"mini_batch": st.integers(1, 70)}),
+        any_params=drawn(mini_batch=st.integers(1, 70)),
         cuts=CUTS,
-        limits=((SEQ, None), ({**SEQ, "M": 32}, "M=32 must equal D=64")),
+        limits=(({**SEQ, "M": 32}, "M=32 must equal D=64"),),
         mistakes=({"mini_batch": 0}, {"mini_batch": 2.5}, {"mini_batch": True}),
     ),
     **{
         f"delta.{name}_fla": Method(
             grows=4,
             limits=(
-                (GPU, None),
                 ({**GPU, "workload": "decode"}, "decode"),
                 *(
                     (({**GPU, "dtype": "float32"}, "TF32"), ({**GPU, "dtype": "float32", "matmul_precision": "high"}, None))
@@ -64,7 +62,6 @@ METHODS = {
             # its triangular systems are solved row by row, in float32
             off_by=1e-4,
             limits=(
-                (SEQ, None),
                 ({**SEQ, "workload": "decode"}, "decode"),
                 ({**SEQ, "workload": "forward_backward"}, "NaN" if name == "kda" else None),
             ),

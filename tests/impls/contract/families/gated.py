@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, cut
+from tests.impls.contract.method import Method, Params, cut, drawn
 
 OWN: dict[str, tuple[Params, ...]] = {
     "lightning": ({"slopes": "fla"}, {"slopes": "fla", "layer": 3, "layers": 4}, {"layer": 1, "layers": 3}),
@@ -28,46 +28,36 @@ METHODS = {
             bends=({}, *OWN.get(name, ())),
             # the gradient of mamba2's A_log is one sum over all tokens
             rough=({}, {"chunk": 16}, {"chunk": 32}) if name in {"hgrn2", "mamba2"} else (),
-            any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
+            any_params=drawn(chunk=st.integers(1, 200)),
             cuts=CUTS,
-            limits=((SEQ, None),),
             mistakes=({"chunk": 0}, *MISTAKES.get(name, ())),
         )
         for name in NAMES
     },
-    "gated.mamba3": Method(
-        grows=4,
-        sums=True,
-        variants=({}, {"chunk": 16}),
-        bends=({}, {"chunk": 16}),
-        any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
-        cuts=CUTS,
-        limits=((SEQ, None), ({**SEQ, "D": 1, "M": 2}, "widths from 2")),
-        mistakes=({"chunk": 0},),
-    ),
-    "gated.gsa": Method(
-        grows=4,
-        sums=True,
-        variants=({}, {"chunk": 16}),
-        bends=({}, {"chunk": 16}),
-        any_params=st.fixed_dictionaries({"chunk": st.integers(1, 200)}),
-        cuts=CUTS,
-        limits=((SEQ, None),),
-        mistakes=({"chunk": 0},),
-    ),
+    **{
+        f"gated.{name}": Method(
+            grows=4,
+            sums=True,
+            variants=({}, {"chunk": 16}),
+            bends=({}, {"chunk": 16}),
+            any_params=drawn(chunk=st.integers(1, 200)),
+            cuts=CUTS,
+            limits=(({**SEQ, "D": 1, "M": 2}, "widths from 2" if name == "mamba3" else None),),
+            mistakes=({"chunk": 0},),
+        )
+        for name in ("mamba3", "gsa")
+    },
     "gated.log_linear": Method(
         grows=4 * 1.25,
         variants=({}, {"chunk": 16}),
-        any_params=st.fixed_dictionaries({"chunk": st.sampled_from([2**j for j in range(8)])}),
+        any_params=drawn(chunk=st.sampled_from([2**j for j in range(8)])),
         cuts=CUTS,
-        limits=((SEQ, None),),
         mistakes=({"chunk": 0}, {"chunk": 48}),
     ),
     **{
         f"gated.{name}_fla": Method(
             grows=4,
             limits=(
-                (GPU, None),
                 ({**GPU, "dtype": "float16"}, None),
                 ({**GPU, "dtype": "float32", "matmul_precision": "high"}, None),
                 *((({**GPU, "D": 63}, "even widths"),) if name == "gla" else ()),
@@ -82,7 +72,7 @@ METHODS = {
             bends=({},),
             # it adds chunk after chunk in float32
             off_by=2e-5,
-            limits=((SEQ, None), ({**GPU}, None)),
+            limits=((GPU, None),),
             mistakes=MISTAKES.get(name, ()),
         )
         for name in ("retnet", "lightning", "mamba2")

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params
+from tests.impls.contract.method import Method, Params, drawn
 
 SHARED: tuple[str, ...] = ("none", "headwise", "key_value", "layerwise")
-ANY = st.fixed_dictionaries({"k": st.integers(1, 45)})
+ANY = drawn(k=st.integers(1, 45))
 COUNTS: tuple[Params, ...] = ({"k": 0}, {"k": 2.5}, {"k": True})
 MIXES: tuple[tuple[Params, str | None], ...] = (({"N": 64, "H": 4, "kv_heads": 2, "padding": 0.5}, None),)
 
@@ -15,7 +15,7 @@ METHODS = {
         by_length=True,
         rough=({"k": 16, "sharing": "none"},),
         variants=(*({"k": 16, "sharing": how} for how in SHARED), {}),
-        any_params=st.fixed_dictionaries({"k": st.integers(1, 45), "sharing": st.sampled_from(SHARED)}),
+        any_params=drawn(k=st.integers(1, 45), sharing=st.sampled_from(SHARED)),
         limits=MIXES,
         mistakes=(*COUNTS, {"sharing": "kv"}),
     ),

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params
+from tests.impls.contract.method import Method, Params, drawn
 
 FACTORS: tuple[Params, ...] = ({}, *({"factor": factor} for factor in (1, 2, 5)))
-ANY = st.fixed_dictionaries({"factor": st.integers(1, 50)})
+ANY = drawn(factor=st.integers(1, 50))
 BAD: tuple[Params, ...] = ({"factor": 0}, {"factor": -1}, {"factor": 2.0}, {"factor": True})
 
 METHODS = {
@@ -14,7 +14,7 @@ METHODS = {
     "pooling.power_bert": Method(
         variants=({}, *({"keep": keep} for keep in (0.1, 0.3, 1))),
         rough=({"keep": 0.1},),  # with few keys, the gradients of torch's kernel are rounded more than those of the definition
-        any_params=st.fixed_dictionaries({"keep": st.floats(0, 1, exclude_min=True)}),
+        any_params=drawn(keep=st.floats(0, 1, exclude_min=True)),
         mistakes=({"keep": 0}, {"keep": -0.5}, {"keep": 1.5}, {"keep": True}, {"keep": "half"}),
     ),
 }

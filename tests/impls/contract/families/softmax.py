@@ -23,7 +23,6 @@ METHODS = {
     "softmax.sdpa_flash": Method(
         dense=True,
         limits=on_a_gpu(
-            ({}, None),
             ({"D": 256, "M": 256, "kv_heads": 1, "dtype": "float16"}, None),
             ({"dtype": "float32"}, "computes in float16 and bfloat16, not in float32"),
             ({"D": 257}, "widths up to 256: D=257"),
@@ -69,7 +68,6 @@ METHODS = {
     ),
     "softmax.flex": Method(
         limits=(
-            ({}, None),
             ({"dtype": "bfloat16", "D": 8, "padding": 0.5}, None),
             ({"workload": "forward_backward"}, "no backward on a CPU"),
             ({"device": "cuda", "workload": "forward_backward"}, None),
@@ -78,14 +76,10 @@ METHODS = {
     ),
     **dict.fromkeys(
         ("softmax.flash_attn", "softmax.flash_attn_3"),
-        Method(limits=((ON_A_GPU, None), ({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None))),
+        Method(limits=(({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),)),
     ),
     "softmax.flash_attn_4": Method(
-        limits=(
-            ({**ON_A_GPU, "D": 64}, None),
-            ({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"),
-            ({**ON_A_GPU, "D": 256}, "from 8 to 128, not D=256"),
-        )
+        limits=(({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"), ({**ON_A_GPU, "D": 256}, "from 8 to 128, not D=256"))
     ),
     "softmax.flashinfer": Method(
         limits=(
@@ -96,7 +90,6 @@ METHODS = {
     ),
     "softmax.sage": Method(
         limits=(
-            ({**ON_A_GPU, "D": 64}, None),
             ({**ON_A_GPU, "D": 64, "kv_heads": 1}, None),
             ({**ON_A_GPU, "D": 64, "causal": True}, "rounded together with later ones"),
             ({**ON_A_GPU, "D": 64, "N": 65}, "N=65 must be a multiple of 64"),
@@ -104,13 +97,7 @@ METHODS = {
             ({**ON_A_GPU, "D": 64, "workload": "forward_backward"}, "no backward"),
         )
     ),
-    "softmax.sdpa_fa3": Method(
-        limits=(
-            ({**ON_A_GPU, "D": 64}, None),
-            ({**ON_A_GPU, "D": 264}, "widths up to 256"),
-            ({"dtype": "bfloat16"}, "CUDA devices"),
-        )
-    ),
+    "softmax.sdpa_fa3": Method(limits=(({**ON_A_GPU, "D": 264}, "widths up to 256"), ({"dtype": "bfloat16"}, "CUDA devices"))),
     "softmax.sdpa_fa4": Method(limits=(({**ON_A_GPU, "D": 64, "kv_heads": 1, "causal": True}, None),)),
     "softmax.transformers_sdpa": Method(concatenates=True, limits=(({"kv_heads": 2, "M": 16, "causal": True}, None),)),
     "softmax.transformers_eager": Method(
@@ -120,7 +107,6 @@ METHODS = {
     ),
     "softmax.xformers": Method(
         limits=(
-            (ON_A_GPU, None),
             ({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"),
             ({**ON_A_GPU, "D": 12, "dtype": "float32", "M": 8, "causal": True}, None),
         )

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, cut
+from tests.impls.contract.method import Method, Params, cut, drawn
 
 # strides, windows and blocks that end within, at and beyond the lengths that are tried
 PATTERNS: dict[str, tuple[Params, ...]] = {
@@ -29,8 +29,6 @@ PATTERNS: dict[str, tuple[Params, ...]] = {
     ),
 }
 CAUSAL: Params = {"causal": True}
-
-
 MISTAKES: dict[str, tuple[Params, ...]] = {
     "strided": ({"stride": 0}, {"stride": True}, {"mode": "both", "stride": 4}, {"layer": -1}, {"convention": "x"}),
     "fixed": ({"stride": 0}, {"distinct": 1}),
@@ -65,7 +63,6 @@ METHODS = {
         f"sparse.{name}_triton": Method(
             variants=PATTERNS[name],
             limits=(
-                (ON_CUDA, None),
                 ({**ON_CUDA, "N": 1, **CAUSAL}, None),
                 ({**ON_CUDA, "dtype": "float16", "D": 128, "M": 1}, None),
                 ({**ON_CUDA, "kv_heads": 2}, None),
@@ -76,7 +73,6 @@ METHODS = {
     **{
         f"sparse.{name}_flex": Method(
             limits=(
-                ({}, None),
                 ({"dtype": "bfloat16", "D": 8}, None),
                 ({"workload": "forward_backward"}, "no backward on a CPU"),
                 ({**ON_CUDA, "workload": "forward_backward"}, None),
@@ -88,13 +84,13 @@ METHODS = {
     "sparse.window_sinks": Method(
         variants=PATTERNS["window"],
         rough=PATTERNS["window"],  # the gradient of a sink is one sum over all tokens
-        any_params=st.fixed_dictionaries({"window": st.integers(1, 50)}),
+        any_params=drawn(window=st.integers(1, 50)),
         grows=9,
         mistakes=({"window": 0},),
     ),
     "sparse.topk": Method(
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
-        any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
+        any_params=drawn(k=st.integers(1, 50)),
         cuts=(
             cut("sparse.chosen.selection", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1),
             cut("sparse.chosen.selection", SCORES=100),
@@ -106,22 +102,22 @@ METHODS = {
         variants=({"k": 6, "block": 3}, {"k": 1, "block": 1}, {"k": 40, "block": 8}, {}),
         any_params=st.builds(lambda m, c: {"k": m * c, "block": m}, st.integers(1, 9), st.integers(1, 6)),
         cuts=(cut("partial.index", SCORES=1) | cut("sparse.chosen.kept_keys", SCORES=1), cut("partial.index", QUERIES=7)),
-        limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
+        limits=(({**CAUSAL, "kv_heads": 2, "M": 16}, None),),
         mistakes=({"k": 0}, {"k": 10, "block": 4}),
     ),
     "sparse.dsa": Method(
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
-        any_params=st.fixed_dictionaries({"k": st.integers(1, 50)}),
+        any_params=drawn(k=st.integers(1, 50)),
         cuts=(
             cut("partial.index", SCORES=1, QUERIES=4) | cut("sparse.chosen.kept_keys", SCORES=1),
             cut("partial.index", QUERIES=7),
         ),
-        limits=((CAUSAL, None), ({**CAUSAL, "kv_heads": 2, "M": 16}, None)),
+        limits=(({**CAUSAL, "kv_heads": 2, "M": 16}, None),),
         mistakes=({"k": 0},),
     ),
     "sparse.local_attention": Method(
         variants=({"window": 1}, {"window": 7}, {"window": 64}),
-        any_params=st.fixed_dictionaries({"window": st.integers(1, 20)}),
+        any_params=drawn(window=st.integers(1, 20)),
         limits=(({"N": 65, **CAUSAL}, None),),
         mistakes=({"window": 0},),
     ),

@@ -2,13 +2,11 @@
 
 from hypothesis import strategies as st
 
-from tests.impls.contract.method import Method, Params, cut, unfused
+from tests.impls.contract.method import Method, Params, cut, drawn, unfused
 
 SMALL: Params = {"codes": 6, "block": 8}
 GPU: Params = {"device": "cuda", "B": 1, "H": 8, "N": 4096, "dtype": "bfloat16", "causal": True}
 OPTIONS: tuple[Params, ...] = ({"codes": 0}, {"codes": 2.5}, {"tau": 0.0}, {"tau": "big"}, {"normalise": 1})
-ALONE: tuple[Params, str | None] = ({"causal": True}, None)
-
 CUTS = (unfused("partial.softmax", "vq.eager.block_attention") | cut("vq.eager.block_attention", ROOM=1, TOKENS=1, TILE=1),)
 
 
@@ -17,36 +15,25 @@ METHODS = {
         grows=4.5,
         variants=(
             SMALL,
-            *(
-                {**SMALL, "bias": bias, "reduction": reduction}
-                for bias in ("none", "relative")
-                for reduction in ("matmul", "scan")
-            ),
+            *({**SMALL, "bias": bias, "reduction": how} for bias in ("none", "relative") for how in ("matmul", "scan")),
             {**SMALL, "bias": "relative"},
             {**SMALL, "gradient_through_table": False, "tau": 1.5, "normalise": False},
             {"codes": 8, "block": 16},
             {"codes": 6, "block": 4},
             {"codes": 6, "block": 50},
         ),
-        any_params=st.fixed_dictionaries(
-            {
-                "block": st.integers(1, 80),
-                "codes": st.integers(1, 40),
-                "reduction": st.sampled_from(["serial", "matmul", "scan"]),
-            }
+        any_params=drawn(
+            block=st.integers(1, 80), codes=st.integers(1, 40), reduction=st.sampled_from(["serial", "matmul", "scan"])
         ),
         cuts=CUTS,
-        limits=(ALONE, ({}, None), ({"bias": "relative"}, "knows no positions"), ({"bias": "relative", "causal": True}, None)),
+        limits=(({"bias": "relative"}, "knows no positions"), ({"bias": "relative", "causal": True}, None)),
         mistakes=(*OPTIONS, {"block": True}, {"bias": "rotary"}, {"reduction": "sum"}, {"gradient_through_table": "no"}),
     ),
     "vq.gau": Method(
         variants=(SMALL, {**SMALL, "bias": "relative"}, {**SMALL, "gradient_through_table": False}, {"codes": 6, "block": 4}),
         cuts=CUTS,
-        limits=(ALONE, ({}, None)),
     ),
-    "vq.quantised": Method(
-        variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}), limits=(ALONE, ({}, None)), mistakes=OPTIONS
-    ),
+    "vq.quantised": Method(variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}), mistakes=OPTIONS),
     "vq.triton": Method(
         grows=4.5,
         variants=(
