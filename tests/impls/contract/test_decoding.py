@@ -52,6 +52,8 @@ def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
             same([call.decoded(prompt)], want, call.off_by)
         if call.choices is not None:
             same([call.decoded(17, choices=call.choices)], want, call.off_by)
+        for order in call.orders:
+            same([call.decoded(10, turned(call.inputs, *order))], [call.decoded(10)], call.off_by)
 
 
 @pytest.mark.parametrize("variant", each(decodes))
@@ -98,8 +100,8 @@ def test_a_step_moves_the_state_in_place_and_leaves_its_inputs(variant: Variant)
 
 
 @pytest.mark.parametrize("variant", each(decodes))
-def test_a_prompt_is_copied_and_not_kept(variant: Variant) -> None:
-    call = call_of(variant)
+def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(variant: Variant) -> None:
+    call = call_of(variant, B=1)
     # a cache keeps no graph either
     trains = variant.name.startswith(CACHES)
     prompt = mapped(cut(call.inputs, 20), lambda x: x.clone().requires_grad_(trains))
@@ -108,19 +110,11 @@ def test_a_prompt_is_copied_and_not_kept(variant: Variant) -> None:
     with torch.no_grad():
         for x in prompt:
             x.zero_()
-    o, after = step(call.method, token, state)
-    same([o], [call.exact()[0][:, :, 20:21]], call.off_by)
-    assert not (trains and any(x.requires_grad for x in tensors_of(after)))
-
-
-@pytest.mark.parametrize("variant", each(decodes))
-def test_the_state_of_one_sequence_stands_for_a_batch(variant: Variant) -> None:
-    call = call_of(variant, B=1)
-    _, state = prefill(call.method, cut(call.inputs, 20), N)
-    token = cut(call.inputs, 21, start=20)
     many, _ = step(call.method, mapped(token, lambda x: x.expand(3, *x.shape[1:])), repeated(state, 3))
-    one, _ = step(call.method, token, state)
+    one, after = step(call.method, token, state)
+    same([one], [call.exact()[0][:, :, 20:21]], call.off_by)
     same([many], [one.expand_as(many)], call.off_by)
+    assert not (trains and any(x.requires_grad for x in tensors_of(after)))
 
 
 @pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and not variant.method.concatenates))
@@ -163,10 +157,3 @@ def test_a_state_of_sums_is_of_one_size_exact_and_the_same_however_it_was_reache
 
 def sums(state: Any) -> list[Tensor]:
     return tensors_of(getattr(state, "sums", state))
-
-
-@pytest.mark.parametrize("variant", each(decodes))
-def test_tokens_may_lie_in_memory_in_any_order(variant: Variant) -> None:
-    call = call_of(variant)
-    for order in call.orders:
-        same([call.decoded(10, turned(call.inputs, *order))], [call.decoded(10)], call.off_by)

@@ -39,7 +39,7 @@ def test_a_masked_call_is_its_definition_and_hidden_keys_get_no_gradient(variant
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("variant", each(masks))
-def test_in_any_dtype_hidden_keys_cannot_be_seen_and_a_mask_that_hides_nothing_is_none(variant: Variant, dtype: str) -> None:
+def test_in_any_dtype_hidden_keys_cannot_be_seen_and_who_sees_none_moves_nothing(variant: Variant, dtype: str) -> None:
     for problem in variant.problems(33, {}, B=3, padding=0.5, dtype=dtype):
         call, eps = Call(variant, problem), 4 * torch.finfo(getattr(torch, dtype)).eps
         q, k, v, *gates = call.inputs
@@ -51,15 +51,8 @@ def test_in_any_dtype_hidden_keys_cannot_be_seen_and_a_mask_that_hides_nothing_i
             same([moved], [call.forward(key_mask=mask)], call.off_by)
         masked = call.forward(key_mask=torch.ones(3, 33, dtype=torch.bool))
         torch.testing.assert_close(masked, call.forward(), rtol=eps, atol=eps)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("variant", each(masks))
-def test_who_sees_nothing_gives_nothing_and_leaves_gradients_finite(variant: Variant, dtype: str) -> None:
-    for problem in variant.problems(97, {}, B=3, dtype=dtype):
-        call = Call(variant, problem)
-        if call.g is not None:
-            results = call.results(key_mask=with_holes(3, 97, 0.4))
+        if variant.trains(problem):
+            results = call.results(key_mask=with_holes(3, 33, 0.4))
             assert all(x.isfinite().all() for x in results)
             # output and gradients of q, k and v: of the second sample, and of the others
             assert not any(x[1].any() for x in results[:4])

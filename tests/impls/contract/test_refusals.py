@@ -57,27 +57,21 @@ def test_a_limit_is_said_in_words_and_what_is_possible_is_not_refused(name: str,
             registry.build_for(cell)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_a_class_declares_is_refused_in_the_words_of_all(name: str) -> None:
-    kind, shape = registry.load(name), possible(name)
-    assert shape is not None
-
-    def refusal(workload: Workload, **fields: Any) -> str | None:
-        return kind.refusal(Cell(method=name, problem=shape.model_copy(update=fields), workload=workload))
-
-    for workload in (Workload.DECODE, Workload.DECODE_TOTAL):
-        if not kind.decodes:
-            assert refusal(workload, causal=True) == "it does not decode token by token"
-        else:
-            assert refusal(workload, causal=False) == "decoding is causal; set causal: true"
-            assert refusal(workload, causal=True, padding=0.5) is not None
-
-
+DECODING: Params = {"workload": Workload.DECODE, "causal": True}
 DECLARED: dict[str, tuple[Callable[[type[Attention]], bool], Params, str]] = {
     "masks": (lambda kind: kind.masks, {"padding": 0.5}, "it takes no key mask, so there can be no padding"),
     "a form without a mask": (lambda kind: not kind.causal_only, {"causal": False}, "it is causal only"),
     "a causal form": (lambda kind: kind.causality is not Causality.NONE, {"causal": True}, "it has no causal form"),
     "grouped heads": (lambda kind: kind.grouped, {"H": 32, "kv_heads": 2}, "each head of q has its own k and v"),
+    "decoding": (lambda kind: kind.decodes, DECODING, "it does not decode token by token"),
+    "decoding that sees the future": (
+        *(lambda kind: not kind.decodes, {**DECODING, "causal": False}),
+        "decoding is causal; set causal: true",
+    ),
+    "decoding with padding": (
+        *(lambda kind: not (kind.decodes and kind.masks), {**DECODING, "padding": 0.5}),
+        "decoding is without padding",
+    ),
     "a CPU": (lambda kind: "cpu" in kind.devices, {"device": "cpu"}, "it runs on CUDA devices"),
     "two widths": (lambda kind: not kind.one_width, {"D": 64, "M": 32}, "values are as wide as keys: M=32 must equal D=64"),
     "wide heads": (lambda kind: kind.widths[1] >= 1024, {"D": 1024, "M": 1024}, "it takes widths "),
@@ -86,19 +80,20 @@ DECLARED: dict[str, tuple[Callable[[type[Attention]], bool], Params, str]] = {
         for dtype in DType
     },
 }
+"""Of a limit whether a class is free of it, so that something else is said or nothing; what is asked, and the words."""
 
 
 @pytest.mark.parametrize("what", DECLARED)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_limit_that_a_class_declares_is_refused_in_the_words_of_all_and_no_other(name: str, what: str) -> None:
-    takes, change, words = DECLARED[what]
+    is_free, change, words = DECLARED[what]
     kind, shape = registry.load(name), possible(name)
     assert shape is not None
-    device = change.get("device", kind.devices[0])
-    problem = shape.model_copy(update={key: value for key, value in change.items() if key != "device"})
-    said = kind.refusal(Cell(method=name, problem=problem, device=device, matmul_precision=Precision.HIGH))
-    assert (said or "").startswith(words) != takes(kind), said
-    if what in {"a form without a mask", "a causal form"} and not takes(kind):
+    fields = {"device": kind.devices[0], **{key: value for key, value in change.items() if key in Cell.model_fields}}
+    problem = shape.model_copy(update={key: value for key, value in change.items() if key not in fields})
+    said = kind.refusal(Cell(method=name, problem=problem, matmul_precision=Precision.HIGH, **fields))
+    assert (said or "").startswith(words) != is_free(kind), said
+    if what in {"a form without a mask", "a causal form"} and not is_free(kind):
         assert kind.because in (said or "")
 
 

@@ -62,15 +62,10 @@ MORE: list[Kernels] = [
     sparse("local", {"stride": 300, "convention": "code"}, 64, causal=False),
     *(sparse(name, params, 1, H=2, causal=False) for name, params in OF_ONE_TOKEN),
     sparse("strided", {"stride": 6}, 200, H=2, causal=False, kv_heads=1),
-    sparse("strided", {"stride": 40, "mode": "per_head"}, 200, H=2),
-    sparse("strided", {"stride": 16, "mode": "per_head"}, 257, H=2, kv_heads=1, causal=False),
-    sparse("fixed", {"stride": 20, "c": 5}, 200, H=4, kv_heads=1, causal=False),
     sparse("fixed", {"stride": 50, "c": 2}, 257, B=2, H=3),
     sparse("atrous", {"stride": 7}, 257, H=2),
     sparse("longformer", {"window": 64, "globals": 2, "dilation": 2}, 257, H=4, kv_heads=2),
-    vq(64, codes=30, N=257, H=2),
     vq(100, codes=100, N=400, D=40, M=70),
-    vq(16, N=100, B=2, H=3),
     vq(16, codes=70, N=300, B=2, H=2, causal=False),
 ]
 

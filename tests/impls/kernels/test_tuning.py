@@ -20,8 +20,6 @@ tuned: dict[str, Any] = {
 }
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
 walks: Any = import_module("attnbench_impls.sparse.triton.walks")
-tiles: Any = import_module("attnbench_impls.sparse.triton.cost")
-work: Any = import_module("attnbench_impls.sparse.work")
 SHAPES = st.builds(Shape, st.integers(1, 100), st.just(4), st.booleans())
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
 KINDS = {"linear": ("bf16", "tf32", "ieee"), "sparse": ("half", "tf32", "ieee"), "vq": ("half", "tf32", "ieee")}
@@ -186,21 +184,6 @@ def test_heads_with_cells_of_their_own_share_a_launch() -> None:
     assert len(parts) > 1
     assert [len(walk.rows) for walk in walks.query_walks(parts, 256)] == [8]
     assert [len(walk.rows) for walk in walks.key_walks(parts, 256, 1)] == [8, 8]
-
-
-@given(PATTERNS, SHAPES)
-@settings(max_examples=100, deadline=None)
-def test_tiles_hold_the_pairs_of_the_definition(pattern: Any, shape: Any) -> None:
-    launch, pairs = tuned["sparse"].Launch(16, 32, 4, 2), work.all_pairs(pattern, shape)
-    for group in (None, 1, 2):
-        assert tiles.tile_pairs(pattern, shape, launch, group) >= pairs
-
-
-def test_the_tiles_of_a_window_are_those_that_it_touches() -> None:
-    launch, shape = tuned["sparse"].Launch(64, 64, 4, 2), Shape(1024, 1, True)
-    # 65 keys: one block of 64 queries sees 128 tokens, but for the first block
-    assert tiles.tile_pairs(neighbours.Window(65), shape, launch) == (2 * 16 - 1) * 64 * 64
-    assert tiles.tile_pairs(neighbours.Window(65), shape, launch, 1) == (2 * 16 - 1) * 64 * 64
 
 
 def test_short_groups_have_short_blocks() -> None:
