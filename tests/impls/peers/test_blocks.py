@@ -11,13 +11,8 @@ from torch import Tensor
 
 from attnbench import Problem
 from tests.impls.contract.calls import inputs_of
-from tests.impls.peers.stand_ins import Calls, install, is_its_definition
+from tests.impls.peers.stand_ins import Calls, install, is_its_definition, load
 
-moba: Any = import_module("attnbench_impls.blocks.eager.moba")
-nsa: Any = import_module("attnbench_impls.blocks.eager.nsa")
-FlaMoba: Any = import_module("attnbench_impls.blocks.peers.moba_fla").FlaMoba
-FlaNsa: Any = import_module("attnbench_impls.blocks.peers.nsa_fla").FlaNsa
-heads: Any = import_module("attnbench_impls.blocks.eager.heads")
 MOBA: dict[str, Any] = {"B": 2, "H": 3, "N": 40, "D": 8, "causal": True, "dtype": "float64"}
 NSA: dict[str, Any] = {"B": 2, "H": 32, "kv_heads": 2, "N": 40, "D": 16, "causal": True, "dtype": "float64"}
 
@@ -32,7 +27,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         cut = [x.squeeze(0).unflatten(0, (-1, max_seqlen)).transpose(1, 2) for x in (q, k, v)]
         B, H, N, D = cut[0].shape
         problem = Problem(B=B, H=H, N=N, D=D, causal=True, dtype="float64")
-        o: Tensor = moba.MobaAttention(problem, block=how["chunk_size"], topk=how["topk"]).reference(*cut)
+        o: Tensor = load("blocks.moba")(problem, block=how["chunk_size"], topk=how["topk"]).reference(*cut)
         return o.transpose(1, 2).flatten(0, 1).unsqueeze(0)
 
     def parallel_nsa(*inputs: Tensor, block_indices: Tensor | None, **how: Any) -> Tensor:
@@ -40,7 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         if block_indices is not None:
             warnings.warn("`block_indices` is provided, overriding the selection", stacklevel=2)
         turned = [x.transpose(1, 2) for x in inputs]
-        method = nsa.NsaAttention(Problem(**NSA), how["block_size"], how["block_counts"], how["window_size"])
+        method = load("blocks.nsa")(Problem(**NSA), how["block_size"], how["block_counts"], how["window_size"])
         given = None if block_indices is None else block_indices.transpose(1, 2)[..., 1:]
         o: Tensor = method.reference(*turned, choices=given)
         return o.transpose(1, 2)
@@ -52,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 def test_moba_gets_all_samples_as_one_in_its_own_layout(calls: Calls) -> None:
-    method = FlaMoba(Problem(**MOBA), block=8, topk=3)
+    method = load("blocks.moba_fla")(Problem(**MOBA), block=8, topk=3)
     is_its_definition(method)
     call = calls[0]
     assert call["q"].shape == (1, 80, 3, 8)
@@ -64,7 +59,7 @@ def test_moba_gets_all_samples_as_one_in_its_own_layout(calls: Calls) -> None:
 
 @pytest.mark.parametrize("given_choices", [False, True])
 def test_nsa_gets_choices_with_the_own_block_or_makes_its_own(given_choices: bool, calls: Calls) -> None:
-    method = FlaNsa(Problem(**NSA), block=8, selected=4, window=10)
+    method = load("blocks.nsa_fla")(Problem(**NSA), block=8, selected=4, window=10)
     is_its_definition(method, **({"choices": method.choose(*inputs_of(method))} if given_choices else {}))
     call = calls[0]
     assert call["q"].shape == (2, 40, 32, 16)
@@ -98,7 +93,8 @@ class TestTheirOwnDefinitions:
 
     def test_each_branch_of_nsa_and_its_selection(self) -> None:
         naive: Any = import_module("fla.ops.nsa.naive")
-        method = nsa.NsaAttention(Problem(**{**NSA, "N": 90, "dtype": "float32"}), block=8, selected=5, window=10)
+        block_means: Any = import_module("attnbench_impls.blocks.eager.heads").block_means
+        method = load("blocks.nsa")(Problem(**{**NSA, "N": 90, "dtype": "float32"}), block=8, selected=5, window=10)
         q, k, v, *gates = type(method).inputs(method.problem, torch.Generator().manual_seed(3))
         q_BNHD, k_BNHD, v_BNHD = (x.transpose(1, 2) for x in (q, k, v))
 
@@ -107,7 +103,7 @@ class TestTheirOwnDefinitions:
             o: Tensor = method(q, k, v, *(torch.full_like(gate, float(i == of)) for i, gate in enumerate(gates)))
             return o.transpose(1, 2)
 
-        means = [heads.block_means(x, 8).transpose(1, 2) for x in (k, v)]
+        means = [block_means(x, 8).transpose(1, 2) for x in (k, v)]
         compressed, _ = naive.naive_nsa_compression(q_BNHD, *means, 8, 0.25)
         torch.testing.assert_close(branch(0), compressed, rtol=0, atol=1e-5)
         own = (torch.arange(90) // 8).view(1, 1, 90, 1).expand(2, 2, 90, 1)
