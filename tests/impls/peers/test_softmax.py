@@ -32,7 +32,7 @@ def dense_BNHD(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> T
 def documents_BNHD(q: Tensor, k: Tensor, v: Tensor, starts: list[int], scale: float, causal: bool) -> Tensor:
     """The same of [N, H, D], where documents begin and the last ends."""
     documents = zip(*(x.unsqueeze(0).tensor_split(starts[1:-1], 1) for x in (q, k, v)), strict=True)
-    return torch.cat([dense_BNHD(*document, scale, causal) for document in documents], 1)[0]
+    return torch.cat([dense_BNHD(q, k, v, scale, causal) for q, k, v in documents], 1)[0]
 
 
 class LowerTriangularMask:
