@@ -17,6 +17,7 @@ METHODS = {
             *(cut("context.eager.relative", SCORES=scores) for scores in (1, 16 * 32 * 2, 16 * 32 * 5)),
             unfused("partial.softmax", "context.eager.relative"),
         ),
+        limits=(({}, "set causal: true"),),
         mistakes=({"segment": 0}, {"memory": -1}, {"segment": 2.0}),
     ),
     "context.adaptive_span": Method(
@@ -37,6 +38,7 @@ METHODS = {
             ),
             unfused("partial.softmax", "context.eager.sliding"),
         ),
+        limits=(({}, "set causal: true"),),
         mistakes=({"span": 0}, {"ramp": -1.0}, {"ramp": float("inf")}, {"sees_itself": 1}),
     ),
 }
