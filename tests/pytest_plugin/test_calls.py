@@ -1,6 +1,7 @@
 """One call of the fixture: what it takes, what it gives, what it refuses, and what it leaves behind."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,77 +14,6 @@ from attnbench.pytest_plugin.session import Session
 from attnbench.schema.cell import Cell
 
 Call = Callable[..., Any]
-
-
-@pytest.mark.parametrize(
-    ("method", "given", "shapes"),
-    [
-        ("plain:Plain", {"M": 8}, [(1, 2, 128, 8)]),
-        ("plain:Plain", {"workload": "forward_backward", "M": 8}, [(1, 2, 128, width) for width in (8, 16, 16, 8)]),
-        ("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)]),
-    ],
-    ids=["the output", "the output and the gradients", "one token more"],
-)
-def test_it_gives_what_a_call_gives(call: Call, method: str, given: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
-    found = call(method, **given)
-    assert [tuple(x.shape) for x in (found if isinstance(found, tuple) else (found,))] == shapes
-
-
-def test_parameters_reach_the_method(call: Call, attention_benchmark: AttentionBenchmark) -> None:
-    call("plain:WithParameter", chunk=7)
-    assert attention_benchmark.benchmark.extra_info["params"] == {"chunk": 7}
-
-
-def test_a_parameter_that_the_method_lacks_fails(call: Call, session: Session) -> None:
-    with pytest.raises(TypeError, match="chnk"):
-        call("plain:WithParameter", chnk=7)
-    assert [one["status"] for one in session.left_out] == ["error"]
-
-
-def test_an_unknown_method_fails_and_says_what_was_meant(call: Call) -> None:
-    with pytest.raises(registry.UnknownMethodError, match=r"did you mean 'softmax\.sdpa'"):
-        call("softmax.spda")
-
-
-def test_no_gpu_is_a_reason_to_skip(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(pytest.skip.Exception, match="plain:Plain: there is no CUDA device here"):
-        call("plain:Plain", device="cuda")
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"workload": "fidelity"}, "fidelity is not timed"),
-        ({"workload": "train"}, "train needs a model around the attention"),
-        ({"workload": "generate"}, "generate needs a model around the attention"),
-        ({"device": "mps"}, "no clock for the device 'mps'"),
-        ({"N": 0}, "greater than or equal to 1"),
-        ({"workload": "sideways"}, "Input should be 'forward'"),
-        ({"clock": "cold"}, "a CPU has no 'cold' clock"),
-    ],
-)
-def test_what_cannot_be_meant_is_an_error(call: Call, given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        call("plain:Plain", **given)
-
-
-@pytest.mark.parametrize("method", ["plain:Plain", "faulty:Raises"])
-def test_torch_is_left_as_it_was(call: Call, method: str) -> None:
-    torch.set_float32_matmul_precision("medium")
-    torch.manual_seed(12345)
-    before = torch.get_rng_state()
-    try:
-        if method == "faulty:Raises":
-            with pytest.raises(ValueError, match="out of order"):
-                call(method)
-        else:
-            call(method)
-        assert torch.is_grad_enabled()
-        assert torch.get_float32_matmul_precision() == "medium"
-        assert torch.equal(torch.get_rng_state(), before)
-    finally:
-        torch.set_float32_matmul_precision("highest")
 
 
 class Mine(Attention):
@@ -115,35 +45,97 @@ class Wrong(Mine):
         return super().forward(q, k, v) * 1.01
 
 
-def test_a_class_is_a_method_too(call: Call, attention_benchmark: AttentionBenchmark) -> None:
-    call(Mine, factor=2.0)
+@pytest.mark.parametrize(
+    ("method", "given", "shapes"),
+    [
+        ("plain:Plain", {"M": 8}, [(1, 2, 128, 8)]),
+        ("plain:Plain", {"workload": "forward_backward", "M": 8}, [(1, 2, 128, width) for width in (8, 16, 16, 8)]),
+        ("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)]),
+        # no entry point and no name in a module lead to it
+        (type("Local", (Mine,), {}), {}, [(1, 2, 128, 16)]),
+    ],
+    ids=["the output", "the output and the gradients", "one token more", "of a class that is made anywhere"],
+)
+def test_it_gives_what_a_call_gives(call: Call, method: Any, given: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
+    found = call(method, **given)
+    assert [tuple(x.shape) for x in (found if isinstance(found, tuple) else (found,))] == shapes
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "name"),
+    [("plain:WithParameter", {"chunk": 7}, "plain:WithParameter"), (Mine, {"factor": 2.0}, f"{__name__}.Mine")],
+)
+def test_parameters_reach_the_method_which_may_be_a_class(
+    call: Call, attention_benchmark: AttentionBenchmark, method: Any, params: dict[str, Any], name: str
+) -> None:
+    call(method, **params)
     info = attention_benchmark.benchmark.extra_info
-    assert info["method"].endswith("test_calls.Mine")
-    assert info["params"] == {"factor": 2.0}
-    assert not any("Mine" in name for name in registry.catalogue())
+    assert (info["method"], info["params"]) == (name, params)
+    assert not any("Mine" in known for known in registry.catalogue())
 
 
-def test_a_class_refuses_in_its_own_words(call: Call) -> None:
+@pytest.mark.parametrize(
+    ("method", "given", "error", "words"),
+    [
+        ("plain:Plain", {"workload": "fidelity"}, ValueError, "fidelity is not timed"),
+        ("plain:Plain", {"workload": "train"}, ValueError, "train needs a model around the attention"),
+        ("plain:Plain", {"workload": "generate"}, ValueError, "generate needs a model around the attention"),
+        ("plain:Plain", {"device": "mps"}, ValueError, "no clock for the device 'mps'"),
+        ("plain:Plain", {"N": 0}, ValueError, "greater than or equal to 1"),
+        ("plain:Plain", {"workload": "sideways"}, ValueError, "Input should be 'forward'"),
+        ("plain:Plain", {"clock": "cold"}, ValueError, "a CPU has no 'cold' clock"),
+        ("softmax.spda", {}, registry.UnknownMethodError, r"did you mean 'softmax\.sdpa'"),
+        (dict, {}, registry.UnknownMethodError, r"builtins\.dict is not an attention"),
+        (Mine(Problem(N=48)), {"N": 64, "factor": 2.0}, TypeError, "leave out N, factor"),
+        # before it is tried
+        (Mine(Problem(N=16384, H=1, D=1)), {}, ValueError, "N=16384 is too long to check"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error(
+    call: Call, method: Any, given: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        call(method, **given)
+
+
+def test_a_method_that_cannot_run_here_is_skipped_with_the_reason(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(pytest.skip.Exception, match="plain:Plain: there is no CUDA device here"):
+        call("plain:Plain", device="cuda")
     with pytest.raises(pytest.skip.Exception, match="Mine: it is not causal"):
         call(Mine, causal=True)
 
 
-def test_a_class_that_is_defined_inside_a_function_will_do(call: Call) -> None:
-    class Local(Mine):
-        pass
+@pytest.mark.parametrize(
+    ("method", "given", "error", "words", "status"),
+    [
+        ("plain:WithParameter", {"chnk": 7}, TypeError, "chnk", "error"),
+        (Wrong, {}, pytest.fail.Exception, r"Wrong is incorrect: .* off by", "incorrect"),
+        (Wrong(Problem(N=48, H=2, D=4)), {}, pytest.fail.Exception, r"Wrong is incorrect: .* off by .* at N=48", "incorrect"),
+    ],
+    ids=["a parameter that it lacks", "a class", "an object"],
+)
+def test_what_fails_or_is_not_its_own_reference_is_left_out(
+    call: Call, session: Session, method: Any, given: dict[str, Any], error: type[BaseException], words: str, status: str
+) -> None:
+    with pytest.raises(error, match=words):
+        call(method, **given)
+    assert [one["status"] for one in session.left_out] == [status]
 
-    assert call(Local).shape == (1, 2, 128, 16)
 
-
-def test_a_class_that_is_not_its_own_reference_fails(call: Call, session: Session) -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"Wrong is incorrect: .* off by"):
-        call(Wrong)
-    assert [one["status"] for one in session.left_out] == ["incorrect"]
-
-
-def test_what_is_no_attention_is_an_error(call: Call) -> None:
-    with pytest.raises(registry.UnknownMethodError, match=r"builtins\.dict is not an attention"):
-        call(dict)
+@pytest.mark.parametrize("method", ["plain:Plain", "faulty:Raises"])
+def test_torch_is_left_as_it_was(call: Call, method: str) -> None:
+    torch.set_float32_matmul_precision("medium")
+    torch.manual_seed(12345)
+    before = torch.get_rng_state()
+    try:
+        with pytest.raises(ValueError, match="out of order") if method == "faulty:Raises" else nullcontext():
+            call(method)
+        assert torch.is_grad_enabled()
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert torch.equal(torch.get_rng_state(), before)
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_an_object_is_timed_with_its_own_problem_and_parameters(call: Call) -> None:
@@ -160,28 +152,13 @@ def test_an_object_keeps_the_weights_that_it_has(call: Call) -> None:
     assert torch.equal(call(mine), torch.zeros(1, 2, 48, 4))
 
 
-def test_an_object_that_is_not_its_own_reference_fails(call: Call) -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"Wrong is incorrect: .* off by .* at N=48"):
-        call(Wrong(Problem(N=48, H=2, D=4)))
-
-
-def test_an_object_has_its_problem_and_parameters_already(call: Call) -> None:
-    with pytest.raises(TypeError, match="leave out N, factor"):
-        call(Mine(Problem(N=48)), N=64, factor=2.0)
-
-
-def test_an_object_too_long_for_its_dense_reference_is_refused_before_it_is_tried(call: Call) -> None:
-    with pytest.raises(ValueError, match="N=16384 is too long to check"):
-        call(Mine(Problem(N=16384, H=1, D=1)))
+def test_one_of_ours_that_is_built_is_timed_as_it_is(call: Call, attention_benchmark: AttentionBenchmark) -> None:
+    assert call(build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32)).shape == (1, 2, 96, 8)
+    assert attention_benchmark.benchmark.extra_info["shape"]["N"] == 96
 
 
 def test_an_object_that_defines_its_rows_is_checked_at_any_length(call: Call) -> None:
     assert call(build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True))).shape == (1, 1, 16384, 1)
-
-
-def test_one_of_ours_that_is_built_is_timed_as_it_is(call: Call, attention_benchmark: AttentionBenchmark) -> None:
-    assert call(build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32)).shape == (1, 2, 96, 8)
-    assert attention_benchmark.benchmark.extra_info["shape"]["N"] == 96
 
 
 @pytest.mark.parametrize(

@@ -123,12 +123,14 @@ def twice(folder: Path, mixed: Ran) -> Ran:
     return second, json.loads((folder / "now.json").read_text())
 
 
-def test_a_second_run_is_compared_with_the_first(twice: Ran) -> None:
-    done, _ = twice
-    assert "2 passed" in done.stdout
+def test_a_second_run_is_compared_with_the_first_and_methods_of_one_shape_stand_in_one_table(twice: Ran) -> None:
+    said, report = twice[0].stdout, twice[1]
+    assert "2 passed" in said
     for name in ("test_forward[softmax.sdpa-128]", "test_forward[linear.chunked-128]"):
-        assert re.search(rf"^{re.escape(name)} \(0001_", done.stdout, re.MULTILINE), done.stdout
-        assert f"{name} (NOW)" in done.stdout
+        assert re.search(rf"^{re.escape(name)} \(0001_", said, re.MULTILINE), said
+        assert f"{name} (NOW)" in said
+    assert {b["group"] for b in report["benchmarks"]} == {"forward causal float32 B=1 H=2 N=128 D=64 cpu"}
+    assert said.count("- benchmark 'forward causal float32 B=1 H=2 N=128 D=64 cpu'") == 1, said
 
 
 def test_the_json_says_what_was_timed(twice: Ran) -> None:
@@ -152,32 +154,21 @@ def test_the_json_says_what_memory_it_took(twice: Ran) -> None:
         assert info["memory"]["torch_allocated_peak"]["reason"] == "this cell ran on a CPU"
 
 
-def test_methods_of_one_shape_stand_in_one_table(twice: Ran) -> None:
-    done, report = twice
-    assert {b["group"] for b in report["benchmarks"]} == {"forward causal float32 B=1 H=2 N=128 D=64 cpu"}
-    assert done.stdout.count("- benchmark 'forward causal float32 B=1 H=2 N=128 D=64 cpu'") == 1, done.stdout
-
-
-def test_what_is_wrong_or_raises_fails_and_what_cannot_run_is_skipped(mixed: Ran) -> None:
+def test_what_is_wrong_or_raises_fails_and_what_cannot_run_is_skipped_in_its_own_words(mixed: Ran) -> None:
+    said = mixed[0].stdout
     # the one error is pytest-benchmark's own warning of a fixture that was asked for and not used
-    assert "2 failed, 7 passed, 2 skipped, 1 error in" in mixed[0].stdout, mixed[0].stdout
-    assert "Benchmark fixture was not used at all" in mixed[0].stdout
+    assert "2 failed, 7 passed, 2 skipped, 1 error in" in said, said
+    assert "Benchmark fixture was not used at all" in said
+    assert re.search(r"faulty:WrongValues is incorrect: .* off by .* where .* is allowed, at N=64", said)
+    assert "ValueError: this method is out of order" in said
+    assert "faulty:Declines: only float64 is written" in said
+    pip = "pip install 'a-package-that-nobody-has>=2'"
+    assert f"faulty:NeedsAPackage needs a-package-that-nobody-has>=2: {pip}" in said
 
 
 def test_what_the_page_shows_runs(mixed: Ran) -> None:
     shown = [b["name"] for b in mixed[1]["benchmarks"] if "test_page.py" in b["fullname"]]
     assert shown == ["test_forward[softmax.sdpa]", "test_forward[linear.chunked]", "test_mine"]
-
-
-def test_a_failure_says_what_is_wrong(mixed: Ran) -> None:
-    assert re.search(r"faulty:WrongValues is incorrect: .* off by .* where .* is allowed, at N=64", mixed[0].stdout)
-    assert "ValueError: this method is out of order" in mixed[0].stdout
-
-
-def test_skips_are_shown_in_the_method_s_own_words(mixed: Ran) -> None:
-    assert "faulty:Declines: only float64 is written" in mixed[0].stdout
-    pip = "pip install 'a-package-that-nobody-has>=2'"
-    assert f"faulty:NeedsAPackage needs a-package-that-nobody-has>=2: {pip}" in mixed[0].stdout
 
 
 def test_what_was_not_timed_stands_in_the_json_with_its_reason(mixed: Ran) -> None:

@@ -27,41 +27,32 @@ def suite(**changes: object) -> Suite:
     return Suite.model_validate({"name": "s", "axes": {"N": 64}, "methods": methods, **changes})
 
 
-@pytest.mark.parametrize("word", ["lsh.reformer(rounds=4)", "lsh.reformer( rounds=4 )"])
-def test_a_label_is_itself_however_it_is_spaced(word: str) -> None:
-    assert pick(word, LABELS, "of") == ["lsh.reformer(rounds=4)"]
-    assert pick("f(a=1,b=2)", LABELS, "of") == ["f(a=1, b=2)"]
+@pytest.mark.parametrize(
+    ("word", "labels"),
+    [
+        ("softmax.sdpa", ["softmax.sdpa"]),
+        ("lsh.reformer(rounds=4)", ["lsh.reformer(rounds=4)"]),
+        ("lsh.reformer( rounds=4 )", ["lsh.reformer(rounds=4)"]),
+        ("f(a=1,b=2)", ["f(a=1, b=2)"]),
+        ("lsh.reformer", ["lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)"]),
+    ],
+)
+def test_a_word_is_a_label_however_it_is_spaced_or_a_method_with_all_of_its_labels(word: str, labels: list[str]) -> None:
+    assert pick(word, LABELS, "of") == labels
 
 
-def test_a_method_is_all_of_its_labels() -> None:
-    assert pick("lsh.reformer", LABELS, "of") == ["lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)"]
+def test_an_unknown_name_and_several_where_one_is_wanted_are_refused_with_those_there_are() -> None:
+    with pytest.raises(ArgumentError, match=r"of='softmax\.spda': .*did you mean 'softmax\.sdpa'.*there are: softmax\.sdpa, "):
+        pick("softmax.spda", LABELS, "of")
     assert pick_one("softmax.sdpa", LABELS, "of") == "softmax.sdpa"
-
-
-def test_where_one_is_wanted_several_are_refused_with_their_names() -> None:
     with pytest.raises(ArgumentError, match=r"over='lsh\.reformer': name one of 'lsh\.reformer\(rounds=1\)', "):
         pick_one("lsh.reformer", LABELS, "over")
 
 
-def test_an_unknown_name_is_refused_with_what_was_meant_and_what_there_is() -> None:
-    with pytest.raises(ArgumentError, match=r"of='softmax\.spda': .*did you mean 'softmax\.sdpa'.*there are: softmax\.sdpa, "):
-        pick("softmax.spda", LABELS, "of")
-
-
-def test_only_the_methods_that_are_named_stay_with_their_parameters_and_conditions() -> None:
-    found = narrowed(suite(), ("linear.chunked", "lsh.reformer(rounds=4)"), "of")
-    assert [(m.name, m.when) for m in found.methods] == [("lsh.reformer", None), ("linear.chunked", "causal")]
-    assert found.methods[0].params == {"rounds": (1, 4)}
-
-
-def test_an_installed_method_that_the_suite_lacks_is_added() -> None:
-    assert [m.name for m in narrowed(suite(), ("softmax.naive", "softmax.sdpa"), "of").methods] == [
-        "softmax.sdpa",
-        "softmax.naive",
-    ]
-
-
-def test_a_method_that_is_nowhere_is_refused() -> None:
+def test_the_methods_that_are_named_stay_as_they_are_and_those_that_the_suite_lacks_are_added_if_they_are_installed() -> None:
+    found = narrowed(suite(), ("linear.chunked", "lsh.reformer(rounds=4)", "softmax.naive"), "of").methods
+    assert [(m.name, m.when) for m in found] == [("lsh.reformer", None), ("linear.chunked", "causal"), ("softmax.naive", None)]
+    assert found[0].params == {"rounds": (1, 4)}
     with pytest.raises(ArgumentError, match=r"method='linear\.chunky': no such method; did you mean 'linear\.chunked'"):
         narrowed(suite(), ("linear.chunky",), "method")
 
@@ -93,21 +84,15 @@ on:
 """
 
 
-def suite_file(folder: Path, method: str) -> str:
-    file = folder / "mine.yaml"
-    file.write_text(OVERRIDDEN % method)
-    return str(file)
-
-
-@pytest.mark.parametrize(("device", "shipped"), [("cpu", "linear.chunked"), ("cuda", "softmax.sdpa")])
-def test_one_s_own_method_joins_those_of_every_device(tmp_path: Path, device: str, shipped: str) -> None:
-    _, suite = select(suite_file(tmp_path, "linear.chunked"), ("my_attention:Mine",), None)
-    assert [m.name for m in suite.resolved(device).methods] == [shipped, "my_attention:Mine"]
-
-
-def test_an_unknown_method_under_a_device_is_said_with_its_place(tmp_path: Path) -> None:
+def test_one_s_own_method_joins_those_of_every_device_and_an_unknown_one_is_said_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(OVERRIDDEN % "linear.chunked")
+    _, suite = select(str(file), ("my_attention:Mine",), None)
+    assert named(suite.resolved("cpu")) == ["linear.chunked", "my_attention:Mine"]
+    assert named(suite.resolved("cuda")) == ["softmax.sdpa", "my_attention:Mine"]
+    file.write_text(OVERRIDDEN % "linear.chunky")
     with pytest.raises(UsageError, match=r"mine\.yaml:8:9: .*no method 'linear\.chunky'; did you mean 'linear\.chunked'"):
-        select(suite_file(tmp_path, "linear.chunky"), (), None)
+        select(str(file), (), None)
 
 
 def test_a_dict_is_read_as_its_file_would_be() -> None:
@@ -120,16 +105,12 @@ def test_a_dict_is_read_as_its_file_would_be() -> None:
         select({**data, "methods": ["softmax.spda"]})
 
 
-class Written:
-    """No attention."""
-
-
 def test_a_class_of_one_s_own_is_named_by_its_address() -> None:
     from attnbench.registry import load
 
     assert address(load("softmax.sdpa")) == "attnbench_impls.softmax.library.sdpa:SdpaSoftmax"
-    with pytest.raises(ArgumentError, match="Written is not an attention"):
-        address(Written)
+    with pytest.raises(ArgumentError, match="dict is not an attention"):
+        address(dict)
 
     class Inner(load("softmax.sdpa")):  # type: ignore[misc]
         """An attention that no other process can import."""
@@ -153,6 +134,7 @@ def test_what_is_no_length_is_refused_with_the_option(text: str) -> None:
 
 
 MEMORY = {"0.7": 0.7, "70%": 0.7, " 70 % ": 0.7, "8GiB": 0.5, "8 gib": 0.5, "8192MiB": 0.5, "16GB": 16e9 / FREE, "1": 1.0}
+NO_MEMORY = ["", "x", "0", "0%", "101%", "1.1", "17GiB", "0GiB", "8", "-1GiB", "8 GiBs", "8PiB", "nan", "inf"]
 
 
 @pytest.mark.parametrize("text", MEMORY)
@@ -160,9 +142,7 @@ def test_memory_is_a_share_or_an_amount(text: str) -> None:
     assert memory_share(text, FREE, "memory") == pytest.approx(MEMORY[text])
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "0", "0%", "101%", "1.1", "17GiB", "0GiB", "8", "-1GiB", "8 GiBs", "8PiB", "nan", "inf"]
-)
+@pytest.mark.parametrize("text", NO_MEMORY)
 def test_what_is_no_memory_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match="memory"):
         memory_share(text, FREE, "memory")
@@ -203,34 +183,28 @@ def test_methods_lengths_and_workloads_are_a_suite_without_a_file() -> None:
     assert asked_for(methods="linear.full", causal=False).axes.causal == (False,)
 
 
-def test_a_method_may_be_named_with_its_parameters() -> None:
-    found = asked_for(methods="lsh.reformer(rounds=8, across_buckets=false), softmax.sdpa")
-    assert found.methods[0].params == {"rounds": (8,), "across_buckets": (False,)}
-    assert found.methods[1].params == {}
+TWICE = [("lsh.reformer", {"rounds": (2,)}), ("lsh.reformer", {"rounds": (8,)})]
+BESIDE = [("lsh.reformer", {"across_buckets": (False,), "rounds": (8,)}), ("softmax.sdpa", {})]
 
 
-def test_parameters_that_are_named_take_the_place_of_those_of_the_suite() -> None:
-    found = asked_for("boundary-1", methods="lsh.reformer(rounds=8),softmax.sdpa").resolved("cuda")
-    assert {method.name: dict(method.params) for method in found.methods} == {
-        "softmax.sdpa": {},
-        "lsh.reformer": {"rounds": (8,)},
-    }
-
-
-@pytest.mark.parametrize("suite", ["", "boundary-1"])
-def test_a_method_may_be_named_twice_and_a_pattern_with_parameters(suite: str) -> None:
-    twice = asked_for(suite, methods="lsh.reformer(rounds=2),lsh.reformer(rounds=8)")
-    assert [(method.name, dict(method.params)) for method in twice.methods] == [
-        ("lsh.reformer", {"rounds": (2,)}),
-        ("lsh.reformer", {"rounds": (8,)}),
-    ]
-    (once,) = asked_for(suite, methods="lsh.reforme?(rounds=2)").methods
-    assert (once.name, once.params) == ("lsh.reformer", {"rounds": (2,)})
-
-
-def test_variants_of_a_suite_that_become_one_by_what_is_asked_for_are_one() -> None:
-    found = asked_for("scaling", methods="linear.chunked(feature_map=favor)")
-    assert [dict(method.params) for method in found.methods] == [{"feature_map": ("favor",)}]
+@pytest.mark.parametrize(
+    ("suite", "methods", "found"),
+    [
+        ("", "lsh.reformer(rounds=8, across_buckets=false), softmax.sdpa", BESIDE),
+        ("boundary-1", "lsh.reformer(rounds=8),softmax.sdpa", [TWICE[1], BESIDE[1]]),
+        ("", "lsh.reformer(rounds=2),lsh.reformer(rounds=8)", TWICE),
+        ("boundary-1", "lsh.reformer(rounds=2),lsh.reformer(rounds=8)", TWICE),
+        ("", "lsh.reforme?(rounds=2)", TWICE[:1]),
+        ("boundary-1", "lsh.reforme?(rounds=2)", TWICE[:1]),
+        # variants of a suite that become one by what is asked for are one
+        ("scaling", "linear.chunked(feature_map=favor)", [("linear.chunked", {"feature_map": ("favor",)})]),
+    ],
+)
+def test_parameters_may_be_named_with_a_method_or_a_pattern_and_take_the_place_of_those_of_the_suite(
+    suite: str, methods: str, found: list[tuple[str, dict[str, Any]]]
+) -> None:
+    asked = asked_for(suite, methods=methods).resolved("cuda")
+    assert sorted(((method.name, dict(method.params)) for method in asked.methods), key=str) == found
 
 
 def test_workloads_that_need_more_than_the_suite_has_are_refused_in_its_words() -> None:

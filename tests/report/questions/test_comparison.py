@@ -100,24 +100,18 @@ def test_runs_of_two_times_are_not_paired_and_say_so(five: Synthetic) -> None:
     assert not any("one after the other" in note for note in turns.notes)
 
 
-def test_memory_that_differs_from_process_to_process_is_not_judged(five: Synthetic) -> None:
+def test_memory_that_differs_from_process_to_process_is_not_judged_and_what_else_is_different_is_told(five: Synthetic) -> None:
     info, records = five.run(), []
     for record in five.records():
         if isinstance(record.outcome, Measured):
             memory = {name: counter for name, counter in record.outcome.memory.items() if name != "torch_profiler_peak"}
             record = record.model_copy(update={"outcome": record.outcome.model_copy(update={"memory": memory})})
         records.append(record)
-    side = (info, summarize(info.cells, records))
-    found = judge_runs(side, side, 0.05, LEVEL)
+    cells, newer = summarize(info.cells, records), {**info.environment, "torch": "2.14.0"}
+    found = judge_runs((info, cells), (info.model_copy(update={"environment": newer}), cells), 0.05, LEVEL)
     assert found.counter is None
     assert all(comparison.memory is None for comparison in found.comparisons)
     assert "Memory was not compared: no counter was read that is the same in every process." in found.notes
-
-
-def test_what_else_is_different_is_told(five: Synthetic) -> None:
-    info, cells = five.run(), summarize(five.run().cells, five.records())
-    newer = info.model_copy(update={"environment": {**info.environment, "torch": "2.14.0"}})
-    found = judge_runs((info, cells), (newer, cells), 0.05, LEVEL)
     assert "Not alike: environment.torch: '2.13.0+cpu' then, '2.14.0' now." in found.notes
 
 
@@ -132,8 +126,7 @@ def test_the_methods_of_a_run_are_compared_with_the_strongest_exact_one(five: Sy
 def test_a_named_baseline_that_has_no_number_leaves_nothing_out(five: Synthetic) -> None:
     findings = Findings.of(five.run(), five.records())
     found = judge_methods(findings, "sparse.strided", 0.05, LEVEL)
-    others = [s for s in findings.summaries if s.cell.label != "sparse.strided"]
-    assert len(found.comparisons) == len(others)
+    assert len(found.comparisons) == len([s for s in findings.summaries if s.cell.label != "sparse.strided"])
     assert {c.verdict for c in found.comparisons} == {Verdict.RUNS, Verdict.ABSENT}
 
 
@@ -167,19 +160,18 @@ def test_each_side_is_read_by_its_own_formulas_of_cost(five: Synthetic) -> None:
     assert all(row[3] != row[4] for row in comparison_table(found).rows if row[5])
 
 
-def test_a_job_summary_is_cut_before_it_is_dropped_whole(judgement: Judgement, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_job_summary_is_whole_and_a_long_one_is_cut_before_it_is_dropped(
+    judgement: Judgement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = job_summary(judgement, "fine")
+    assert "left out" not in whole
+    assert whole.count("\n| ") == len(judgement.comparisons) + 1
     assert MOST_BYTES < 2**20
     monkeypatch.setattr("attnbench.report.questions.comparison.table.MOST_BYTES", 50_000)
     text = job_summary(replace(judgement, comparisons=judgement.comparisons * 40), "REGRESSION: x")
     assert 25_000 < len(text.encode()) <= 50_000
     assert "more rows, none worse than these, are left out" in text
     assert text.splitlines()[0] == "# REGRESSION: x"
-
-
-def test_a_short_job_summary_is_whole(judgement: Judgement) -> None:
-    text = job_summary(judgement, "fine")
-    assert "left out" not in text
-    assert text.count("\n| ") == len(judgement.comparisons) + 1
 
 
 def test_there_is_a_picture_of_nothing_and_of_names_that_are_markup(hostile: Synthetic) -> None:
@@ -195,16 +187,15 @@ def test_any_figure_can_be_judged_in_its_own_words(five: Synthetic, metric: str,
     found = two(five, Change("softmax.sdpa", 1.3), metric=metric)
     assert found.conclusion.startswith(f"3 {worse}, ")
     assert f"{better} is better. Mean log-ratio" in found.notes[0]
-    table = comparison_table(found)
-    assert table.title.endswith(f", by {found.quantity.title}")
-    assert "memory new/old" not in table.headers
+    assert f" {worse}" in console(found)
+    assert comparison_table(found).title.endswith(f", by {found.quantity.title}")
+    assert "memory new/old" not in comparison_table(found).headers
     rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
     (row,) = [row for row in rows if row["method"] == "softmax.sdpa" and row["N"] == "512"]
     assert (row["metric"], row["unit"], row["verdict"]) == (metric, unit, worse)
     change = float(row["new"]) / float(row["old"])
     assert float(row["ratio"]) == pytest.approx(change, rel=0.01)
     assert (change > 1) == (better == "less")
-    assert f" {worse}" in console(found)
     data = json.loads(judgement_json(found, Exit.REGRESSION))
     assert (data["metric"], data["cells"][0]["verdict"]) == (metric, worse)
     assert ratio_plot(found, "svg")

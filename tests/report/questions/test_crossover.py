@@ -11,7 +11,7 @@ from attnbench.analyze.speedup import baseline
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.figure import crossover_plot
-from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines, listed, rounded, sentence
+from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines, rounded, sentence
 from attnbench.report.text import markdown
 from attnbench.report.text.table import wrapped
 from attnbench.schema.cell import Workload
@@ -62,29 +62,18 @@ def test_a_sentence_says_where_one_leads(leads: list[Lead], crossings: list[Cros
     assert told(leads, *crossings).startswith(words)
 
 
-def test_a_first_look_says_so_and_gives_the_bracket_only() -> None:
+def test_a_first_look_says_so_and_gives_the_bracket_only_which_counters_that_are_read_once_are_not() -> None:
     crossing = at(1500, 1024, 2048, known=False)
     want = "from somewhere between N = 1,024 and 2,048 on, X is faster than Y, forward, causal, float32 "
     assert told([Y, Y, X], crossing, replicates=3) == want + "(first look, 3 replicates: cannot tell)"
     assert told([Y, Y, X], crossing, replicates=1) == want + "(first look, 1 replicate: cannot tell)"
-
-
-def test_counters_are_read_once_and_are_no_first_look() -> None:
-    words = told([Y, Y, X], at(1500, 1024, 2048, known=False), replicates=1, metric=MEMORY)
-    assert words == "from about N = 1,500 (between 1,024 and 2,048) on, X needs less memory than Y, forward, causal, float32"
+    counted = told([Y, Y, X], crossing, replicates=1, metric=MEMORY)
+    assert counted == "from about N = 1,500 (between 1,024 and 2,048) on, X needs less memory than Y, forward, causal, float32"
 
 
 def test_a_length_has_three_digits() -> None:
     lengths = {7.4: "7", 99.6: "100", 512.4: "512", 999.96: "1,000", 1445.0: "1,440", 65_432.1: "65,400", 1e6: "1,000,000"}
     assert {N: rounded(N) for N in lengths} == lengths
-
-
-def test_lengths_are_listed() -> None:
-    assert [listed(LENGTHS[:count]) for count in range(4)] == ["", "512", "512 and 1,024", "512, 1,024 and 2,048"]
-
-
-def test_a_long_line_is_wrapped_with_its_indent_and_further_in() -> None:
-    assert wrapped("  a b c d", 6) == "  a b\n    c\n    d"
 
 
 @pytest.fixture
@@ -123,18 +112,13 @@ def test_words_tables_and_csv_of_a_run_are_as_stored(run: Synthetic, replicates:
         assert as_stored(f"crossover_{replicates}.{form}", text), form
 
 
-def test_memory_is_named_by_its_counter(run: Synthetic) -> None:
-    findings = Findings.of(run.run(), run.records())
-    (table,) = crossover_tables(findings, compared(findings, "memory"))
-    assert table.title == "Crossover by memory (host_rss_peak): forward, causal, float32"
-    assert not [note for note in table.notes if "Fieller" in note]
-
-
-def test_sections_have_a_table_each() -> None:
+def test_sections_have_a_table_each_and_memory_is_named_by_its_counter() -> None:
     run = Synthetic(lengths=LENGTHS[:3])
     findings = Findings.of(run.run(), run.records())
-    titles = [table.title for table in crossover_tables(findings, compared(findings))]
-    assert titles == [f"Crossover by time: {section.title}" for section in findings.sections]
+    for metric, name in (("time", "time"), ("memory", "memory (host_rss_peak)")):
+        found = crossover_tables(findings, compared(findings, metric))
+        assert [table.title for table in found] == [f"Crossover by {name}: {section.title}" for section in findings.sections]
+    assert not [note for table in found for note in table.notes if "Fieller" in note]
 
 
 @pytest.mark.parametrize("replicates", [1, 3])

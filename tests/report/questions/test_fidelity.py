@@ -49,24 +49,22 @@ def test_words_and_flags_are_not_swept_along_a_line() -> None:
     assert swept_parameters(cells) == {"m": ""}
 
 
-def test_the_figure_has_a_panel_for_each_length_and_says_what_is_what(kept: Synthetic) -> None:
-    figure = drawn(found(kept))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["N = 512", "N = 512", "N = 1k", "N = 1k"]
-    assert [axes.get_ylabel() for axes in figure.axes[:2]] == ["mass recall of the top keys", "output error"]
-    assert {"lsh.reformer(bucket_size=64), rising rounds", "softmax.sdpa", "as many pairs, chosen at random"} <= set(
-        legend(figure)
-    )
-
-
 def marked(figure: Figure, panel: int) -> list[tuple[float, float, float]]:
     """Return where the markers of a panel are, and how large."""
     lines = [line for line in figure.axes[panel].lines if line.get_marker() not in {"None", ""} and len(line.get_xdata())]  # type: ignore[arg-type]
     return [(*(round(float(np.asarray(data)[0]), 4) for data in line.get_data()), line.get_markersize()) for line in lines]  # type: ignore[misc]
 
 
-def test_each_cell_with_a_number_is_one_marker_at_its_cost_and_recall(kept: Synthetic) -> None:
+def test_the_figure_has_a_panel_for_each_length_where_each_cell_is_a_marker_at_its_cost_and_recall(kept: Synthetic) -> None:
+    figure = drawn(found(kept))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["N = 512", "N = 512", "N = 1k", "N = 1k"]
+    assert [axes.get_ylabel() for axes in figure.axes[:2]] == ["mass recall of the top keys", "output error"]
     wanted = {(round(0.075 * 2**i, 4), round(0.075 * 2**i + 0.01, 4)) for i in range(4)} | {(1.0, 1.0)}
-    assert {place[:2] for place in marked(drawn(found(kept)), 2)} == wanted
+    assert {place[:2] for place in marked(figure, 2)} == wanted
+    shown = legend(figure)
+    assert {"lsh.reformer(bucket_size=64), rising rounds", "as many pairs, chosen at random"} <= set(shown)
+    assert shown["softmax.sdpa"].get_linestyle() == "None"
+    assert shown["lsh.reformer(bucket_size=32), rising rounds"].get_linestyle() != "None"
 
 
 def test_a_larger_marker_is_a_larger_value_of_the_parameter(kept: Synthetic) -> None:
@@ -84,12 +82,6 @@ def test_beside_it_stands_the_error_and_what_is_nearly_exact_at_the_foot(kept: S
     assert sorted(y for _, y, _ in marked(figure, 3)) == pytest.approx([0.001, 0.7, 0.85, 0.85, 0.925, 0.925, 0.9625])
     assert figure.axes[3].get_yscale() == "log"
     assert figure.axes[3].get_ylim()[0] < 0.001
-
-
-def test_the_legend_shows_points_as_points_and_lines_as_lines(kept: Synthetic) -> None:
-    shown = legend(drawn(found(kept)))
-    assert shown["softmax.sdpa"].get_linestyle() == "None"
-    assert shown["lsh.reformer(bucket_size=32), rising rounds"].get_linestyle() != "None"
 
 
 def test_without_numbers_the_figure_says_so(kept: Synthetic) -> None:

@@ -13,7 +13,7 @@ from attnbench.analyze.cells import LOSSES, CellSummary
 from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
-from attnbench.report.questions.learning.figure import MOST, Mosaic, mosaic
+from attnbench.report.questions.learning.figure import Mosaic, mosaic
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 from attnbench.schema.problem import Problem
@@ -25,6 +25,12 @@ from tests.report.drawn import drawings, found, pictures, title, words
 def drawn(findings: Findings, kind: str = "curves") -> Figure:
     (picture,) = pictures(findings, kind)
     return picture
+
+
+def without_series(findings: Findings, **facts: str) -> Findings:
+    """The first method has recorded nothing over time."""
+    first, *others = findings.summaries
+    return Findings.over(findings.run, [replace(first, series={}, facts={**first.facts, **facts}), *others])
 
 
 def caption(findings: Findings, kind: str = "curves") -> str:
@@ -53,7 +59,13 @@ def bands(axes: Axes) -> list[object]:
     return [path for each in axes.collections if isinstance(each, PolyCollection) for path in each.get_paths()]
 
 
-def test_loss_and_accuracy_stand_against_updates_and_against_time(learning: Synthetic) -> None:
+def levels(picture: Figure) -> list[float]:
+    """Where chance is dotted, by kind of panel."""
+    dotted = [data(line)[1] for axes in picture.axes[::2] for line in axes.lines if line.get_linestyle() == ":"]
+    return [heights[0] for heights in dotted if len(set(heights)) == 1]
+
+
+def test_loss_and_accuracy_stand_against_updates_and_against_time_and_chance_is_dotted(learning: Synthetic) -> None:
     picture = drawn(found(learning))
     assert [(axes.get_ylabel(), axes.get_xlabel()) for axes in picture.axes] == [
         ("held-out loss, nats", "updates"),
@@ -63,6 +75,8 @@ def test_loss_and_accuracy_stand_against_updates_and_against_time(learning: Synt
     ]
     assert heads(picture)[0] == "copy, N=128"
     assert {"0%", "100%"} <= {label.get_text() for label in picture.axes[2].get_yticklabels()}
+    assert levels(picture) == pytest.approx([2.302585, 0.1])
+    assert "chance" in words(picture)
 
 
 def test_panels_say_what_is_not_common_to_all(learning: Synthetic) -> None:
@@ -85,22 +99,15 @@ def test_each_trained_method_has_a_line_of_medians_from_the_first_to_the_last_up
     assert last[1] in {y[-1] for _, y in curves(updates).values()}
 
 
-def test_chance_is_dotted_at_its_level(learning: Synthetic) -> None:
-    picture = drawn(found(learning))
-    dotted = [[data(line)[1] for line in axes.lines if line.get_linestyle() == ":"] for axes in picture.axes[::2]]
-    levels = [[y[0] for y in each if len(set(y)) == 1] for each in dotted]
-    assert levels == [[pytest.approx(2.302585)], [pytest.approx(0.1)]]
-    assert "chance" in words(picture)
-
-
-def test_who_has_no_curve_is_named_with_the_reason(learning: Synthetic) -> None:
-    findings = found(learning)
-    first, *others = findings.summaries
+def test_who_has_no_curve_is_named_with_the_reason_and_where_nobody_has_one_the_panel_is_empty(learning: Synthetic) -> None:
     assert {
         "softmax.sdpa: no curve was recorded",
         "sparse.strided: budget: 40 of 2,000 updates in 300 s",
         "linformer.headwise: unsupported: it is not causal | no",
-    } <= set(words(drawn(Findings.over(findings.run, [replace(first, series={}), *others]))))
+    } <= set(words(drawn(without_series(found(learning)))))
+    nothing = Findings.of(learning.run(), [])
+    assert {"nothing was measured", "softmax.sdpa: not run: no record of this cell yet"} <= set(words(drawn(nothing)))
+    assert "No method was trained to its end." in caption(nothing)
 
 
 def test_what_failed_in_one_section_only_is_named_with_it(learning: Synthetic) -> None:
@@ -113,26 +120,14 @@ def test_what_failed_in_one_section_only_is_named_with_it(learning: Synthetic) -
     assert len(picture.axes) == 8
 
 
-def test_speech_shows_its_errors_and_chance_is_all_of_them(hearing: Synthetic) -> None:
-    picture = drawn(found(hearing))
-    assert [axes.get_ylabel() for axes in picture.axes[::2]] == ["held-out loss, nats", "held-out error rate"]
-    assert title(picture)[0] == "train: held-out loss and error rate while it learns"
-    dotted = [data(line)[1] for line in picture.axes[2].lines if line.get_linestyle() == ":"]
-    assert [level[0] for level in dotted] == [1.0]
-    assert {"0%", "100%"} <= {label.get_text() for label in picture.axes[2].get_yticklabels()}
-
-
-def test_images_have_no_accuracy_to_show(picturing: Synthetic) -> None:
-    picture = drawn(found(picturing))
-    assert [axes.get_xlabel() for axes in picture.axes] == ["updates", "seconds of training"]
-    assert title(picture)[0] == "train: held-out loss while it learns"
-
-
-def test_a_run_of_which_nothing_was_trained_has_an_empty_panel(learning: Synthetic) -> None:
-    findings = Findings.of(learning.run(), [])
-    assert "nothing was measured" in words(drawn(findings))
-    assert "softmax.sdpa: not run: no record of this cell yet" in words(drawn(findings))
-    assert "No method was trained to its end." in caption(findings)
+def test_speech_shows_its_errors_and_images_have_no_accuracy_to_show(hearing: Synthetic, picturing: Synthetic) -> None:
+    heard, pictured = drawn(found(hearing)), drawn(found(picturing))
+    assert title(heard)[0] == "train: held-out loss and error rate while it learns"
+    assert [axes.get_ylabel() for axes in heard.axes[::2]] == ["held-out loss, nats", "held-out error rate"]
+    assert {"0%", "100%"} <= {label.get_text() for label in heard.axes[2].get_yticklabels()}
+    assert levels(heard)[-1] == 1.0
+    assert title(pictured)[0] == "train: held-out loss while it learns"
+    assert [axes.get_xlabel() for axes in pictured.axes] == ["updates", "seconds of training"]
 
 
 def test_of_very_many_methods_families_have_panels_of_their_own(learning: Synthetic) -> None:
@@ -210,22 +205,18 @@ def laid(cell: CellSummary) -> Mosaic:
     return made
 
 
-def test_what_was_given_completed_and_drawn_stand_below_each_other() -> None:
+def test_what_was_given_completed_and_drawn_stand_below_each_other_from_black_to_white() -> None:
     made = laid(images("digits", 2, drawn=[16.0] * 128))
     assert list(made.tops.items()) == [(GIVEN, 0), (COMPLETED, 9), (DRAWN, 18)]
     assert made.lefts == (0, 9)
     assert made.pixels.shape == (26, 17, 4)
     np.testing.assert_allclose(made.pixels[0, :8, 0], np.arange(8) / 16)
     np.testing.assert_allclose(made.pixels[18:, 9:, :3], 1.0)
+    # the ground shows between images
+    assert set(np.unique(made.pixels[..., 3])) == {0.0, 1.0}
+    assert (made.pixels[:, 8, 3] == 0).all()
     # the given half ends below the fourth of the eight rows of what was completed
     assert made.given_ends == [((-0.5, 12.5), (7.5, 12.5)), ((8.5, 12.5), (16.5, 12.5))]
-
-
-def test_levels_go_from_black_to_white_and_the_ground_shows_between_images() -> None:
-    made = laid(images("mnist", 3))
-    assert (made.pixels[..., :3].min(), made.pixels[..., :3].max()) == (0.0, 1.0)
-    assert set(np.unique(made.pixels[..., 3])) == {0.0, 1.0}
-    assert (made.pixels[:, 28:31, 3] == 0).all()
 
 
 def test_three_columns_for_one_are_the_colours_of_a_pixel() -> None:
@@ -236,10 +227,6 @@ def test_three_columns_for_one_are_the_colours_of_a_pixel() -> None:
     assert made.columns == 32
     np.testing.assert_allclose(made.pixels[0, 1], [0.0, 1.0, 0.0, 1.0])
     np.testing.assert_allclose(made.pixels[0, 0], [0.0, 0.0, 0.0, 1.0])
-
-
-def test_no_more_images_are_shown_than_have_room() -> None:
-    assert len(laid(images("digits", 20)).lefts) == MOST
 
 
 @pytest.mark.parametrize(
@@ -258,19 +245,14 @@ def test_without_whole_images_of_all_kinds_there_is_no_picture(cell: CellSummary
     assert mosaic(cell) is None
 
 
-def test_each_method_has_a_panel_with_its_name(picturing: Synthetic) -> None:
+def test_each_method_has_a_panel_with_its_name_and_square_pixels(picturing: Synthetic) -> None:
     picture = drawn(found(picturing), "drawings")
     assert heads(picture) == ["softmax.sdpa", "linear.chunked(chunk=64)"]
     first = picture.axes[0]
     assert [label.get_text() for label in first.get_yticklabels()] == ["given", "completed", "drawn"]
-    (pixels,) = first.images
-    assert pixels.get_interpolation() == "nearest"
+    assert first.images[0].get_interpolation() == "nearest"
     (lines,) = [each for each in first.collections if isinstance(each, LineCollection)]
     assert len(lines.get_segments()) == 6
-
-
-def test_pixels_are_square(picturing: Synthetic) -> None:
-    picture = drawn(found(picturing), "drawings")
     width, height = picture.get_size_inches()
     for axes in picture.axes:
         rows, columns, _ = axes.images[0].get_array().shape  # type: ignore[union-attr]
@@ -281,22 +263,17 @@ def test_pixels_are_square(picturing: Synthetic) -> None:
 def test_who_drew_nothing_is_named_with_the_reason(picturing: Synthetic) -> None:
     findings = found(picturing)
     assert "sparse.strided: error: the loss is no number after update 12" in words(drawn(findings, "drawings"))
-    first, *others = findings.summaries
-    bare = Findings.over(findings.run, [replace(first, series={}), *others])
+    bare, refused = without_series(findings), without_series(findings, not_drawn="no shorter length")
     assert "softmax.sdpa: no images were recorded" in words(drawn(bare, "drawings"))
-    facts = {**first.facts, "not_drawn": "no shorter length"}
-    refused = Findings.over(findings.run, [replace(first, series={}, facts=facts), *others])
     assert "softmax.sdpa: no shorter length" in words(drawn(refused, "drawings"))
-
-
-def test_a_run_of_which_nothing_was_drawn_says_so(picturing: Synthetic) -> None:
     assert "nothing was drawn" in words(drawn(Findings.of(picturing.run(), []), "drawings"))
 
 
-def test_the_caption_says_which_images_they_are_and_where(picturing: Synthetic) -> None:
+def test_the_caption_says_which_images_they_are_and_how_many_of_them_have_room(picturing: Synthetic) -> None:
     text = caption(found(picturing), "drawings")
     assert "after its last update, the first of n = 3 seeds. AMD EPYC 9B14." in text
     assert "completed: the half above the line was given" in text
     assert "The first" not in text
     picturing.trainings = (Training(task=Task.PIXELS, updates=2000, drawings=20),)
     assert "The first 8 of 20 of each." in caption(found(picturing), "drawings")
+    assert len(laid(images("digits", 20)).lefts) == 8

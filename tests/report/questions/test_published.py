@@ -5,20 +5,22 @@ from typing import Any
 
 import pytest
 
-from attnbench.analyze.published import Finding, not_run
+from attnbench.analyze.published import not_run
 from attnbench.analyze.published_figures import Figure, Kind
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.report.findings import Findings
 from attnbench.report.questions.published.page import Shown, published_page
-from attnbench.report.questions.published.table import bounds, ours, published_lines, published_tables, table_of
+from attnbench.report.questions.published.table import ours, published_lines, published_tables, table_of
 from attnbench.report.tables import tables
 from attnbench.report.text.latex import latex
-from attnbench.report.text.markdown import one_table
+from attnbench.report.text.markdown import markdown, one_table
 from attnbench.report.text.names import ascii_only
+from attnbench.report.text.table import Table
 from attnbench.schema.published import Band, Published
 from attnbench.schema.suite import ReportSpec
 from attnbench.suite.load import load, shipped
 from tests.report.conftest import Synthetic
+from tests.report.stored import as_stored
 
 SDPA, CHUNKED, NAIVE = {"method": "softmax.sdpa"}, {"method": "linear.chunked"}, {"method": "softmax.naive"}
 
@@ -62,28 +64,50 @@ def of(small: Synthetic, *written: dict[str, Any]) -> Findings:
     return Findings.of(run.model_copy(update={"suite": suite}), small.records())
 
 
+def only_table(small: Synthetic, *written: dict[str, Any]) -> Table:
+    (table,) = published_tables(of(small, *written))
+    return table
+
+
+def said(small: Synthetic, *written: dict[str, Any]) -> str:
+    """What the terminal gets, on one line."""
+    return " ".join(" ".join(published_lines(of(small, *written))).split())
+
+
 @pytest.fixture
 def findings(small: Synthetic) -> Findings:
     """All kinds of rows."""
     return of(small, *ROWS)
 
 
-def test_each_row_has_what_was_printed_ours_and_what_follows(findings: Findings) -> None:
+def test_the_table_the_terminal_and_the_page_of_all_suites_are_as_stored(findings: Findings) -> None:
+    suite = findings.run.suite
+    of_others = ("Other et al., Table 1", "arXiv:2302.00002, Table 1", "Table 2", "Table 2", "Table 2")
+    theirs = tuple(p.model_copy(update={"where": where}) for p, where in zip(suite.published, of_others, strict=True))
+    two = "arXiv:2301.00001, and Other et al. 2024, arXiv:2401.00003"
+    mixed = suite.model_copy(update={"name": "mixed", "published": theirs, "source": two})
+    later = suite.model_copy(update={"name": "later", "source": "Other 2023, arXiv:2301.00001"})
+    nowhere = suite.model_copy(update={"name": "nowhere", "source": "a note"})
+    suites = [Shown(nowhere, None), Shown(later, None), Shown(mixed, findings), Shown(suite, findings)]
+    made = {
+        "published.md": markdown(published_tables(findings), "Figures"),
+        "published.txt": "\n".join(published_lines(findings)) + "\n",
+        "published_page.md": published_page(suites),
+    }
+    for name, text in made.items():
+        assert as_stored(name, text), name
+
+
+def test_a_bound_is_met_missed_or_not_to_be_told_and_a_failed_cell_has_its_reason_and_no_number(findings: Findings) -> None:
     (table,) = published_tables(findings)
-    assert table.title == "Published and reproduced"
-    assert table.headers == ("where", "published", "reproduced", "comparable?", "verdict")
-    growth, ratio, *memory, needs, hardware = table.rows
-    assert growth[0] == "Figure 1: softmax's time grows as N^2"
-    assert growth[2].startswith("N^1.8")
-    assert growth[2].endswith("(N = 512 to 2048)")
-    assert growth[3:] == ("yes, as a claim", "reproduced (1.8 to 2.2)")
-    assert (ratio[1], ratio[4]) == ("2×", "not reproduced (lower bound 100)")
-    assert [row[1] for row in memory] == ["1.5×", "3×", "7×", "9×"]
+    growth, ratio, *memory, quality, hardware = [(row[2], row[4]) for row in table.rows]
+    assert (growth[1], ratio[1]) == ("reproduced (1.8 to 2.2)", "not reproduced (lower bound 100)")
     came = [f"{finding} (lower bound 3)" for finding in ("not reproduced", "reproduced", "cannot tell")]
-    assert [row[4] for row in memory] == [*came, "not run"]
-    assert needs == ("Table 3: error rate", "5.12", "–", "yes, as quality", "not run")
-    assert hardware[2].endswith(" ms]")
-    assert hardware[3:] == ("no, other hardware", "")
+    assert [verdict for _, verdict in memory] == [*came, "not run"]
+    assert memory[2][0] == "–"
+    assert [note for note in table.notes if note.endswith("softmax.naive at N=2048: oom_host: memory limit of 17.2 GB reached")]
+    assert (quality, hardware[1]) == (("–", "not run"), "")
+    assert max(map(len, published_lines(findings))) <= 80
 
 
 def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_are_shown(small: Synthetic) -> None:
@@ -99,30 +123,17 @@ def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_ar
     assert [row.figure and ours(row.figure) for row in (first, second)] == [row[2] for row in table.rows]
 
 
-def test_a_failed_cell_stands_in_the_notes_with_its_reason_and_is_never_a_number(findings: Findings) -> None:
-    (table,) = published_tables(findings)
-    assert table.rows[4][2] == "–"
-    assert (
-        "cannot tell: Figure 1: memory of softmax over linear at N = 2048: softmax.naive at N=2048: oom_host: memory limit of "
-        "17.2 GB reached" in table.notes
-    )
-    assert "not run: Table 3: error rate: it needs the licensed corpus" in table.notes
-    assert any(note.startswith("[a, b]: 95 % t interval over n = 3 replicates") for note in table.notes)
-
-
 def test_a_bound_on_one_side_is_called_one_and_reproduces_no_value(findings: Findings, small: Synthetic) -> None:
     (table,) = published_tables(findings)
     (note,) = [note for note in table.notes if note.startswith("A lower or an upper bound ")]
     assert note.endswith("by however much: it does not say that the printed value came out here.")
-    (two_sided,) = published_tables(of(small, ROWS[0]))
-    assert two_sided.rows[0][4] == "reproduced (1.8 to 2.2)"
-    assert note not in two_sided.notes
+    assert note not in only_table(small, ROWS[0]).notes
 
 
 def test_a_computed_ratio_is_told_from_what_was_printed(small: Synthetic) -> None:
-    (printed,) = published_tables(of(small, ROWS[1]))
+    printed = only_table(small, ROWS[1])
     assert printed.notes[0] == "Published: as printed; n/a where no figure was found, or none was printed."
-    (computed,) = published_tables(of(small, ROWS[1], {**ROWS[1], "says": "2×, computed from 1 / 0.5"}))
+    computed = only_table(small, ROWS[1], {**ROWS[1], "says": "2×, computed from 1 / 0.5"})
     assert computed.notes[0] == (
         "Published: as printed, but a ratio with two numbers beside it is computed from these two, which are printed; n/a "
         "where no figure was found, or none was printed."
@@ -130,9 +141,9 @@ def test_a_computed_ratio_is_told_from_what_was_printed(small: Synthetic) -> Non
 
 
 def test_the_interval_of_a_fit_over_lengths_is_not_called_one_of_replicates(small: Synthetic) -> None:
-    (table,) = published_tables(of(small, {**ROWS[0], "ours": asked("memory_growth", CHUNKED)}))
-    assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in table.notes
-    assert not [note for note in table.notes if "replicates" in note]
+    notes = only_table(small, {**ROWS[0], "ours": asked("memory_growth", CHUNKED)}).notes
+    assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in notes
+    assert not [note for note in notes if "replicates" in note]
 
 
 def test_the_suite_decides_where_among_its_tables_it_stands(small: Synthetic) -> None:
@@ -149,44 +160,25 @@ def test_very_many_figures_are_several_tables(small: Synthetic) -> None:
     assert [len(table.rows) for table in found] == [20, 20, 20]
 
 
-def test_the_terminal_gets_a_line_for_each_claim_and_counts_for_a_printed_table(findings: Findings) -> None:
-    lines = published_lines(findings)
-    assert max(map(len, lines)) <= 80
-    text = "\n".join(lines)
-    assert text.startswith("reproduced      Figure 1: softmax's time grows as N^2: N^1.8")
-    assert "not reproduced  Figure 1: linear is faster than softmax at N = 2048: " in text
-    whole = " ".join(text.split())
-    assert "cannot tell Figure 1: memory of softmax over linear at N = 2048: softmax.naive at N=2048: oom_host: " in whole
-    assert "not reproduced Figure 1: memory of softmax over linear at N = 512: 2.00× (lower bound 3)" in whole
-    assert "Table 3" not in whole
-    assert all(line.startswith((" " * 16, "reproduced", "not ", "cannot tell")) for line in lines)
-
-
-def test_a_claim_that_could_not_be_read_says_why_on_the_terminal(small: Synthetic) -> None:
+def test_the_terminal_says_why_a_claim_could_not_be_read_and_counts_what_the_run_was_not_made_for(small: Synthetic) -> None:
     failed = {**ROWS[1], "ours": asked("throughput", CHUNKED, NAIVE, "N == 2048")}
-    assert " ".join(" ".join(published_lines(of(small, failed))).split()) == (
+    assert said(small, failed) == (
         "cannot tell Figure 1: linear is faster than softmax at N = 2048: softmax.naive at N=2048: oom_host: memory limit of "
         "17.2 GB reached (lower bound 100)"
     )
-
-
-def test_what_a_run_was_not_made_for_is_counted_on_the_terminal_and_not_listed(small: Synthetic) -> None:
     on_a_gpu = {**ROWS[1], "needs": "a GPU", "ours": asked("throughput", SDPA, SDPA, "N == 65536")}
-    assert " ".join(" ".join(published_lines(of(small, on_a_gpu, on_a_gpu))).split()) == (
-        "not run 2 more, for which this run was not made; table.md says what they need"
-    )
+    assert said(small, on_a_gpu, on_a_gpu) == "not run 2 more, for which this run was not made; table.md says what they need"
 
 
-@pytest.mark.parametrize("render", [lambda table: one_table(table), lambda table: latex([table])])
+@pytest.mark.parametrize("render", [lambda table: one_table(table), lambda table: latex([table])], ids=["markdown", "latex"])
 def test_words_of_a_suite_are_data_in_every_format(small: Synthetic, render: Callable[..., str]) -> None:
     words = "<b>|a|</b> \\input{x} $y$ \x1b[31m\nz"
     hostile = entry(words, words, "claim", says=words, needs=words)
-    (table,) = published_tables(of(small, hostile))
-    text = render(table)
+    text = render(only_table(small, hostile))
     assert "\x1b" not in text
     assert "<b>" not in text
     assert "\\input{" not in text.replace("\\\\input\\{", "")
-    assert "\x1b" not in "\n".join(published_lines(of(small, {**hostile, "reproduced": {"at_most": 1}})))
+    assert "\x1b" not in said(small, {**hostile, "reproduced": {"at_most": 1}})
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if load(name).suite.published])
@@ -220,85 +212,26 @@ def test_figures_are_written_as_people_read_them(given: Figure | None, text: str
     assert ours(given) == text
 
 
-def test_bounds_are_written_in_words() -> None:
-    bands = Band(at_most=0.05), Band(at_least=3), Band(at_least=0.95, at_most=1.05), Band(at_least="printed")
-    words = ["upper bound 0.05", "lower bound 3", "0.95 to 1.05", "lower bound 2.5"]
-    assert [bounds(*band.ends(2.5)) for band in bands] == words
-
-
 def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: Synthetic) -> None:
-    numbers = {"down": {"N": [512, 1024]}, "across": {"causal": [True]}, "numbers": [[1.5], [100.0]]}
-    found = of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": numbers})
-    (table,) = published_tables(found)
-    assert [row[4] for row in table.rows] == ["reproduced (lower bound 1.5)", "not reproduced (lower bound 100)"]
-    assert sum(line.startswith("not reproduced") for line in published_lines(found)) == 1
-    wide = {**numbers, "numbers": [[100.0], [200.0]]}
-    lines = published_lines(of(small, {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": wide}))
-    assert " ".join(line.strip() for line in lines).endswith("2 of 2 figures")
+    def held_against(*printed: float) -> dict[str, Any]:
+        grid = {"down": {"N": [512, 1024]}, "across": {"causal": [True]}, "numbers": [[number] for number in printed]}
+        return {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": grid}
 
-
-def test_the_page_has_all_suites_in_the_order_of_their_papers_and_counts_them(findings: Findings) -> None:
-    suite = findings.run.suite
-    later = suite.model_copy(update={"name": "later", "source": "Other 2023, arXiv:2301.00001"})
-    nowhere = suite.model_copy(update={"name": "nowhere", "source": "a note"})
-    page = published_page([Shown(nowhere, None), Shown(later, None), Shown(suite, findings)])
-    headings = [line for line in page.split("\n") if line.startswith("## ")]
-    assert headings == [
-        "## All figures",
-        "## synthetic: Someone 2020, arXiv:2001.00001, Figure 1",
-        "## later: Other 2023, arXiv:2301.00001",
-        "## nowhere: a note",
-    ]
-    counts = [[cell.strip() for cell in line.split("|")[2:-1]] for line in page.split("\n") if "| all " in line]
-    # figures, then as Finding lists them
-    assert [finding.value for finding in Finding] == ["reproduced", "not reproduced", "cannot tell", "not run", ""]
-    assert counts == [["24", "2", "2", "1", "18", "1"]]
-    assert "no run of it was given; attnbench run later" in page
-    assert page.count("run 20260102-030405-abcdef.") == 1
-    assert "Older than its bounds" not in page
-
-
-def test_the_page_begins_with_what_came_of_all_figures_and_of_each_paper(findings: Findings) -> None:
-    suite = findings.run.suite
-    theirs = tuple(
-        each.model_copy(update={"where": where})
-        for each, where in zip(
-            suite.published, ["Other et al., Table 1", "arXiv:2302.00002, Table 1", *("Table 2",) * 3], strict=True
-        )
-    )
-    source = "arXiv:2301.00001, and Other et al. 2024, arXiv:2401.00003"
-    mixed = suite.model_copy(update={"name": "mixed", "published": theirs, "source": source})
-    nowhere = suite.model_copy(update={"name": "nowhere", "source": "a note"})
-    page = published_page([Shown(nowhere, None), Shown(mixed, findings), Shown(suite, findings)])
-    short = page.partition("\n\nWhat the papers printed")[0].split("\n")
-    assert short[:2] == ["# Published and reproduced", ""]
-    # a grid of four, of which one was not run
-    judged = "2 reproduced, 2 not reproduced, 1 cannot tell, 2 not run, 1 shown beside ours and not judged"
-    assert short[2] == (
-        "**24 printed figures: 4 reproduced, 4 not reproduced, 2 cannot tell, 12 not run, 2 shown beside ours and not judged; "
-        "not comparable, being of other hardware: 3.**"
-    )
-    assert [line.partition(". Not reproduced")[0] for line in short[-5:]] == [
-        f"- Someone 2020, arXiv:2001.00001, 8 figures: {judged}; not comparable, being of other hardware: 1",
-        "- arXiv:2301.00001, 6 figures: 1 reproduced, 1 not reproduced, 1 cannot tell, 2 not run, 1 shown beside ours and not "
-        "judged; not comparable, being of other hardware: 1",
-        "- arXiv:2302.00002, 1 figure: 1 not reproduced",
-        "- Other et al. 2024, arXiv:2401.00003, 1 figure: 1 reproduced.",
-        "- without a paper, 8 figures: 8 not run; not comparable, being of other hardware: 1.",
-    ]
-    assert f". Not reproduced: Figure 1: {FASTER}, " in short[-5]
-    assert "] where 2× is printed; Figure 1: memory of softmax over linear at N = 512, " in short[-5]
+    one = held_against(1.5, 100.0)
+    verdicts = [row[4] for row in only_table(small, one).rows]
+    assert verdicts == ["reproduced (lower bound 1.5)", "not reproduced (lower bound 100)"]
+    assert said(small, one).count("not reproduced") == 1
+    assert said(small, held_against(100.0, 200.0)).endswith("2 of 2 figures")
 
 
 def test_bounds_that_came_after_the_run_are_told_and_words_that_were_mended_are_not(findings: Findings) -> None:
-    suite = findings.run.suite
-
     def page(*published: Published) -> str:
-        return published_page([Shown(suite.model_copy(update={"published": published}), findings)])
+        suite = findings.run.suite.model_copy(update={"published": published})
+        return published_page([Shown(suite, findings)])
 
-    mended = page(*(each.model_copy(update={"where": "Table 4", "says": "computed"}) for each in suite.published))
+    first, *others = findings.run.suite.published
+    mended = page(*(each.model_copy(update={"where": "Table 4", "says": "computed"}) for each in (first, *others)))
     assert "Table 4: memory of softmax over linear" in mended
     assert "Older than its bounds" not in mended
-    first, *others = suite.published
     changed = page(first.model_copy(update={"reproduced": Band(at_most=5)}), *others)
     assert "- Older than its bounds: 1 of 3 were written or changed after this run was started." in changed
