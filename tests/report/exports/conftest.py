@@ -4,8 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +21,37 @@ from tests.cli.conftest import keep
 from tests.report.conftest import Law, Synthetic
 
 
-@dataclass(frozen=True)
-class Maker:
-    """Runs of one suite on different days, each of a commit of its own."""
-
-    def commit(self, day: int) -> str:
-        return hashlib.sha1(str(day).encode()).hexdigest()
-
-    def run(self, made: Synthetic, day: int = 1, commit: str | None = None) -> RunInfo:
-        git = {"commit": commit or self.commit(day), "dirty": False}
-        return made.run().model_copy(
-            update={"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00", "git": git}
-        )
-
-    def source(self, made: Synthetic, day: int = 1, commit: str | None = None, factor: float = 1.0) -> Source:
-        """With times that are `factor` of the usual ones."""
-        run, records = self.run(made, day, commit), [_slower(record, factor) for record in made.records()]
-        return Source(Findings.of(run, records), records)
-
-    def folder(self, path: Path, made: Synthetic, day: int = 1, commit: str | None = None) -> Path:
-        """A run folder on the disk."""
-        return keep(path, self.run(made, day, commit), made.records())
+def commit_of(day: int) -> str:
+    """The commit that runs of a day are of."""
+    return hashlib.sha1(str(day).encode()).hexdigest()
 
 
-def _slower(record: Record, factor: float) -> Record:
+def run_of(made: Synthetic, day: int = 1, commit: str | None = None) -> RunInfo:
+    git = {"commit": commit or commit_of(day), "dirty": False}
+    own = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00", "git": git}
+    return made.run().model_copy(update=own)
+
+
+def source_of(
+    made: Synthetic,
+    day: int = 1,
+    commit: str | None = None,
+    factor: float = 1.0,
+    records: Sequence[Record] | None = None,
+    **about: Any,
+) -> Source:
+    """The run of a day with these records or its own, times being `factor` of what they were; `about` are fields of the run."""
+    run = run_of(made, day, commit).model_copy(update=about)
+    found = [slower(record, factor) for record in (made.records() if records is None else records)]
+    return Source(Findings.of(run, found), found)
+
+
+def folder_of(path: Path, made: Synthetic, day: int = 1) -> Path:
+    """A run folder on the disk."""
+    return keep(path, run_of(made, day), made.records())
+
+
+def slower(record: Record, factor: float) -> Record:
     outcome = record.outcome
     if not isinstance(outcome, Measured) or "time" not in outcome.samples:
         return record
@@ -63,12 +69,6 @@ def write(export: Export, folder: Path) -> None:
     for name, each in export.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(each)
-
-
-@pytest.fixture
-def maker() -> Maker:
-    """Runs and histories."""
-    return Maker()
 
 
 @pytest.fixture

@@ -21,13 +21,6 @@ TEXTS = st.one_of(
 VALUES = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(allow_nan=False, allow_infinity=False), TEXTS)
 PATHS = st.one_of(st.text(max_size=12), st.sampled_from(["", "a.txt", "a/b", "a_b", "a:b", "a~b", "../x", "a=b", "x" * 80]))
 METHODS = st.tuples(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2))
-
-
-def cell(method: str = "linear.chunked", params: dict[str, Any] | None = None, **fields: Any) -> Cell:
-    own = {name: fields.pop(name) for name in list(fields) if name in Cell.model_fields}
-    return Cell(method=method, params=params or {}, problem=Problem(**{"N": 1024, **fields}), **own)
-
-
 TRAININGS = st.builds(
     Training,
     task=st.sampled_from(Task),
@@ -38,53 +31,56 @@ TRAININGS = st.builds(
 )
 
 
-def of_model(**fields: Any) -> Cell:
-    """With a model around the attention, or recorded inputs."""
-    return cell(causal=True, N=128, **fields)
+def cell(method: str = "linear.chunked", params: dict[str, Any] | None = None, **fields: Any) -> Cell:
+    own = {name: fields.pop(name) for name in list(fields) if name in Cell.model_fields}
+    return Cell(method=method, params=params or {}, problem=Problem(**{"N": 1024, **fields}), **own)
 
 
-def test_what_is_the_default_is_not_said() -> None:
-    assert cell_name(cell(causal=True)) == "forward/causal/float32/N=1024/linear.chunked"
-    assert series_name(cell(causal=True)) == "forward.causal.float32.linear.chunked"
+def trained(task: Task, **fields: Any) -> Cell:
+    return cell(causal=True, workload=Workload.TRAIN, training=Training(task=task, **fields))
 
 
-def test_what_is_not_the_default_is_said() -> None:
-    named = cell(
-        params={"chunk": 64, "feature_map": "favor"},
-        workload=Workload.FORWARD_BACKWARD,
-        dtype="bfloat16",
-        B=8,
-        D=32,
-        kv_heads=2,
-        padding=0.5,
-        device="cuda:1",
-        allocator=Allocator.SYSTEM,
+HEADS = {"D": 32, "kv_heads": 2, "padding": 0.5, "device": "cuda:1", "allocator": Allocator.SYSTEM}
+FAVOR = {"chunk": 64, "feature_map": "favor"}
+
+
+@pytest.mark.parametrize(
+    ("named", "settings", "params"),
+    [
+        (cell(causal=True), "forward/causal/float32/N=1024", ""),
+        (
+            cell(params=FAVOR, workload=Workload.FORWARD_BACKWARD, dtype="bfloat16", B=8, **HEADS),
+            "forward_backward/non-causal/bfloat16/D=32/allocator=system/device=cuda:1/kv_heads=2/padding=0.5/N=1024/B=8",
+            "chunk=64, feature_map=favor",
+        ),
+        (
+            trained(Task.COPY, layers=2, rate=1e-4, recompute=True),
+            "train/causal/float32/layers=2/rate=0.0001/recompute=True/task=copy/N=1024",
+            "",
+        ),
+        (trained(Task.BYTES, data="corpus-2.bin"), "train/causal/float32/data=corpus-2.bin/task=bytes/N=1024", ""),
+        # a large number is fit for the name of a file
+        (cell(causal=True, params={"theta": 1e16}), "forward/causal/float32/N=1024", "theta=1e+16"),
+    ],
+    ids=["defaults", "no defaults", "a model", "a file with a plain name", "a large number"],
+)
+def test_a_name_says_what_is_not_the_default_and_a_series_has_all_lengths(named: Cell, settings: str, params: str) -> None:
+    assert cell_name(named) == f"{settings}/linear.chunked" + (f"({params})" if params else "")
+    shared = re.sub(r"/N=.*", "", settings).replace("/", ".").replace(":", "~")
+    assert series_name(named) == f"{shared}.linear.chunked" + (
+        f"-{params.replace(', ', '-').replace('+', '')}" if params else ""
     )
-    settings = "D=32/allocator=system/device=cuda:1/kv_heads=2/padding=0.5"
-    assert cell_name(named) == (
-        f"forward_backward/non-causal/bfloat16/{settings}/N=1024/B=8/linear.chunked(chunk=64, feature_map=favor)"
-    )
-    files = settings.replace("/", ".").replace(":", "~")
-    assert series_name(named) == f"forward_backward.non-causal.bfloat16.{files}.linear.chunked-chunk=64-feature_map=favor"
-
-
-def test_a_large_number_is_fit_for_a_file_name() -> None:
-    assert series_name(cell(params={"theta": 1e16})).endswith("linear.chunked-theta=1e16")
 
 
 def test_a_batch_that_was_searched_for_is_told_from_a_batch_of_one() -> None:
-    names = {cell_name(cell(batch=batch)) for batch in Batch}
-    assert len(names) == 2
+    assert len({cell_name(cell(batch=batch)) for batch in Batch}) == 2
 
 
-def test_the_name_says_nothing_of_the_other_cells_of_a_run() -> None:
+def test_the_name_says_nothing_of_the_other_cells_of_a_run_and_all_of_these_have_others(hostile: Synthetic) -> None:
     alone = Synthetic(Synthetic().laws[:1], lengths=(512,), causal=(True,))
     many = Synthetic(dtypes=("float32", "bfloat16"), heads=(8, 16))
     assert {cell_name(each) for each in alone.run().cells} <= {cell_name(each) for each in many.run().cells}
-
-
-def test_all_cells_of_a_run_have_different_names(hostile: Synthetic) -> None:
-    for made in (Synthetic(dtypes=("float32", "bfloat16"), heads=(8, 16), tokens=4096), hostile):
+    for made in (many, hostile):
         cells = made.run().cells
         assert len({cell_name(each) for each in cells}) == len(cells)
 
@@ -105,34 +101,20 @@ def test_names_are_plain_and_those_of_different_methods_differ(one: tuple[str, A
     check_names(*cells)
 
 
+@settings(deadline=None)
+@given(TRAININGS, TRAININGS, PATHS, PATHS)
+def test_names_are_plain_and_those_of_different_models_differ(one: Training, other: Training, first: str, second: str) -> None:
+    models = ((one, first), (other, second))
+    check_names(*(cell(causal=True, workload=Workload.TRAIN, training=t, recording=r) for t, r in models))
+
+
 @pytest.mark.parametrize("name", ["<b>", "a|b", "`a`", "a/b", "=cmd()", "中文", "a\nb", "", "x" * 300])
 def test_a_name_that_is_not_plain_is_told_by_a_digest(name: str) -> None:
     assert re.fullmatch(r"[\w.:=(), +-]*#[0-9a-f]{8}", label_name(cell(name)), re.ASCII)
     assert block_name(cell(name)) == "forward/non-causal/float32/N=1024"
 
 
-def test_of_a_model_the_task_is_said_and_what_is_not_usual() -> None:
-    named = of_model(workload=Workload.TRAIN, training=Training(task=Task.COPY, layers=2, rate=1e-4, recompute=True))
-    settings = "layers=2/rate=0.0001/recompute=True/task=copy"
-    assert cell_name(named) == f"train/causal/float32/{settings}/N=128/linear.chunked"
-    assert series_name(named) == f"train.causal.float32.{settings.replace('/', '.')}.linear.chunked"
-
-
 def test_a_file_is_told_by_a_digest() -> None:
-    named = of_model(inputs=Inputs.RECORDED, recording="/me/q k.safetensors", scale=0.25)
-    assert re.fullmatch(
-        r"forward/causal/float32/inputs=recorded/recording=_me_q k.safetensors#[0-9a-f]{8}/scale=0.25/N=128/linear.chunked",
-        cell_name(named),
-    )
-
-
-@pytest.mark.parametrize("name", ["b.txt", "corpus-2.bin"])
-def test_a_plain_name_of_a_file_stays_as_it_is(name: str) -> None:
-    named = of_model(workload=Workload.TRAIN, training=Training(task=Task.BYTES, data=name))
-    assert f"/data={name}/" in cell_name(named)
-
-
-@settings(deadline=None)
-@given(TRAININGS, TRAININGS, PATHS, PATHS)
-def test_names_are_plain_and_those_of_different_models_differ(one: Training, other: Training, first: str, second: str) -> None:
-    check_names(*(of_model(workload=Workload.TRAIN, training=t, recording=r) for t, r in ((one, first), (other, second))))
+    named = cell(causal=True, inputs=Inputs.RECORDED, recording="/me/q k.safetensors", scale=0.25)
+    recorded = r"inputs=recorded/recording=_me_q k.safetensors#[0-9a-f]{8}/scale=0.25"
+    assert re.fullmatch(rf"forward/causal/float32/{recorded}/N=1024/linear.chunked", cell_name(named))

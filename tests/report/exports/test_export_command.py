@@ -8,7 +8,7 @@ import pytest
 from attnbench.report.exports.formats import FORMATS
 from tests.cli.conftest import Refused, Run
 from tests.report.conftest import Synthetic
-from tests.report.exports.conftest import Maker
+from tests.report.exports.conftest import folder_of
 
 TEXTS = [name for name, form in FORMATS.items() if form.text]
 SINGLE = [name for name in TEXTS if not FORMATS[name].folder]
@@ -16,13 +16,13 @@ FOLDERS = [name for name, form in FORMATS.items() if form.folder]
 
 
 @pytest.fixture
-def run(maker: Maker, tiny: Synthetic, tmp_path: Path) -> Path:
-    return maker.folder(tmp_path / "run", tiny)
+def run(tiny: Synthetic, tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "run", tiny)
 
 
 @pytest.fixture
-def later(maker: Maker, tiny: Synthetic, tmp_path: Path) -> Path:
-    return maker.folder(tmp_path / "later", tiny, day=2)
+def later(tiny: Synthetic, tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "later", tiny, day=2)
 
 
 @pytest.mark.parametrize("to", TEXTS)
@@ -70,10 +70,15 @@ def test_an_asv_folder_finds_its_repository_and_keeps_its_own_settings(
     [
         ("pyprf", "--to pyprf: did you mean 'pyperf'? there are: pytest-benchmark, asv, otava, pyperf,"),
         ("junit", "--to junit: there are: pytest-benchmark"),
+        ("asv", "--out -: asv is a folder; name a path"),
+        ("otava", "--out -: otava is a folder; name a path"),
+        ("parquet", "--out -: parquet is no text; name a path"),
     ],
 )
-def test_an_unknown_format_is_refused_with_those_there_are(to: str, words: str, run: Path, refused: Refused) -> None:
-    assert words in refused("export", run, "--to", to)
+def test_an_unknown_format_is_refused_and_what_is_no_text_cannot_go_to_stdout(
+    to: str, words: str, run: Path, refused: Refused
+) -> None:
+    assert words in refused("export", run, "--to", to, "--out", "-")
 
 
 @pytest.mark.parametrize("to", SINGLE)
@@ -82,31 +87,23 @@ def test_a_format_of_one_run_refuses_several(to: str, run: Path, later: Path, tm
     assert words == f"--to {to}: it holds one run, and 2 are named; several can be in: asv, otava, parquet"
 
 
-def test_several_runs_need_a_place(run: Path, later: Path, refused: Refused) -> None:
+def test_several_runs_need_a_place_and_are_no_copies(
+    run: Path, later: Path, tmp_path: Path, tiny: Synthetic, refused: Refused
+) -> None:
     assert refused("export", run, later, "--to", "otava") == "several runs: say by --out where the export goes"
+    for again in (run, folder_of(tmp_path / "copy", tiny)):
+        words = refused("export", run, again, "--to", "asv", "--out", tmp_path / "x")
+        assert "are one run (20260101-030405-abcdef)" in words
 
 
-@pytest.mark.parametrize(("to", "words"), [("asv", "a folder"), ("otava", "a folder"), ("parquet", "no text")])
-def test_what_is_no_text_cannot_go_to_stdout(to: str, words: str, run: Path, refused: Refused) -> None:
-    assert refused("export", run, "--to", to, "--out", "-") == f"--out -: {to} is {words}; name a path"
-
-
-def test_one_run_named_twice_is_refused(run: Path, tmp_path: Path, maker: Maker, tiny: Synthetic, refused: Refused) -> None:
-    copy = maker.folder(tmp_path / "copy", tiny)
-    assert "are one run (20260101-030405-abcdef)" in refused("export", run, copy, "--to", "asv", "--out", tmp_path / "x")
-    assert "are one run" in refused("export", run, run, "--to", "otava", "--out", tmp_path / "x")
-
-
-def test_what_cannot_be_written_is_told(run: Path, tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "file").write_text("")
-    assert "Not a directory" in refused("export", run, "--to", "asv", "--out", tmp_path / "file" / "asv")
-    assert f"{tmp_path / 'file'} is no folder" in refused(
-        "export", run, "--to", "pyperf", "--out", tmp_path / "file" / "x.json"
-    )
+def test_what_cannot_be_written_is_told_and_a_folder_of_something_else_is_not_overwritten(
+    run: Path, tmp_path: Path, refused: Refused
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert "Not a directory" in refused("export", run, "--to", "asv", "--out", file / "asv")
+    assert f"{file} is no folder" in refused("export", run, "--to", "pyperf", "--out", file / "x.json")
     assert "s a directory" in refused("export", run, "--to", "pyperf", "--out", tmp_path)
-
-
-def test_a_folder_of_something_else_is_not_overwritten(run: Path, tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "benchmarks.json").write_text("mine")
     assert "--to asv: results/benchmarks.json is there already" in refused("export", run, "--to", "asv", "--out", tmp_path)

@@ -12,10 +12,9 @@ from ruamel.yaml import YAML
 
 from attnbench.report.exports.exchange import Export, Source
 from attnbench.report.exports.otava import CONFIG, make
-from attnbench.report.findings import Findings
-from attnbench.schema.outcome import Failed, Measured, Status
+from attnbench.schema.outcome import Failed, Status
 from tests.report.conftest import Synthetic
-from tests.report.exports.conftest import Maker, write
+from tests.report.exports.conftest import commit_of, source_of, write
 
 CHUNKED = "time/forward/causal/float32/N=512/linear.chunked(chunk=64)"
 
@@ -29,36 +28,25 @@ def rows(export: Export, file: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(export.files[file].decode())))
 
 
-def history(maker: Maker, made: Synthetic, factors: list[float]) -> list[Source]:
-    return [maker.source(made, day, factor=factor) for day, factor in enumerate(factors, 1)]
+def history(made: Synthetic, factors: list[float]) -> list[Source]:
+    return [source_of(made, day, factor=factor) for day, factor in enumerate(factors, 1)]
 
 
-def lost_on(maker: Maker, made: Synthetic, day: int) -> Source:
-    """The first cell crashes on that day."""
-    cell = made.run().cells[1]
-    crashed = Failed(status=Status.CRASHED, reason="killed by signal 9")
-    records = [
-        record.model_copy(update={"outcome": crashed})
-        if record.job.cell.key == cell.key and isinstance(record.outcome, Measured) and record.outcome.samples
-        else record
-        for record in made.records()
-    ]
-    return Source(Findings.of(maker.run(made, day), records))
-
-
-def test_a_run_is_a_row_and_rows_rise_with_the_date(maker: Maker, tiny: Synthetic) -> None:
-    sources = history(maker, tiny, [1.0, 1.1, 1.2])
-    export = make([sources[2], sources[0], sources[1]])
-    found = rows(export, "history.csv")
+def test_a_run_is_a_row_and_rows_rise_with_the_date(tiny: Synthetic) -> None:
+    sources = history(tiny, [1.0, 1.1, 1.2])
+    found = rows(make([sources[2], sources[0], sources[1]]), "history.csv")
     assert [row["run"] for row in found] == [source.findings.run.id for source in sources]
-    assert [row["commit"] for row in found] == [maker.commit(day) for day in (1, 2, 3)]
+    assert [row["commit"] for row in found] == [commit_of(day) for day in (1, 2, 3)]
     medians = [float(row[CHUNKED]) for row in found]
     assert [value / medians[0] for value in medians] == pytest.approx([1.0, 1.1, 1.2])
     assert all(value for row in found for value in row.values())
 
 
-def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(maker: Maker, tiny: Synthetic) -> None:
-    export = make([maker.source(tiny, 1), lost_on(maker, tiny, 2), maker.source(tiny, 3)])
+def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(tiny: Synthetic) -> None:
+    cell, crashed = tiny.run().cells[1], Failed(status=Status.CRASHED, reason="killed by signal 9")
+    others = [record for record in tiny.records() if record.job.cell.key != cell.key]
+    lost = source_of(tiny, 2, records=[*others, tiny.record(cell, crashed)])
+    export = make([source_of(tiny, 1), lost, source_of(tiny, 3)])
     file = config(export)["tests"][CHUNKED]["file"]
     assert file == "history-2.csv"
     assert [row["run"][:8] for row in rows(export, file)] == ["20260101", "20260103"]
@@ -68,8 +56,8 @@ def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(maker: Maker, tiny: S
     assert {row["status"] for row in failed} == {"oom_host", "crashed"}
 
 
-def test_failures_are_listed_and_never_a_number(maker: Maker, small: Synthetic) -> None:
-    export = make([maker.source(small)])
+def test_failures_are_listed_and_never_a_number(small: Synthetic) -> None:
+    export = make([source_of(small)])
     failed = {row["name"] for row in rows(export, "without-numbers.csv")}
     assert len(failed) == 4
     assert not [name for name in config(export)["tests"] if any(name.endswith(each) for each in failed)]
@@ -78,10 +66,10 @@ def test_failures_are_listed_and_never_a_number(maker: Maker, small: Synthetic) 
 
 @pytest.mark.slow
 def test_otava_finds_the_change(
-    either: Synthetic, maker: Maker, tool: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    either: Synthetic, tool: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     noise = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.01, 1.0]
-    export = make(history(maker, either, [*noise, *(1.3 * factor for factor in noise)]))
+    export = make(history(either, [*noise, *(1.3 * factor for factor in noise)]))
     write(export, tmp_path)
 
     def otava(*words: str) -> str:

@@ -15,7 +15,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Failed
 from attnbench.store.run_folder import RunFolder
 from tests.report.conftest import Synthetic
-from tests.report.exports.conftest import Maker
+from tests.report.exports.conftest import commit_of, source_of
 
 
 def whole(written: list[pd.DataFrame], *sources: Source) -> pd.DataFrame:
@@ -23,37 +23,26 @@ def whole(written: list[pd.DataFrame], *sources: Source) -> pd.DataFrame:
     return written[-1]
 
 
-def test_every_cell_of_every_run_is_a_row(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:
-    table = whole(written, maker.source(small, 1), maker.source(small, 2))
-    cells = small.run().cells
-    assert list(table["name"]) == [cell_name(cell) for cell in cells] * 2
-    assert list(table["run"].unique()) == ["20260101-030405-abcdef", "20260102-030405-abcdef"]
-    assert list(table["commit"].unique()) == [maker.commit(1), maker.commit(2)]
-    assert set(table["status"]) == {"ok", "oom_host", "incorrect"}
-
-
-def test_a_failed_cell_has_a_reason_and_no_number(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:
-    table = whole(written, maker.source(small))
-    failed = table[table["status"] != "ok"]
-    assert failed["reason"].str.len().min() > 0
-    assert failed["time_s"].isna().all()
-    assert failed["memory_bytes"].isna().all()
-    assert list(failed["time_medians_s_per_call"]) == [[]] * len(failed)
-
-
-def test_the_replicate_medians_are_lists(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:
-    source = maker.source(small)
-    table = whole(written, source)
-    for summary, medians, numbers in zip(
-        source.findings.summaries, table["time_medians_s_per_call"], table["replicates"], strict=True
-    ):
-        assert dict(zip(numbers, medians, strict=True)) == summary.medians
-
-
-def test_types_do_not_depend_on_what_a_run_holds(
-    written: list[pd.DataFrame], maker: Maker, small: Synthetic, hopeless: Synthetic
+def test_every_cell_of_every_run_is_a_row_with_lists_of_medians_or_a_reason_and_no_number(
+    written: list[pd.DataFrame], small: Synthetic
 ) -> None:
-    full, empty = (whole(written, maker.source(made)).dtypes for made in (small, hopeless))
+    sources = [source_of(small, day) for day in (1, 2)]
+    table = whole(written, *sources)
+    assert set(frame(sources[0].findings).columns) <= set(table.columns)
+    assert list(table["name"]) == [cell_name(cell) for cell in small.run().cells] * 2
+    assert list(table["run"].unique()) == ["20260101-030405-abcdef", "20260102-030405-abcdef"]
+    assert list(table["commit"].unique()) == [commit_of(1), commit_of(2)]
+    summaries = [summary for source in sources for summary in source.findings.summaries]
+    medians = zip(table["replicates"], table["time_medians_s_per_call"], strict=True)
+    assert [dict(zip(*each, strict=True)) for each in medians] == [summary.medians for summary in summaries]
+    failed = table[table["status"] != "ok"]
+    assert set(failed["status"]) == {"oom_host", "incorrect"}
+    assert failed["reason"].str.len().min() > 0
+    assert failed[["time_s", "memory_bytes"]].isna().all().all()
+
+
+def test_types_do_not_depend_on_what_a_run_holds(written: list[pd.DataFrame], small: Synthetic, hopeless: Synthetic) -> None:
+    full, empty = (whole(written, source_of(made)).dtypes for made in (small, hopeless))
     assert list(full.index) == list(empty.index)
     assert list(full) == list(empty)
     kinds = {str(kind): {name for name in full.index if str(full[name]) == str(kind)} for kind in full}
@@ -63,34 +52,28 @@ def test_types_do_not_depend_on_what_a_run_holds(
     assert kinds["object"] == {"replicates", "time_medians_s_per_call"}
 
 
-def test_shares_and_counts_are_numbers(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:
+def test_shares_and_counts_are_numbers(written: list[pd.DataFrame], small: Synthetic) -> None:
     small.workloads = (Workload.VERIFY,)
-    source = maker.source(small)
+    source = source_of(small)
     facts = {"energy_timed_share": 0.95}
     summaries = [replace(s, facts={**s.facts, **facts}) if s.ok else s for s in source.findings.summaries]
     table = whole(written, replace(source, findings=Findings.over(source.findings.run, summaries)))
     assert table.loc[table["status"] == "ok", "energy_timed_share"].mean() == pytest.approx(0.95)
     assert list(table["new_tokens"].unique()) == [1]
-    kinds = (table["energy_timed_share"].dtype, table["new_tokens"].dtype)
-    assert tuple(map(str, kinds)) == ("Float64", "Int64")
+    assert (str(table["energy_timed_share"].dtype), str(table["new_tokens"].dtype)) == ("Float64", "Int64")
 
 
-def test_all_columns_of_the_table_are_there(written: list[pd.DataFrame], maker: Maker, small: Synthetic) -> None:
-    source = maker.source(small)
-    assert set(frame(source.findings).columns) <= set(whole(written, source).columns)
-
-
-def test_without_pyarrow_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch, maker: Maker, small: Synthetic) -> None:
+def test_without_pyarrow_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch, small: Synthetic) -> None:
     def to_parquet(self: pd.DataFrame, path: None, engine: str, index: bool) -> bytes:
         raise ImportError("no pyarrow")
 
     monkeypatch.setattr(pd.DataFrame, "to_parquet", to_parquet)
     with pytest.raises(ExportError, match=r"pip install 'attnbench\[parquet\]'"):
-        parquet.make([maker.source(small)])
+        parquet.make([source_of(small)])
 
 
-def test_pandas_reads_it_back(maker: Maker, small: Synthetic, tmp_path: Path) -> None:
-    sources = [maker.source(small, day) for day in (1, 2)]
+def test_pandas_reads_it_back(small: Synthetic, tmp_path: Path) -> None:
+    sources = [source_of(small, day) for day in (1, 2)]
     file = tmp_path / "cells.parquet"
     file.write_bytes(parquet.make(sources).files["cells.parquet"])
     table = pd.read_parquet(file)
@@ -108,8 +91,8 @@ def test_pandas_reads_it_back(maker: Maker, small: Synthetic, tmp_path: Path) ->
     assert kinds["time_medians_s_per_call"].startswith("list<")
 
 
-def test_the_records_of_a_run_folder_may_be_kept_as_parquet(maker: Maker, small: Synthetic, tmp_path: Path) -> None:
-    source = maker.source(small)
+def test_the_records_of_a_run_folder_may_be_kept_as_parquet(small: Synthetic, tmp_path: Path) -> None:
+    source = source_of(small)
     folder = RunFolder.create(tmp_path, source.findings.run)
     (folder.path / "records.parquet").write_bytes(parquet.make_records([source]).files["records.parquet"])
     assert folder.records() == list(source.records)

@@ -13,7 +13,7 @@ from attnbench.report.questions.published.page import Shown, published_page
 from attnbench.report.questions.published.table import ours, published_lines, published_tables, table_of
 from attnbench.report.tables import tables
 from attnbench.report.text.latex import latex
-from attnbench.report.text.markdown import markdown, one_table
+from attnbench.report.text.markdown import one_table
 from attnbench.report.text.names import ascii_only
 from attnbench.report.text.table import Table
 from attnbench.schema.published import Band, Published
@@ -80,17 +80,16 @@ def findings(small: Synthetic) -> Findings:
     return of(small, *ROWS)
 
 
-def test_the_table_the_terminal_and_the_page_of_all_suites_are_as_stored(findings: Findings) -> None:
+def test_the_terminal_and_the_page_of_all_suites_are_as_stored(findings: Findings) -> None:
     suite = findings.run.suite
     of_others = ("Other et al., Table 1", "arXiv:2302.00002, Table 1", "Table 2", "Table 2", "Table 2")
     theirs = tuple(p.model_copy(update={"where": where}) for p, where in zip(suite.published, of_others, strict=True))
     two = "arXiv:2301.00001, and Other et al. 2024, arXiv:2401.00003"
     mixed = suite.model_copy(update={"name": "mixed", "published": theirs, "source": two})
-    later = suite.model_copy(update={"name": "later", "source": "Other 2023, arXiv:2301.00001"})
+    later = suite.model_copy(update={"name": "later", "source": "Later 2023, arXiv:2303.00003"})
     nowhere = suite.model_copy(update={"name": "nowhere", "source": "a note"})
     suites = [Shown(nowhere, None), Shown(later, None), Shown(mixed, findings), Shown(suite, findings)]
     made = {
-        "published.md": markdown(published_tables(findings), "Figures"),
         "published.txt": "\n".join(published_lines(findings)) + "\n",
         "published_page.md": published_page(suites),
     }
