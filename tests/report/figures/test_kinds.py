@@ -1,6 +1,7 @@
 """What each kind of figure shows, and what it says where the run cannot give it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from attnbench.report.drawing import style
 from attnbench.report.drawing.kinds import CannotDrawError
 from attnbench.report.drawing.sheet import FOLDER, SLIDE, Sheet, Style, sheet
 from attnbench.report.figures.make import drawn, files
-from attnbench.report.figures.tradeoffs import tradeoffs
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Measured
@@ -26,40 +26,36 @@ def caption(findings: Findings, kind: str) -> str:
         return "".join(drawing.caption for drawing in drawn(findings, kind, FOLDER))
 
 
-def test_scaling_is_time_of_what_does_not_decode(everything: Everything) -> None:
+def test_scaling_is_time_of_what_does_not_decode_and_memory_is_by_the_one_counter_of_the_run(everything: Everything) -> None:
     (picture,) = pictures(everything(), "scaling")
     assert title(picture)[0] == "forward: time per sample"
     assert any(text.startswith("lsh.reformer(rounds=4)") for text in legend(picture))
-
-
-def test_memory_is_by_the_one_counter_of_the_run_of_each_workload(everything: Everything) -> None:
     titles = [title(picture)[0] for picture in pictures(everything(), "memory")]
     assert titles == ["forward: memory per sample (host_rss_peak)", "decode: memory per token (host_rss_peak)"]
 
 
-def test_decoding_has_time_and_state_side_by_side_with_scales_of_their_own(everything: Everything) -> None:
+def test_decoding_and_generating_have_time_and_state_side_by_side_with_scales_of_their_own(
+    everything: Everything, generating: Synthetic
+) -> None:
     (picture,) = pictures(everything(), "decode")
     time, state = picture.axes
     assert (time.get_ylabel(), state.get_ylabel()) == ("time per token", "state of one sequence")
     assert time.get_position().y0 == state.get_position().y0
     assert time.get_ylim() != state.get_ylim()
     assert "linear.chunked(chunk=64)" in legend(picture)
+    (picture,) = pictures(found(generating), "decode", FOLDER)
+    assert [axes.get_ylabel() for axes in picture.axes[:2]] == ["time per sequence", "state of one sequence"]
 
 
-def test_a_ratio_is_over_the_strongest_exact_one_which_is_the_line_at_1(everything: Everything) -> None:
+def test_a_ratio_of_paired_replicates_is_over_the_strongest_exact_one_which_is_the_line_at_1(everything: Everything) -> None:
     (forward, _) = pictures(everything(), "ratio")
     assert title(forward)[0] == "forward: time over that of softmax.sdpa"
     (axes,) = forward.axes
     assert not any(text.startswith("softmax.sdpa") for text in legend(forward))
-    level = [line for line in axes.lines if list(line.get_ydata()) == [1.0, 1.0]]  # type: ignore[arg-type]
-    assert len(level) == 1
+    assert sum(list(line.get_ydata()) == [1.0, 1.0] for line in axes.lines) == 1  # type: ignore[arg-type]
     low, high = axes.get_ylim()
     assert low < 1 < high
-
-
-def test_a_ratio_is_of_paired_replicates_with_an_interval(everything: Everything) -> None:
-    findings = everything()
-    said = caption(findings, "ratio")
+    said = caption(everything(), "ratio")
     assert "a baseline: softmax.sdpa (causal, float32). Replicates are paired by number" in said
     assert "n = 5 replicates a cell" in said
     assert "N^x" not in said
@@ -86,16 +82,11 @@ def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_coun
 
 
 def test_a_roofline_has_a_point_a_cell_and_both_parts_of_the_roof(everything: Everything) -> None:
-    findings = everything()
-    forward, decode = pictures(findings, "roofline")
-    measured = [s for s in findings.summaries if s.ok and s.cell.workload is Workload.FORWARD]
+    forward, decode = pictures(everything(), "roofline")
     (axes,) = forward.axes
-    marked = [
-        line
-        for line in axes.lines
-        if line.get_marker() not in {"None", ""} and line.get_markerfacecolor() != "none" and np.size(line.get_xdata())
-    ]
-    assert len(marked) == len(measured)
+    points = [line for line in axes.lines if line.get_marker() not in {"None", ""} and np.size(line.get_xdata())]
+    measured = [s for s in everything().summaries if s.ok and s.cell.workload is Workload.FORWARD]
+    assert sum(point.get_markerfacecolor() != "none" for point in points) == len(measured)
     assert "roof: 90.0 GFLOP/s, 17.0 GB/s" in words(forward)
     assert {"N = 512", "N = 8k"} <= set(words(decode))
 
@@ -107,71 +98,39 @@ def test_what_is_above_the_roof_has_a_ring(everything: Everything) -> None:
 
     findings = everything()
     roof = {name: each.model_copy(update={"flops_per_second": 1e8}) for name, each in findings.run.surroundings.roof.items()}
-    low = findings.run.surroundings.model_copy(update={"roof": roof})
-    lowered = Findings(
-        findings.run.model_copy(update={"surroundings": low}), findings.summaries, findings.sections, findings.counter
-    )
-    assert rings(findings) < rings(lowered)
+    assert rings(findings) < rings(of_run(findings, surroundings={"roof": roof}))
     assert "Ringed: above it" in caption(findings, "roofline")
 
 
-def test_a_front_is_of_error_and_recall_against_time_memory_and_state(everything: Everything) -> None:
-    rows = tradeoffs(everything())
-    assert [row[0].loss.name for row in rows] == ["output_error", "missed_mass"]
-    assert [each.cost.name for each in rows[0]] == [
-        "time per sample, forward",
-        "memory per sample, forward",
-        "time per token, decode",
-        "memory per token, decode",
-        "state of one sequence, decode",
+def of_run(findings: Findings, surroundings: dict[str, Any] | None = None, **about: Any) -> Findings:
+    """The same of a run of which this is otherwise."""
+    around = findings.run.surroundings.model_copy(update=surroundings or {})
+    run = findings.run.model_copy(update={"surroundings": around, **about})
+    return Findings(run, findings.summaries, findings.sections, findings.counter)
+
+
+def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic, learning: Synthetic, generating: Synthetic) -> None:
+    timed, trained, scored = found(small), found(learning), everything(workloads=(Workload.FIDELITY,))
+    nothing = Findings.of(small.run().model_copy(update={"cells": ()}), [])
+    lacks = [
+        (timed, "decode", "decodes nothing"),
+        (timed, "pareto", "workloads: [forward, fidelity]"),
+        (timed, "curves", "workloads: [train]"),
+        (timed, "drawings", "drawings: 8"),
+        (trained, "drawings", "drawings: 8"),
+        (trained, "memory_against_time", "training: {recompute: [false, true]}"),
+        (found(generating), "scaling", "neither a forward"),
+        (scored, "scaling", "neither a forward"),
+        (scored, "memory", "no cell of the run has a figure of memory"),
+        (scored, "crossover", "no cell of the run has a time"),
+        (scored, "roofline", "both a time and a cost"),
+        (scored, "ratio", "no exact softmax"),
+        (nothing, "scaling", "nothing of the run is left"),
+        (of_run(everything(), {"roof": {}}), "roofline", "has no roof"),
+        (of_run(everything(), costs={}), "roofline", "what it costs"),
     ]
-    (picture,) = pictures(everything(workloads=(Workload.FORWARD, Workload.FIDELITY)), "pareto")
-    assert [axes.get_xlabel() for axes in picture.axes] == ["time per sample, forward", "memory per sample, forward"] * 2
-    assert [axes.get_title(loc="left") for axes in picture.axes] == ["causal, N = 2k"] * 4
-
-
-def test_cost_and_loss_are_of_one_method_at_one_length(everything: Everything) -> None:
-    # more than one sequence at all but the longest
-    findings = everything(tokens=8192)
-    time = tradeoffs(findings)[0][0]
-    (sdpa,) = [candidate for candidate in time.candidates if candidate.label == "softmax.sdpa"]
-    (cell,) = [
-        s
-        for s in findings.summaries
-        if (s.cell.workload, s.cell.label, s.cell.problem.N) == (Workload.FORWARD, "softmax.sdpa", time.N)
-    ]
-    assert cell.B > 1
-    assert cell.time is not None
-    assert (sdpa.cost.value, *sdpa.cost.ends) == pytest.approx((cell.time.value, *cell.time.ends))
-    assert sdpa.loss.value == pytest.approx(3e-7, rel=0.1)
-
-
-def test_quality_without_times_is_set_against_the_flops_of_the_definition(everything: Everything) -> None:
-    (picture,) = pictures(everything(workloads=(Workload.FIDELITY,)), "pareto")
-    assert {axes.get_xlabel() for axes in picture.axes} == {"FLOPs of the definition over dense attention's"}
-    first, second = picture.axes
-    assert first.get_position().y0 == second.get_position().y0
-
-
-def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic) -> None:
-    findings = found(small)
-    assert "decodes nothing" in refused(findings, "decode")
-    assert "workloads: [forward, fidelity]" in refused(findings, "pareto")
-    only = everything(workloads=(Workload.FIDELITY,))
-    assert "neither a forward" in refused(only, "scaling")
-    assert "no cell of the run has a figure of memory" in refused(only, "memory")
-    assert "no cell of the run has a time" in refused(only, "crossover")
-    assert "both a time and a cost" in refused(only, "roofline")
-    assert "no exact softmax" in refused(only, "ratio")
-    assert "nothing of the run is left" in refused(Findings.of(small.run().model_copy(update={"cells": ()}), []), "scaling")
-
-
-def test_without_a_roof_or_costs_the_roofline_says_which(everything: Everything) -> None:
-    findings = everything()
-    bare = findings.run.model_copy(update={"surroundings": findings.run.surroundings.model_copy(update={"roof": {}})})
-    assert "has no roof" in refused(Findings(bare, findings.summaries, findings.sections, None), "roofline")
-    free = findings.run.model_copy(update={"costs": {}})
-    assert "what it costs" in refused(Findings(free, findings.summaries, findings.sections, None), "roofline")
+    for findings, kind, said in lacks:
+        assert said in refused(findings, kind), kind
 
 
 def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: Synthetic) -> None:
@@ -179,13 +138,12 @@ def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: Synthetic) 
     assert "nothing was measured" in words(picture)
 
 
-def test_methods_are_chosen_and_ordered(everything: Everything) -> None:
+def test_methods_are_chosen_and_ordered_and_their_memory_is_by_the_counter_that_they_have(
+    everything: Everything, small: Synthetic
+) -> None:
     few = everything().only([Workload.FORWARD], ["sparse.strided", "softmax.sdpa"])
     assert few.labels == ["sparse.strided", "softmax.sdpa"]
     assert {section.workload for section in few.sections} == {Workload.FORWARD, Workload.FIDELITY}
-
-
-def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: Synthetic) -> None:
     findings, name = found(small), "torch_profiler_peak"
     cells = [
         replace(s, memory=replace(s.memory, counters={name: s.memory.counters[name]}))
@@ -193,9 +151,9 @@ def test_the_memory_of_chosen_methods_is_by_the_counter_that_they_have(small: Sy
         else s
         for s in findings.summaries
     ]
-    few = Findings.over(findings.run, cells).only([], ["softmax.naive"])
-    assert few.counter is not None
-    assert few.counter.name == few.quantities["memory"].about == name
+    only = Findings.over(findings.run, cells).only([], ["softmax.naive"])
+    assert only.counter is not None
+    assert only.counter.name == only.quantities["memory"].about == name
 
 
 def test_every_kind_is_drawn_of_hostile_names(hostile: Synthetic) -> None:
@@ -210,36 +168,19 @@ def test_every_kind_is_drawn_of_hostile_names(hostile: Synthetic) -> None:
 # training
 
 
-def test_a_run_that_trains_nothing_says_what_would(small: Synthetic, learning: Synthetic) -> None:
-    assert "workloads: [train]" in refused(found(small), "curves")
-    assert "drawings: 8" in refused(found(small), "drawings")
-    assert "drawings: 8" in refused(found(learning), "drawings")
-
-
 def test_pgf_holds_curves_and_no_pixels(picturing: Synthetic) -> None:
     assert "curves.pgf" in files(found(picturing), "curves", FOLDER, ("pgf",), "again")
     with pytest.raises(CannotDrawError, match="PGF holds no pixels; write it as pdf, svg or png"):
         files(found(picturing), "drawings", FOLDER, ("svg", "pgf"), "again")
 
 
-@pytest.mark.parametrize(
-    ("on", "across"),
-    [(FOLDER, 2), (sheet(Style.PAPER), 2), (sheet(Style.PAPER, "single"), 1), (SLIDE, 2)],
-)
-def test_panels_stand_side_by_side_as_there_is_room(learning: Synthetic, on: Sheet, across: int) -> None:
-    panels = [axes.get_position() for axes in pictures(found(learning), "curves", on)[0].axes]
-    assert len({round(box.x0, 3) for box in panels}) == across
-
-
-def test_what_has_nobody_of_its_section_beside_it_says_its_section(learning: Synthetic) -> None:
-    (single, *_) = pictures(found(learning), "curves", sheet(Style.PAPER, "single"))
-    assert {axes.get_title(loc="left") for axes in single.axes} == {"copy, N=128"}
-
-
-def test_generating_is_drawn_as_decoding_is_with_its_state_beside_the_time(generating: Synthetic) -> None:
-    (picture,) = pictures(found(generating), "decode", FOLDER)
-    assert [axes.get_ylabel() for axes in picture.axes[:2]] == ["time per sequence", "state of one sequence"]
-    assert "neither a forward" in refused(found(generating), "scaling")
+@pytest.mark.parametrize(("on", "across"), [(FOLDER, 2), (PAPER, 2), (sheet(Style.PAPER, "single"), 1), (SLIDE, 2)])
+def test_panels_stand_side_by_side_as_there_is_room_and_alone_with_their_section(
+    learning: Synthetic, on: Sheet, across: int
+) -> None:
+    panels = pictures(found(learning), "curves", on)[0].axes
+    assert len({round(axes.get_position().x0, 3) for axes in panels}) == across
+    assert across == 2 or {axes.get_title(loc="left") for axes in panels} == {"copy, N=128"}
 
 
 def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learning: Synthetic) -> None:
@@ -271,7 +212,3 @@ def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learnin
     said = caption(findings, "memory_against_time")
     assert "from the largest marker to the smallest: no gradient checkpointing; gradient checkpointing." in said
     assert "Bars: the range of the replicates" in said
-
-
-def test_without_a_second_set_of_conditions_memory_against_time_says_what_the_suite_would_say(learning: Synthetic) -> None:
-    assert "training: {recompute: [false, true]}" in refused(found(learning), "memory_against_time")

@@ -8,9 +8,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnbench.analyze.cells import summarize
 from attnbench.analyze.quantities import Unit
-from attnbench.analyze.sections import Section, sections
+from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.report.drawing import style
 from attnbench.report.drawing.lines import Plotted, beyond, failures, parts
@@ -34,14 +33,11 @@ def above(axes: Axes) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_a_figure_has_a_column_per_mask_and_a_row_per_dtype() -> None:
+def test_a_figure_has_a_column_per_mask_and_a_row_per_dtype_and_of_one_mask_two_a_row() -> None:
     picture = time_figure(Synthetic(workloads=FORWARD, dtypes=("float32", "bfloat16"), lengths=(512, 1024)))
     titles = [axes.get_title(loc="left") for axes in picture.axes]
     assert titles == ["causal, float32", "non-causal, float32", "causal, bfloat16", "non-causal, bfloat16"]
     assert picture.get_size_inches()[0] <= 7
-
-
-def test_a_third_set_of_conditions_under_one_mask_starts_a_new_row() -> None:
     run = Synthetic(workloads=FORWARD, causal=(True,), dtypes=("float32", "bfloat16", "float16"), lengths=(512, 1024))
     first, second, third = (axes.get_position() for axes in time_figure(run).axes)
     assert first.y0 == second.y0 > third.y1
@@ -57,16 +53,12 @@ def test_the_title_names_workload_quantity_dtype_and_device_in_words(small: Synt
     assert drawing.caption.startswith("forward + backward: time per sample against length N")
 
 
-def test_axes_say_lengths_and_units() -> None:
+def test_axes_say_lengths_and_units_and_neighbours_share_their_scale() -> None:
     findings = found(Synthetic(workloads=FORWARD))
-    time, memory = pictures(findings, "time")[0].axes[0], pictures(findings, "memory")[0].axes[0]
-    assert [t.get_text() for t in time.get_xticklabels()] == ["512", "1k", "2k", "4k", "8k", "16k", "32k", "64k"]
-    assert "1 ms" in [t.get_text() for t in time.get_yticklabels()]
-    assert "64 MiB" in [t.get_text() for t in memory.get_yticklabels()]
-
-
-def test_neighbours_share_their_scale_and_its_numbers() -> None:
-    left, right = time_figure(Synthetic(workloads=FORWARD)).axes
+    left, right = pictures(findings, "time")[0].axes
+    assert [t.get_text() for t in left.get_xticklabels()] == ["512", "1k", "2k", "4k", "8k", "16k", "32k", "64k"]
+    assert "1 ms" in [t.get_text() for t in left.get_yticklabels()]
+    assert "64 MiB" in [t.get_text() for t in pictures(findings, "memory")[0].axes[0].get_yticklabels()]
     assert left.get_ylim() == right.get_ylim()
     assert (left.get_ylabel(), right.get_ylabel()) == ("time per sample", "")
     assert not any(label.get_visible() for label in right.get_yticklabels())
@@ -81,26 +73,16 @@ def test_a_method_has_its_name_once_and_of_a_single_panel_its_exponent() -> None
     assert "N^x: fitted" in drawing.caption
 
 
-def test_what_was_not_measured_is_noted_above_the_panel_and_nowhere_within() -> None:
-    picture = time_figure(Synthetic(workloads=FORWARD))
-    causal, _ = picture.axes
+def test_what_was_not_measured_is_noted_above_the_panel_at_the_first_length_without_a_number() -> None:
+    findings = found(Synthetic(workloads=FORWARD))
+    causal, _ = pictures(findings, "time")[0].axes
     assert sorted(above(causal)) == ["OOM", "budget", "crashed", "unsupported", "wrong"]
     floor = causal.get_window_extent().y1
     assert all(text.get_window_extent().y0 >= floor for text in causal.texts)
     naive = next(line for line in causal.lines if line.get_label() == "\u200bsoftmax.naive")
     assert np.max(naive.get_xdata()) == 8192
-
-
-def test_a_note_stands_at_the_first_length_without_a_number() -> None:
-    findings = found(Synthetic(workloads=FORWARD))
-    notes = failures(findings.sections[0], style.looks(findings.labels))
-    assert [(note.N, note.words) for note in notes] == [
-        (2**14, "OOM"),
-        (2**16, "budget"),
-        (0, "unsupported"),
-        (2**15, "crashed"),
-        (0, "wrong"),
-    ]
+    notes = [(note.N, note.words) for note in failures(findings.sections[0], style.looks(findings.labels))]
+    assert notes == [(2**14, "OOM"), (2**16, "budget"), (0, "unsupported"), (2**15, "crashed"), (0, "wrong")]
 
 
 def test_notes_of_one_panel_do_not_meet() -> None:
@@ -124,15 +106,13 @@ def test_without_failures_only_what_has_numbers_is_drawn() -> None:
 def test_a_line_is_drawn_further_by_its_two_nearest_points() -> None:
     points = {N: Estimate.exact(value) for N, value in ((1, 50.0), (2, 4.0), (4, 16.0))}
     assert beyond(points, 8) == pytest.approx(64.0)
-    assert beyond({1: points[1]}, 8) == 50.0
-    assert beyond({}, 8) is None
+    assert (beyond({1: points[1]}, 8), beyond({}, 8)) == (50.0, None)
 
 
 def test_a_range_as_narrow_as_rounding_is_drawn_as_a_point(small: Synthetic) -> None:
     narrow = Estimate(1e-7, Interval(1e-7 * (1 - 2e-16), 1e-7 * (1 + 2e-16), Spread.BAND))
     points = Plotted("rounding", lambda _: narrow, Unit.SHARE).points(found(small).summaries)
-    assert points
-    assert all(point.is_exact for point in points.values())
+    assert {point.is_exact for point in points.values()} == {True}
 
 
 def test_a_run_in_which_everything_failed_still_has_its_panels() -> None:
@@ -143,22 +123,15 @@ def test_a_run_in_which_everything_failed_still_has_its_panels() -> None:
     assert len(legend(picture)) == len(Status)
 
 
-def test_hostile_names_are_drawn_as_they_are(hostile: Synthetic) -> None:
-    names = list(legend(time_figure(hostile)))
-    assert names[0].startswith("../../x N^")
-    assert names[2].startswith("\\input{x} N^")
-    assert names[4].startswith("_$x^2$_")
+def test_names_are_drawn_as_they_are_or_as_the_suite_calls_them(small: Synthetic, hostile: Synthetic) -> None:
+    def shown(run: Synthetic, **labels: str) -> list[str]:
+        run.report = ReportSpec(labels=labels)
+        return [name.partition(" ")[0] for name in legend(time_figure(run))]
 
-
-def test_names_of_ones_own_stand_in_figures_and_captions(small: Synthetic) -> None:
-    small.report = ReportSpec(labels={"softmax.sdpa": "FlashAttention", "linear.chunked(chunk=64)": "FlashAttention"})
-    names = list(legend(time_figure(small)))
+    assert {"../../x", "\\input{x}"} <= set(shown(hostile))
+    assert shown(small, **{"linear.chunked": "Linear", "softmax.sdpa": "Flash"})[1:3] == ["Flash", "Linear(chunk=64)"]
     # two methods that are called the same keep their own names
-    assert not any(name.startswith("FlashAttention") for name in names)
-    small.report = ReportSpec(labels={"linear.chunked": "Linear", "softmax.sdpa": "FlashAttention"})
-    names = list(legend(time_figure(small)))
-    assert any(name.startswith("FlashAttention") for name in names)
-    assert any(name.startswith("Linear(chunk=64)") for name in names)
+    assert "Flash" not in shown(small, **{"linear.chunked(chunk=64)": "Flash", "softmax.sdpa": "Flash"})
 
 
 def test_a_state_is_drawn_of_what_decodes_only(decoding: Synthetic) -> None:
@@ -198,18 +171,14 @@ def test_the_caption_says_what_where_and_how() -> None:
 # files of a run folder
 
 
-def test_drawing_leaves_no_setting_changed(small: Synthetic) -> None:
-    small.report = ReportSpec(plots=("time",))
+def test_only_the_plots_that_the_suite_asks_for_are_drawn_and_no_setting_is_changed(small: Synthetic) -> None:
+    small.report = ReportSpec(plots=("memory",))
     with mpl.rc_context({"font.size": 31.0, "axes.facecolor": "red"}):
         before = dict(mpl.rcParams)
         changed = folder_files(found(small))
         assert dict(mpl.rcParams) == before
     assert changed == folder_files(found(small))
-
-
-def test_only_the_plots_that_the_suite_asks_for_are_drawn(small: Synthetic) -> None:
-    small.report = ReportSpec(plots=("memory",))
-    assert {name.partition(".")[0] for name in folder_files(found(small))} == {"forward/memory"}
+    assert {name.partition(".")[0] for name in changed} == {"forward/memory"}
 
 
 # many methods
@@ -217,17 +186,13 @@ def test_only_the_plots_that_the_suite_asks_for_are_drawn(small: Synthetic) -> N
 
 def section(names: list[str]) -> Section:
     laws = [Law(name, 1e-3, 1.0) for name in names]
-    made = Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=FORWARD)
-    (one,) = sections(summarize(made.run().cells, made.records()), made.run().suite.axes)
+    (one,) = found(Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=FORWARD)).sections
     return one
 
 
-def test_what_fits_stays_one_panel() -> None:
-    whole = section([f"a.{i}" for i in range(FOLDER.methods)])
-    assert parts(whole, FOLDER.methods) == [whole]
-
-
-def test_of_more_methods_families_stay_together_and_a_large_one_is_cut() -> None:
+def test_what_fits_stays_one_panel_and_of_more_methods_families_stay_together_and_a_large_one_is_cut() -> None:
+    few = section([f"a.{i}" for i in range(FOLDER.methods)])
+    assert parts(few, FOLDER.methods) == [few]
     whole = section([*(f"a.{i}" for i in range(17)), "b.x", "c.y", "b.z"])
     made = parts(whole, 16)
     assert [part.conditions for part in made] == ["float32, a (1 of 2)", "float32, a, b, c (2 of 2)"]

@@ -60,12 +60,9 @@ def test_in_grey_a_marker_tells_any_two_apart(labels: list[str]) -> None:
     assert len({(look.marker, look.filled) for look in looks(labels).values()}) == len(labels)
 
 
-def test_black_and_grey_are_the_exact_ones() -> None:
+def test_black_and_grey_are_the_exact_ones_and_a_family_that_does_not_ship_has_a_hue_that_nobody_else_has() -> None:
     grey = {label for label, look in looks(NAMES).items() if len({look.color[i : i + 2] for i in (1, 3, 5)}) == 1}
     assert grey == {label for label in NAMES if label.startswith("softmax.")}
-
-
-def test_a_family_that_does_not_ship_has_a_hue_that_nobody_else_has() -> None:
     found = looks(["linear.x", "lsh.x", "mine.a", "yours.a", "softmax.sdpa"])
     assert len({look.color for look in found.values()}) == 5
 

@@ -1,17 +1,27 @@
-"""What a printed or projected figure must be, of every kind and on every sheet: its size, its letters, no words over others."""
+"""What a printed or projected figure must be, of every kind and on every sheet: its size, its letters, no words over others.
 
+Pictures are kept as they were when they were looked at. RENEW=1 writes them anew after a wanted change: look at them.
+"""
+
+import math
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.testing.compare import compare_images
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from attnbench.report.drawing.sheet import SLIDE, Style, sheet
+from attnbench.report.drawing import style
+from attnbench.report.drawing.images import images
+from attnbench.report.drawing.sheet import FOLDER, SLIDE, Style, sheet
+from attnbench.report.figures import make
 from attnbench.schema.cell import Workload
 from tests.report.drawn import pictures as drawn
 from tests.report.figures.conftest import KINDS, Everything, Suited
@@ -21,21 +31,22 @@ SHEETS = {
     "paper-single": sheet(Style.PAPER, "single"),
     "paper-double": sheet(Style.PAPER),
     "talk": SLIDE,
-    "web-double": sheet(Style.WEB),
+    "web": sheet(Style.WEB),
+    "folder": FOLDER,
 }
-# the narrowest sheet and the largest letters in any case
-REGULAR = {"paper-single", "talk"}
-every = pytest.mark.parametrize("on", [pytest.param(on, marks=[] if on in REGULAR else pytest.mark.slow) for on in SHEETS])
-kinds = pytest.mark.parametrize("kind", KINDS)
 OWN = ("scaling", "roofline", "drawings")
 """Kinds with code of their own for what they draw; what a sheet does to these it does to those that draw like them."""
 
 
-def few(*regular: str) -> pytest.MarkDecorator:
-    """All kinds, but for these only where there is time."""
-    return pytest.mark.parametrize(
-        "kind", [pytest.param(kind, marks=[] if kind in regular else pytest.mark.slow) for kind in KINDS]
-    )
+def shown(regular: dict[str, Iterable[str]]) -> pytest.MarkDecorator:
+    """All kinds on these sheets, but only where there is time those that are not named for a sheet."""
+    marks = {False: [pytest.mark.slow], True: []}
+    cases = [pytest.param(on, kind, marks=marks[kind in named]) for on, named in regular.items() for kind in KINDS]
+    return pytest.mark.parametrize(("on", "kind"), cases)
+
+
+# the narrowest sheet and the largest letters in any case
+every = shown({"paper-single": KINDS, "talk": KINDS, "paper-double": (), "web": ()})
 
 
 @dataclass(frozen=True)
@@ -91,8 +102,7 @@ def pictures(suited: Suited) -> Pictures:
 
 
 @every
-@kinds
-def test_no_letter_is_smaller_than_seven_points_and_none_leaves_the_sheet(on: str, kind: str, pictures: Pictures) -> None:
+def test_letters_and_panels_are_large_enough_to_be_read_and_stay_on_the_sheet(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
         whole = picture.figure.bbox
         for text, size, box in picture.words:
@@ -101,10 +111,13 @@ def test_no_letter_is_smaller_than_seven_points_and_none_leaves_the_sheet(on: st
             assert box.x1 <= whole.x1 + 1, text
             assert box.y0 >= whole.y0 - 1, text
             assert box.y1 <= whole.y1 + 1, text
+        width, height = map(float, picture.figure.get_size_inches())
+        for axes in picture.figure.axes:
+            panel, least = axes.get_position(), 0.85 * SHEETS[on].font / 7
+            assert min(panel.width * width, panel.height * height) >= least
 
 
 @every
-@kinds
 def test_no_words_lie_over_others(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
         for (first, _, a), (second, _, b) in combinations(picture.words, 2):
@@ -113,18 +126,6 @@ def test_no_words_lie_over_others(on: str, kind: str, pictures: Pictures) -> Non
 
 
 @every
-@kinds
-def test_panels_have_room_to_be_read(on: str, kind: str, pictures: Pictures) -> None:
-    for picture in pictures(on, kind):
-        width, height = picture.figure.get_size_inches()
-        for axes in picture.figure.axes:
-            box, least = axes.get_position(), 0.85 * SHEETS[on].font / 7
-            assert box.width * float(width) >= least
-            assert box.height * float(height) >= least
-
-
-@every
-@kinds
 def test_in_grey_any_two_methods_differ_in_marker_or_in_lightness(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
         colors: dict[tuple[str, bool], set[str]] = {}
@@ -137,33 +138,24 @@ def test_in_grey_any_two_methods_differ_in_marker_or_in_lightness(on: str, kind:
             assert all(b - a > 0.04 for a, b in pairwise(sorted(map(luminance, alike)))), alike
 
 
-@kinds
-def test_a_figure_has_the_width_of_a_column_and_fits_on_it(kind: str, pictures: Pictures) -> None:
-    has_width(pictures("paper-single", kind), 3.35)
-
-
-@few("scaling")
-def test_a_figure_has_the_width_of_a_page_and_fits_on_it(kind: str, pictures: Pictures) -> None:
-    has_width(pictures("paper-double", kind), 7.0)
-
-
-def has_width(found: list[Seen], width: float) -> None:
-    for picture in found:
-        assert float(picture.figure.get_figwidth()) == width
+@shown({"paper-single": KINDS, "paper-double": ("scaling",)})
+def test_a_figure_has_the_width_of_a_column_or_of_a_page_and_fits_on_it(on: str, kind: str, pictures: Pictures) -> None:
+    for picture in pictures(on, kind):
+        assert float(picture.figure.get_figwidth()) == {"paper-single": 3.35, "paper-double": 7.0}[on]
         assert float(picture.figure.get_figheight()) <= 9
 
 
-@kinds
-def test_a_slide_is_16_by_9_with_letters_that_are_read_from_the_last_row(kind: str, pictures: Pictures) -> None:
-    for picture in pictures("talk", kind):
+@shown({"talk": KINDS})
+def test_a_slide_is_16_by_9_with_letters_that_are_read_from_the_last_row(on: str, kind: str, pictures: Pictures) -> None:
+    for picture in pictures(on, kind):
         width, height = picture.figure.get_size_inches()
         assert float(width / height) == pytest.approx(16 / 9)
         assert min(size for _, size, _ in picture.words) >= 16
 
 
-@few(*OWN)
-def test_the_web_gets_a_clear_ground_and_ink_for_white_and_black(kind: str, pictures: Pictures) -> None:
-    for picture in pictures("web-double", kind):
+@shown({"web": OWN})
+def test_the_web_gets_a_clear_ground_and_ink_for_white_and_black(on: str, kind: str, pictures: Pictures) -> None:
+    for picture in pictures(on, kind):
         grounds = [picture.figure.get_facecolor(), *(axes.get_facecolor() for axes in picture.figure.axes)]
         assert all(to_rgba(ground)[3] == 0 for ground in grounds)
         drawn = [each for each in picture.figure.findobj() if isinstance(each, Line2D | Text) and each.get_visible()]
@@ -184,16 +176,12 @@ def test_more_panels_than_a_slide_holds_go_on_on_the_next(everything: Everything
     assert len(first.axes) == len(second.axes) == 2
 
 
-def test_a_paper_gets_no_titles_and_axes_with_names(pictures: Pictures) -> None:
-    (picture,) = pictures("paper-double", "scaling")
-    assert picture.figure.get_suptitle() == ""
-    assert [axes.get_ylabel() for axes in picture.figure.axes] == ["time per sample", ""]
-    assert [axes.get_title(loc="left") for axes in picture.figure.axes] == ["forward, causal", "forward, non-causal"]
-
-
-def test_in_one_column_panels_stand_one_below_the_other_and_share_their_scale(pictures: Pictures) -> None:
-    (picture,) = pictures("paper-single", "scaling")
-    upper, lower = picture.figure.axes
+def test_a_paper_gets_axes_with_names_and_no_titles_and_one_column_its_panels_below_each_other(pictures: Pictures) -> None:
+    (double,), (single,) = pictures("paper-double", "scaling"), pictures("paper-single", "scaling")
+    assert double.figure.get_suptitle() == ""
+    assert [axes.get_ylabel() for axes in double.figure.axes] == ["time per sample", ""]
+    assert [axes.get_title(loc="left") for axes in double.figure.axes] == ["forward, causal", "forward, non-causal"]
+    upper, lower = single.figure.axes
     assert upper.get_position().x0 == pytest.approx(lower.get_position().x0)
     assert upper.get_position().y0 > lower.get_position().y1
     assert upper.get_ylim() == lower.get_ylim()
@@ -211,3 +199,27 @@ def test_a_width_is_that_of_a_venue_or_a_length(everything: Everything, width: s
 def test_a_width_or_height_that_is_none_is_refused(given: tuple[str | None, str | None]) -> None:
     with pytest.raises(ValueError, match=r"--(width|height)"):
         sheet(Style.PAPER, *given)
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "figures"
+KEPT = [*((kind, "paper-double") for kind in KINDS), *(("scaling", on) for on in SHEETS if on != "paper-double")]
+_TOLERANCE = 2.0
+_PIXELS = 90_000
+"""Pixels of a picture."""
+
+
+@pytest.mark.parametrize(("kind", "on"), KEPT)
+def test_a_figure_looks_as_it_did(kind: str, on: str, suited: Suited, tmp_path: Path) -> None:
+    name = f"{kind}-{on}.png"
+    made = (GOLDEN if os.environ.get("RENEW") else tmp_path) / name
+    with style.applied(SHEETS[on].settings):
+        first = make.drawn(suited(kind), kind, SHEETS[on])[0].sheets[0]
+        width, height = first.get_size_inches()
+        made.write_bytes(images(first, ("png",), int(math.sqrt(_PIXELS / float(width * height))))["png"])
+    difference = compare_images(str(GOLDEN / name), str(made), _TOLERANCE)
+    assert difference is None, difference
+
+
+def test_the_pictures_are_small_and_no_others_are_kept() -> None:
+    assert all(file.stat().st_size <= 60_000 for file in GOLDEN.glob("*.png"))
+    assert {file.stem for file in GOLDEN.glob("*.png")} == {f"{kind}-{on}" for kind, on in KEPT}

@@ -1,20 +1,26 @@
-"""Which cells a quality is weighed against: those of the same conditions and of the same model, and no others."""
+"""Quality against cost: which cells belong together, and what the figure and its caption say of them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from attnbench.analyze.cells import OK, CellSummary
+from attnbench.report.drawing.kinds import CannotDrawError
+from attnbench.report.drawing.sheet import FOLDER
+from attnbench.report.figures.make import drawn
 from attnbench.report.figures.tradeoffs import Tradeoff, tradeoffs
 from attnbench.report.findings import Findings
-from attnbench.schema.cell import Allocator, Cell, ClockMode, Inputs, Precision, Workload
+from attnbench.schema.cell import Allocator, Batch, Cell, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.model import Model
-from attnbench.schema.outcome import OUTPUT_ERROR, PERPLEXITY
+from attnbench.schema.outcome import OUTPUT_ERROR, PERPLEXITY, Failed, Status
 from attnbench.schema.problem import Problem
-from tests.report.conftest import Synthetic
+from attnbench.schema.training import Task, Training
+from tests.report.conftest import Law, Synthetic
+from tests.report.drawn import drawings, found, pictures
+from tests.report.figures.conftest import Everything
 
-N = 1024
-BARE = Cell(method="softmax.sdpa", problem=Problem(N=N, causal=True))
+BARE = Cell(method="softmax.sdpa", problem=Problem(N=1024, causal=True))
 
 
 def timed(seconds: float, workload: Workload = Workload.FORWARD, **about: Any) -> CellSummary:
@@ -25,20 +31,20 @@ def scored(value: float, workload: Workload = Workload.FIDELITY, name: str = OUT
     return CellSummary(BARE.model_copy(update={"workload": workload, **about}), OK, scores={name: {0: value}})
 
 
-@pytest.fixture
-def weighed() -> Any:
-    """Gives what the figure makes of some cells."""
-    info = Synthetic([]).run()
-
-    def _weighed(*cells: CellSummary) -> list[Tradeoff]:
-        return [panel for row in tradeoffs(Findings.over(info, cells)) for panel in row]
-
-    return _weighed
+def weighed(*cells: CellSummary) -> list[Tradeoff]:
+    return [panel for row in tradeoffs(Findings.over(Synthetic([]).run(), cells)) for panel in row]
 
 
-def points(panels: list[Tradeoff]) -> dict[float, float]:
+def points(*cells: CellSummary) -> dict[float, float]:
     """By loss, the cost that it is drawn at."""
-    return {each.loss.value: each.cost.value for panel in panels for each in panel.candidates}
+    return {each.loss.value: each.cost.value for panel in weighed(*cells) for each in panel.candidates}
+
+
+def costs(row: Sequence[Tradeoff]) -> list[str]:
+    return [each.cost.name for each in row]
+
+
+# which cells belong together
 
 
 @pytest.mark.parametrize(
@@ -53,36 +59,157 @@ def points(panels: list[Tradeoff]) -> dict[float, float]:
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_a_quality_stands_beside_the_time_under_its_own_conditions(weighed: Any, other: dict[str, Any]) -> None:
+def test_a_quality_stands_beside_the_time_under_its_own_conditions(other: dict[str, Any]) -> None:
     cells = [timed(1.0), timed(2.0, **other), scored(0.1), scored(0.2, **other)]
-    assert points(weighed(*cells)) == {0.1: 1.0, 0.2: 2.0}
-    assert points(weighed(*reversed(cells))) == {0.1: 1.0, 0.2: 2.0}
+    assert points(*cells) == points(*reversed(cells)) == {0.1: 1.0, 0.2: 2.0}
 
 
-def test_a_quality_that_was_measured_under_another_precision_has_no_time(weighed: Any) -> None:
+def test_a_score_has_no_clock_and_is_found_under_each_but_not_under_another_precision() -> None:
+    for other in ({"clock": ClockMode.GRAPH}, {"allocator": Allocator.SYSTEM}):
+        assert points(timed(1.0, **other), scored(0.1)) == {0.1: 1.0}
     panels = weighed(timed(1.0, matmul_precision=Precision.HIGH), scored(0.1))
     assert not any(panel.cost.name.startswith("time") for panel in panels)
 
 
-@pytest.mark.parametrize("other", [{"clock": ClockMode.GRAPH}, {"allocator": Allocator.SYSTEM}])
-def test_a_score_has_no_clock_and_is_found_under_each(weighed: Any, other: dict[str, Any]) -> None:
-    assert points(weighed(timed(1.0, **other), scored(0.1))) == {0.1: 1.0}
-
-
-def test_what_a_model_says_is_weighed_against_the_calls_of_that_model(weighed: Any) -> None:
+def test_what_a_model_says_is_weighed_against_the_calls_of_that_model_and_attention_alone_is_not() -> None:
     small, large = Model(config="small"), Model(config="large")
-    found = weighed(
-        timed(9.0),
-        timed(1.0, Workload.MODEL_PREFILL, model=small),
-        timed(2.0, Workload.MODEL_PREFILL, model=large),
-        scored(20.0, Workload.MODEL_QUALITY, PERPLEXITY, model=large.model_copy(update={"learnt": 600})),
-        scored(30.0, Workload.MODEL_QUALITY, PERPLEXITY, model=small),
+    said = scored(30.0, Workload.MODEL_QUALITY, PERPLEXITY, model=small)
+    called = timed(1.0, Workload.MODEL_PREFILL, model=small)
+    learnt = scored(20.0, Workload.MODEL_QUALITY, PERPLEXITY, model=large.model_copy(update={"learnt": 600}))
+    assert points(timed(9.0), called, timed(2.0, Workload.MODEL_PREFILL, model=large), learnt, said) == {20.0: 2.0, 30.0: 1.0}
+    assert points(timed(9.0), called, scored(0.1)) == {0.1: 9.0}
+    assert weighed(timed(1.0), said) == []
+
+
+# fidelity
+
+
+def test_a_front_is_of_error_and_recall_against_time_memory_and_state(everything: Everything) -> None:
+    rows = tradeoffs(everything())
+    assert [row[0].loss.name for row in rows] == ["output_error", "missed_mass"]
+    assert costs(rows[0]) == [
+        "time per sample, forward",
+        "memory per sample, forward",
+        "time per token, decode",
+        "memory per token, decode",
+        "state of one sequence, decode",
+    ]
+    (picture,) = pictures(everything(workloads=(Workload.FORWARD, Workload.FIDELITY)), "pareto")
+    assert [axes.get_xlabel() for axes in picture.axes] == ["time per sample, forward", "memory per sample, forward"] * 2
+    assert [axes.get_title(loc="left") for axes in picture.axes] == ["causal, N = 2k"] * 4
+
+
+def test_cost_and_loss_are_of_one_method_at_one_length(everything: Everything) -> None:
+    # more than one sequence at all but the longest
+    findings = everything(tokens=8192)
+    time = tradeoffs(findings)[0][0]
+    (sdpa,) = [candidate for candidate in time.candidates if candidate.label == "softmax.sdpa"]
+    wanted = (Workload.FORWARD, "softmax.sdpa", time.N)
+    (cell,) = [s for s in findings.summaries if (s.cell.workload, s.cell.label, s.cell.problem.N) == wanted]
+    assert cell.B > 1
+    assert cell.time is not None
+    assert (sdpa.cost.value, *sdpa.cost.ends) == pytest.approx((cell.time.value, *cell.time.ends))
+    assert sdpa.loss.value == pytest.approx(3e-7, rel=0.1)
+
+
+def test_quality_without_times_is_set_against_the_flops_of_the_definition(everything: Everything) -> None:
+    (picture,) = pictures(everything(workloads=(Workload.FIDELITY,)), "pareto")
+    assert {axes.get_xlabel() for axes in picture.axes} == {"FLOPs of the definition over dense attention's"}
+    first, second = picture.axes
+    assert first.get_position().y0 == second.get_position().y0
+
+
+# training
+
+
+@pytest.fixture
+def both() -> Synthetic:
+    """Small images that are learnt, and made one by one and as many as fit."""
+    laws = (
+        Law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.60, state=2**22),
+        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.62, state=2**17, state_is_fixed=True, fits=2000),
+        Law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.66, state=2**20),
     )
-    assert points(found) == {20.0: 2.0, 30.0: 1.0}
+    return Synthetic(
+        laws,
+        lengths=(64,),
+        causal=(True,),
+        workloads=(Workload.TRAIN, Workload.GENERATE),
+        trainings=(Training(task=Task.PIXELS, updates=2000),),
+        batches=(Batch.FIXED, Batch.LARGEST),
+    )
 
 
-def test_attention_alone_is_not_weighed_against_a_model_around_it(weighed: Any) -> None:
-    model = Model(config="small")
-    found = weighed(timed(1.0), timed(9.0, Workload.MODEL_PREFILL, model=model), scored(0.1))
-    assert points(found) == {0.1: 1.0}
-    assert weighed(timed(1.0), scored(30.0, Workload.MODEL_QUALITY, PERPLEXITY, model=model)) == []
+def test_a_task_is_weighed_by_accuracy_or_errors_and_loss_against_the_whole_of_an_update(learning: Synthetic) -> None:
+    learning.tokens = 1024
+    findings = found(learning)
+    accuracy, loss = tradeoffs(findings)
+    assert (accuracy[0].loss.name, loss[0].loss.name) == ("wrong", "loss")
+    assert costs(accuracy) == costs(loss) == ["time per update", "memory of an update"]
+    time, memory = ({each.label: each for each in panel.candidates}["softmax.sdpa"] for panel in loss)
+    assert time.loss.interval.low < time.loss.value < time.loss.interval.high
+    cell = next(s for s in findings.summaries if s.cell.method == "softmax.sdpa")
+    assert (cell.B, cell.median) == (8, time.cost.value)
+    assert cell.memory.counters["host_rss_peak"].bytes == memory.cost.value
+    learning.causal, learning.trainings = (False,), (Training(task=Task.SPEECH, updates=2000, late_from=1500),)
+    assert [row[0].loss.name for row in tradeoffs(found(learning))] == ["error_rate", "loss"]
+
+
+def test_images_are_weighed_by_bits_against_learning_and_making_them_by_the_same_method(both: Synthetic) -> None:
+    findings = found(both)
+    (row, _) = tradeoffs(findings)
+    assert row[0].loss.name == "bits"
+    assert costs(row) == [
+        "time per update",
+        "memory of an update",
+        "time per sequence, generate, B=1",
+        "memory per sequence, generate, B=1",
+        "time per sequence, generate, largest B",
+        "memory per sequence, generate, largest B",
+        "state of one sequence",
+    ]
+    assert {len(each.candidates) for each in row} == {3}
+    made = [s for s in findings.summaries if (s.cell.workload, s.cell.batch) == (Workload.GENERATE, Batch.FIXED)]
+    assert {each.label: each.cost.value for each in row[2].candidates} == {s.cell.label: s.median for s in made}
+
+
+def test_a_model_of_another_shape_generates_for_itself_and_what_is_chosen_is_drawn_alone(both: Synthetic) -> None:
+    findings = found(both)
+    both.trainings = (Training(task=Task.PIXELS, updates=2000, layers=2),)
+    other = [s for s in found(both).summaries if s.cell.workload is Workload.GENERATE]
+    learnt = [s for s in findings.summaries if s.cell.workload is Workload.TRAIN]
+    for few in (Findings.over(findings.run, [*learnt, *other]), findings.only([Workload.TRAIN], [])):
+        (row, _) = tradeoffs(few)
+        assert costs(row) == ["time per update", "memory of an update"]
+    with pytest.raises(CannotDrawError, match="no cell has a quality"):
+        drawn(findings.only([Workload.GENERATE], []), "pareto", FOLDER)
+
+
+def test_bits_that_are_far_from_0_are_drawn_apart_and_an_accuracy_from_0_on(both: Synthetic, learning: Synthetic) -> None:
+    both.laws = both.laws[:2]
+    (picture,) = pictures(found(both), "pareto")
+    axes = picture.axes[0]
+    low, high = axes.get_ylim()
+    assert low > 0.5 * high
+    assert axes.get_title(loc="left") == "pixels, digits, causal, float32, B=1, N = 64"
+    (picture,) = pictures(found(learning), "pareto")
+    assert all(axes.get_ylim()[0] <= 0 for axes in picture.axes)
+
+
+def test_the_caption_says_who_has_no_point_and_what_was_learnt_how(learning: Synthetic, both: Synthetic) -> None:
+    (one,) = drawings(found(learning), "pareto")
+    assert "No point for time per update at N = 128: sparse.strided (budget), linformer.headwise (unsupported)." in one.caption
+    assert "exactly 2,000 updates of B=64 sequences" in one.caption
+    assert "n = 3 replicates" in one.caption
+    assert "mass recall" not in one.caption.lower()
+    failed = Failed(status=Status.OOM_HOST, reason="memory limit of this cell reached")
+    records = [
+        record.model_copy(update={"outcome": failed})
+        if (cell := record.job.cell).workload is Workload.GENERATE and cell.method == "lsh.reformer"
+        else record
+        for record in both.records()
+    ]
+    (other,) = drawings(Findings.of(both.run(), records), "pareto")
+    assert "of an untrained model of the same shape" in other.caption
+    assert "No point for time per sequence, generate, B=1 at N = 64: lsh.reformer(rounds=1) (OOM)." in other.caption
+    assert "No point for state of one sequence at N = 64: lsh.reformer(rounds=1) (OOM)." in other.caption

@@ -28,8 +28,8 @@ def picture(weights: NDArray[np.floating[Any]], causal: bool = False) -> Picture
     return Picture("m.x(stride=4)", "N=8", weights, causal)
 
 
-def titles(drawn: Figure) -> list[str]:
-    return [axes.get_title(loc="left") for axes in panels(drawn)]
+def titles(weights: NDArray[np.floating[Any]], causal: bool = False) -> list[str]:
+    return [axes.get_title(loc="left") for axes in panels(figure(picture(weights, causal)))]
 
 
 def panels(drawn: Figure) -> list[Axes]:
@@ -68,38 +68,23 @@ def test_exactly_what_has_weight_is_coloured_and_what_is_later_is_grey(N: int) -
     assert (found[seen].min(-1) < 200).all()
 
 
-def test_a_weight_of_next_to_nothing_is_not_white() -> None:
+def test_a_row_is_scaled_by_its_largest_weight_next_to_nothing_is_not_white_and_without_causality_nothing_is_grey() -> None:
+    large, little = (pixels(picture(scale * np.eye(8)[None])) for scale in (1, 1e-5))
+    assert np.array_equal(large, little)
+    assert (large[~np.eye(8, dtype=bool)] == 255).all()
     weights = np.full((1, 4, 4), 1e-30)
     weights[..., 0] = 1
     assert (pixels(picture(weights)).min(-1) < 200).all()
 
 
-def test_without_causality_nothing_is_grey() -> None:
-    found = pixels(picture(uniform(np.eye(8))[None]))
-    assert (found[~np.eye(8, dtype=bool)] == 255).all()
-
-
-def test_a_row_is_scaled_by_its_largest_weight() -> None:
-    weights = np.stack([np.eye(8), np.eye(8) * 1e-5])
-    large, little = (pixels(picture(weights[i : i + 1])) for i in range(2))
-    assert np.array_equal(large, little)
-
-
-def test_heads_that_see_the_same_share_one_panel() -> None:
-    drawn = figure(picture(uniform(np.stack([BAND] * 4)), causal=True))
-    assert titles(drawn) == [f"all heads\n310 pairs, {100 * 310 / 2080:.3g}%"]
-    assert "All heads see the same keys: their mean is shown." in words(drawn)
-
-
-def test_heads_that_differ_have_panels_of_their_own_and_one_together() -> None:
-    other = np.tril(np.ones((64, 64)))
-    drawn = figure(picture(uniform(np.stack([BAND, other, BAND])), causal=True))
-    assert [title.split("\n")[0] for title in titles(drawn)] == ["heads 0, 2", "head 1", "all heads"]
-    assert titles(drawn)[-1].endswith("2,080 pairs, 100%")
-
-
-def test_a_single_head_is_the_head() -> None:
-    assert titles(figure(picture(uniform(BAND)[None]))) == [f"the head\n310 pairs, {100 * 310 / 4096:.3g}%"]
+def test_heads_that_see_the_same_share_a_panel_and_those_that_differ_have_one_together_too() -> None:
+    assert titles(uniform(BAND)[None]) == [f"the head\n310 pairs, {100 * 310 / 4096:.3g}%"]
+    alike = uniform(np.stack([BAND] * 4))
+    assert titles(alike, causal=True) == [f"all heads\n310 pairs, {100 * 310 / 2080:.3g}%"]
+    assert "All heads see the same keys: their mean is shown." in words(figure(picture(alike, causal=True)))
+    mixed = titles(uniform(np.stack([BAND, np.tril(np.ones((64, 64))), BAND])), causal=True)
+    assert [title.split("\n")[0] for title in mixed] == ["heads 0, 2", "head 1", "all heads"]
+    assert mixed[-1].endswith("2,080 pairs, 100%")
 
 
 def test_negative_weights_get_two_colours_and_a_word() -> None:
@@ -120,13 +105,14 @@ def test_rows_that_do_not_sum_to_one_and_rows_that_see_nothing_are_told() -> Non
     assert "sum" not in words(figure(picture(uniform(np.tril(np.ones((2, 8, 8)), -1)))))
 
 
-def test_axes_are_queries_down_and_keys_across() -> None:
+def test_axes_are_queries_down_and_keys_across_in_letters_of_seven_points_or_more() -> None:
     drawn = figure(picture(uniform(np.stack([BAND, np.eye(64)]))))
     first, *others = panels(drawn)
     assert first.get_ylabel() == "query i"
     assert [int(tick) for tick in first.get_xticks()] == [0, 16, 32, 48]
     assert first.get_ylim()[0] > first.get_ylim()[1]
     assert {axes.get_ylabel() for axes in others} == {""}
+    assert min(float(text.get_fontsize()) for text in drawn.findobj(Text) if isinstance(text, Text)) >= 7
 
 
 @pytest.mark.parametrize("heads", [1, 5, 16])
@@ -143,11 +129,6 @@ def test_panels_touch_neither_each_other_nor_the_edge(heads: int, N: int) -> Non
     found = [box for box in (*boxes, *texts) if box is not None]
     assert all(box.x0 >= 0 and box.x1 <= drawn.bbox.width and box.y0 >= 0 and box.y1 <= drawn.bbox.height for box in found)
     assert not any(a.overlaps(b) for i, a in enumerate(found) for b in found[:i])
-
-
-def test_no_letter_is_smaller_than_seven_points() -> None:
-    drawn = figure(picture(uniform(np.stack([BAND, np.eye(64)]))))
-    assert min(float(text.get_fontsize()) for text in drawn.findobj(Text) if isinstance(text, Text)) >= 7
 
 
 def test_png_and_svg_are_what_they_say() -> None:
