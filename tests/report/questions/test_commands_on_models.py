@@ -1,4 +1,4 @@
-"""The commands that judge, draw and export, on runs that train and generate."""
+"""The commands that judge and export, on runs that train and generate."""
 
 import csv
 import json
@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.analyze.verdict import Verdict
-from attnbench.report.findings import Findings
-from attnbench.report.questions.comparison.judgement import judge_methods
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.training import Task, Training
@@ -48,10 +45,6 @@ def both() -> Synthetic:
     )
 
 
-def slowed(run: Synthetic, factor: float) -> Synthetic:
-    return replace(run, laws=[replace(law, seconds=factor * law.seconds) for law in run.laws])
-
-
 @pytest.fixture
 def store(both: Synthetic) -> Store:
     """Write the run of a day, `factor` times as slow, to the disk; gives its folder."""
@@ -60,7 +53,8 @@ def store(both: Synthetic) -> Store:
         own = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
         git = {"commit": f"{day:02}" * 20, "dirty": False}
         folder = RunFolder.create(Path("results"), both.run().model_copy(update={**own, "git": git}))
-        for record in slowed(both, factor).records():
+        slowed = replace(both, laws=[replace(law, seconds=factor * law.seconds) for law in both.laws])
+        for record in slowed.records():
             folder.append(record)
         return folder.path.as_posix()
 
@@ -75,13 +69,6 @@ def history(both: Synthetic, store: Store) -> None:
     both.laws, both.replicates, both.batches = both.laws[:1], 2, (Batch.FIXED,)
     for day in range(1, 13):
         store(day, factor=10 if day > 6 else 1.0)
-
-
-def test_methods_are_judged_by_the_time_of_an_update_and_of_a_sequence(both: Synthetic) -> None:
-    judgement = judge_methods(Findings.of(both.run(), both.records()), None, 0.05, 0.05)
-    judged = {(c.pair.any.cell.workload, c.pair.any.cell.label): c.verdict for c in judgement.comparisons}
-    assert judged[Workload.TRAIN, "lsh.reformer(rounds=1)"] is Verdict.SLOWER
-    assert judged[Workload.GENERATE, "lsh.reformer(rounds=1)"] is Verdict.SLOWER
 
 
 def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: Synthetic, store: Store, command: Run) -> None:
@@ -164,16 +151,3 @@ def test_every_export_takes_models(to: str, store: Store, command: Run) -> None:
     assert "train" in text
     assert "task=pixels" in text
     assert "sparse.strided at 64: there is no room" in done.stderr
-
-
-# pictures
-
-
-@pytest.mark.slow
-def test_all_figures_are_drawn_that_the_run_can_give(both: Synthetic, store: Store, command: Run) -> None:
-    both.batches = (Batch.FIXED,)
-    done = command("plot", store(), "--style", "web", "--format", "svg", "--out", "figures")
-    assert done.returncode == 0, done.stderr
-    made = {file.stem.partition("-")[0] for file in Path("figures").glob("*.svg")}
-    assert {"scaling", "memory", "pareto", "ratio", "curves"} <= made
-    assert "roofline: not drawn" in done.stderr

@@ -40,11 +40,7 @@ def at(N: float, low: int, high: int, gained: bool = True, known: bool = True) -
 @pytest.mark.parametrize(
     ("leads", "crossings", "words"),
     [
-        ([Y, Y, X], [at(1500, 1024, 2048)], "from N = 1,500 [1,420–1,580] on, X is faster than Y, forward, causal, float32"),
-        ([X, X], [], "from the shortest length compared (512) on, X is faster than Y, forward, causal, float32"),
-        ([Y, Y], [], "none up to N = 1,024, the longest length compared: Y stays ahead of X, forward, causal, float32"),
         ([TIE, TIE], [], "X and Y cannot be told apart at N = 512 and 1,024, forward, causal, float32"),
-        ([], [], "there is no length at which both X and Y have a figure, forward, causal, float32"),
         (
             [X, Y],
             [at(700, 512, 1024, False)],
@@ -58,7 +54,9 @@ def at(N: float, low: int, high: int, gained: bool = True, known: bool = True) -
         ),
     ],
 )
-def test_a_sentence_says_where_one_leads(leads: list[Lead], crossings: list[Crossing], words: str) -> None:
+def test_a_sentence_says_where_one_leads_also_where_it_is_overtaken_again_or_not_clear(
+    leads: list[Lead], crossings: list[Crossing], words: str
+) -> None:
     assert told(leads, *crossings).startswith(words)
 
 

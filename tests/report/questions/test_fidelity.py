@@ -1,5 +1,7 @@
 """The figure of fidelity, with its caption; and of numerics its figure, its sentence of result, and its Pareto figure."""
 
+import itertools
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -31,7 +33,7 @@ def drawn(findings: Findings) -> Figure:
     return picture
 
 
-def test_a_line_joins_what_differs_in_the_parameter_with_the_most_values(kept: Synthetic) -> None:
+def test_a_line_joins_what_differs_in_the_parameter_with_the_most_values_but_no_words_and_flags(kept: Synthetic) -> None:
     section = found(kept).sections[0]
     assert swept_parameters([s.cell for s in section.summaries])["lsh.reformer"] == "rounds"
     made = {line.name: line for line in lines(section, 512)}
@@ -39,14 +41,9 @@ def test_a_line_joins_what_differs_in_the_parameter_with_the_most_values(kept: S
     hashing = made["lsh.reformer(bucket_size=32)"]
     assert (hashing.swept, [s.cell.params["rounds"] for s in hashing.cells]) == ("rounds", [1, 2, 4])
     assert made["softmax.sdpa"].swept == ""
-
-
-def test_words_and_flags_are_not_swept_along_a_line() -> None:
-    params: list[dict[str, Scalar]] = [
-        {"mode": mode, "distinct": flag, "c": 8} for mode in ("merged", "per_head") for flag in (True, False)
-    ]
-    cells = [Cell(method="m", problem=Problem(N=64), params=each) for each in params]
-    assert swept_parameters(cells) == {"m": ""}
+    words_and_flags = itertools.product(("merged", "per_head"), (True, False))
+    params: list[dict[str, Scalar]] = [{"mode": mode, "distinct": flag, "c": 8} for mode, flag in words_and_flags]
+    assert swept_parameters([Cell(method="m", problem=Problem(N=64), params=each) for each in params]) == {"m": ""}
 
 
 def marked(figure: Figure, panel: int) -> list[tuple[float, float, float]]:

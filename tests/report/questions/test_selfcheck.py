@@ -5,7 +5,6 @@ import math
 import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -94,8 +93,11 @@ EVERY: dict[str, Callable[[], Calibration]] = {
 }
 
 
+@pytest.mark.usefixtures("settings")
 @pytest.mark.parametrize("name", EVERY)
-def test_a_terminal_of_80_columns_will_do_and_a_page_and_strict_json_can_always_be_written(name: str, info: RunInfo) -> None:
+def test_80_columns_will_do_page_and_strict_json_can_be_written_and_words_stay_inside_the_figure(
+    name: str, info: RunInfo
+) -> None:
     calibration = EVERY[name]()
     lines = selfcheck_table.console(calibration, info).split("\n")
     assert max(map(len, lines)) <= 80
@@ -106,6 +108,12 @@ def test_a_terminal_of_80_columns_will_do_and_a_page_and_strict_json_can_always_
     assert not any(line.startswith("=cmd") for line in page.split("\n"))
     data = json.loads(selfcheck_table.as_json(calibration, info), parse_constant=lambda name: pytest.fail(name))
     assert data["schema_version"] == 2
+    picture = selfcheck_plot.figure(calibration, info)
+    FigureCanvasAgg(picture).draw()  # type: ignore[no-untyped-call]
+    for text in (text for text in picture.findobj(Text) if isinstance(text, Text) and text.get_text() and text.get_visible()):
+        box = text.get_window_extent()
+        assert min(box.x0, box.y0) >= 0, text
+        assert (box.x1 <= picture.bbox.width, box.y1 <= picture.bbox.height) == (True, True), text
 
 
 def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
@@ -119,21 +127,6 @@ def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
         every.append(record.model_copy(update={"outcome": Measured(samples={"time": Series(unit="s", values=(value,))})}))
     assert "Warning: without a margin" in selfcheck_table.console(calibrate(plan, every, 0.05), info)
     assert "Warning" not in selfcheck_table.console(found(), info)
-
-
-@pytest.mark.usefixtures("settings")
-@pytest.mark.parametrize("name", EVERY)
-def test_all_text_of_the_figure_stays_inside(name: str, info: RunInfo) -> None:
-    calibration = EVERY[name]()
-    picture = selfcheck_plot.figure(calibration, info)
-    canvas: Any = FigureCanvasAgg(picture)
-    canvas.draw()
-    renderer = canvas.get_renderer()
-    texts = [text for text in picture.findobj(Text) if isinstance(text, Text) and text.get_text() and text.get_visible()]
-    for text in texts:
-        box = text.get_window_extent(renderer)
-        assert min(box.x0, box.y0) >= 0, text
-        assert (box.x1 <= picture.bbox.width, box.y1 <= picture.bbox.height) == (True, True), text
 
 
 @pytest.mark.usefixtures("settings")
