@@ -54,7 +54,7 @@ def test_letters_in_a_pdf_are_truetype(everything: Everything) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_records_give_the_same_bytes_and_a_caption_of_what_where_how_often_and_how(kind: str, suited: Suited) -> None:
+def test_the_same_records_give_the_same_bytes_and_a_caption_that_ends_with_how_to_make_them(kind: str, suited: Suited) -> None:
     findings = suited(kind, lengths=(512, 1024))
     first = made(findings, kind, PAPER, *vector(kind))
     # in pgf for one kind: it is the figure whose svg is the same
@@ -62,11 +62,8 @@ def test_the_same_records_give_the_same_bytes_and_a_caption_of_what_where_how_of
     assert {name: first[name] for name in again} == again
     captions = [content.decode() for name, content in first.items() if name.endswith(".txt")]
     assert captions
-    for text in captions:
-        assert "AMD EPYC 9B14" in text
-        assert re.search(r"\bn = \d", text)
-        assert "\nMeasured by: attnbench run synthetic\n" in text
-        assert text.endswith("\nDrawn by: attnbench plot RUN --kind scaling\n")
+    end = "\nMeasured by: attnbench run synthetic\nDrawn by: attnbench plot RUN --kind scaling\n"
+    assert [text for text in captions if not text.endswith(end)] == []
 
 
 def test_a_picture_in_pgf_is_as_large_as_the_others_and_runs_no_latex(

@@ -15,7 +15,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Measured
 from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
-from tests.report.drawn import found, legend, pictures, refused, title, words
+from tests.report.drawn import found, legend, pictures, refused, words
 from tests.report.figures.conftest import Everything
 
 PAPER = sheet(Style.PAPER)
@@ -26,48 +26,20 @@ def caption(findings: Findings, kind: str) -> str:
         return "".join(drawing.caption for drawing in drawn(findings, kind, FOLDER))
 
 
-def test_scaling_is_time_of_what_does_not_decode_and_memory_is_by_the_one_counter_of_the_run(everything: Everything) -> None:
-    (picture,) = pictures(everything(), "scaling")
-    assert title(picture)[0] == "forward: time per sample"
-    assert any(text.startswith("lsh.reformer(rounds=4)") for text in legend(picture))
-    titles = [title(picture)[0] for picture in pictures(everything(), "memory")]
-    assert titles == ["forward: memory per sample (host_rss_peak)", "decode: memory per token (host_rss_peak)"]
-
-
-def test_decoding_and_generating_have_time_and_state_side_by_side_with_scales_of_their_own(
-    everything: Everything, generating: Synthetic
-) -> None:
+def test_time_and_state_of_decoding_stand_side_by_side_with_scales_of_their_own(everything: Everything) -> None:
     (picture,) = pictures(everything(), "decode")
     time, state = picture.axes
-    assert (time.get_ylabel(), state.get_ylabel()) == ("time per token", "state of one sequence")
     assert time.get_position().y0 == state.get_position().y0
     assert time.get_ylim() != state.get_ylim()
-    assert "linear.chunked(chunk=64)" in legend(picture)
-    (picture,) = pictures(found(generating), "decode", FOLDER)
-    assert [axes.get_ylabel() for axes in picture.axes[:2]] == ["time per sequence", "state of one sequence"]
 
 
-def test_a_ratio_of_paired_replicates_is_over_the_strongest_exact_one_which_is_the_line_at_1(everything: Everything) -> None:
+def test_a_ratio_is_over_the_strongest_exact_one_which_is_the_line_at_1(everything: Everything) -> None:
     (forward, _) = pictures(everything(), "ratio")
-    assert title(forward)[0] == "forward: time over that of softmax.sdpa"
     (axes,) = forward.axes
     assert not any(text.startswith("softmax.sdpa") for text in legend(forward))
     assert sum(list(line.get_ydata()) == [1.0, 1.0] for line in axes.lines) == 1  # type: ignore[arg-type]
     low, high = axes.get_ylim()
     assert low < 1 < high
-    said = caption(everything(), "ratio")
-    assert "a baseline: softmax.sdpa (causal, float32). Replicates are paired by number" in said
-    assert "n = 5 replicates a cell" in said
-    assert "N^x" not in said
-
-
-def test_crossings_are_told_in_the_caption(everything: Everything) -> None:
-    findings = everything()
-    said = caption(findings, "crossover")
-    assert "linear.chunked(chunk=64) is faster than softmax.sdpa, forward, causal, float32" in said
-    forward, _ = pictures(findings, "crossover")
-    assert title(forward)[0] == "forward: time over that of softmax.sdpa"
-    assert any(name.startswith("sparse.wrong: wrong") for name in legend(forward))
 
 
 def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_counted() -> None:
@@ -81,14 +53,11 @@ def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_coun
     assert "Not drawn: 5 pairs more" in caption(findings, "crossover")
 
 
-def test_a_roofline_has_a_point_a_cell_and_both_parts_of_the_roof(everything: Everything) -> None:
-    forward, decode = pictures(everything(), "roofline")
-    (axes,) = forward.axes
+def test_a_roofline_has_a_point_a_cell(everything: Everything) -> None:
+    (axes,) = pictures(everything(), "roofline")[0].axes
     points = [line for line in axes.lines if line.get_marker() not in {"None", ""} and np.size(line.get_xdata())]
     measured = [s for s in everything().summaries if s.ok and s.cell.workload is Workload.FORWARD]
     assert sum(point.get_markerfacecolor() != "none" for point in points) == len(measured)
-    assert "roof: 90.0 GFLOP/s, 17.0 GB/s" in words(forward)
-    assert {"N = 512", "N = 8k"} <= set(words(decode))
 
 
 def test_what_is_above_the_roof_has_a_ring(everything: Everything) -> None:

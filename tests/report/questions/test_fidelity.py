@@ -15,7 +15,7 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import OUTPUT_ERROR
 from attnbench.schema.problem import Problem
 from tests.report.conftest import Synthetic
-from tests.report.drawn import drawings, legend, pictures, words
+from tests.report.drawn import legend, pictures, words
 from tests.report.scored_runs import ROUNDS, changed, kept_run, recorded, rounded_findings, rounded_run
 
 
@@ -52,24 +52,17 @@ def marked(figure: Figure, panel: int) -> list[tuple[float, float, float]]:
     return [(*(round(float(np.asarray(data)[0]), 4) for data in line.get_data()), line.get_markersize()) for line in lines]  # type: ignore[misc]
 
 
-def test_the_figure_has_a_panel_for_each_length_where_each_cell_is_a_marker_at_its_cost_and_recall(kept: Synthetic) -> None:
+def test_each_cell_with_a_number_is_a_marker_at_its_cost_and_recall_the_larger_the_larger_its_parameter(
+    kept: Synthetic,
+) -> None:
     figure = drawn(found(kept))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["N = 512", "N = 512", "N = 1k", "N = 1k"]
-    assert [axes.get_ylabel() for axes in figure.axes[:2]] == ["mass recall of the top keys", "output error"]
     wanted = {(round(0.075 * 2**i, 4), round(0.075 * 2**i + 0.01, 4)) for i in range(4)} | {(1.0, 1.0)}
     assert {place[:2] for place in marked(figure, 2)} == wanted
+    sizes = [size for _, _, size in marked(figure, 0)][: len(ROUNDS)]
+    assert sizes == sorted(set(sizes))
     shown = legend(figure)
-    assert {"lsh.reformer(bucket_size=64), rising rounds", "as many pairs, chosen at random"} <= set(shown)
     assert shown["softmax.sdpa"].get_linestyle() == "None"
     assert shown["lsh.reformer(bucket_size=32), rising rounds"].get_linestyle() != "None"
-
-
-def test_a_larger_marker_is_a_larger_value_of_the_parameter(kept: Synthetic) -> None:
-    sizes = [size for _, _, size in marked(drawn(found(kept)), 0)][: len(ROUNDS)]
-    assert sizes == sorted(set(sizes))
-    (drawing,) = drawings(found(kept), "fidelity")
-    assert "the larger the marker, the larger the value" in drawing.caption
-    assert "lsh.reformer(bucket_size=64): rounds = 1, 2, 4" in drawing.caption
 
 
 def test_beside_it_stands_the_error_and_what_is_nearly_exact_at_the_foot(kept: Synthetic) -> None:
@@ -85,32 +78,11 @@ def test_without_numbers_the_figure_says_so(kept: Synthetic) -> None:
     assert "nothing was measured" in words(drawn(Findings.of(kept.run(), [])))
 
 
-# numerics
-
-
-@pytest.fixture
-def rounded() -> Findings:
-    return rounded_findings(rounded_run())
-
-
-def test_the_figure_is_outputs_and_beside_them_gradients(rounded: Findings) -> None:
+def test_numerics_have_a_figure_a_sentence_that_says_who_is_rounded_the_least_and_logarithmic_axes_against_time() -> None:
+    rounded = rounded_findings(rounded_run())
     assert {name.partition(".")[0] for name in folder_files(rounded)} == {"forward/time", "numerics/numerics"}
-    (drawing,) = drawings(rounded, "numerics")
-    assert [axes.get_ylabel() for axes in drawing.sheets[0].axes] == ["rounding", "gradient rounding"]
-    assert "root mean square over rows" in drawing.caption
-    assert "clock" not in drawing.caption
-
-
-def test_the_sentence_says_who_is_rounded_the_least(rounded: Findings) -> None:
     timed, rounding = headlines(rounded)
     assert "(forward, causal, float32)" in timed
     assert "linear.chunked is rounded less than both others (numerics, causal, float32)" in rounding
     assert "rounding 1.0e-07" in rounding
-
-
-def test_rounding_is_weighed_against_time_on_a_logarithmic_axis(rounded: Findings) -> None:
-    (drawing,) = drawings(rounded, "pareto")
-    assert [axes.get_ylabel() for axes in drawing.sheets[0].axes[::2]] == ["rounding", "gradient rounding"]
-    assert {axes.get_yscale() for axes in drawing.sheets[0].axes} == {"log"}
-    assert "o* by the method's own definition in float64" in drawing.caption
-    assert "The vertical axis begins at 0" not in drawing.caption
+    assert {axes.get_yscale() for axes in pictures(rounded, "pareto")[0].axes} == {"log"}
