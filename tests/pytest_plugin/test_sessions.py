@@ -133,7 +133,7 @@ def test_a_second_run_is_compared_with_the_first_and_methods_of_one_shape_stand_
     assert said.count("- benchmark 'forward causal float32 B=1 H=2 N=128 D=64 cpu'") == 1, said
 
 
-def test_the_json_says_what_was_timed(twice: Ran) -> None:
+def test_the_json_says_what_was_timed_and_what_memory_it_took(twice: Ran) -> None:
     one = {benchmark["name"]: benchmark for benchmark in twice[1]["benchmarks"]}["test_forward[linear.chunked-128]"]
     info = one["extra_info"]
     assert (info["status"], info["method"], info["params"], info["tier"]) == ("ok", "linear.chunked", {"chunk": 64}, "eager")
@@ -141,17 +141,13 @@ def test_the_json_says_what_was_timed(twice: Ran) -> None:
     assert (info["workload"], info["device"], info["clock"], info["torch"]) == ("forward", "cpu", "wall", torch.__version__)
     assert one["options"]["timer"] == "wall"
     assert one["stats"]["rounds"] >= 3
-
-
-def test_the_json_says_what_memory_it_took(twice: Ran) -> None:
-    for benchmark in twice[1]["benchmarks"]:
-        info = benchmark["extra_info"]
-        assert info["memory"]["input_bytes"]["bytes"] == 3 * 2 * 128 * 64 * 4
-        assert info["memory"]["torch_profiler_peak"]["bytes"] > 0
-        assert info["peak_bytes"] == info["memory"][info["peak_counter"]]["bytes"]
-        # a number that is none says why, and is not 0
-        assert "bytes" not in info["memory"]["torch_allocated_peak"]
-        assert info["memory"]["torch_allocated_peak"]["reason"] == "this cell ran on a CPU"
+    memory = info["memory"]
+    assert memory["input_bytes"]["bytes"] == 3 * 2 * 128 * 64 * 4
+    assert memory["torch_profiler_peak"]["bytes"] > 0
+    assert info["peak_bytes"] == memory[info["peak_counter"]]["bytes"]
+    # a number that is none says why, and is not 0
+    assert "bytes" not in memory["torch_allocated_peak"]
+    assert memory["torch_allocated_peak"]["reason"] == "this cell ran on a CPU"
 
 
 def test_what_is_wrong_or_raises_fails_and_what_cannot_run_is_skipped_in_its_own_words(mixed: Ran) -> None:
@@ -166,13 +162,10 @@ def test_what_is_wrong_or_raises_fails_and_what_cannot_run_is_skipped_in_its_own
     assert f"faulty:NeedsAPackage needs a-package-that-nobody-has>=2: {pip}" in said
 
 
-def test_what_the_page_shows_runs(mixed: Ran) -> None:
-    shown = [b["name"] for b in mixed[1]["benchmarks"] if "test_page.py" in b["fullname"]]
-    assert shown == ["test_forward[softmax.sdpa]", "test_forward[linear.chunked]", "test_mine"]
-
-
-def test_what_was_not_timed_stands_in_the_json_with_its_reason(mixed: Ran) -> None:
+def test_what_the_page_shows_runs_and_what_was_not_timed_stands_in_the_json_with_its_reason(mixed: Ran) -> None:
     report = mixed[1]
+    shown = [b["name"] for b in report["benchmarks"] if "test_page.py" in b["fullname"]]
+    assert shown == ["test_forward[softmax.sdpa]", "test_forward[linear.chunked]", "test_mine"]
     assert [b["name"] for b in report["benchmarks"] if "test_mixed.py" in b["fullname"]] == ["test_right"]
     left_out = {one["method"]: one for one in report["attnbench"]["left_out"]}
     assert {method: one["status"] for method, one in left_out.items()} == {

@@ -1,6 +1,7 @@
 """Which suite, methods, labels, lengths and amounts a caller means, and what is said where there is no such thing."""
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from attnbench.schema.suite import Suite
 from attnbench.session.asked import Only, address, length, memory_share, narrowed, pick, pick_one, select, share
 from attnbench.suite.load import load
 
-FREE = 16 * 2**30
 LABELS = ("softmax.sdpa", "lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)", "f(a=1, b=2)")
 
 
@@ -119,52 +119,51 @@ def test_a_class_of_one_s_own_is_named_by_its_address() -> None:
         address(Inner)
 
 
+# lengths and amounts
+
+
+READERS: dict[str, Callable[[str], float]] = {
+    "limit": lambda text: length(text, "limit"),
+    "memory": lambda text: memory_share(text, 16 * 2**30, "memory"),
+    "margin": lambda text: share(text, "margin"),
+}
+MEMORY = {"0.7": 0.7, "70%": 0.7, " 70 % ": 0.7, "8GiB": 0.5, "8 gib": 0.5, "8192MiB": 0.5, "16GB": 1e9 / 2**30, "1": 1.0}
+MARGINS = {"8%": 0.08, "0.08": 0.08, ".5": 0.5, " 3 % ": 0.03}
+NO_MEMORY = ["", "x", "0", "0%", "101%", "1.1", "17GiB", "0GiB", "8", "-1GiB", "8 GiBs", "8PiB", "nan", "inf"]
+REFUSED = {
+    "limit": ["", "x", "-1", "0", "2^99", "512..1024", "1.5", "max"],
+    "memory": NO_MEMORY,
+    "margin": ["", "0", "0%", "-3%", "+25 %", "x", "1001%", "nan", "1e400"],
+}
+
+
 @given(st.integers(1, 2**24), st.integers(0, 24))
 def test_a_length_is_a_number_or_a_power(number: int, exponent: int) -> None:
     assert length(str(number), "limit") == number
     assert length(f"2^{exponent}", "limit") == 2**exponent
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "0", "2^99", "512..1024", "1.5", "max"])
-def test_what_is_no_length_is_refused_with_the_option(text: str) -> None:
+@pytest.mark.parametrize(("option", "texts"), [("memory", MEMORY), ("margin", MARGINS)])
+def test_memory_is_a_share_or_an_amount_and_a_margin_is_a_percentage_or_a_fraction(
+    option: str, texts: dict[str, float]
+) -> None:
+    assert {text: READERS[option](text) for text in texts} == pytest.approx(texts)
+    assert share(0.08, "margin") == 0.08
+
+
+@pytest.mark.parametrize(("option", "text"), [(option, text) for option, texts in REFUSED.items() for text in texts])
+def test_what_is_none_is_refused_with_the_option(option: str, text: str) -> None:
     with pytest.raises(ArgumentError) as refused:
-        length(text, "limit")
-    assert refused.value.as_option.startswith(f"--limit {text}: ")
-    assert str(refused.value).startswith(f"limit={text!r}: ")
+        READERS[option](text)
+    assert refused.value.as_option.startswith(f"--{option} {text}: ")
+    assert str(refused.value).startswith(f"{option}={text!r}: ")
+    assert option != "margin" or "for example 8% or 0.08" in str(refused.value)
 
 
-MEMORY = {"0.7": 0.7, "70%": 0.7, " 70 % ": 0.7, "8GiB": 0.5, "8 gib": 0.5, "8192MiB": 0.5, "16GB": 16e9 / FREE, "1": 1.0}
-NO_MEMORY = ["", "x", "0", "0%", "101%", "1.1", "17GiB", "0GiB", "8", "-1GiB", "8 GiBs", "8PiB", "nan", "inf"]
-
-
-@pytest.mark.parametrize("text", MEMORY)
-def test_memory_is_a_share_or_an_amount(text: str) -> None:
-    assert memory_share(text, FREE, "memory") == pytest.approx(MEMORY[text])
-
-
-@pytest.mark.parametrize("text", NO_MEMORY)
-def test_what_is_no_memory_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentError, match="memory"):
-        memory_share(text, FREE, "memory")
-
-
-@given(st.text(max_size=12))
-def test_whatever_is_written_the_answer_is_a_number_or_a_usage_error(text: str) -> None:
+@given(st.text(max_size=12), st.sampled_from(list(READERS)))
+def test_whatever_is_written_the_answer_is_a_number_or_a_usage_error(text: str, option: str) -> None:
     with contextlib.suppress(ArgumentError):
-        assert 0 < memory_share(text, FREE, "memory") <= 1
-    with contextlib.suppress(ArgumentError):
-        assert length(text, "limit") >= 1
-
-
-@pytest.mark.parametrize(("text", "want"), [("8%", 0.08), ("0.08", 0.08), (0.08, 0.08), (".5", 0.5), (" 3 % ", 0.03)])
-def test_a_share_is_a_percentage_or_a_fraction(text: str | float, want: float) -> None:
-    assert share(text, "margin") == pytest.approx(want)
-
-
-@pytest.mark.parametrize("text", ["", "0", "0%", "-3%", "+25 %", "x", "1001%", "nan", "1e400"])
-def test_what_is_no_share_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentError, match=r"^margin=.* for example 8% or 0\.08"):
-        share(text, "margin")
+        assert READERS[option](text) > 0
 
 
 def asked_for(given: str = "", **only: Any) -> Suite:
@@ -181,6 +180,8 @@ def test_methods_lengths_and_workloads_are_a_suite_without_a_file() -> None:
     assert (found.axes.N, found.axes.causal) == ((512, 1024, 2048), (True,))
     assert found.workloads == (Workload.FORWARD, Workload.DECODE)
     assert asked_for(methods="linear.full", causal=False).axes.causal == (False,)
+    with pytest.raises(UsageError, match="training is missing; the workloads train and generate need a model"):
+        asked_for("quick", workloads=["train"])
 
 
 TWICE = [("lsh.reformer", {"rounds": (2,)}), ("lsh.reformer", {"rounds": (8,)})]
@@ -207,11 +208,6 @@ def test_parameters_may_be_named_with_a_method_or_a_pattern_and_take_the_place_o
     assert sorted(((method.name, dict(method.params)) for method in asked.methods), key=str) == found
 
 
-def test_workloads_that_need_more_than_the_suite_has_are_refused_in_its_words() -> None:
-    with pytest.raises(UsageError, match="training is missing; the workloads train and generate need a model"):
-        asked_for("quick", workloads=["train"])
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_suite_is_narrowed_to_what_is_asked_for_on_every_device(device: str) -> None:
     found = asked_for("boundary-1", methods="linear.*", N=[700, "2^10"], workloads="forward", causal=True).resolved(device)
@@ -224,11 +220,7 @@ def test_a_suite_is_narrowed_to_what_is_asked_for_on_every_device(device: str) -
 @pytest.mark.parametrize(
     ("given", "only", "said"),
     [
-        (
-            "",
-            {"methods": "linear.chunky"},
-            r"methods='linear\.chunky': no method 'linear\.chunky'; did you mean 'linear\.chunked'",
-        ),
+        ("", {"methods": "linear.chunky"}, r"methods='linear\.chunky': no method .*; did you mean 'linear\.chunked'"),
         ("", {"methods": "nowhere.*"}, r"methods='nowhere\.\*': no method has such a name"),
         ("quick", {"methods": "gated.*"}, r"methods='gated\.\*': no method of the suite has such a name"),
         ("quick", {"methods": "linear.chunky"}, r"methods='linear\.chunky': no such method"),
