@@ -12,7 +12,6 @@ from tests.report.exports.conftest import folder_of
 
 TEXTS = [name for name, form in FORMATS.items() if form.text]
 SINGLE = [name for name in TEXTS if not FORMATS[name].folder]
-FOLDERS = [name for name, form in FORMATS.items() if form.folder]
 
 
 @pytest.fixture
@@ -44,13 +43,7 @@ def test_a_text_goes_to_stdout_and_nothing_else_does(to: str, run: Path, tmp_pat
     assert {file.name for file in run.iterdir()} == {"run.json", "records.jsonl"}
 
 
-@pytest.mark.parametrize("to", FOLDERS)
-def test_a_folder_holds_several_runs(to: str, run: Path, later: Path, tmp_path: Path, command: Run) -> None:
-    command("export", run, later, "--to", to, "--out", tmp_path / "deep" / "out")
-    assert any((tmp_path / "deep" / "out").rglob("*.json" if to == "asv" else "*.csv"))
-
-
-def test_an_asv_folder_finds_its_repository_and_keeps_its_own_settings(
+def test_an_asv_folder_finds_its_repository_keeps_its_own_settings_and_holds_several_runs(
     run: Path, later: Path, tmp_path: Path, command: Run
 ) -> None:
     (tmp_path / ".git").mkdir()
@@ -59,7 +52,7 @@ def test_an_asv_folder_finds_its_repository_and_keeps_its_own_settings(
     settings = json.loads((out / "asv.conf.json").read_text())
     assert settings["repo"] == "../.."
     (out / "asv.conf.json").write_text(json.dumps({**settings, "project": "mine"}))
-    again = command("export", later, "--to", "asv", "--out", out)
+    again = command("export", run, later, "--to", "asv", "--out", out)
     assert json.loads((out / "asv.conf.json").read_text())["project"] == "mine"
     assert len(list(out.glob("results/*/*-python*.json"))) == 2
     assert "repository" not in again.stderr

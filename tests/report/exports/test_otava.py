@@ -56,14 +56,6 @@ def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(tiny: Synthetic) -> N
     assert {row["status"] for row in failed} == {"oom_host", "crashed"}
 
 
-def test_failures_are_listed_and_never_a_number(small: Synthetic) -> None:
-    export = make([source_of(small)])
-    failed = {row["name"] for row in rows(export, "without-numbers.csv")}
-    assert len(failed) == 4
-    assert not [name for name in config(export)["tests"] if any(name.endswith(each) for each in failed)]
-    assert not [value for value in rows(export, "history.csv")[0].values() if value in {"0", "0.0", "nan", ""}]
-
-
 @pytest.mark.slow
 def test_otava_finds_the_change(
     either: Synthetic, tool: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path

@@ -78,17 +78,13 @@ def test_pandas_reads_it_back(small: Synthetic, tmp_path: Path) -> None:
     file.write_bytes(parquet.make(sources).files["cells.parquet"])
     table = pd.read_parquet(file)
     assert list(table["cell"]) == [cell.key for cell in small.run().cells] * 2
-    medians = [summary.medians for source in sources for summary in source.findings.summaries]
-    assert [list(each) for each in table["time_medians_s_per_call"]] == [list(each.values()) for each in medians]
+    medians = [list(summary.medians.values()) for source in sources for summary in source.findings.summaries]
+    assert [list(each) for each in table["time_medians_s_per_call"]] == medians
     kinds = pd.read_parquet(file, dtype_backend="pyarrow").dtypes.astype(str)
-    assert {name: kinds[name] for name in ("N", "causal", "time_s")} == {
-        "N": "int64[pyarrow]",
-        "causal": "bool[pyarrow]",
-        "time_s": "double[pyarrow]",
-    }
+    assert [kinds[name] for name in ("N", "causal", "time_s")] == ["int64[pyarrow]", "bool[pyarrow]", "double[pyarrow]"]
     assert kinds["reason"] in {"string", "string[pyarrow]", "large_string[pyarrow]"}
-    assert "double" in kinds["time_medians_s_per_call"]
     assert kinds["time_medians_s_per_call"].startswith("list<")
+    assert "double" in kinds["time_medians_s_per_call"]
 
 
 def test_the_records_of_a_run_folder_may_be_kept_as_parquet(small: Synthetic, tmp_path: Path) -> None:
