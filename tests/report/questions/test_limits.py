@@ -16,6 +16,7 @@ from attnbench.schema.outcome import Counter, Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from tests.report.conftest import Law, Synthetic
+from tests.report.stored import as_stored
 
 MOST = 2**15
 HELD = {"softmax.sdpa": 6144, "linear.chunked": MOST, "lsh.reformer": 2048, "sparse.strided": 0}
@@ -52,36 +53,13 @@ def limits_of(run: RunInfo) -> list[Limit]:
     return limits(run.cells, [r for cell in run.cells for r in search(cell)], MOST)
 
 
-def test_a_section_has_a_table_and_a_method_a_row_and_below_stands_once_why_some_do_not_fit(run: RunInfo) -> None:
-    both = limits_tables(Findings.of(run, ()), limits_of(run))
-    assert [table.title for table in both] == [
-        f"Largest N that fits: forward, {mask}, float32" for mask in ("causal", "non-causal")
-    ]
-    assert both[0].headers == ("method", "tier", "B", "largest N", "memory of a call", "a call takes", "ended by")
-    assert both[0].rows == (
-        ("softmax.sdpa", "eager", "1", "6,144", "5.86 MiB", "125 ms", "memory (OOM at 6,528)"),
-        ("linear.chunked(chunk=64)", "eager", "1", "32,768", "31.2 MiB", "125 ms", "limit of the search"),
-        ("lsh.reformer", "eager", "1", "2,048", "1.95 MiB", "125 ms", "crashed at 2,176"),
-        ("sparse.strided", "eager", "1", "does not run", "", "", "wrong at 512"),
-    )
-    text = " ".join(both[0].notes)
-    assert "within 90% of the memory allowed (11.2 GiB), and the second takes at most 7.5 s" in text
-    assert "host_rss_peak (VmHWM | of /proc)" in text
-    assert "wrong: sparse.strided at 512: it ended | at 512" in text
-    assert "lsh.reformer, crashed at 2,176: it ended | at 2176" in text
-    on_a_terminal = plain(both)
-    assert on_a_terminal.count("one part in sixteen") == 1
-    assert max(map(len, on_a_terminal.split("\n\n")[-1].split("\n"))) <= 80
-
-
-def test_every_search_is_a_row_of_the_csv_with_numbers_in_si_units(run: RunInfo) -> None:
-    rows = list(csv.DictReader(io.StringIO(limits_csv(Findings.of(run, ()), limits_of(run)))))
-    assert len(rows) == 8
-    ends = {"N": "6144", "memory_bytes": "6144000", "call_seconds": "0.125", "ended_by": "oom_host", "ended_at": "6528"}
-    assert rows[0].items() >= ends.items()
-    assert rows[1]["ended_by"] == "limit"
-    failed = {"N": "", "memory_bytes": "", "status": "incorrect", "reason": "it ended | at 512"}
-    assert rows[3].items() >= failed.items()
+def test_a_section_is_a_table_a_method_a_row_and_below_stands_why_some_do_not_fit_on_a_terminal_once(run: RunInfo) -> None:
+    findings, found = Findings.of(run, ()), limits_of(run)
+    tables = limits_tables(findings, found)
+    assert as_stored("limits.md", markdown.markdown(tables, "Limits"))
+    assert as_stored("limits.txt", plain(tables) + "\n")
+    assert as_stored("limits.csv", limits_csv(findings, found))
+    assert [row[3] for row in tables[0].rows] == ["6,144", "32,768", "2,048", "does not run"]
 
 
 def test_a_search_that_was_cut_or_not_begun_says_so(run: RunInfo) -> None:
